@@ -1,0 +1,203 @@
+"""The things that verbs carry and answer with: frozen, slotted, of plain types.
+
+Instants are milliseconds since 1970 by the database's clock; durations are milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.words import limits
+from penstock.words.errors import UsageError
+from penstock.words.policy import Policy, QueueSettings
+
+State = Literal["scheduled", "ready", "leased"]
+STATES: tuple[State, ...] = ("scheduled", "ready", "leased")
+
+_RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One delivery of one message: its id and the attempt, which fences every later verb."""
+
+    id: int
+    attempt: int
+
+    def __post_init__(self) -> None:
+        limits.whole(self.id, "a receipt's id", 1, limits.ID_MAX)
+        limits.whole(self.attempt, "a receipt's attempt", 1, limits.INTEGER_MAX)
+
+    def __str__(self) -> str:
+        return f"{self.id}.{self.attempt}"
+
+    @classmethod
+    def parse(cls, text: object) -> Receipt:
+        """The receipt in its text form, `id.attempt`, as the command line and HTTP carry it."""
+        match = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise UsageError(f"{limits.shown(text)} is no receipt: it reads like 4711.1")
+        return cls(int(match[1]), int(match[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message to send. `delay_ms` None takes the queue's default."""
+
+    payload: bytes
+    content_type: str = "application/octet-stream"
+    channel: str = ""
+    priority: int = 0
+    delay_ms: int | None = None
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message as `receive` hands it out, with its lease.
+
+    attempt counts deliveries so far, this one included; failures and crashes are the charged ones.
+    """
+
+    id: int
+    attempt: int
+    channel: str
+    priority: int
+    payload: bytes
+    content_type: str
+    headers: Mapping[str, str]
+    state: bytes | None
+    failures: int
+    crashes: int
+    sent_at: int
+    lease_until: int
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The story of a dead message: where it came from and why it died."""
+
+    queue: str
+    reason: str
+    failures: int
+    crashes: int
+    died_at: int
+    first_error: str | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """A message as `peek` shows it: nothing is leased or changed."""
+
+    id: int
+    state: State
+    channel: str
+    priority: int
+    attempt: int
+    failures: int
+    crashes: int
+    sent_at: int
+    due_at: int
+    """When it is due (scheduled), or when the lease runs out (leased); else when it was sent."""
+    payload: bytes
+    content_type: str
+    headers: Mapping[str, str]
+    saved_state: bytes | None
+    error: str | None
+    origin: Origin | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """Counts of one queue. sent = scheduled + ready + leased + done + dead + cancelled."""
+
+    queue: str
+    scheduled: int
+    ready: int
+    leased: int
+    sent: int
+    done: int
+    dead: int
+    cancelled: int
+    oldest_ready_ms: int | None
+    """How long ago the ready message that was sent first was sent; None if none is ready."""
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStats:
+    """Counts of one channel, and why its ready messages wait, if a limit holds them."""
+
+    channel: str
+    scheduled: int
+    ready: int
+    leased: int
+    oldest_ready_ms: int | None
+    blocked: Literal["paused", "concurrency", "rate", "fifo"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """A queue with its settings, and which queue its exhausted messages go to."""
+
+    name: str
+    settings: QueueSettings
+    dead_letter: str | None
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPolicy:
+    """A channel with a policy of its own."""
+
+    channel: str
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """One message to bring back later, with a new `state`, or with the state that it has."""
+
+    receipt: Receipt
+    delay_ms: int = 0
+    state: bytes | None = None
+    """None keeps the saved state; `b""` empties it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt. `delay_ms` None waits for the queue's back-off."""
+
+    receipt: Receipt
+    error: str = ""
+    retry: bool = True
+    delay_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where a receiver stands in the round robin: the last channel served, and how often."""
+
+    channel: str | None = None
+    served: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The i-th of n parts of a queue's channels, by a hash that both stores share; i from 0."""
+
+    index: int
+    count: int
+
+    def __post_init__(self) -> None:
+        limits.whole(self.count, "shard count", 1, 1_024)
+        limits.whole(self.index, "shard index", 0, self.count - 1)
+
+
+FIRST_TURN = Turn()
+NO_HEADERS: Mapping[str, str] = {}

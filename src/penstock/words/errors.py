@@ -1,0 +1,97 @@
+"""What can go wrong with a call. Outcomes that a correct program meets are in `outcomes`.
+
+    PenstockError
+    ├── UsageError (ValueError)   should not have been made; nothing happened
+    │   └── QueueNotFound         no queue of that name
+    ├── Forbidden                 the credential or the file mode does not allow it; nothing happened
+    ├── Unavailable               did not happen; safe to repeat
+    │   ├── Busy                  the writer or a lock was not free in time
+    │   ├── Disconnected          the connection was lost before anything was committed
+    │   └── StorageFull           the disk is full; acknowledging still frees space
+    ├── Uncertain                 the answer was lost; it may have happened
+    ├── WrongVersion              library and database are apart; says the command to run
+    └── BrokenInvariant           a bug of ours; says what to report
+
+Each class has a stable `code` and says whether a plain repeat is safe (`retryable`).
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Base of every exception that Penstock raises on purpose."""
+
+    code: str = "error"
+    retryable: bool = False
+
+
+class UsageError(PenstockError, ValueError):
+    """The call is wrong in itself: a type, a size, a name. Nothing happened; mend the program."""
+
+    code = "usage"
+
+
+class QueueNotFound(UsageError):
+    """There is no queue of that name. Sending creates one; so does `queue.create()`."""
+
+    code = "queue_not_found"
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"there is no queue {queue!r}: create it (`queue.create()`, `penstock queue create "
+            f"{queue}`) or send the first message to it"
+        )
+        self.queue = queue
+
+
+class Forbidden(PenstockError):
+    """Not allowed: a read-only file or a role without the right. Nothing happened."""
+
+    code = "forbidden"
+
+
+class Unavailable(PenstockError):
+    """The call did not happen. Repeating it is safe."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class Busy(Unavailable):
+    """The database's writer or a lock was not free in time. Nothing happened; repeat later."""
+
+    code = "busy"
+
+
+class Disconnected(Unavailable):
+    """The database could not be reached. Nothing happened; repeat when it is back."""
+
+    code = "disconnected"
+
+
+class StorageFull(Unavailable):
+    """The disk is full, so nothing was written. Free space, or ack what is done; then repeat."""
+
+    code = "storage_full"
+
+
+class Uncertain(PenstockError):
+    """The connection broke before the answer came: the call may have happened.
+
+    A send that is repeated may arrive twice. An ack may be repeated: if the first one happened,
+    the second answers `LeaseLost`, and nothing is lost.
+    """
+
+    code = "uncertain"
+
+
+class WrongVersion(PenstockError):
+    """The database's schema and this library do not fit; the message names the command to run."""
+
+    code = "wrong_version"
+
+
+class BrokenInvariant(PenstockError):
+    """Something that must not be possible was seen. Please report it with the message's text."""
+
+    code = "broken_invariant"

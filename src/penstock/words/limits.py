@@ -1,0 +1,172 @@
+"""Every limit on names, sizes and numbers, said once, with the check that refuses the rest.
+
+A check returns the value in the form that stores keep (bytes, integer milliseconds) or raises
+`UsageError` with what was wrong and what is allowed. Wrong types are refused, never converted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from penstock.words.errors import UsageError
+
+NAME_CHARS_MAX = 64
+CHANNEL_BYTES_MAX = 255
+PAYLOAD_BYTES_MAX = 1024 * 1024
+STATE_BYTES_MAX = 1024 * 1024
+HEADERS_MAX = 64
+HEADERS_BYTES_MAX = 16 * 1024
+CONTENT_TYPE_CHARS_MAX = 255
+ERROR_CHARS_MAX = 16 * 1024
+SEND_MESSAGES_MAX = 10_000
+RECEIVE_MESSAGES_MAX = 1_000
+PEEK_MESSAGES_MAX = 1_000
+PRIORITY_MIN, PRIORITY_MAX = -32_768, 32_767
+INTEGER_MAX = 2**31 - 1
+ID_MAX = 2**63 - 1
+LEASE_SECONDS_MAX = 12 * 3600
+DELAY_SECONDS_MAX = 366 * 86_400
+WAIT_SECONDS_MAX = 3600
+JSON_DEPTH_MAX = 64
+DEAD_SUFFIX = "-dead"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def queue_name(name: object) -> str:
+    """Letters, digits, `_`, `.`, `-`; 1 to 64 of them, not counting a final `-dead`."""
+    if not isinstance(name, str):
+        raise UsageError(f"a queue's name is a str, not {type(name).__name__}")
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{shown(name)} is no queue name: use letters, digits, '_', '.' and '-', "
+            "and start with a letter or digit"
+        )
+    if len(name.removesuffix(DEAD_SUFFIX)) > NAME_CHARS_MAX:
+        raise UsageError(f"a queue's name has at most {NAME_CHARS_MAX} characters, not {len(name)}")
+    return name
+
+
+def channel_name(name: object) -> str:
+    """Any text without NUL and lone surrogates, at most 255 bytes in UTF-8; `""` is the default."""
+    encoded = utf8(name, "a channel's name")
+    if len(encoded) > CHANNEL_BYTES_MAX:
+        raise UsageError(
+            f"a channel's name has at most {CHANNEL_BYTES_MAX} bytes in UTF-8, not {len(encoded)}"
+        )
+    assert isinstance(name, str)
+    return name
+
+
+def utf8(text: object, what: str) -> bytes:
+    """The text in UTF-8; NUL and lone surrogates are refused, as no database keeps both."""
+    if not isinstance(text, str):
+        raise UsageError(f"{what} is a str, not {type(text).__name__}")
+    if "\x00" in text:
+        raise UsageError(f"{what} holds a NUL character, which databases cannot keep in text")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{what} holds a lone surrogate, which is not valid Unicode") from error
+
+
+def payload(data: bytes, most: int = PAYLOAD_BYTES_MAX) -> bytes:
+    if len(data) > most:
+        raise UsageError(
+            f"the payload has {len(data):,} bytes, over the limit of {most:,}: "
+            "store it elsewhere and send its address"
+        )
+    return data
+
+
+def state(data: object) -> bytes:
+    if not isinstance(data, bytes):
+        raise UsageError(f"state is bytes, not {type(data).__name__}")
+    if len(data) > STATE_BYTES_MAX:
+        raise UsageError(f"state has {len(data):,} bytes, over the limit of {STATE_BYTES_MAX:,}")
+    return data
+
+
+def content_type(text: object) -> str:
+    utf8(text, "a content type")
+    assert isinstance(text, str)
+    if not text or len(text) > CONTENT_TYPE_CHARS_MAX or not text.isprintable():
+        raise UsageError(
+            f"a content type has 1 to {CONTENT_TYPE_CHARS_MAX} printable characters, "
+            f"not {shown(text)}"
+        )
+    return text
+
+
+def headers(given: object) -> dict[str, str]:
+    """Up to 64 text headers, 16 KiB together, names not empty."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"headers are a mapping of str to str, not {type(given).__name__}")
+    clean: dict[str, str] = {}
+    total = 0
+    for name, value in given.items():  # pyright: ignore[reportUnknownVariableType]
+        total += len(utf8(name, "a header's name")) + len(utf8(value, "a header's value"))
+        if not name:
+            raise UsageError("a header's name is not empty")
+        clean[name] = value
+    if len(clean) > HEADERS_MAX or total > HEADERS_BYTES_MAX:
+        raise UsageError(
+            f"a message has at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX:,} bytes together, "
+            f"not {len(clean)} of {total:,}"
+        )
+    return clean
+
+
+def error_text(text: object) -> str:
+    """The text of a failure. Over the limit, its middle is cut: a traceback's ends tell most."""
+    if not isinstance(text, str):
+        raise UsageError(f"error is a str, not {type(text).__name__}")
+    clean = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
+    if len(clean) <= ERROR_CHARS_MAX:
+        return clean
+    half = ERROR_CHARS_MAX // 2 - 40
+    return f"{clean[:half]}\n… {len(clean) - 2 * half:,} characters cut …\n{clean[-half:]}"
+
+
+def whole(value: object, what: str, least: int, most: int) -> int:
+    """An int in a range; a bool or a float is refused."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(f"{what} is an int, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise UsageError(f"{what} is {least:,} to {most:,}, not {value:,}")
+    return value
+
+
+def optional_whole(value: object, what: str, least: int, most: int) -> int | None:
+    return None if value is None else whole(value, what, least, most)
+
+
+def flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{what} is True or False, not {shown(value)}")
+    return value
+
+
+def milliseconds(seconds: object, what: str, most: float, *, least: float = 0.0) -> int:
+    """Seconds (int or float) as whole milliseconds, rounded up so that nothing comes early."""
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
+        raise UsageError(f"{what} is a number of seconds, not {type(seconds).__name__}")
+    if not math.isfinite(seconds) or not least <= seconds <= most:
+        raise UsageError(f"{what} is {least:g} to {most:,.0f} seconds, not {seconds!r}")
+    return math.ceil(round(seconds * 1000, 6))
+
+
+def lease_ms(seconds: object) -> int:
+    return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=0.001)
+
+
+def delay_ms(seconds: object) -> int:
+    return milliseconds(seconds, "delay_seconds", DELAY_SECONDS_MAX)
+
+
+def shown(value: object) -> str:
+    """A value for an error's text, cut short: the text must never carry a whole payload."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

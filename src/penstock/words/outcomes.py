@@ -1,0 +1,133 @@
+"""What verbs answer: for each verb a closed union of frozen values, to be matched to the end.
+
+If a correct program can meet it in normal running, it is an outcome here and not an exception.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.words.entities import Delivery, QueueEntry
+from penstock.words.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Accepted, all of them; `ids` in the order given. On disk when the call returns."""
+
+    ids: tuple[int, ...]
+
+    @property
+    def id(self) -> int:
+        """The id of the only message sent."""
+        if len(self.ids) != 1:
+            raise UsageError(f"{len(self.ids)} messages were sent: use `ids`")
+        return self.ids[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFull:
+    """Refused, all of them: the channel would hold more than its policy's `max_size`."""
+
+    channel: str
+    max_size: int
+    size: int
+    """Unfinished messages in the channel now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What `receive` hands out, in turn by channel; when empty, when to ask again."""
+
+    deliveries: tuple[Delivery, ...]
+    retry_after_ms: int | None = None
+    """Until a message is due or a limit opens, as far as known; None: only a send can help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Done; it will never be delivered again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Back for later, uncharged."""
+
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The failed attempt was charged; the message comes back at `due_at`."""
+
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Attempts are used up, or `retry` was False: moved to the dead-letter queue.
+
+    `queue` is None where there is none to move to: the message has then ended."""
+
+    queue: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """The lease now runs until `lease_until`."""
+
+    lease_until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Given back at once, uncharged."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The receipt is not the current lease, so nothing was changed.
+
+    now: leased (by a later delivery), ready or scheduled (it came back), or gone (finished,
+    in another queue, or never there).
+    """
+
+    now: Literal["leased", "ready", "scheduled", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The queue was made, and its dead-letter queue if that was missing."""
+
+    queue: QueueEntry
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyExists:
+    """A queue of that name was there; it was left as it is."""
+
+    queue: QueueEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The queue and its unfinished messages are gone."""
+
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """So many messages were cancelled."""
+
+    messages: int
+
+
+AckOutcome = Acked | LeaseLost
+DeferOutcome = Deferred | LeaseLost
+FailOutcome = Retrying | Dead | LeaseLost
+ExtendOutcome = Extended | LeaseLost
+ReleaseOutcome = Released | LeaseLost
+SendOutcome = Sent | ChannelFull
+CreateOutcome = Created | AlreadyExists

@@ -1,0 +1,257 @@
+"""The vocabulary: every request that a store can carry out, said once.
+
+A verb is a frozen value: its fields are the arguments, its type parameter is the answer. A store
+runs a verb in one transaction. `VOCABULARY` lists them all; the stores, the doors and the tests
+are checked against it. Many is the only form here; `send(one)` is the face's sugar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from penstock.words.entities import (
+    FIRST_TURN,
+    ChannelPolicy,
+    ChannelStats,
+    Deferral,
+    Failure,
+    Outgoing,
+    Peeked,
+    QueueEntry,
+    QueueStats,
+    Receipt,
+    Shard,
+    State,
+    Turn,
+)
+from penstock.words.outcomes import (
+    AckOutcome,
+    CreateOutcome,
+    DeferOutcome,
+    Deleted,
+    ExtendOutcome,
+    FailOutcome,
+    Purged,
+    Received,
+    ReleaseOutcome,
+    SendOutcome,
+)
+from penstock.words.policy import Policy, QueueSettings
+
+A = TypeVar("A", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb(Generic[A]):
+    """A request to a store; `A` is what it answers."""
+
+    name: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Verb[SendOutcome]):
+    """All of the messages or none (P3). A missing queue is made with default settings."""
+
+    name: ClassVar[str] = "send"
+    queue: str
+    messages: tuple[Outgoing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Receive(Verb[Received]):
+    """Up to `max_messages` deliveries, channels in turn from `turn` on (P5, P8 to P12)."""
+
+    name: ClassVar[str] = "receive"
+    queue: str
+    max_messages: int
+    lease_ms: int | None = None
+    """None takes the queue's `lease_seconds`."""
+    shard: Shard | None = None
+    turn: Turn = FIRST_TURN
+
+
+@dataclass(frozen=True, slots=True)
+class Ack(Verb[tuple[AckOutcome, ...]]):
+    """Done. One outcome per receipt, same order (P6, P7)."""
+
+    name: ClassVar[str] = "ack"
+    queue: str
+    receipts: tuple[Receipt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Defer(Verb[tuple[DeferOutcome, ...]]):
+    """Back for later, uncharged, with new state or the saved one."""
+
+    name: ClassVar[str] = "defer"
+    queue: str
+    deferrals: tuple[Deferral, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fail(Verb[tuple[FailOutcome, ...]]):
+    """This attempt failed: back after a back-off, or dead."""
+
+    name: ClassVar[str] = "fail"
+    queue: str
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extend(Verb[tuple[ExtendOutcome, ...]]):
+    """Leases run for `lease_ms` from now; never shorter than they run already."""
+
+    name: ClassVar[str] = "extend"
+    queue: str
+    receipts: tuple[Receipt, ...]
+    lease_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Verb[tuple[ReleaseOutcome, ...]]):
+    """Given back at once, uncharged, as at a worker's stop."""
+
+    name: ClassVar[str] = "release"
+    queue: str
+    receipts: tuple[Receipt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Peek(Verb[tuple[Peeked, ...]]):
+    """Unfinished messages by id, after `after_id`, of one state or channel if named."""
+
+    name: ClassVar[str] = "peek"
+    queue: str
+    limit: int = 20
+    state: State | None = None
+    channel: str | None = None
+    after_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Verb[tuple[QueueStats, ...]]):
+    """Counts of one queue, or of all by name."""
+
+    name: ClassVar[str] = "stats"
+    queue: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
+    """The channels with the most unfinished messages."""
+
+    name: ClassVar[str] = "stats_of_channels"
+    queue: str
+    limit: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Purge(Verb[Purged]):
+    """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
+
+    name: ClassVar[str] = "purge"
+    queue: str
+    channel: str | None = None
+    state: State | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCreate(Verb[CreateOutcome]):
+    """Make a queue, and its dead-letter queue with it."""
+
+    name: ClassVar[str] = "queue_create"
+    queue: str
+    settings: QueueSettings
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGet(Verb[QueueEntry]):
+    name: ClassVar[str] = "queue_get"
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUpdate(Verb[QueueEntry]):
+    """Change some settings of a live queue; `fifo` is fixed at creation."""
+
+    name: ClassVar[str] = "queue_update"
+    queue: str
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueList(Verb[tuple[QueueEntry, ...]]):
+    name: ClassVar[str] = "queue_list"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDelete(Verb[Deleted]):
+    """Remove a queue with its messages; refused while it is another's dead-letter queue."""
+
+    name: ClassVar[str] = "queue_delete"
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet(Verb[Policy]):
+    """Change some fields of a channel's policy, or with `replace` all of them.
+
+    Holds for every lease granted after it. The answer is the channel's own policy from now on.
+    """
+
+    name: ClassVar[str] = "policy_set"
+    queue: str
+    channel: str
+    changes: Mapping[str, Any]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyGet(Verb[Policy]):
+    """The channel's own policy; `NO_POLICY` where it has none."""
+
+    name: ClassVar[str] = "policy_get"
+    queue: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
+    """Channels with a policy of their own, by name."""
+
+    name: ClassVar[str] = "policy_list"
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tend(Verb[None]):
+    """A bounded share of housekeeping: sweep old history, fold counters, drop idle channels."""
+
+    name: ClassVar[str] = "tend"
+    queue: str
+
+
+VOCABULARY: tuple[type[Verb[Any]], ...] = (
+    Send,
+    Receive,
+    Ack,
+    Defer,
+    Fail,
+    Extend,
+    Release,
+    Peek,
+    Stats,
+    StatsOfChannels,
+    Purge,
+    QueueCreate,
+    QueueGet,
+    QueueUpdate,
+    QueueList,
+    QueueDelete,
+    PolicySet,
+    PolicyGet,
+    PolicyList,
+    Tend,
+)
