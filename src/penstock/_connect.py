@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -54,6 +55,18 @@ def connect_async(
     from penstock.postgres.async_store import AsyncPostgresStore
 
     return AsyncPenstock(AsyncPostgresStore(url, clock=clock), max_payload_bytes=max_payload_bytes)
+
+
+def installer(url: str) -> ModuleType:
+    """The module of the URL's store that keeps its schema: `migrations`, `up`, `status`, `script`."""
+    if _is_sqlite(url):
+        from penstock.sqlite import install as sqlite_install
+
+        return sqlite_install
+    _need_psycopg()
+    from penstock.postgres import install as postgres_install
+
+    return postgres_install
 
 
 def _is_sqlite(url: object) -> bool:
