@@ -130,3 +130,20 @@ create table penstock.tally (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index tally_queue on penstock.tally (queue_id);
+
+-- A message as receive hands it out.
+create type penstock.delivery as (
+    id bigint,
+    attempt int,
+    channel text,
+    priority smallint,
+    payload bytea,
+    content_type text,
+    headers text,
+    state bytea,
+    failures int,
+    crashes int,
+    sent_at bigint,
+    at bigint,       -- the lease's end
+    lease_ms bigint
+);

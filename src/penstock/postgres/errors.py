@@ -1,0 +1,80 @@
+"""What PostgreSQL and psycopg raise, as Penstock's own exceptions; nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import psycopg
+
+from penstock.words.errors import (
+    BrokenInvariant,
+    Busy,
+    Disconnected,
+    Forbidden,
+    PenstockError,
+    QueueNotFound,
+    StorageFull,
+    Uncertain,
+    UsageError,
+    WrongVersion,
+)
+
+NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
+"""No such schema, table, function, column, type: ours are missing or from another version."""
+
+BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
+"""Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
+
+
+@contextmanager
+def translated(url: str, queue: str = "") -> Iterator[None]:
+    """Run a call on PostgreSQL; whatever psycopg raises leaves as a PenstockError."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error, url, queue) from error
+
+
+def translate(error: psycopg.Error, url: str, queue: str = "", *, sent: bool = False) -> PenstockError:
+    """The exception for one of psycopg's.
+
+    sent: the call was on its way when the connection broke, so it may have happened.
+    """
+    code = error.sqlstate or ""
+    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    if code == "PQ404":
+        return QueueNotFound(queue)
+    if code == "PQ409":
+        return UsageError(f"{text}: {error.diag.message_hint}")
+    if code in NOT_MIGRATED:
+        return WrongVersion(
+            f"the database {shown(url)} is not migrated to this library ({text}): "
+            f"run `penstock migrate up --url {shown(url)}`"
+        )
+    if code in BUSY:
+        return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
+    if code == "53100":
+        return StorageFull(f"the server's disk is full ({text}): nothing was written")
+    if code == "42501" or code == "25006" or code[:2] == "28":
+        return Forbidden(f"PostgreSQL does not allow it: {text}")
+    if code[:2] in ("22", "23"):
+        return UsageError(f"PostgreSQL refused a value: {text}")
+    if code == "" or code[:2] in ("08", "57", "53") or isinstance(error, psycopg.OperationalError):
+        if sent:
+            return Uncertain(
+                f"the connection to {shown(url)} broke before the answer came ({text}): "
+                "the call may have happened"
+            )
+        return Disconnected(f"cannot reach {shown(url)}: {text}")
+    return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    parts = urlsplit(url)
+    place = parts.hostname or ""
+    if parts.port:
+        place += f":{parts.port}"
+    return f"{parts.scheme}://{place}{parts.path}"

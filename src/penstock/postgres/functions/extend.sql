@@ -1,0 +1,28 @@
+-- Let leases run for lease_ms from now; never shorter than they run already. Answers as defer does.
+create or replace function penstock.extend(
+    queue text, ids bigint[], attempts int[], lease_ms bigint default null,
+    now_ms bigint default null
+) returns table (nr int, at bigint, now text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_queue penstock.queue := penstock.find_queue(extend.queue);
+    v_until bigint := coalesce(extend.now_ms, penstock.clock_ms())
+        + coalesce(extend.lease_ms, v_queue.lease_ms);
+    v_held bigint[] := penstock.hold(v_queue.id, extend.ids, extend.attempts);
+begin
+    return query
+    with longer as (
+        update penstock.message m
+        set at = greatest(m.at, v_until)
+        where m.id = any (v_held)
+        returning m.id, m.at
+    )
+    select t.nr::int, l.at, null::text
+    from unnest(extend.ids) with ordinality t (id, nr)
+    join longer l on l.id = t.id;
+
+    return query
+    select l.nr, null::bigint, l.now from penstock.lost(v_queue.id, extend.ids, v_held) l;
+end
+$$;

@@ -1,0 +1,14 @@
+-- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it.
+create or replace function penstock.find_queue(queue text) returns penstock.queue
+language plpgsql stable as $$
+declare
+    found_queue penstock.queue;
+begin
+    select * into found_queue from penstock.queue q where q.name = find_queue.queue;
+    if not found then
+        raise exception 'there is no queue %', quote_literal(find_queue.queue)
+            using errcode = 'PQ404', hint = 'send to it, or call penstock.queue_create';
+    end if;
+    return found_queue;
+end
+$$;

@@ -1,0 +1,18 @@
+-- How many more leases a channel may have: its limit, its queue's, or one in a FIFO queue.
+create or replace function penstock.free_slots(
+    queue penstock.queue, channel text, own_limit int
+) returns int
+language plpgsql stable as $$
+declare
+    v_limit int := case when queue.fifo then 1 else coalesce(own_limit, queue.max_concurrency) end;
+begin
+    if v_limit is null then
+        return 2147483647;
+    end if;
+    return v_limit - (
+        select count(*) from penstock.message m
+        where m.queue_id = queue.id and m.channel = free_slots.channel and m.limited
+            and m.status = 2
+    );
+end
+$$;

@@ -1,0 +1,37 @@
+-- The first channel that would hold more than its max_size with these messages; no row: none would.
+-- The count stops at max_size, so its cost is bounded by the limit and not by the backlog.
+create or replace function penstock.full_channel(
+    queue penstock.queue, channels text[], messages int
+) returns table (channel text, max_size int, size bigint)
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
+    select s.channel, s.max_size, s.size
+    from (
+        select n.channel, coalesce(c.max_size, queue.max_size) as max_size, n.messages, (
+            select count(*) from (
+                (select from penstock.message m
+                where m.queue_id = queue.id and m.channel = n.channel and m.limited
+                limit coalesce(c.max_size, queue.max_size))
+                union all
+                (select from penstock.message m
+                where m.queue_id = queue.id and m.channel = n.channel
+                    and m.status = 0 and not m.limited
+                limit coalesce(c.max_size, queue.max_size))
+            ) held
+        ) as size
+        from (
+            select coalesce(u.channel, '') as channel, count(*) as messages
+            from generate_series(1, full_channel.messages) i
+            left join unnest(full_channel.channels) with ordinality u (channel, nr) on u.nr = i
+            group by 1
+        ) n
+        left join penstock.channel c on c.queue_id = queue.id and c.name = n.channel
+        where coalesce(c.max_size, queue.max_size) is not null
+    ) s
+    where s.size + s.messages > s.max_size
+    order by s.channel
+    limit 1;
+end
+$$;

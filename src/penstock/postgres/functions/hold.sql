@@ -1,0 +1,35 @@
+-- Lock the messages whose receipts are current leases of the queue; answers with their ids.
+--
+-- Rows that another transaction holds are not waited for, so that no two transactions can wait for each
+-- other, whatever they touch in whatever order. They are tried again a few times, since most such
+-- holders are gone within milliseconds; then the receipt counts as lost.
+create or replace function penstock.hold(queue_id int, ids bigint[], attempts int[]) returns bigint[]
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_held bigint[];
+begin
+    for i in 0 .. 5 loop
+        select array_agg(r.id) into v_held
+        from (
+            select m.id
+            from unnest(ids, attempts) t (id, attempt)
+            join penstock.message m on m.id = t.id
+            where m.attempt = t.attempt and m.status = 2 and m.queue_id = hold.queue_id
+            for update of m skip locked
+        ) r;
+        if cardinality(v_held) = cardinality(ids) or i = 5 then
+            exit;
+        end if;
+        -- Locked by us already, or really lost? Only what others hold is worth another try.
+        exit when not exists (
+            select from unnest(ids, attempts) t (id, attempt)
+            join penstock.message m on m.id = t.id
+            where m.attempt = t.attempt and m.status = 2 and m.queue_id = hold.queue_id
+                and (v_held is null or m.id <> all (v_held))
+        );
+        perform pg_sleep(0.002 * (1 << i));
+    end loop;
+    return coalesce(v_held, '{}');
+end
+$$;

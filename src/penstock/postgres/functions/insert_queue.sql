@@ -1,0 +1,27 @@
+-- One row of penstock.queue from settings over the defaults; null if a queue of that name is there.
+-- A dead-letter queue keeps its messages until somebody ends them: without max_attempts.
+create or replace function penstock.insert_queue(name text, settings jsonb, now_ms bigint)
+returns penstock.queue
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    s penstock.queue := jsonb_populate_record(
+        null::penstock.queue, penstock.default_settings() || insert_queue.settings);
+    v_row penstock.queue;
+begin
+    insert into penstock.queue (
+        name, lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
+        fifo, paused, dead_letter, history_ms, max_concurrency, rate_count, rate_period_ms,
+        rate_burst, rate_interval_us, max_size, weight, created_at
+    )
+    values (
+        insert_queue.name, s.lease_ms, s.max_attempts, s.backoff_ms, s.backoff_max_ms,
+        s.backoff_jitter_percent, s.delay_ms, s.fifo, s.paused, s.dead_letter, s.history_ms,
+        s.max_concurrency, s.rate_count, s.rate_period_ms, s.rate_burst, s.rate_interval_us,
+        s.max_size, s.weight, insert_queue.now_ms
+    )
+    on conflict do nothing
+    returning * into v_row;
+    return v_row;
+end
+$$;

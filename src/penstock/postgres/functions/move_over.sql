@@ -1,0 +1,24 @@
+-- Move messages that were sent before their channel became limited to the limited side: the first
+-- `most` ready ones of each channel, in its order. A bounded share, so that setting a policy on a
+-- channel with a million messages costs nobody a million writes at once.
+create or replace function penstock.move_over(queue_id int, channels text[], most int) returns void
+language plpgsql as $$
+begin
+    update penstock.message m
+    set limited = true
+    where m.id = any (array(
+        select head.id
+        from unnest(channels) o (channel)
+        cross join lateral (
+            select r.id from penstock.message r
+            where r.queue_id = move_over.queue_id and r.channel = o.channel
+                and r.status = 0 and not r.limited
+            order by r.priority, r.id
+            limit most
+            for update skip locked
+        ) head
+    ));
+    insert into penstock.wake (queue_id, channel)
+    select move_over.queue_id, o.channel from unnest(channels) o (channel);
+end
+$$;

@@ -1,0 +1,28 @@
+-- When it is worth asking an empty queue again: at the first due message, end of a lease or waking of a
+-- channel; soon, if something is there that others hold. `at` is milliseconds from now; null: only a
+-- send can help.
+create or replace function penstock.nothing_ready(queue penstock.queue, now_ms bigint)
+returns setof penstock.delivery
+language plpgsql stable as $$
+declare
+    v_next penstock.delivery;
+begin
+    if not queue.paused then
+        select least(
+            (select m.at from penstock.message m
+            where m.queue_id = queue.id and m.status > 0
+            order by m.at limit 1),
+            (select c.wake_at from penstock.channel c
+            where c.queue_id = queue.id and c.wake_at is not null
+            order by c.wake_at limit 1),
+            case when exists (
+                select from penstock.channel c where c.queue_id = queue.id and c.awake
+            ) or exists (
+                select from penstock.wake w where w.queue_id = queue.id
+            ) then now_ms + 5 end
+        ) into v_next.at;
+        v_next.at := greatest(v_next.at - now_ms, 0);
+    end if;
+    return next v_next;
+end
+$$;

@@ -1,0 +1,28 @@
+-- Remove a queue with its unfinished messages, policies, history and counts. Refused (SQLSTATE PQ409)
+-- while another queue's messages go to it when they die. Answers with the number of messages.
+create or replace function penstock.queue_delete(queue text) returns bigint
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_queue penstock.queue := penstock.find_queue(queue_delete.queue);
+    v_user text;
+    v_count bigint;
+begin
+    select q.name into v_user from penstock.queue q
+    where q.dead_letter = v_queue.name and q.id <> v_queue.id
+    limit 1;
+    if found then
+        raise exception 'queue % is where dead messages of % go',
+            quote_literal(v_queue.name), quote_literal(v_user)
+            using errcode = 'PQ409', hint = 'delete that queue first, or change its dead_letter';
+    end if;
+    delete from penstock.queue q where q.id = v_queue.id;
+    delete from penstock.message m where m.queue_id = v_queue.id;
+    get diagnostics v_count = row_count;
+    delete from penstock.channel c where c.queue_id = v_queue.id;
+    delete from penstock.wake w where w.queue_id = v_queue.id;
+    delete from penstock.history h where h.queue_id = v_queue.id;
+    delete from penstock.tally t where t.queue_id = v_queue.id;
+    return v_count;
+end
+$$;

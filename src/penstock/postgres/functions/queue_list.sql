@@ -1,0 +1,13 @@
+-- One queue, or all by name.
+create or replace function penstock.queue_list(queue text default null)
+returns setof penstock.queue
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    if queue_list.queue is not null then
+        return next penstock.find_queue(queue_list.queue);
+        return;
+    end if;
+    return query select * from penstock.queue q order by q.name;
+end
+$$;

@@ -1,0 +1,43 @@
+-- Change some settings of a live queue: `changes` holds columns of penstock.queue, `fifo` not among
+-- them. Answers with the row as it is from now on.
+create or replace function penstock.queue_update(
+    queue text, changes jsonb, now_ms bigint default null
+) returns penstock.queue
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_old penstock.queue := penstock.find_queue(queue_update.queue);
+    s penstock.queue := jsonb_populate_record(v_old, queue_update.changes);
+    v_row penstock.queue;
+begin
+    if s.dead_letter is not null and s.dead_letter is distinct from v_old.dead_letter then
+        perform penstock.insert_queue(
+            s.dead_letter, '{"max_attempts": null}',
+            coalesce(queue_update.now_ms, penstock.clock_ms()));
+    end if;
+    update penstock.queue q
+    set lease_ms = s.lease_ms, max_attempts = s.max_attempts, backoff_ms = s.backoff_ms,
+        backoff_max_ms = s.backoff_max_ms, backoff_jitter_percent = s.backoff_jitter_percent,
+        delay_ms = s.delay_ms, paused = s.paused, dead_letter = s.dead_letter,
+        history_ms = s.history_ms, max_concurrency = s.max_concurrency, rate_count = s.rate_count,
+        rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,
+        rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight
+    where q.id = v_old.id
+    returning * into v_row;
+
+    -- Leases and delayed messages from before the first default policy count from now on; all
+    -- channels look again.
+    if v_row.limited and not v_old.limited then
+        update penstock.message m
+        set limited = true
+        where m.id = any (array(
+            select r.id from penstock.message r
+            where r.queue_id = v_row.id and r.status > 0 and not r.limited
+            for update skip locked
+        ));
+    end if;
+    insert into penstock.wake (queue_id, channel)
+    select v_row.id, c.name from penstock.channel c where c.queue_id = v_row.id;
+    return v_row;
+end
+$$;

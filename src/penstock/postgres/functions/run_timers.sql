@@ -1,0 +1,40 @@
+-- What time has brought, a bounded share of it: due messages become ready; leases that ran out are
+-- charged as a crash, and their messages become ready or die. Rows that others hold are skipped.
+create or replace function penstock.run_timers(queue penstock.queue, now_ms bigint, most int)
+returns void
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_ids bigint[];
+    v_dead bigint[];
+begin
+    select array_agg(r.id),
+        array_agg(r.id) filter (
+            where r.status = 2 and penstock.exhausted(queue, r.failures, r.crashes + 1)
+        )
+    into v_ids, v_dead
+    from (
+        select m.id, m.status, m.failures, m.crashes from penstock.message m
+        where m.queue_id = queue.id and m.status > 0 and m.at <= now_ms
+        order by m.at
+        limit most
+        for update skip locked
+    ) r;
+    if v_ids is null then
+        return;
+    end if;
+
+    with back as (
+        update penstock.message m
+        set status = 0, crashes = m.crashes + (m.status = 2)::int
+        where m.id = any (v_ids)
+        returning m.channel, m.limited
+    )
+    insert into penstock.wake (queue_id, channel)
+    select distinct queue.id, b.channel from back b where b.limited;
+
+    if v_dead is not null then
+        perform penstock.bury(queue, v_dead, 'crashes', now_ms);
+    end if;
+end
+$$;
