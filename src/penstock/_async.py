@@ -42,7 +42,7 @@ from penstock.words.outcomes import (
 )
 from penstock.words.payload import decode_json
 from penstock.words.policy import NO_POLICY, Policy, QueueSettings
-from penstock.words.prepare import outgoing, receipts
+from penstock.words.prepare import all_of, outgoing
 from penstock.words.turns import Rounds, in_turn
 from penstock.words.verbs import (
     Ack,
@@ -156,7 +156,7 @@ class AsyncQueue:
         Outcomes: Sent with the ids in order; ChannelFull, and then none was sent.
         Limits:   10,000 messages a call.
         """
-        batch = tuple(messages)
+        batch = all_of(Outgoing, messages)
         limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
         for message in batch:
             limits.payload(message.payload, self._penstock._max_payload_bytes)
@@ -198,14 +198,14 @@ class AsyncQueue:
     async def _receive_once(self, verb: Receive) -> tuple[tuple[Delivery, ...], int | None]:
         """One `receive` from where this process stands in the round robin."""
         rounds = self._penstock._rounds
-        turn = rounds.take(self.name)
+        turn = rounds.take(self.name, verb.shard)
         try:
             received = await self._store.run(
                 Receive(verb.queue, verb.max_messages, verb.lease_ms, verb.shard, turn)
             )
             deliveries, turn = in_turn(received.deliveries, turn)
         finally:
-            rounds.put(self.name, turn)
+            rounds.put(self.name, verb.shard, turn)
         if rounds.must_tend(self.name):
             await self._store.run(Tend(self.name))
         return deliveries, received.retry_after_ms
@@ -226,15 +226,15 @@ class AsyncQueue:
 
     async def ack(self, which: Sequence[Receipt]) -> tuple[AckOutcome, ...]:
         """These messages are done. Outcomes per receipt, same order: Acked, LeaseLost."""
-        return await self._store.run(Ack(self.name, receipts(which)))
+        return await self._store.run(Ack(self.name, all_of(Receipt, which)))
 
     async def defer(self, deferrals: Sequence[Deferral]) -> tuple[DeferOutcome, ...]:
         """Bring these back later, uncharged. Outcomes, same order: Deferred, LeaseLost."""
-        return await self._store.run(Defer(self.name, tuple(deferrals)))
+        return await self._store.run(Defer(self.name, all_of(Deferral, deferrals)))
 
     async def fail(self, failures: Sequence[Failure]) -> tuple[FailOutcome, ...]:
         """These attempts failed. Outcomes, same order: Retrying, Dead, LeaseLost."""
-        return await self._store.run(Fail(self.name, tuple(failures)))
+        return await self._store.run(Fail(self.name, all_of(Failure, failures)))
 
     async def extend(
         self, which: Sequence[Receipt], *, lease_seconds: float | None = None
@@ -244,11 +244,11 @@ class AsyncQueue:
         Outcomes per receipt, same order: Extended, LeaseLost.
         """
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
-        return await self._store.run(Extend(self.name, receipts(which), lease_ms))
+        return await self._store.run(Extend(self.name, all_of(Receipt, which), lease_ms))
 
     async def release(self, which: Sequence[Receipt]) -> tuple[ReleaseOutcome, ...]:
         """Give these back at once, uncharged. Outcomes, same order: Released, LeaseLost."""
-        return await self._store.run(Release(self.name, receipts(which)))
+        return await self._store.run(Release(self.name, all_of(Receipt, which)))
 
     async def peek(
         self,
@@ -260,6 +260,9 @@ class AsyncQueue:
     ) -> tuple[Peeked, ...]:
         """Look at unfinished messages in order of sending; nothing is leased or changed."""
         limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
+        limits.whole(after_id, "after_id", 0, limits.ID_MAX)
+        limits.state_name(state)
+        limits.optional_channel(channel)
         return await self._store.run(Peek(self.name, limit, state, channel, after_id))
 
     async def stats(self) -> QueueStats:
@@ -269,10 +272,13 @@ class AsyncQueue:
 
     async def channels(self, limit: int = 20) -> tuple[ChannelStats, ...]:
         """The channels with the most unfinished messages, and what blocks them."""
+        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
         return await self._store.run(StatsOfChannels(self.name, limit))
 
     async def purge(self, *, channel: str | None = None, state: State | None = None) -> Purged:
         """Cancel unfinished messages, all or of one channel or state; leased ones if named."""
+        limits.state_name(state)
+        limits.optional_channel(channel)
         return await self._store.run(Purge(self.name, channel, state))
 
     async def create(self, **settings: Any) -> CreateOutcome:
@@ -452,11 +458,7 @@ class AsyncMessage:
 
     async def defer(self, *, delay_seconds: float = 0, state: bytes | None = None) -> DeferOutcome:
         """Bring it back later, uncharged; `state` replaces what is saved, None keeps it."""
-        deferral = Deferral(
-            self.receipt,
-            limits.delay_ms(delay_seconds),
-            None if state is None else limits.state(state),
-        )
+        deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = await self._queue.defer((deferral,))
         return outcome
 
@@ -466,8 +468,8 @@ class AsyncMessage:
         """This attempt failed. Outcomes: Retrying after the back-off; Dead; LeaseLost."""
         failure = Failure(
             self.receipt,
-            limits.error_text(error),
-            limits.flag(retry, "retry"),
+            error,
+            retry,
             None if delay_seconds is None else limits.delay_ms(delay_seconds),
         )
         (outcome,) = await self._queue.fail((failure,))

@@ -38,7 +38,7 @@ from penstock.words.outcomes import (
 )
 from penstock.words.payload import decode_json
 from penstock.words.policy import NO_POLICY, Policy, QueueSettings
-from penstock.words.prepare import outgoing, receipts
+from penstock.words.prepare import all_of, outgoing
 from penstock.words.turns import Rounds, in_turn
 from penstock.words.verbs import (
     Ack,
@@ -152,7 +152,7 @@ class Queue:
         Outcomes: Sent with the ids in order; ChannelFull, and then none was sent.
         Limits:   10,000 messages a call.
         """
-        batch = tuple(messages)
+        batch = all_of(Outgoing, messages)
         limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
         for message in batch:
             limits.payload(message.payload, self._penstock._max_payload_bytes)
@@ -194,14 +194,14 @@ class Queue:
     def _receive_once(self, verb: Receive) -> tuple[tuple[Delivery, ...], int | None]:
         """One `receive` from where this process stands in the round robin."""
         rounds = self._penstock._rounds
-        turn = rounds.take(self.name)
+        turn = rounds.take(self.name, verb.shard)
         try:
             received = self._store.run(
                 Receive(verb.queue, verb.max_messages, verb.lease_ms, verb.shard, turn)
             )
             deliveries, turn = in_turn(received.deliveries, turn)
         finally:
-            rounds.put(self.name, turn)
+            rounds.put(self.name, verb.shard, turn)
         if rounds.must_tend(self.name):
             self._store.run(Tend(self.name))
         return deliveries, received.retry_after_ms
@@ -222,15 +222,15 @@ class Queue:
 
     def ack(self, which: Sequence[Receipt]) -> tuple[AckOutcome, ...]:
         """These messages are done. Outcomes per receipt, same order: Acked, LeaseLost."""
-        return self._store.run(Ack(self.name, receipts(which)))
+        return self._store.run(Ack(self.name, all_of(Receipt, which)))
 
     def defer(self, deferrals: Sequence[Deferral]) -> tuple[DeferOutcome, ...]:
         """Bring these back later, uncharged. Outcomes, same order: Deferred, LeaseLost."""
-        return self._store.run(Defer(self.name, tuple(deferrals)))
+        return self._store.run(Defer(self.name, all_of(Deferral, deferrals)))
 
     def fail(self, failures: Sequence[Failure]) -> tuple[FailOutcome, ...]:
         """These attempts failed. Outcomes, same order: Retrying, Dead, LeaseLost."""
-        return self._store.run(Fail(self.name, tuple(failures)))
+        return self._store.run(Fail(self.name, all_of(Failure, failures)))
 
     def extend(
         self, which: Sequence[Receipt], *, lease_seconds: float | None = None
@@ -240,11 +240,11 @@ class Queue:
         Outcomes per receipt, same order: Extended, LeaseLost.
         """
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
-        return self._store.run(Extend(self.name, receipts(which), lease_ms))
+        return self._store.run(Extend(self.name, all_of(Receipt, which), lease_ms))
 
     def release(self, which: Sequence[Receipt]) -> tuple[ReleaseOutcome, ...]:
         """Give these back at once, uncharged. Outcomes, same order: Released, LeaseLost."""
-        return self._store.run(Release(self.name, receipts(which)))
+        return self._store.run(Release(self.name, all_of(Receipt, which)))
 
     def peek(
         self,
@@ -256,6 +256,9 @@ class Queue:
     ) -> tuple[Peeked, ...]:
         """Look at unfinished messages in order of sending; nothing is leased or changed."""
         limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
+        limits.whole(after_id, "after_id", 0, limits.ID_MAX)
+        limits.state_name(state)
+        limits.optional_channel(channel)
         return self._store.run(Peek(self.name, limit, state, channel, after_id))
 
     def stats(self) -> QueueStats:
@@ -265,10 +268,13 @@ class Queue:
 
     def channels(self, limit: int = 20) -> tuple[ChannelStats, ...]:
         """The channels with the most unfinished messages, and what blocks them."""
+        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
         return self._store.run(StatsOfChannels(self.name, limit))
 
     def purge(self, *, channel: str | None = None, state: State | None = None) -> Purged:
         """Cancel unfinished messages, all or of one channel or state; leased ones if named."""
+        limits.state_name(state)
+        limits.optional_channel(channel)
         return self._store.run(Purge(self.name, channel, state))
 
     def create(self, **settings: Any) -> CreateOutcome:
@@ -448,11 +454,7 @@ class Message:
 
     def defer(self, *, delay_seconds: float = 0, state: bytes | None = None) -> DeferOutcome:
         """Bring it back later, uncharged; `state` replaces what is saved, None keeps it."""
-        deferral = Deferral(
-            self.receipt,
-            limits.delay_ms(delay_seconds),
-            None if state is None else limits.state(state),
-        )
+        deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = self._queue.defer((deferral,))
         return outcome
 
@@ -462,8 +464,8 @@ class Message:
         """This attempt failed. Outcomes: Retrying after the back-off; Dead; LeaseLost."""
         failure = Failure(
             self.receipt,
-            limits.error_text(error),
-            limits.flag(retry, "retry"),
+            error,
+            retry,
             None if delay_seconds is None else limits.delay_ms(delay_seconds),
         )
         (outcome,) = self._queue.fail((failure,))

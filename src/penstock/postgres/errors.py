@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 
+from penstock.postgres.calls import CALLS
 from penstock.words.errors import (
     BrokenInvariant,
     Busy,
@@ -20,6 +22,7 @@ from penstock.words.errors import (
     UsageError,
     WrongVersion,
 )
+from penstock.words.verbs import Verb
 
 NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 """No such schema, table, function, column, type: ours are missing or from another version."""
@@ -69,6 +72,12 @@ def translate(error: psycopg.Error, url: str, queue: str = "", *, sent: bool = F
             )
         return Disconnected(f"cannot reach {shown(url)}: {text}")
     return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
+
+
+def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> PenstockError:
+    """What a failed call means for its caller: a repeatable one cannot have done harm."""
+    queue = getattr(verb, "queue", None) or ""
+    return translate(error, url, queue, sent=not CALLS[type(verb)].repeatable)
 
 
 def shown(url: str) -> str:

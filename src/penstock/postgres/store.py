@@ -18,7 +18,7 @@ import psycopg
 
 from penstock.postgres import install
 from penstock.postgres.calls import CALLS, Call, nothing_to_do
-from penstock.postgres.errors import shown, translate
+from penstock.postgres.errors import meaning, shown, translate
 from penstock.postgres.url import Options, parse
 from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
 from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
@@ -78,7 +78,7 @@ class PostgresStore:
                 connection.run(NOTIFY, (verb.queue,))
             return rows
         except psycopg.Error as error:
-            raise _meaning(error, self._options.url, verb) from error
+            raise meaning(error, self._options.url, verb) from error
         finally:
             self._pool.put(connection)
 
@@ -146,13 +146,6 @@ class PostgresStore:
         self._pool.close()
         if self._ear is not None and self._ear is not threading.current_thread():
             self._ear.join(2.0)
-
-
-def _meaning(error: psycopg.Error, url: str, verb: Any) -> PenstockError:
-    """What a failed call means for its caller: a repeatable one cannot have done harm."""
-    repeatable = CALLS[type(verb)].repeatable
-    queue = getattr(verb, "queue", None) or ""
-    return translate(error, url, queue, sent=not repeatable)
 
 
 class _Connection:

@@ -15,7 +15,6 @@ from penstock.words.errors import UsageError
 from penstock.words.policy import Policy, QueueSettings
 
 State = Literal["scheduled", "ready", "leased"]
-STATES: tuple[State, ...] = ("scheduled", "ready", "leased")
 
 _RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})")
 
@@ -53,6 +52,16 @@ class Outgoing:
     priority: int = 0
     delay_ms: int | None = None
     headers: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        limits.payload(self.payload, limits.PAYLOAD_BYTES_HARD_MAX)
+        limits.content_type(self.content_type)
+        limits.channel_name(self.channel)
+        limits.whole(self.priority, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX)
+        if self.delay_ms is not None:
+            limits.duration_ms(self.delay_ms, "delay_ms")
+        if self.headers is not None:
+            limits.headers(self.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +177,12 @@ class Deferral:
     state: bytes | None = None
     """None keeps the saved state; `b""` empties it."""
 
+    def __post_init__(self) -> None:
+        _check_receipt(self.receipt)
+        limits.duration_ms(self.delay_ms, "delay_ms")
+        if self.state is not None:
+            limits.state(self.state)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -177,6 +192,13 @@ class Failure:
     error: str = ""
     retry: bool = True
     delay_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_receipt(self.receipt)
+        object.__setattr__(self, "error", limits.error_text(self.error))
+        limits.flag(self.retry, "retry")
+        if self.delay_ms is not None:
+            limits.duration_ms(self.delay_ms, "delay_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +219,11 @@ class Shard:
     def __post_init__(self) -> None:
         limits.whole(self.count, "shard count", 1, 1_024)
         limits.whole(self.index, "shard index", 0, self.count - 1)
+
+
+def _check_receipt(receipt: object) -> None:
+    if not isinstance(receipt, Receipt):
+        raise UsageError(f"a receipt is a Receipt, not {type(receipt).__name__}")
 
 
 FIRST_TURN = Turn()

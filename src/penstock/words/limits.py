@@ -15,6 +15,8 @@ from penstock.words.errors import UsageError
 NAME_CHARS_MAX = 64
 CHANNEL_BYTES_MAX = 255
 PAYLOAD_BYTES_MAX = 1024 * 1024
+"""Unless `connect(max_payload_bytes=…)` says otherwise."""
+PAYLOAD_BYTES_HARD_MAX = 256 * 1024 * 1024
 STATE_BYTES_MAX = 1024 * 1024
 HEADERS_MAX = 64
 HEADERS_BYTES_MAX = 16 * 1024
@@ -31,6 +33,7 @@ DELAY_SECONDS_MAX = 366 * 86_400
 WAIT_SECONDS_MAX = 3600
 JSON_DEPTH_MAX = 64
 DEAD_SUFFIX = "-dead"
+STATES = ("scheduled", "ready", "leased")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -60,6 +63,10 @@ def channel_name(name: object) -> str:
     return name
 
 
+def optional_channel(name: object) -> str | None:
+    return None if name is None else channel_name(name)
+
+
 def utf8(text: object, what: str) -> bytes:
     """The text in UTF-8; NUL and lone surrogates are refused, as no database keeps both."""
     if not isinstance(text, str):
@@ -72,7 +79,9 @@ def utf8(text: object, what: str) -> bytes:
         raise UsageError(f"{what} holds a lone surrogate, which is not valid Unicode") from error
 
 
-def payload(data: bytes, most: int = PAYLOAD_BYTES_MAX) -> bytes:
+def payload(data: object, most: int = PAYLOAD_BYTES_MAX) -> bytes:
+    if not isinstance(data, bytes):
+        raise UsageError(f"a message's payload is bytes here, not {type(data).__name__}")
     if len(data) > most:
         raise UsageError(
             f"the payload has {len(data):,} bytes, over the limit of {most:,}: "
@@ -135,12 +144,24 @@ def whole(value: object, what: str, least: int, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise UsageError(f"{what} is an int, not {type(value).__name__}")
     if not least <= value <= most:
-        raise UsageError(f"{what} is {least:,} to {most:,}, not {value:,}")
+        raise UsageError(f"{what} is {least:,} to {most:,}, not {shown(value)}")
     return value
 
 
 def optional_whole(value: object, what: str, least: int, most: int) -> int | None:
     return None if value is None else whole(value, what, least, most)
+
+
+def duration_ms(value: object, what: str) -> int:
+    """Whole milliseconds, as entities carry them."""
+    return whole(value, what, 0, DELAY_SECONDS_MAX * 1000)
+
+
+def state_name(value: object) -> str | None:
+    """None, or one of the states of an unfinished message."""
+    if value is None or value in STATES:
+        return value  # pyright: ignore[reportReturnType]
+    raise UsageError(f"a state is one of {', '.join(STATES)}, not {shown(value)}")
 
 
 def flag(value: object, what: str) -> bool:
@@ -153,8 +174,8 @@ def milliseconds(seconds: object, what: str, most: float, *, least: float = 0.0)
     """Seconds (int or float) as whole milliseconds, rounded up so that nothing comes early."""
     if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
         raise UsageError(f"{what} is a number of seconds, not {type(seconds).__name__}")
-    if not math.isfinite(seconds) or not least <= seconds <= most:
-        raise UsageError(f"{what} is {least:g} to {most:,.0f} seconds, not {seconds!r}")
+    if not least <= seconds <= most:  # false for NaN as well
+        raise UsageError(f"{what} is {least:g} to {most:,.0f} seconds, not {shown(seconds)}")
     return math.ceil(round(seconds * 1000, 6))
 
 
@@ -168,5 +189,8 @@ def delay_ms(seconds: object) -> int:
 
 def shown(value: object) -> str:
     """A value for an error's text, cut short: the text must never carry a whole payload."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more than 4,300 digits
+        return "a huge number"
     return text if len(text) <= 80 else f"{text[:77]}…"

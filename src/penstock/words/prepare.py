@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.words import limits
-from penstock.words.entities import Outgoing, Receipt
+from penstock.words.entities import Outgoing
 from penstock.words.errors import UsageError
 from penstock.words.payload import encode
 
@@ -28,19 +28,22 @@ def outgoing(
     data, kind = encode(payload)
     return Outgoing(
         limits.payload(data, max_payload_bytes),
-        kind if content_type is None else limits.content_type(content_type),
-        limits.channel_name(channel),
-        limits.whole(priority, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX),
+        kind if content_type is None else content_type,
+        channel,
+        priority,
         None if delay_seconds is None else limits.delay_ms(delay_seconds),
-        None if headers is None else limits.headers(headers),
+        headers,
     )
 
 
-def receipts(which: Iterable[Receipt]) -> tuple[Receipt, ...]:
-    """A tuple of receipts; anything else in it is refused."""
-    given = tuple(which)
-    for receipt in given:
-        if not isinstance(receipt, Receipt):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"a receipt is a Receipt, not {type(receipt).__name__}")
-    return given
+T = TypeVar("T")
+
+
+def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
+    """A tuple of that kind; anything else in it is refused."""
+    items = tuple(given)
+    for item in items:
+        if not isinstance(item, kind):
+            raise UsageError(f"this takes {kind.__name__} values, not {type(item).__name__}")
+    return items
 

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from penstock.words.entities import FIRST_TURN, Delivery, Turn
+from penstock.words.entities import FIRST_TURN, Delivery, Shard, Turn
 
 TEND_SECONDS = 1.0
 
@@ -51,7 +51,7 @@ def _by_rank(item: tuple[int, bool, bytes, Delivery]) -> tuple[int, bool, bytes]
 
 
 class Rounds:
-    """The turns of all receivers in this process, by queue; and when each queue was last tended.
+    """The turns of all receivers in this process, by queue and shard; and when each queue was tended.
 
     A call takes a turn and puts its successor back, so concurrent receivers stand at different
     places and do not run into each other.
@@ -59,17 +59,17 @@ class Rounds:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: dict[str, deque[Turn]] = {}
+        self._turns: dict[tuple[str, Shard | None], deque[Turn]] = {}
         self._tended: dict[str, float] = {}
 
-    def take(self, queue: str) -> Turn:
+    def take(self, queue: str, shard: Shard | None) -> Turn:
         with self._lock:
-            turns = self._turns.get(queue)
+            turns = self._turns.get((queue, shard))
             return turns.popleft() if turns else FIRST_TURN
 
-    def put(self, queue: str, turn: Turn) -> None:
+    def put(self, queue: str, shard: Shard | None, turn: Turn) -> None:
         with self._lock:
-            self._turns.setdefault(queue, deque(maxlen=64)).append(turn)
+            self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
 
     def must_tend(self, queue: str) -> bool:
         """True once in a while: this caller should tend the queue now."""

@@ -1,0 +1,237 @@
+"""The PostgreSQL store for asyncio: the same calls as `store`, awaited on one event loop.
+
+Nothing is opened until the first call, so that it may be made outside a running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+
+from penstock.postgres.calls import CALLS, Call, nothing_to_do
+from penstock.postgres.errors import meaning, translate
+from penstock.postgres.store import CHECK_SCHEMA, check_schema
+from penstock.postgres.url import Options, parse
+from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
+from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
+from penstock.words.outcomes import Purged
+from penstock.words.verbs import Purge, Verb
+
+A = TypeVar("A")
+
+
+class AsyncPostgresStore:
+    """See `penstock.store.AsyncStore`."""
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self._options: Options = parse(url)
+        self._clock = clock
+        self._pool = _Pool(self._options)
+        self._bell = Bell()
+        self._news = asyncio.Event()
+        self._ear: asyncio.Task[None] | None = None
+        self._late: set[asyncio.Task[None]] = set()
+        self._listening = asyncio.Event()
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb by one call of its function."""
+        done = nothing_to_do(verb)
+        if done is not NotImplemented:
+            return done
+        call = CALLS[type(verb)]
+        if isinstance(verb, Purge):
+            return await self._purge(call, verb)
+        return await self._call(call, verb)
+
+    async def _purge(self, call: Call, verb: Any) -> Any:
+        """In parts, so that no transaction grows with the queue."""
+        total = 0
+        while part := (await self._call(call, verb)).messages:
+            total += part
+        return Purged(total)
+
+    async def _call(self, call: Call, verb: Any) -> Any:
+        now = None if self._clock is None else self._clock()
+        parameters = call.parameters(verb, now)
+        try:
+            rows = await self._execute(call.sql, parameters, verb)
+        except Disconnected:
+            # A server that was restarted leaves dead connections behind: once more, on a new one.
+            await self._pool.forget()
+            rows = await self._execute(call.sql, parameters, verb)
+        return call.answer(verb, rows)
+
+    async def _execute(self, sql: str, parameters: Any, verb: Any) -> Any:
+        connection = await self._pool.take()
+        try:
+            rows = await connection.run(sql, parameters)
+            if type(verb) in WAKING:
+                ring = self._bell.ring(verb.queue, self._ring_later)
+                self._news.set()
+                if ring:
+                    await connection.run(NOTIFY, (verb.queue,))
+            return rows
+        except psycopg.Error as error:
+            raise meaning(error, self._options.url, verb) from error
+        except asyncio.CancelledError:
+            # The call may be on its way: the connection is in an unknown state, so it goes.
+            await connection.raw.close()
+            raise
+        finally:
+            await self._pool.put(connection)
+
+    def _ring_later(self, queue: str, seconds: float) -> None:
+        """The last of many quick sends must be heard too: a notification at the end of the pause."""
+
+        async def ring() -> None:
+            await asyncio.sleep(seconds)
+            self._bell.rang(queue)
+            with contextlib.suppress(psycopg.Error, PenstockError):  # a hint only: receivers poll
+                connection = await self._pool.take()
+                try:
+                    await connection.run(NOTIFY, (queue,))
+                finally:
+                    await self._pool.put(connection)
+
+        task = asyncio.ensure_future(ring())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def signal(self, queue: str) -> int:
+        """A number that changes when something may have been sent to the queue."""
+        if self._ear is None and self._options.listen:
+            self._ear = asyncio.ensure_future(self._hear())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._listening.wait(), 1.0)
+        return self._bell.heard(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Return on news of the queue, or after `seconds`, at most the polling interval."""
+        ends_at = asyncio.get_running_loop().time() + min(seconds, self._options.poll_seconds)
+        while self._bell.heard(queue) == seen:
+            left = ends_at - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), left)
+
+    async def _hear(self) -> None:
+        """Hold one connection that listens; if it breaks, polling goes on and it tries again."""
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(
+                    self._options.conninfo, autocommit=True
+                )
+                async with connection:
+                    await connection.execute("listen penstock")
+                    self._listening.set()
+                    self._bell.ring_all()
+                    self._news.set()
+                    async for note in connection.notifies():
+                        self._bell.hear(note.payload)
+                        self._news.set()
+            except psycopg.Error:
+                self._listening.set()
+                await asyncio.sleep(1.0)
+
+    async def close(self) -> None:
+        """Close the connections; waiting calls return."""
+        tasks = [*self._late, *([self._ear] if self._ear else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._bell.ring_all()
+        self._news.set()
+        await self._pool.close()
+
+
+class _Connection:
+    """One connection in autocommit, with the cursor that all its calls use."""
+
+    __slots__ = ("_cursor", "raw")
+
+    def __init__(self, raw: psycopg.AsyncConnection[Any]) -> None:
+        self.raw = raw
+        self._cursor = psycopg.AsyncRawCursor(raw)
+
+    @classmethod
+    async def open(cls, options: Options) -> _Connection:
+        return cls(
+            await psycopg.AsyncConnection.connect(
+                options.conninfo,
+                autocommit=True,
+                prepare_threshold=0 if options.prepare else None,
+            )
+        )
+
+    async def run(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+        await self._cursor.execute(sql.encode(), parameters, binary=True)
+        return await self._cursor.fetchall()
+
+
+class _Pool:
+    """Idle connections, last in first out, so that few stay in use; a limit on all of them."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._idle: list[_Connection] = []
+        self._free = asyncio.Semaphore(options.max_connections)
+        self._checked = False
+        self._closed = False
+
+    async def take(self) -> _Connection:
+        if self._closed:
+            raise UsageError("this connection was closed: open another by penstock.aio.connect")
+        try:
+            await asyncio.wait_for(self._free.acquire(), self._options.busy_seconds)
+        except TimeoutError as error:
+            raise Busy(
+                f"all {self._options.max_connections} connections were busy for "
+                f"{self._options.busy_seconds:g} seconds: nothing happened, repeat the call"
+            ) from error
+        try:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.raw.closed:
+                    return connection
+            return await self._open()
+        except BaseException:
+            self._free.release()
+            raise
+
+    async def put(self, connection: _Connection) -> None:
+        if self._closed:
+            await connection.raw.close()
+        elif not connection.raw.closed:
+            self._idle.append(connection)
+        self._free.release()
+
+    async def forget(self) -> None:
+        """Close what is idle: the server is another one now."""
+        while self._idle:
+            await self._idle.pop().raw.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self.forget()
+
+    async def _open(self) -> _Connection:
+        try:
+            connection = await _Connection.open(self._options)
+            if self._checked:
+                return connection
+            try:
+                ((current,),) = await connection.run(CHECK_SCHEMA, ())
+                check_schema(current, self._options.url)
+            except (psycopg.Error, WrongVersion):
+                await connection.raw.close()
+                raise
+        except psycopg.Error as error:
+            raise translate(error, self._options.url) from error
+        self._checked = True
+        return connection
