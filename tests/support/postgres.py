@@ -1,0 +1,171 @@
+"""PostgreSQL for the tests: the servers of this test run, and a fresh database for each test.
+
+Each test process (each worker of xdist) has a server of its own per version, started at its first
+use and stopped at the end; a start takes a tenth of a second. `PENSTOCK_TEST_POSTGRES`, the URL of
+a server where databases may be created, takes the place of ours: then nothing is started, and each
+database made there has a name of this run's own and is dropped afterwards.
+
+A test that wants tables takes a copy of a database that was filled once:
+
+    with fresh_database(postgres_server, fill=migrate) as url: ...
+"""
+
+import contextlib
+import itertools
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Final, LiteralString, Protocol, cast
+from urllib.parse import quote, urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from penstock.pgserver import PostgresNotFound, PostgresServer
+
+GIVEN: Final = os.environ.get("PENSTOCK_TEST_POSTGRES")
+VERSIONS: Final = (16, 18)
+
+Fill = Callable[[str], None]
+
+_run: Final = f"penstock_test_{os.getpid()}_{secrets.token_hex(3)}"
+_number: Final = itertools.count(1)
+
+
+class Server(Protocol):
+    """What a test may ask of a server, ours or a given one."""
+
+    @property
+    def version(self) -> int:
+        """The major version."""
+        ...
+
+    def url(self, database: str = ...) -> str:
+        """The address of a database."""
+        ...
+
+    def create_database(self, name: str, template: str | None = None) -> None:
+        """Make a database, empty or as a copy of another, which nobody may be connected to."""
+        ...
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, with whoever is connected to it."""
+        ...
+
+
+class GivenServer:
+    """The server that `PENSTOCK_TEST_POSTGRES` names. It isn't ours: only databases are made."""
+
+    def __init__(self, url: str) -> None:
+        if urlsplit(url).scheme not in ("postgresql", "postgres"):
+            message = "PENSTOCK_TEST_POSTGRES has to be a URL: postgresql://user@host/database"
+            raise pytest.UsageError(message)
+        self._url = url
+        with psycopg.connect(url) as connection:
+            self.version = connection.info.server_version // 10_000
+
+    def url(self, database: str = "postgres") -> str:
+        """The address of a database on that server."""
+        return urlsplit(self._url)._replace(path="/" + quote(database, safe="")).geturl()
+
+    def create_database(self, name: str, template: str | None = None) -> None:
+        """Make a database, empty or as a copy of another."""
+        self._say("create database {} template {}", name, template or "template1")
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, with whoever is connected to it."""
+        self._say("drop database if exists {} with (force)", name)
+
+    def _say(self, statement: LiteralString, *names: str) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+class Servers:
+    """The servers of this test process, each started at its first use."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Server] = {}
+        self._templates: dict[tuple[str, Fill], str] = {}
+
+    def get(self, version: int) -> Server:
+        """The server of that version; the given one, whatever its version, when there is one."""
+        if version not in self._open:
+            self._open[version] = GivenServer(GIVEN) if GIVEN else self._start(version)
+        return self._open[version]
+
+    def template(self, server: Server, fill: Fill) -> str:
+        """The name of a database on that server which `fill(url)` was called on, once."""
+        key = (server.url(), fill)
+        if key not in self._templates:
+            name = f"{_run}_template_{next(_number)}"
+            server.create_database(name)
+            self._templates[key] = name  # noted first: dropped even when filling it fails
+            fill(server.url(name))
+        return self._templates[key]
+
+    def close(self) -> None:
+        """Stop our servers; on a given one, drop the templates."""
+        for server in self._open.values():
+            if isinstance(server, PostgresServer):
+                server.close()
+                continue
+            for (url, _), name in self._templates.items():
+                if url == server.url():
+                    server.drop_database(name)
+        self._open.clear()
+        self._templates.clear()
+
+    @staticmethod
+    def _start(version: int) -> Server:
+        try:
+            server = PostgresServer(version)
+        except PostgresNotFound as error:
+            # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
+            pytest.fail(str(error), pytrace=False)
+        server.start()
+        return server
+
+
+_servers: Final = Servers()
+
+
+def template(server: Server, fill: Fill) -> str:
+    """The name of a database on that server which `fill(url)` was called on, once per test run.
+
+    `fill` must close its connections: PostgreSQL copies no database that somebody is using.
+    """
+    return _servers.template(server, fill)
+
+
+@contextlib.contextmanager
+def fresh_database(server: Server, fill: Fill | None = None) -> Iterator[str]:
+    """The URL of a database for one test, empty or as `fill(url)` leaves it; dropped at the end."""
+    name = f"{_run}_{next(_number)}"
+    server.create_database(name, None if fill is None else template(server, fill))
+    try:
+        yield server.url(name)
+    finally:
+        server.drop_database(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stop_servers() -> Iterator[None]:
+    yield
+    _servers.close()
+
+
+# Not a server per parameter in the fixture itself: pytest would stop and start servers whenever
+# two tests of different versions follow one another.
+@pytest.fixture(scope="session", params=[0] if GIVEN else VERSIONS, ids=lambda v: f"pg{v or ''}")
+def postgres_server(request: pytest.FixtureRequest) -> Server:
+    """A running PostgreSQL: 16 and 18 in turn, or the given one."""
+    return _servers.get(cast("int", request.param))
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server) -> Iterator[str]:
+    """The URL of a fresh, empty database."""
+    with fresh_database(postgres_server) as url:
+        yield url

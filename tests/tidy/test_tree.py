@@ -1,0 +1,170 @@
+"""The house rules that no linter knows: sizes, what may be named, and what a lock may hold."""
+
+import ast
+import functools
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parents[2]
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+LINE_LENGTH_MAX = 100
+
+# Written so that they don't find themselves.
+NAMES_OF_A_PLACE = {
+    "a home folder": r"/(home|Users)/(?!you\b|me\b|ada\b)\w|/[r]oot/",
+    "a package index": r"pypi[.]org|pythonhosted[.]org|registry[.]npmjs|deb[.]debian[.]org",
+    "the address of a package": r"https?://\S+[.](whl|tar[.]gz|tgz|deb)\b",
+}
+LOCK_LINE = re.compile(
+    r"#.*"
+    r"|[a-z0-9-]+==[\w.]+( ; [^/@]+)? \\"
+    r"|    --hash=sha256:[0-9a-f]{64}( \\)?"
+)
+
+
+@functools.cache
+def tracked() -> tuple[Path, ...]:
+    """The files that are, or are about to be, in the repository."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        done = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True)
+        paths = [ROOT / name for name in done.stdout.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):  # a source archive, or another user's clone
+        paths = [
+            path
+            for folder in ("src", "tests", "tools")
+            for path in ROOT.joinpath(folder).rglob("*")
+        ]
+        paths += ROOT.glob("*.*")
+    kept = [path for path in paths if path.is_file() and "__pycache__" not in path.parts]
+    return tuple(sorted(kept))
+
+
+def sources(*folders: str, ends: tuple[str, ...] = (".py",)) -> list[Path]:
+    """The tracked files in these folders (`dev.py` is one, too) with these endings."""
+    wanted = [ROOT / folder for folder in folders]
+    found = [
+        path
+        for path in tracked()
+        if path.suffix in ends and any(path.is_relative_to(folder) for folder in wanted)
+    ]
+    assert found, f"nothing in {folders}"
+    return found
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", errors="replace")
+
+
+CODE = ("src", "tools", "benchmarks", "dev.py")
+
+
+def test_a_file_fits_in_the_head() -> None:
+    lines = {
+        name(path): text_of(path).count("\n")
+        for path in sources(*CODE, "tests", ends=(".py", ".sql"))
+    }
+    assert {path: count for path, count in lines.items() if count > FILE_LINES_MAX} == {}
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    too_long = {
+        f"{name(path)}:{node.lineno} {node.name}": length
+        for path in sources(*CODE)
+        for node in ast.walk(ast.parse(text_of(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
+    }
+    assert too_long == {}
+
+
+def test_a_line_fits_in_a_window() -> None:
+    too_long = [
+        f"{name(path)}:{number}"
+        for path in sources("src", "tools", "dev.py", ends=(".py", ".sql"))
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if len(line) > LINE_LENGTH_MAX
+    ]
+    assert too_long == []
+
+
+def test_every_file_opens_with_what_lives_in_it() -> None:
+    silent = [
+        name(path)
+        for path in sources(*CODE, "tests")
+        if text_of(path).strip() and ast.get_docstring(ast.parse(text_of(path))) is None
+    ]
+    silent += [
+        name(path)
+        for path in sources("src", ends=(".sql",))
+        if not text_of(path).startswith(("--", "/*"))
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("what", NAMES_OF_A_PLACE)
+def test_nothing_names_the_place_where_it_was_made(what: str) -> None:
+    pattern = re.compile(NAMES_OF_A_PLACE[what])
+    assert found_in_tree(pattern) == []
+
+
+def test_nothing_names_this_folder() -> None:
+    # In a folder that is as short as `/src`, the name of ours may well be somebody's example.
+    if len(ROOT.parts) > 2:
+        assert found_in_tree(re.compile(re.escape(str(ROOT)) + r"\b")) == []
+
+
+def found_in_tree(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{name(path)}: {hit[0]}" for path in tracked() for hit in pattern.finditer(text_of(path))
+    ]
+
+
+@pytest.mark.parametrize("lock", ["requirements-dev.lock", "requirements-demo.lock"])
+def test_a_lock_holds_names_versions_and_hashes_only(lock: str) -> None:
+    lines = (ROOT / lock).read_text().splitlines()
+    assert [line for line in lines if not LOCK_LINE.fullmatch(line)] == []
+    assert sum("--hash" in line for line in lines) > sum("==" in line for line in lines)
+
+
+def test_the_demo_runs_on_the_versions_that_are_tested() -> None:
+    demo, dev = (
+        set(
+            re.findall(r"^\S+==\S+", (ROOT / f"requirements-{what}.lock").read_text(), re.MULTILINE)
+        )
+        for what in ("demo", "dev")
+    )
+    assert demo <= dev
+
+
+def test_every_requirement_is_locked() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, groups = settings["project"], settings["dependency-groups"]
+    wanted = [*project["dependencies"], *groups["build"]]
+    wanted += [word for word in groups["dev"] if isinstance(word, str)]
+    wanted += [word for extra in project["optional-dependencies"].values() for word in extra]
+    names = {re.split(r"[^a-z0-9-]", word)[0] for word in wanted} - {"penstock"}
+    locked = re.findall(r"^(\S+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
+    assert names - set(locked) == set(), "run: python3 dev.py lock"
+
+
+def test_the_package_carries_every_file_of_the_source_folder(tmp_path: Path) -> None:
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        carried = set(archive.namelist())
+    wanted = {
+        path.relative_to(ROOT / "src").as_posix() for path in tracked() if "src" in path.parts
+    }
+    assert {file for file in wanted if file.startswith("penstock/")} - carried == set()
+    assert "penstock/py.typed" in carried
