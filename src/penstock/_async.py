@@ -195,7 +195,7 @@ class AsyncQueue:
             pause = left if retry_after_ms is None else min(left, retry_after_ms / 1000)
             await self._store.wait(self.name, seen, pause)
 
-    async def _receive_once(self, verb: Receive) -> tuple[tuple[Delivery, ...], int | None]:
+    async def _receive_once(self, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
         """One `receive` from where this process stands in the round robin."""
         rounds = self._penstock._rounds
         turn = rounds.take(self.name, verb.shard)
@@ -383,7 +383,7 @@ class AsyncMessage:
     @property
     def receipt(self) -> Receipt:
         """What proves this lease; `str(receipt)` is its text form."""
-        return Receipt(self._delivery.id, self._delivery.attempt)
+        return self._delivery.receipt
 
     @property
     def attempt(self) -> int:

@@ -118,29 +118,7 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
     """A row without an id tells when to ask again."""
     if len(rows) == 1 and rows[0][0] is None:
         return Received((), rows[0][11])
-    return Received(tuple(map(_delivery, rows)))
-
-
-def _delivery(row: Row) -> Delivery:
-    (
-        id_, attempt, channel, priority, payload, content_type, headers, state, failures, crashes,
-        sent_at, until, lease_ms,
-    ) = row  # fmt: skip
-    return Delivery(
-        id_,
-        attempt,
-        channel,
-        priority,
-        payload,
-        content_type,
-        _NO_HEADERS if headers is None else json.loads(headers),
-        state,
-        failures,
-        crashes,
-        sent_at,
-        until,
-        lease_ms,
-    )
+    return Received(tuple(map(Delivery._make, rows)))
 
 
 def _receipts(verb: v.Ack | v.Release, now: Now) -> Sequence[Any]:
@@ -149,13 +127,13 @@ def _receipts(verb: v.Ack | v.Release, now: Now) -> Sequence[Any]:
 
 
 def _settled(outcome: Acked | Released) -> Callable[[v.Ack | v.Release, Rows], tuple[Any, ...]]:
-    """The answer when rows name only what was lost."""
+    """The answer when the function names what was lost only, and null says that nothing was."""
 
     def answer(verb: v.Ack | v.Release, rows: Rows) -> tuple[Any, ...]:
-        outcomes: list[Any] = [outcome] * len(verb.receipts)
-        for nr, now in rows:
-            outcomes[nr - 1] = LeaseLost(now)
-        return tuple(outcomes)
+        ((lost,),) = rows
+        if lost is None:
+            return (outcome,) * len(verb.receipts)
+        return tuple(outcome if now is None else LeaseLost(now) for now in lost)
 
     return answer
 
@@ -317,7 +295,7 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     v.Ack: Call(
-        "select * from penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint)",
+        "select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint)",
         _receipts,
         _settled(Acked()),
     ),
@@ -340,7 +318,7 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     v.Release: Call(
-        "select * from penstock.release($1::text, $2::bigint[], $3::int[], $4::bigint)",
+        "select penstock.release($1::text, $2::bigint[], $3::int[], $4::bigint)",
         _receipts,
         _settled(Released()),
     ),

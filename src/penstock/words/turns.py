@@ -10,44 +10,53 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
+from operator import itemgetter
 
 from penstock.words.entities import FIRST_TURN, Delivery, Shard, Turn
 
 TEND_SECONDS = 1.0
 
 
-def in_turn(deliveries: Iterable[Delivery], start: Turn) -> tuple[tuple[Delivery, ...], Turn]:
+def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Delivery], Turn]:
     """The deliveries in turn, and the turn to start the next `receive` from."""
-    ordered = sorted(deliveries, key=_by_priority)
-    if not ordered:
-        return (), start
-    ranks: dict[str, int] = {}
-    ranked: list[tuple[int, bool, bytes, Delivery]] = []
-    came_from = None if start.channel is None else start.channel.encode()
-    for delivery in ordered:
-        rank = ranks.get(delivery.channel, 0)
-        ranks[delivery.channel] = rank + 1
-        name = delivery.channel.encode()
-        again = came_from is not None and name <= came_from
-        if name == came_from and start.served:
-            again = False  # its turn was not over: it comes first, not last
-        ranked.append((rank, again, name, delivery))
-    if len(ranks) > 1:
-        ranked.sort(key=_by_rank)
-    _, _, last = max((again, name, d.channel) for _, again, name, d in ranked)
-    served = ranks[last]
-    if last == start.channel:
-        served += start.served
-    return tuple(item[3] for item in ranked), Turn(last, served)
+    if not deliveries:
+        return deliveries, start
+    by_channel: dict[str, list[Delivery]] = {}
+    for delivery in sorted(deliveries, key=_by_priority):
+        by_channel.setdefault(delivery.channel, []).append(delivery)
+    if len(by_channel) == 1:
+        ((last, ordered),) = by_channel.items()
+        return ordered, _after(last, len(ordered), start)
+
+    names = sorted(by_channel, key=str.encode)
+    if start.channel is not None:
+        names = _around(names, start)
+    ordered = []
+    longest = max(map(len, by_channel.values()))
+    for rank in range(longest):
+        ordered += [by_channel[name][rank] for name in names if len(by_channel[name]) > rank]
+    return ordered, _after(names[-1], len(by_channel[names[-1]]), start)
 
 
-def _by_priority(delivery: Delivery) -> tuple[int, int]:
-    return delivery.priority, delivery.id
+_by_priority = itemgetter(3, 0)
+"""Inside a channel: by `priority`, then by `id`."""
 
 
-def _by_rank(item: tuple[int, bool, bytes, Delivery]) -> tuple[int, bool, bytes]:
-    return item[:3]
+def _around(names: list[str], start: Turn) -> list[str]:
+    """From the names after the start, around the end, to the start; a start whose turn was not
+    over (a channel of weight above one) comes first instead."""
+    assert start.channel is not None
+    place = start.channel.encode()
+    first = [name for name in names if name.encode() > place]
+    again = [name for name in names if name.encode() <= place]
+    if start.served and again and again[-1] == start.channel:
+        return [again.pop(), *first, *again]
+    return first + again
+
+
+def _after(last: str, taken: int, start: Turn) -> Turn:
+    return Turn(last, taken + start.served if last == start.channel else taken)
 
 
 class Rounds:

@@ -1,48 +1,83 @@
--- End messages as done. Answers with the receipts that were not current leases: their place in the list, and
--- what the message is now. No rows: all are done.
+-- End messages as done. Answers null if all are done; else for each receipt what its message is now, null
+-- for those that are done.
 create or replace function penstock.ack(
     queue text, ids bigint[], attempts int[], now_ms bigint default null
-) returns table (nr int, now text)
-language plpgsql as $$
+) returns text[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
-    v_queue penstock.queue := penstock.find_queue(ack.queue);
-    v_held bigint[] := penstock.hold(v_queue.id, ack.ids, ack.attempts);
+    v_queue_id int;
+    v_history_ms bigint;
+    v_attempt int;
+    v_ids bigint[] := ack.ids;
+    v_now bigint;
     v_channels text[];
 begin
-    if cardinality(v_held) > 0 then
-        if v_queue.history_ms > 0 then
-            with gone as (
-                delete from penstock.message m where m.id = any (v_held) returning m.*
-            ),
-            kept as (
-                insert into penstock.history (
-                    id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes,
-                    outcome, channel
-                )
-                select g.id, g.sent_at, g.leased_at,
-                    coalesce(ack.now_ms, penstock.clock_ms()), g.queue_id, g.attempt, g.failures,
-                    g.crashes, 1, g.channel
-                from gone g
-            )
-            select array_agg(distinct g.channel) filter (where g.limited) into v_channels
-            from gone g;
-        else
-            with gone as (
-                delete from penstock.message m
-                where m.id = any (v_held)
-                returning m.channel, m.limited
-            )
-            select array_agg(distinct g.channel) filter (where g.limited) into v_channels
-            from gone g;
-        end if;
-        if v_channels is not null then
-            insert into penstock.wake (queue_id, channel) select v_queue.id, unnest(v_channels);
-        end if;
-        insert into penstock.tally (queue_id, done) values (v_queue.id, cardinality(v_held));
+    select q.id, q.history_ms into v_queue_id, v_history_ms
+    from penstock.queue q where q.name = ack.queue;
+    if not found then
+        perform penstock.find_queue(ack.queue);
     end if;
-    if cardinality(v_held) < cardinality(ack.ids) then
-        return query select * from penstock.lost(v_queue.id, ack.ids, v_held);
+
+    -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for it
+    --    and it may wait: it takes rows in the order of their ids. Any other must wait for nobody.
+    if pg_current_xact_id_if_assigned() is null and ack.attempts[1] = all (ack.attempts) then
+        v_attempt := ack.attempts[1];
+    else
+        v_ids := penstock.hold(v_queue_id, ack.ids, ack.attempts);
     end if;
+
+    -- 2. End them.
+    if v_history_ms > 0 then
+        v_now := coalesce(ack.now_ms, penstock.clock_ms());
+        with gone as (
+            delete from penstock.message m
+            where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
+                and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
+            returning m.id, m.sent_at, m.leased_at, m.attempt, m.failures, m.crashes, m.channel,
+                m.limited
+        ),
+        kept as (
+            insert into penstock.history (
+                id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
+                channel
+            )
+            select g.id, g.sent_at, g.leased_at, v_now, v_queue_id, g.attempt, g.failures,
+                g.crashes, 1, g.channel
+            from gone g
+        )
+        select array_agg(g.id), array_agg(g.channel) filter (where g.limited)
+        into v_ids, v_channels
+        from gone g;
+    else
+        with gone as (
+            delete from penstock.message m
+            where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
+                and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
+            returning m.id, m.channel, m.limited
+        )
+        select array_agg(g.id), array_agg(g.channel) filter (where g.limited)
+        into v_ids, v_channels
+        from gone g;
+    end if;
+
+    -- 3. Tell limited channels, count, and name what was lost.
+    if v_channels is not null then
+        insert into penstock.wake (queue_id, channel)
+        select distinct v_queue_id, c.name from unnest(v_channels) c (name);
+    end if;
+    if v_ids is not null then
+        insert into penstock.tally (queue_id, done) values (v_queue_id, cardinality(v_ids));
+    end if;
+    if v_ids is null or cardinality(v_ids) < cardinality(ack.ids) then
+        return penstock.lost(v_queue_id, ack.ids, coalesce(v_ids, '{}'));
+    end if;
+    return null;
 end
 $$;

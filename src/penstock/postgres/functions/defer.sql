@@ -4,7 +4,13 @@ create or replace function penstock.defer(
     queue text, ids bigint[], attempts int[], delays bigint[], states bytea[],
     now_ms bigint default null
 ) returns table (nr int, at bigint, now text)
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
     v_queue penstock.queue := penstock.find_queue(defer.queue);
@@ -26,6 +32,8 @@ begin
     from unnest(defer.ids, defer.delays) with ordinality t (id, delay, nr)
     where t.id = any (v_held)
     union all
-    select l.nr, null::bigint, l.now from penstock.lost(v_queue.id, defer.ids, v_held) l;
+    select l.nr::int, null::bigint, l.now
+    from unnest(penstock.lost(v_queue.id, defer.ids, v_held)) with ordinality l (now, nr)
+    where l.now is not null;
 end
 $$;

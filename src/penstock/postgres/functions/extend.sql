@@ -3,7 +3,13 @@ create or replace function penstock.extend(
     queue text, ids bigint[], attempts int[], lease_ms bigint default null,
     now_ms bigint default null
 ) returns table (nr int, at bigint, now text)
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
     v_queue penstock.queue := penstock.find_queue(extend.queue);
@@ -23,6 +29,8 @@ begin
     join longer l on l.id = t.id;
 
     return query
-    select l.nr, null::bigint, l.now from penstock.lost(v_queue.id, extend.ids, v_held) l;
+    select l.nr::int, null::bigint, l.now
+    from unnest(penstock.lost(v_queue.id, extend.ids, v_held)) with ordinality l (now, nr)
+    where l.now is not null;
 end
 $$;

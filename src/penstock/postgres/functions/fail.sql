@@ -5,7 +5,13 @@ create or replace function penstock.fail(
     queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
     now_ms bigint default null
 ) returns table (nr int, at bigint, dead text, now text)
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
     v_queue penstock.queue := penstock.find_queue(fail.queue);
@@ -63,7 +69,9 @@ begin
     left join unnest(v_back, v_delays) b (id, delay) on b.id = t.id
     where t.id = any (v_held)
     union all
-    select l.nr, null::bigint, null::text, l.now
-    from penstock.lost(v_queue.id, fail.ids, v_held) l;
+    select l.nr::int, null::bigint, null::text, l.now
+   
+    from unnest(penstock.lost(v_queue.id, fail.ids, v_held)) with ordinality l (now, nr)
+    where l.now is not null;
 end
 $$;

@@ -1,17 +1,20 @@
--- For receipts that are not held: their place in the caller's list, and what the message is now.
-create or replace function penstock.lost(queue_id int, ids bigint[], held bigint[])
-returns table (nr int, now text)
+-- What the messages are now whose receipts are not held, in the caller's order, null for those that
+-- are; null if all are held.
+create or replace function penstock.lost(queue_id int, ids bigint[], held bigint[]) returns text[]
 language plpgsql as $$
 #variable_conflict use_column
 begin
-    return query
-    select t.nr::int,
-        coalesce(
+    if cardinality(held) = cardinality(ids) then
+        return null;
+    end if;
+    return array_agg(
+        case when t.id <> all (held) then coalesce(
             (select case m.status when 0 then 'ready' when 1 then 'scheduled' else 'leased' end
             from penstock.message m
-            where m.id = t.id and m.queue_id = lost.queue_id),
-            'gone')
-    from unnest(ids) with ordinality t (id, nr)
-    where t.id <> all (held);
+            where m.id = t.id and m.queue_id + 0 = lost.queue_id),
+            'gone'
+        ) end
+        order by t.nr)
+    from unnest(ids) with ordinality t (id, nr);
 end
 $$;

@@ -22,110 +22,110 @@ create or replace function penstock.receive(
     shards int default null,
     now_ms bigint default null
 ) returns setof penstock.delivery
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
-    v_queue penstock.queue := penstock.find_queue(receive.queue);
+    v_found record;
+    v_queue penstock.queue;
     v_now bigint := coalesce(receive.now_ms, penstock.clock_ms());
-    v_until bigint := v_now + coalesce(receive.lease_ms, v_queue.lease_ms);
+    v_until bigint;
     v_start text collate "C" := coalesce(receive.turn, '');
     v_left int := receive.max_messages;
-    v_due boolean;
-    v_news boolean;
-    v_limits boolean;
-    v_place text := v_start;  -- the last channel visited
-    v_lap int := 0;           -- 0: up to the end of the names, 1: from their start, null: turn over
     v_visits int;
-    v_share int;
-    v_open text[];            -- unlimited channels to take from
-    v_limited text[];         -- limited ones, their rows locked
     v_got int;
-    v_any boolean := false;   -- something was taken in this turn
+    v_limits boolean;
 begin
-    -- 1. What time has brought: due messages, leases that ran out, news for limited channels.
-    select
+    -- 1. The queue, and what time has brought: due messages, leases that ran out, news for channels.
+    select q as queue,
         exists (
             select from penstock.message m
-            where m.queue_id = v_queue.id and m.status > 0 and m.at <= v_now
-        ),
-        exists (select from penstock.wake w where w.queue_id = v_queue.id)
-        or exists (
-            select from penstock.channel c where c.queue_id = v_queue.id and c.wake_at <= v_now
-        ),
-        v_queue.limited or exists (select from penstock.channel c where c.queue_id = v_queue.id)
-    into v_due, v_news, v_limits;
-    if v_due then
+            where m.queue_id = q.id and m.status > 0 and m.at <= v_now
+        ) as due,
+        q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
+        or exists (select from penstock.wake w where w.queue_id = q.id) as limits
+    into v_found
+    from penstock.queue q
+    where q.name = receive.queue;
+    if not found then
+        v_queue := penstock.find_queue(receive.queue);
+    end if;
+    v_queue := v_found.queue;
+    v_limits := v_found.limits;
+    v_until := v_now + coalesce(receive.lease_ms, v_queue.lease_ms);
+    if v_found.due then
         perform penstock.run_timers(v_queue, v_now, 2 * receive.max_messages + 100);
     end if;
-    if v_news or v_due and v_limits then
+    if v_limits then
         perform penstock.wake_channels(v_queue.id, v_now);
-        v_limits := true;
+    end if;
+    if v_queue.paused then
+        return query select * from penstock.nothing_ready(v_queue, v_now);
+        return;
     end if;
 
-    if not v_queue.paused then
-        -- 2. A channel of weight above one whose turn is not over comes first.
-        if v_limits and receive.served > 0 then
-            return query select * from penstock.receive_rest(
-                v_queue, v_start, receive.served, v_left, v_now, v_until);
-            get diagnostics v_got = row_count;
-            v_left := v_left - v_got;
-        end if;
-
-        -- 3. Channels in turn.
+    -- 2. Without limits, one statement does it all: the skip scan finds the next channels (each step
+    --    is one index probe for the first entry after a channel; at the end of the names it goes on
+    --    at their start, and a name beyond `turn` ends it: tested outside the probe, where it cannot
+    --    become a filter that walks every entry); their heads are locked, and leased.
+    if not v_limits and receive.shards is null then
         v_visits := case when v_left >= 40 then (v_left + 3) / 4 else v_left end;
-        while v_left > 0 loop
-            select n.open, n.limited, n.place, n.lap into v_open, v_limited, v_place, v_lap
-            from penstock.next_channels(
-                v_queue, v_start, v_place, v_lap, v_visits, v_limits, v_now,
-                receive.shard, receive.shards) n;
-            if v_lap is null then
-                v_visits := greatest(1, coalesce(cardinality(v_open), 0) + coalesce(cardinality(v_limited), 0));
-            end if;
-            v_share := (v_left + v_visits - 1) / v_visits;
-
-            if v_open is not null then
-                return query
-                update penstock.message m
-                set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
-                where m.id = any (array(
-                    select head.id
-                    from unnest(v_open) o (channel)
-                    cross join lateral (
-                        select r.id from penstock.message r
-                        where r.queue_id = v_queue.id and r.channel = o.channel
-                            and r.status = 0 and not r.limited
-                        order by r.priority, r.id
-                        limit v_share
-                        for update skip locked
-                    ) head
-                    limit v_left
-                ))
-                returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
-                    m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at,
-                    v_until - v_now;
-                get diagnostics v_got = row_count;
-                v_left := v_left - v_got;
-                v_any := v_any or v_got > 0;
-            end if;
-            if v_limited is not null and v_left > 0 then
-                return query select * from penstock.receive_limited(
-                    v_queue, v_limited, v_share, v_left, v_now, v_until);
-                get diagnostics v_got = row_count;
-                v_left := v_left - v_got;
-                v_any := v_any or v_got > 0;
-            end if;
-
-            -- A turn is over: go round again while that finds anything.
-            if v_lap is null then
-                exit when not v_any;
-                v_any := false;
-                v_place := v_start;
-                v_lap := 0;
-            end if;
-            v_visits := v_left;
-        end loop;
+        return query
+        with recursive hop (channel, lap, nr) as (
+            select v_start, 0, 0
+            union all
+            select next.channel, next.lap, hop.nr + 1
+            from hop
+            cross join lateral (
+                (select m.channel, hop.lap from penstock.message m
+                where m.queue_id = v_queue.id and m.status = 0 and not m.limited
+                    and m.channel > hop.channel
+                order by m.channel limit 1)
+                union all
+                (select m.channel, 1 from penstock.message m
+                where hop.lap = 0 and m.queue_id = v_queue.id and m.status = 0 and not m.limited
+                order by m.channel limit 1)
+                limit 1
+            ) next
+            where hop.nr < v_visits and (next.lap = 0 or next.channel <= v_start)
+        )
+        update penstock.message m
+        set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
+        where m.id = any (array(
+            select head.id
+            from hop
+            cross join lateral (
+                select r.id from penstock.message r
+                where r.queue_id = v_queue.id and r.channel = hop.channel
+                    and r.status = 0 and not r.limited
+                order by r.priority, r.id
+                limit (select (v_left + s.seen - 1) / s.seen from (
+                    select greatest(max(h.nr), 1) as seen from hop h
+                ) s)
+                for update skip locked
+            ) head
+            where hop.nr > 0
+            limit v_left
+        ))
+        returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
+            m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
+        get diagnostics v_got = row_count;
+        v_left := v_left - v_got;
     end if;
 
+    -- 3. With limits, or if that was not enough: turn by turn.
+    if v_left > 0 then
+        return query select * from penstock.receive_turns(
+            v_queue, v_left, v_start, receive.served, v_limits, receive.shard, receive.shards,
+            v_now, v_until);
+        get diagnostics v_got = row_count;
+        v_left := v_left - v_got;
+    end if;
     if v_left = receive.max_messages then
         return query select * from penstock.nothing_ready(v_queue, v_now);
     end if;

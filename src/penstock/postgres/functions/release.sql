@@ -1,9 +1,14 @@
--- Give leased messages back at once, uncharged. Answers with the receipts that were not current
--- leases, as ack does.
+-- Give leased messages back at once, uncharged. Answers as ack does.
 create or replace function penstock.release(
     queue text, ids bigint[], attempts int[], now_ms bigint default null
-) returns table (nr int, now text)
-language plpgsql as $$
+) returns text[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
     v_queue penstock.queue := penstock.find_queue(release.queue);
@@ -12,6 +17,6 @@ begin
     perform penstock.come_back(
         v_queue, v_held, array_fill(0::bigint, array[cardinality(v_held)]),
         coalesce(release.now_ms, penstock.clock_ms()));
-    return query select * from penstock.lost(v_queue.id, release.ids, v_held);
+    return penstock.lost(v_queue.id, release.ids, v_held);
 end
 $$;

@@ -17,7 +17,13 @@ create or replace function penstock.send(
     content_types text[] default null,
     now_ms bigint default null
 ) returns table (ids bigint[], full_channel text, max_size int, size bigint)
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
     v_queue penstock.queue;

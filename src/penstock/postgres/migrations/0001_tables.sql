@@ -129,8 +129,6 @@ create table penstock.tally (
     cancelled bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index tally_queue on penstock.tally (queue_id);
-
 -- A message as receive hands it out.
 create type penstock.delivery as (
     id bigint,
