@@ -205,7 +205,7 @@ class AsyncQueue:
             )
             deliveries, turn = in_turn(received.deliveries, turn)
         finally:
-            rounds.put(self.name, verb.shard, turn)
+            rounds.put(self.name, turn, verb.shard)
         if rounds.must_tend(self.name):
             await self._store.run(Tend(self.name))
         return deliveries, received.retry_after_ms

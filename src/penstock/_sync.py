@@ -201,7 +201,7 @@ class Queue:
             )
             deliveries, turn = in_turn(received.deliveries, turn)
         finally:
-            rounds.put(self.name, verb.shard, turn)
+            rounds.put(self.name, turn, verb.shard)
         if rounds.must_tend(self.name):
             self._store.run(Tend(self.name))
         return deliveries, received.retry_after_ms

@@ -71,12 +71,12 @@ class Rounds:
         self._turns: dict[tuple[str, Shard | None], deque[Turn]] = {}
         self._tended: dict[str, float] = {}
 
-    def take(self, queue: str, shard: Shard | None) -> Turn:
+    def take(self, queue: str, shard: Shard | None = None) -> Turn:
         with self._lock:
             turns = self._turns.get((queue, shard))
             return turns.popleft() if turns else FIRST_TURN
 
-    def put(self, queue: str, shard: Shard | None, turn: Turn) -> None:
+    def put(self, queue: str, turn: Turn, shard: Shard | None = None) -> None:
         with self._lock:
             self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
 

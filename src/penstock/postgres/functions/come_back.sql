@@ -17,5 +17,6 @@ begin
     )
     insert into penstock.wake (queue_id, channel)
     select distinct queue.id, b.channel from back b where b.limited;
+    perform penstock.lower_buoys(queue.id, ids);
 end
 $$;

@@ -17,7 +17,7 @@ begin
                 union all
                 (select from penstock.message m
                 where m.queue_id = queue.id and m.channel = n.channel
-                    and m.status = 0 and not m.limited
+                    and m.status = 0 and not m.limited and m.id > 0
                 limit coalesce(c.max_size, queue.max_size))
             ) held
         ) as size

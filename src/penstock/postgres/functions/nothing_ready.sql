@@ -10,7 +10,7 @@ begin
     if not queue.paused then
         select least(
             (select m.at from penstock.message m
-            where m.queue_id = queue.id and m.status > 0
+            where m.queue_id = queue.id and m.status > 0 and m.at > queue.timers_since
             order by m.at limit 1),
             (select c.wake_at from penstock.channel c
             where c.queue_id = queue.id and c.wake_at is not null

@@ -15,7 +15,7 @@ begin
         delete from penstock.message m
         where m.id = any (array(
             select r.id from penstock.message r
-            where r.queue_id = v_queue.id
+            where r.queue_id = v_queue.id and r.id > 0
                 and (purge.channel is null or r.channel = purge.channel)
                 and case
                     when purge.state is null then r.status < 2

@@ -17,8 +17,9 @@ begin
             using errcode = 'PQ409', hint = 'delete that queue first, or change its dead_letter';
     end if;
     delete from penstock.queue q where q.id = v_queue.id;
-    delete from penstock.message m where m.queue_id = v_queue.id;
+    delete from penstock.message m where m.queue_id = v_queue.id and m.id > 0;
     get diagnostics v_count = row_count;
+    delete from penstock.message m where m.queue_id = v_queue.id;
     delete from penstock.channel c where c.queue_id = v_queue.id;
     delete from penstock.wake w where w.queue_id = v_queue.id;
     delete from penstock.history h where h.queue_id = v_queue.id;

@@ -7,8 +7,8 @@
 -- channel. Limited channels stand in the table channel, in the same order by name; they are merged
 -- in where one is awake, and taken by receive_limited.
 --
--- A visit takes `quantum` messages, so that large batches need fewer jumps and receivers that walk
--- the same channels meet less often. When a whole turn gave less than asked for, another goes over
+-- A visit takes 1 message in batches under 8, 2 under 40, else 4, so that large batches need fewer jumps and
+-- receivers that walk the same channels meet less often. When a whole turn gave less than asked for, another goes over
 -- the channels that had more.
 --
 -- One row per message. If there is none, one row with null id: `at` says when it is worth asking again.
@@ -38,14 +38,15 @@ declare
     v_start text collate "C" := coalesce(receive.turn, '');
     v_left int := receive.max_messages;
     v_visits int;
-    v_got int;
+    v_got int := 1;
     v_limits boolean;
+    v_dead bigint := penstock.dead_entries();
 begin
     -- 1. The queue, and what time has brought: due messages, leases that ran out, news for channels.
     select q as queue,
         exists (
             select from penstock.message m
-            where m.queue_id = q.id and m.status > 0 and m.at <= v_now
+            where m.queue_id = q.id and m.status > 0 and m.at <= v_now and m.at > q.timers_since
         ) as due,
         q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
         or exists (select from penstock.wake w where w.queue_id = q.id) as limits
@@ -69,27 +70,33 @@ begin
         return;
     end if;
 
-    -- 2. Without limits, one statement does it all: the skip scan finds the next channels (each step
-    --    is one index probe for the first entry after a channel; at the end of the names it goes on
-    --    at their start, and a name beyond `turn` ends it: tested outside the probe, where it cannot
-    --    become a filter that walks every entry); their heads are locked, and leased.
-    if not v_limits and receive.shards is null then
-        v_visits := case when v_left >= 40 then (v_left + 3) / 4 else v_left end;
+    -- 2. Without limits one statement does it all. The skip scan finds the next channels: each step is
+    --    one index probe for the first entry after a channel; at the end of the names it goes on at
+    --    their start, and a name beyond `turn` ends it (tested outside the probe, where it cannot
+    --    become a filter that walks every entry). Heads are locked from where the probe landed on,
+    --    and leased. A landing on a buoy (an id below zero, see lay_buoys) goes on at its mark.
+    v_visits := case
+        when v_left >= 40 then (v_left + 3) / 4 when v_left >= 8 then (v_left + 1) / 2 else v_left
+    end;
+    while v_left > 0 and v_got > 0 and not v_limits and receive.shards is null loop
         return query
-        with recursive hop (channel, lap, nr) as (
-            select v_start, 0, 0
+        with recursive hop (channel, priority, since, lap, nr) as (
+            select v_start, 0::smallint, 0::bigint, 0, 0
             union all
-            select next.channel, next.lap, hop.nr + 1
+            select next.channel, next.priority, next.since, next.lap, hop.nr + 1
             from hop
             cross join lateral (
-                (select m.channel, hop.lap from penstock.message m
+                (select m.channel, m.priority, case when m.id < 0 then m.at else m.id end as since,
+                    hop.lap
+                from penstock.message m
                 where m.queue_id = v_queue.id and m.status = 0 and not m.limited
                     and m.channel > hop.channel
-                order by m.channel limit 1)
+                order by m.channel, m.priority, m.id limit 1)
                 union all
-                (select m.channel, 1 from penstock.message m
+                (select m.channel, m.priority, case when m.id < 0 then m.at else m.id end, 1
+                from penstock.message m
                 where hop.lap = 0 and m.queue_id = v_queue.id and m.status = 0 and not m.limited
-                order by m.channel limit 1)
+                order by m.channel, m.priority, m.id limit 1)
                 limit 1
             ) next
             where hop.nr < v_visits and (next.lap = 0 or next.channel <= v_start)
@@ -103,6 +110,7 @@ begin
                 select r.id from penstock.message r
                 where r.queue_id = v_queue.id and r.channel = hop.channel
                     and r.status = 0 and not r.limited
+                    and (r.priority, r.id) >= (hop.priority, hop.since) and r.id + 0 > 0
                 order by r.priority, r.id
                 limit (select (v_left + s.seen - 1) / s.seen from (
                     select greatest(max(h.nr), 1) as seen from hop h
@@ -116,10 +124,15 @@ begin
             m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
-    end if;
+        if penstock.dead_entries() > v_dead + 32 * v_visits then
+            perform penstock.lay_buoys(v_queue.id, v_start, v_visits);
+            v_dead := penstock.dead_entries();
+        end if;
+        v_visits := v_left;
+    end loop;
 
-    -- 3. With limits, or if that was not enough: turn by turn.
-    if v_left > 0 then
+    -- 3. With limits, or if others held all that was found: turn by turn.
+    if v_left = receive.max_messages or v_limits or receive.shards is not null then
         return query select * from penstock.receive_turns(
             v_queue, v_left, v_start, receive.served, v_limits, receive.shard, receive.shards,
             v_now, v_until);

@@ -27,6 +27,7 @@ begin
     where exists (
         select from penstock.message m
         where m.queue_id = queue.id and m.channel = n.name and m.status = 0 and not m.limited
+            and m.id + 0 > 0
     );
     if v_names is not null then
         perform penstock.move_over(queue.id, v_names, 100 + most);

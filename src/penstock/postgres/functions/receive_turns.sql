@@ -57,7 +57,7 @@ begin
                 cross join lateral (
                     select r.id from penstock.message r
                     where r.queue_id = queue.id and r.channel = o.channel
-                        and r.status = 0 and not r.limited
+                        and r.status = 0 and not r.limited and r.id + 0 > 0
                     order by r.priority, r.id
                     limit v_share
                     for update skip locked

@@ -16,6 +16,7 @@ begin
     from (
         select m.id, m.status, m.failures, m.crashes from penstock.message m
         where m.queue_id = queue.id and m.status > 0 and m.at <= now_ms
+            and m.at > queue.timers_since
         order by m.at
         limit most
         for update skip locked
@@ -33,6 +34,7 @@ begin
     insert into penstock.wake (queue_id, channel)
     select distinct queue.id, b.channel from back b where b.limited;
 
+    perform penstock.lower_buoys(queue.id, v_ids);
     if v_dead is not null then
         perform penstock.bury(queue, v_dead, 'crashes', now_ms);
     end if;

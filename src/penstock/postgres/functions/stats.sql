@@ -23,7 +23,7 @@ begin
             min(s.sent_at) filter (where s.state = 'ready') as oldest_ready_at
         from (
             select penstock.state_of(r.status, r.at, v_now) as state, r.sent_at
-            from penstock.message r where r.queue_id = q.id
+            from penstock.message r where r.queue_id = q.id and r.id > 0
         ) s
     ) m
     cross join lateral (

@@ -33,7 +33,7 @@ begin
             min(m.sent_at) filter (where penstock.state_of(m.status, m.at, v_now) = 'ready')
                 as oldest_ready_at
         from penstock.message m
-        where m.queue_id = v_queue.id
+        where m.queue_id = v_queue.id and m.id > 0
         group by m.channel
         order by count(*) desc, m.channel
         limit stats_of_channels.most

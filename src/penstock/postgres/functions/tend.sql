@@ -1,7 +1,13 @@
 -- A bounded share of housekeeping: fold a queue's tally into one row, sweep history that is older than its
--- setting. Waits for nobody.
+-- setting, look after buoys and the timers' bound. Waits for nobody; one caller at a time does it.
 create or replace function penstock.tend(queue text, now_ms bigint default null) returns void
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
 #variable_conflict use_column
 declare
     v_queue penstock.queue;
@@ -11,6 +17,11 @@ begin
     if not found then
         return;
     end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('penstock.tend', v_queue.id)) then
+        return;
+    end if;
+    perform penstock.tend_buoys(v_queue.id, penstock.clock_ms());
+    perform penstock.tend_timers(v_queue, v_now);
 
     with parts as (
         delete from penstock.tally t

@@ -24,6 +24,8 @@ create table penstock.queue (
     max_size int,
     weight int,
     created_at bigint not null,
+    -- receive looks for due messages after this; above 0 only while dead entries are in its way
+    timers_since bigint not null default 0,
     -- every channel of this queue has a row in channel, made when it is first needed
     limited boolean not null generated always as (
         fifo or max_concurrency is not null or rate_count is not null
@@ -67,6 +69,9 @@ create index message_limited on penstock.message (queue_id, channel, status, pri
     where limited;
 create index message_timer on penstock.message (queue_id, at)
     where status > 0;
+
+-- Rows with negative ids are buoys, see functions/lay_buoys.sql.
+create index message_buoy on penstock.message (queue_id, id) where id < 0;
 
 -- Channels with limits, now or before. Only receive and policy changes lock these rows.
 create table penstock.channel (

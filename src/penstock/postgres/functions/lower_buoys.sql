@@ -1,0 +1,23 @@
+-- Messages came back to be ready: lay lower buoys where a buoy's mark would hide them.
+create or replace function penstock.lower_buoys(queue_id int, ids bigint[]) returns void
+language plpgsql as $$
+#variable_conflict use_column
+begin
+    if exists (
+        select from penstock.message b where b.queue_id = lower_buoys.queue_id and b.id < 0
+    ) then
+        perform penstock.insert_buoy(lower_buoys.queue_id, low.channel, low.priority, low.id)
+        from (
+            select m.channel, m.priority, min(m.id) as id
+            from penstock.message m
+            where m.id = any (ids) and m.status = 0 and not m.limited
+            group by m.channel, m.priority
+        ) low
+        where exists (
+            select from penstock.message b
+            where b.queue_id = lower_buoys.queue_id and b.channel = low.channel and b.status = 0
+                and not b.limited and b.priority = low.priority and b.id < 0
+        );
+    end if;
+end
+$$;
