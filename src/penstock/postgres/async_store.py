@@ -65,7 +65,7 @@ class AsyncPostgresStore:
             rows = await self._execute(call.sql, parameters, verb)
         return call.answer(verb, rows)
 
-    async def _execute(self, sql: str, parameters: Any, verb: Any) -> Any:
+    async def _execute(self, sql: bytes, parameters: Any, verb: Any) -> Any:
         connection = await self._pool.take()
         try:
             rows = await connection.run(sql, parameters)
@@ -169,8 +169,8 @@ class _Connection:
             )
         )
 
-    async def run(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
-        await self._cursor.execute(sql.encode(), parameters, binary=True)
+    async def run(self, sql: bytes, parameters: Any) -> list[tuple[Any, ...]]:
+        await self._cursor.execute(sql, parameters, binary=True)
         return await self._cursor.fetchall()
 
 

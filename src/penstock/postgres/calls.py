@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.words import verbs as v
@@ -21,6 +21,7 @@ from penstock.words.entities import (
     Peeked,
     QueueEntry,
     QueueStats,
+    Receipt,
 )
 from penstock.words.errors import BrokenInvariant, UsageError
 from penstock.words.limits import DEAD_SUFFIX
@@ -63,10 +64,14 @@ _NO_HEADERS: Mapping[str, str] = {}
 class Call:
     """One function call. `repeatable`: it changes nothing that a second run would spoil."""
 
-    sql: str
+    text: str
     parameters: Callable[[Any, Now], Sequence[Any]]
     answer: Callable[[Any, Rows], Any]
     repeatable: bool = False
+    sql: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sql", self.text.encode())
 
 
 def _send_parameters(verb: v.Send, now: Now) -> Sequence[Any]:
@@ -87,6 +92,23 @@ def _send_parameters(verb: v.Send, now: Now) -> Sequence[Any]:
         else [m.content_type for m in messages],
         now,
     )
+
+
+def _headers_out(headers: Mapping[str, str] | None) -> str | None:
+    return json.dumps(dict(headers)) if headers else None
+
+
+def _ids(receipts: Sequence[Receipt]) -> str:
+    """An array as a literal: much cheaper to write than the driver's own arrays."""
+    return "{" + ",".join([str(r[0]) for r in receipts]) + "}"
+
+
+def _attempts(receipts: Sequence[Receipt]) -> str:
+    """The attempts, or a single one that holds for all."""
+    attempts = [r[1] for r in receipts]
+    if attempts.count(attempts[0]) == len(attempts):
+        return f"{{{attempts[0]}}}"
+    return "{" + ",".join(map(str, attempts)) + "}"
 
 
 def _is_plain(message: Outgoing) -> bool:
@@ -123,7 +145,7 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
 
 def _receipts(verb: v.Ack | v.Release, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
-    return verb.queue, [r.id for r in receipts], [r.attempt for r in receipts], now
+    return verb.queue, _ids(receipts), _attempts(receipts), now
 
 
 def _settled(outcome: Acked | Released) -> Callable[[v.Ack | v.Release, Rows], tuple[Any, ...]]:
@@ -140,10 +162,11 @@ def _settled(outcome: Acked | Released) -> Callable[[v.Ack | v.Release, Rows], t
 
 def _defer_parameters(verb: v.Defer, now: Now) -> Sequence[Any]:
     items = verb.deferrals
+    receipts = [d.receipt for d in items]
     return (
         verb.queue,
-        [d.receipt.id for d in items],
-        [d.receipt.attempt for d in items],
+        _ids(receipts),
+        _attempts(receipts),
         [d.delay_ms for d in items],
         [d.state for d in items],
         now,
@@ -152,10 +175,11 @@ def _defer_parameters(verb: v.Defer, now: Now) -> Sequence[Any]:
 
 def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
     items = verb.failures
+    receipts = [f.receipt for f in items]
     return (
         verb.queue,
-        [f.receipt.id for f in items],
-        [f.receipt.attempt for f in items],
+        _ids(receipts),
+        _attempts(receipts),
         [f.error for f in items],
         [f.retry for f in items],
         [f.delay_ms for f in items],
@@ -165,13 +189,7 @@ def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
 
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
-    return (
-        verb.queue,
-        [r.id for r in receipts],
-        [r.attempt for r in receipts],
-        verb.lease_ms,
-        now,
-    )
+    return verb.queue, _ids(receipts), _attempts(receipts), verb.lease_ms, now
 
 
 def _timed(kind: Callable[[int], Any]) -> Callable[[Any, Rows], tuple[Any, ...]]:
@@ -402,18 +420,19 @@ CALLS: dict[type[Any], Call] = {
 }
 
 
+_EMPTY: dict[type[Any], tuple[str, Any]] = {
+    v.Send: ("messages", Sent(())),
+    v.Ack: ("receipts", ()),
+    v.Release: ("receipts", ()),
+    v.Extend: ("receipts", ()),
+    v.Defer: ("deferrals", ()),
+    v.Fail: ("failures", ()),
+}
+
+
 def nothing_to_do(verb: v.Verb[Any]) -> Any:
     """The answer to a many-form without items, which needs no database; else NotImplemented."""
-    match verb:
-        case v.Send(messages=()):
-            return Sent(())
-        case (
-            v.Ack(receipts=())
-            | v.Release(receipts=())
-            | v.Extend(receipts=())
-            | v.Defer(deferrals=())
-            | v.Fail(failures=())
-        ):
-            return ()
-        case _:
-            return NotImplemented
+    items, answer = _EMPTY.get(type(verb), (None, None))
+    if items is None or getattr(verb, items):
+        return NotImplemented
+    return answer

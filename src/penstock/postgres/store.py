@@ -27,7 +27,7 @@ from penstock.words.verbs import Purge, Verb
 
 A = TypeVar("A")
 
-CHECK_SCHEMA = "select max(number) from penstock.version"
+CHECK_SCHEMA = b"select max(number) from penstock.version"
 
 
 class PostgresStore:
@@ -70,7 +70,7 @@ class PostgresStore:
             rows = self._execute(call.sql, parameters, verb)
         return call.answer(verb, rows)
 
-    def _execute(self, sql: str, parameters: Any, verb: Any) -> Any:
+    def _execute(self, sql: bytes, parameters: Any, verb: Any) -> Any:
         connection = self._pool.take()
         try:
             rows = connection.run(sql, parameters)
@@ -164,8 +164,8 @@ class _Connection:
         self._poll = select.poll()
         self._poll.register(self.raw.fileno(), select.POLLIN)
 
-    def run(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
-        return self._cursor.execute(sql.encode(), parameters, binary=True).fetchall()
+    def run(self, sql: bytes, parameters: Any) -> list[tuple[Any, ...]]:
+        return self._cursor.execute(sql, parameters, binary=True).fetchall()
 
     def is_fresh(self) -> bool:
         """False if the server has hung up meanwhile: an idle connection has nothing to say."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.words import verbs as v
 
-NOTIFY = "select pg_notify('penstock', $1::text)"
+NOTIFY = b"select pg_notify('penstock', $1::text)"
 
 PAUSE_SECONDS = 0.05
 

@@ -35,6 +35,8 @@ begin
             leased_at = null,
             failures = 0,
             crashes = 0,
+            first_error = null,
+            last_error = null,
             limited = v_grave.limited or exists (
                 select from penstock.channel c
                 where c.queue_id = v_grave.id and c.name = m.channel

@@ -1,4 +1,5 @@
--- Lock the messages whose receipts are current leases of the queue; answers with their ids.
+-- Lock the messages whose receipts are current leases of the queue; answers with their ids. A single
+-- attempt holds for all ids.
 --
 -- Rows that another transaction holds are not waited for, so that no two transactions can wait for each
 -- other, whatever they touch in whatever order. They are tried again a few times, since most such
@@ -17,7 +18,7 @@ begin
             select m.id
             from unnest(ids, attempts) t (id, attempt)
             join penstock.message m on m.id = t.id
-            where m.attempt = t.attempt and m.status + 0 = 2 and m.queue_id + 0 = hold.queue_id
+            where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2 and m.queue_id + 0 = hold.queue_id
             for update of m skip locked
         ) r;
         if cardinality(v_held) = cardinality(ids) or i = 5 then
@@ -27,7 +28,7 @@ begin
         exit when not exists (
             select from unnest(ids, attempts) t (id, attempt)
             join penstock.message m on m.id = t.id
-            where m.attempt = t.attempt and m.status + 0 = 2 and m.queue_id + 0 = hold.queue_id
+            where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2 and m.queue_id + 0 = hold.queue_id
                 and (v_held is null or m.id <> all (v_held))
         );
         perform pg_sleep(0.002 * (1 << i));

@@ -21,7 +21,7 @@ begin
                 select from penstock.wake w where w.queue_id = queue.id
             ) then now_ms + 5 end
         ) into v_next.at;
-        v_next.at := greatest(v_next.at - now_ms, 0);
+        v_next.at := case when v_next.at is not null then greatest(v_next.at - now_ms, 0) end;
     end if;
     return next v_next;
 end

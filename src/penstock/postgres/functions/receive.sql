@@ -35,7 +35,8 @@ declare
     v_queue penstock.queue;
     v_now bigint := coalesce(receive.now_ms, penstock.clock_ms());
     v_until bigint;
-    v_start text collate "C" := coalesce(receive.turn, '');
+    -- Without a turn: after the last possible name, and so around to the first.
+    v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
     v_left int := receive.max_messages;
     v_visits int;
     v_got int := 1;

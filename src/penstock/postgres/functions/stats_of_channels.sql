@@ -38,6 +38,7 @@ begin
         order by count(*) desc, m.channel
         limit stats_of_channels.most
     ) b
-    left join penstock.channel c on c.queue_id = v_queue.id and c.name = b.channel;
+    left join penstock.channel c on c.queue_id = v_queue.id and c.name = b.channel
+    order by b.scheduled + b.ready + b.leased desc, b.channel collate "C";
 end
 $$;
