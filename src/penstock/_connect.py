@@ -1,4 +1,4 @@
-"""From a URL to a store: the only file that names the stores. Each is imported when it is asked for.
+"""From a URL to a store: the only file that names the stores. Each is imported when asked for.
 
     sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
     sqlite://                     in memory, private to this connection
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from types import ModuleType
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -44,7 +45,7 @@ def connect(
 def connect_async(
     url: str, *, clock: Clock | None = None, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
 ) -> AsyncPenstock:
-    """`connect` for asyncio; use it in an `async with` block. Opens nothing until the first call."""
+    """`connect` for asyncio, for an `async with` block. Opens nothing until the first call."""
     if _is_sqlite(url):
         from penstock.sqlite.async_store import AsyncSqliteStore
 
@@ -58,7 +59,7 @@ def connect_async(
 
 
 def installer(url: str) -> ModuleType:
-    """The module of the URL's store that keeps its schema: `migrations`, `up`, `status`, `script`."""
+    """The store's module that keeps its schema: `migrations`, `up`, `status`, `script`."""
     if _is_sqlite(url):
         from penstock.sqlite import install as sqlite_install
 
@@ -89,9 +90,5 @@ def _refuse(scheme: str) -> NoReturn:
 
 
 def _need_psycopg() -> None:
-    try:
-        import psycopg  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError as error:
-        raise UsageError(
-            "PostgreSQL needs the psycopg package: pip install 'penstock[postgres]'"
-        ) from error
+    if find_spec("psycopg") is None:
+        raise UsageError("PostgreSQL needs the psycopg package: pip install 'penstock[postgres]'")

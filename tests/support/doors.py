@@ -45,7 +45,7 @@ class Clock:
 
 def blocking(runner: asyncio.Runner, thing: Any) -> Any:
     """An asyncio face for blocking callers. Nothing else in the tests knows a colour."""
-    if isinstance(thing, _ASYNC):
+    if isinstance(thing, _ASYNC) or inspect.iscoroutinefunction(getattr(thing, "run", None)):
         return Blocking(runner, thing)
     if isinstance(thing, penstock.Batch):
         return penstock.Batch([blocking(runner, m) for m in thing], thing.retry_after_ms)
@@ -95,7 +95,7 @@ class Recipe:
     place: Callable[[Path], AbstractContextManager[str]]
     asynchronous: bool = False
     has: frozenset[str] = frozenset({"sharing"})
-    lives: int = 30  # random ones, in `test_life`
+    lives: int = 60  # random ones, in `test_life`
     slow: bool = False
 
 
@@ -124,7 +124,7 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
 DOORS: Final[dict[str, Recipe]] = {
     "sqlite": Recipe(_file),
     "sqlite-async": Recipe(_file, asynchronous=True),
-    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=150),
+    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=300),
 }
 if postgres.GIVEN:
     DOORS["postgres"] = Recipe(_postgres(0), slow=True)
@@ -155,7 +155,7 @@ class Door:
     url: str
     asynchronous: bool = False
     has: frozenset[str] = frozenset()
-    lives: int = 30
+    lives: int = 60
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:

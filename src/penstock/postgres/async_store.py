@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from penstock.postgres.calls import CALLS, Call, nothing_to_do
+from penstock.postgres.calls import CALLS, Call, merge_twins, nothing_to_do, without_twins
 from penstock.postgres.errors import meaning, translate
 from penstock.postgres.store import CHECK_SCHEMA, check_schema
 from penstock.postgres.url import Options, parse
@@ -42,6 +42,11 @@ class AsyncPostgresStore:
         done = nothing_to_do(verb)
         if done is not NotImplemented:
             return done
+        twins = without_twins(verb)
+        if twins is not None:
+            first, others = twins
+            answers = await self.run(first), await self.run(others)
+            return merge_twins(verb, *answers)  # type: ignore[return-value]
         call = CALLS[type(verb)]
         if isinstance(verb, Purge):
             return await self._purge(call, verb)
@@ -169,7 +174,7 @@ class _Connection:
             )
         )
 
-    async def run(self, sql: bytes, parameters: Any) -> list[tuple[Any, ...]]:
+    async def run(self, sql: bytes, parameters: Any) -> list[Any]:
         await self._cursor.execute(sql, parameters, binary=True)
         return await self._cursor.fetchall()
 
@@ -226,8 +231,7 @@ class _Pool:
             if self._checked:
                 return connection
             try:
-                ((current,),) = await connection.run(CHECK_SCHEMA, ())
-                check_schema(current, self._options.url)
+                check_schema(await connection.run(CHECK_SCHEMA, ()), self._options.url)
             except (psycopg.Error, WrongVersion):
                 await connection.raw.close()
                 raise

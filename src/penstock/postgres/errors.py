@@ -54,7 +54,7 @@ def translate(error: psycopg.Error, url: str, queue: str = "", *, sent: bool = F
     if code in NOT_MIGRATED:
         return WrongVersion(
             f"the database {shown(url)} is not migrated to this library ({text}): "
-            f"run `penstock migrate up --url {shown(url)}`"
+            f"run `penstock migrate up --url '{shown(url)}'`"
         )
     if code in BUSY:
         return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
@@ -81,9 +81,10 @@ def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> PenstockError:
 
 
 def shown(url: str) -> str:
-    """The URL without its password."""
+    """The URL without its password, fit to be pasted into a command."""
     parts = urlsplit(url)
-    place = parts.hostname or ""
-    if parts.port:
-        place += f":{parts.port}"
-    return f"{parts.scheme}://{place}{parts.path}"
+    place = parts.netloc.rpartition("@")
+    user = place[0].partition(":")[0]
+    shown_place = f"{user}@{place[2]}" if user else place[2]
+    query = "&".join(part for part in parts.query.split("&") if not part.startswith("password="))
+    return f"{parts.scheme}://{shown_place}{parts.path}" + (f"?{query}" if query else "")

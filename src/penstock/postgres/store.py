@@ -11,13 +11,13 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 
 from penstock.postgres import install
-from penstock.postgres.calls import CALLS, Call, nothing_to_do
+from penstock.postgres.calls import CALLS, Call, merge_twins, nothing_to_do, without_twins
 from penstock.postgres.errors import meaning, shown, translate
 from penstock.postgres.url import Options, parse
 from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
@@ -27,7 +27,7 @@ from penstock.words.verbs import Purge, Verb
 
 A = TypeVar("A")
 
-CHECK_SCHEMA = b"select max(number) from penstock.version"
+CHECK_SCHEMA = b"select number, functions from penstock.version order by number desc limit 1"
 
 
 class PostgresStore:
@@ -47,6 +47,10 @@ class PostgresStore:
         done = nothing_to_do(verb)
         if done is not NotImplemented:
             return done
+        twins = without_twins(verb)
+        if twins is not None:
+            first, others = twins
+            return merge_twins(verb, self.run(first), self.run(others))  # type: ignore[return-value]
         call = CALLS[type(verb)]
         if isinstance(verb, Purge):
             return self._purge(call, verb)
@@ -164,7 +168,7 @@ class _Connection:
         self._poll = select.poll()
         self._poll.register(self.raw.fileno(), select.POLLIN)
 
-    def run(self, sql: bytes, parameters: Any) -> list[tuple[Any, ...]]:
+    def run(self, sql: bytes, parameters: Any) -> list[Any]:
         return self._cursor.execute(sql, parameters, binary=True).fetchall()
 
     def is_fresh(self) -> bool:
@@ -232,12 +236,12 @@ class _Pool:
     def _check_schema(self, connection: _Connection) -> None:
         """Refuse a database that another library's migrations have left."""
         try:
-            ((current,),) = connection.run(CHECK_SCHEMA, ())
+            rows = connection.run(CHECK_SCHEMA, ())
         except psycopg.Error as error:
             connection.raw.close()
             raise translate(error, self._options.url) from error
         try:
-            check_schema(current, self._options.url)
+            check_schema(rows, self._options.url)
         except WrongVersion:
             connection.raw.close()
             raise
@@ -250,11 +254,12 @@ class _Pool:
         self._pid = os.getpid()
 
 
-def check_schema(current: int | None, url: str) -> None:
+def check_schema(rows: Sequence[tuple[int, str]], url: str) -> None:
     """Refuse a schema that is not this library's; the text says which command to run."""
-    install.refuse_newer(current or 0)
-    if (current or 0) < install.migrations()[-1].number:
+    current, functions = rows[0] if rows else (0, "")
+    install.refuse_newer(current)
+    if current < install.migrations()[-1].number or functions != install.digest():
         raise WrongVersion(
-            f"the database {shown(url)} is at schema step {current or 0}, this library needs "
-            f"{install.migrations()[-1].number}: run `penstock migrate up --url {shown(url)}`"
+            f"the database {shown(url)} was set up by another version of this library: "
+            f"run `penstock migrate up --url '{shown(url)}'`"
         )

@@ -56,11 +56,10 @@ def _refuse_constant(name: str) -> Any:
 def _refuse_deep(value: Any) -> None:
     """Walk level by level, so that depth costs no recursion."""
     level: list[Any] = [value]
-    for _ in range(limits.JSON_DEPTH_MAX + 1):
+    for _ in range(limits.JSON_DEPTH_MAX):
         level = [inner for outer in level for inner in _inside(outer)]
-        if not level:
-            return
-    raise UsageError(f"the payload nests deeper than {limits.JSON_DEPTH_MAX} levels")
+    if any(isinstance(inner, (dict, list, tuple)) for inner in level):
+        raise UsageError(f"the payload nests deeper than {limits.JSON_DEPTH_MAX} levels")
 
 
 def _inside(value: Any) -> list[Any]:

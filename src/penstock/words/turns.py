@@ -36,7 +36,8 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
     longest = max(map(len, by_channel.values()))
     for rank in range(longest):
         ordered += [by_channel[name][rank] for name in names if len(by_channel[name]) > rank]
-    return ordered, _after(names[-1], len(by_channel[names[-1]]), start)
+    last = ordered[-1].channel
+    return ordered, _after(last, len(by_channel[last]), start)
 
 
 _by_priority = itemgetter(3, 0)

@@ -1,6 +1,6 @@
--- The next channels of the turn: up to `visits` names after `from_place`, around the end of the names
--- once, up to `start`. Names above `start` are lap 0, the others lap 1; in the answer, `place` is the
--- last name visited, and `lap` is null when the turn is over.
+-- The next channels of the turn and how many messages to take from each: names after `from_place`, around
+-- the end of the names once, up to `start`, until `left` messages are spoken for. Names above `start`
+-- are lap 0, the others lap 1. `is_end`: the turn is over with these.
 --
 -- Limited channels in the answer have their rows locked; rows that others hold are passed over.
 create or replace function penstock.next_channels(
@@ -8,16 +8,25 @@ create or replace function penstock.next_channels(
     start text,
     from_place text,
     from_lap int,
-    visits int,
+    left_over int,
+    quantum int,
     limits boolean,
     now_ms bigint,
     shard int,
     shards int
-) returns table (open text[], limited text[], place text, lap int)
+) returns table (
+    names text[], takes int[], limited boolean[], visited int, place text, lap int, is_end boolean
+)
 language plpgsql as $$
 #variable_conflict use_column
 declare
-    v_strays text[];
+    v_visits int := (left_over + quantum - 1) / quantum;
+    v_open text[];
+    v_strays text[] := '{}';
+    v_held text[] := '{}';
+    v_all text[];
+    v_kinds text[];
+    v_weights int[];
 begin
     -- 1. The skip scan. Each step is one index probe for the first entry after a channel; at the
     --    end of the names it goes on at their start. A name beyond `start` then ends the turn: that
@@ -39,78 +48,102 @@ begin
             order by m.channel limit 1)
             limit 1
         ) next
-        where hop.nr < visits and (next.lap = 0 or next.channel <= start collate "C")
+        where hop.nr < v_visits and (next.lap = 0 or next.channel <= start collate "C")
     )
-    select array_agg(hop.channel) filter (
-            where shards is null or penstock.shard_of(hop.channel, shards) = shard
-        ),
-        (array_agg(hop.channel order by hop.lap desc, hop.channel desc))[1],
-        case when max(hop.nr) >= visits then max(hop.lap) end
-    into open, place, lap
+    select array_agg(hop.channel order by hop.lap, hop.channel) into v_open
     from hop
-    where hop.nr > 0 or hop.channel <> from_place;
-    if not limits then
+    where hop.nr > 0 and (hop.lap > from_lap or hop.channel > from_place collate "C")
+        and (shards is null or penstock.shard_of(hop.channel, shards) = shard);
+
+    if limits then
+        -- 2. Strays: messages sent before their channel became limited. They move over.
+        select coalesce(array_agg(o.channel), '{}') into v_strays
+        from unnest(v_open) o (channel)
+        where queue.limited
+            or exists (
+                select from penstock.channel c where c.queue_id = queue.id and c.name = o.channel
+            )
+            or exists (
+                select from penstock.wake w
+                where w.queue_id = queue.id and w.channel = o.channel and w.policy is not null
+            );
+        if cardinality(v_strays) > 0 then
+            perform penstock.move_over(queue.id, v_strays, 100);
+            perform penstock.wake_channels(queue.id, now_ms);
+        end if;
+    end if;
+
+    -- 3. Merge with the limited channels that are awake, in order of names.
+    select array_agg(v.name order by v.lap, v.name), array_agg(v.kind order by v.lap, v.name),
+        array_agg(v.weight order by v.lap, v.name)
+    into v_all, v_kinds, v_weights
+    from (
+        select u.name, u.kind, u.weight, (u.name <= start collate "C")::int as lap
+        from (
+            select o.name, case when o.name = any (v_strays) then 'stray' else 'open' end, 1
+            from unnest(v_open) o (name)
+            union all
+            select after.* from (
+                select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
+                from penstock.channel c
+                where limits and c.queue_id = queue.id and c.awake
+                    and c.name > from_place collate "C"
+                    and (from_lap = 0 or c.name <= start collate "C")
+                    and (shards is null or penstock.shard_of(c.name, shards) = shard)
+                order by c.name limit v_visits
+            ) after
+            union all
+            select again.* from (
+                select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
+                from penstock.channel c
+                where limits and from_lap = 0 and c.queue_id = queue.id and c.awake
+                    and c.name <= start collate "C"
+                    and (shards is null or penstock.shard_of(c.name, shards) = shard)
+                order by c.name limit v_visits
+            ) again
+        ) u (name, kind, weight)
+        order by 4, 1
+        limit v_visits
+    ) v;
+    is_end := coalesce(cardinality(v_all), 0) < v_visits;
+    if v_all is null then
         return next;
         return;
     end if;
 
-    -- 2. Strays: messages sent before their channel became limited. They move over.
-    select array_agg(o.channel) into v_strays
-    from unnest(open) o (channel)
-    where queue.limited
-        or exists (
-            select from penstock.channel c where c.queue_id = queue.id and c.name = o.channel
-        )
-        or exists (
-            select from penstock.wake w
-            where w.queue_id = queue.id and w.channel = o.channel and w.policy is not null
-        );
-    if v_strays is not null then
-        perform penstock.move_over(queue.id, v_strays, 100);
-        perform penstock.wake_channels(queue.id, now_ms);
-    end if;
-
-    -- 3. Merge with the limited channels that are awake, in order of names.
-    select array_agg(v.name) filter (where v.kind = 'open'),
-        array_agg(v.name) filter (where v.kind = 'limited'),
-        (array_agg(v.name order by v.lap desc, v.name desc))[1],
-        case when count(*) >= visits then max(v.lap) end
-    into open, limited, place, lap
-    from (
-        select u.name, u.kind, (u.name <= start collate "C")::int as lap
-        from (
-            select o.name, case when o.name = any (v_strays) then 'stray' else 'open' end as kind
-            from unnest(open) o (name)
-            union all
-            select after.name, 'limited' from (
-                select c.name from penstock.channel c
-                where c.queue_id = queue.id and c.awake and c.name > from_place collate "C"
-                    and (from_lap = 0 or c.name <= start collate "C")
-                    and (shards is null or penstock.shard_of(c.name, shards) = shard)
-                order by c.name limit visits
-            ) after
-            union all
-            select again.name, 'limited' from (
-                select c.name from penstock.channel c
-                where from_lap = 0 and c.queue_id = queue.id and c.awake
-                    and c.name <= start collate "C"
-                    and (shards is null or penstock.shard_of(c.name, shards) = shard)
-                order by c.name limit visits
-            ) again
-        ) u (name, kind)
-        order by 3, 1
-        limit visits
-    ) v;
-
     -- 4. Lock the rows; what they protect is read by the caller's next statement.
-    if limited is not null then
-        select array_agg(held.name) into limited
+    if 'limited' = any (v_kinds) then
+        select coalesce(array_agg(held.name), '{}') into v_held
         from (
             select c.name from penstock.channel c
-            where c.queue_id = queue.id and c.name = any (limited) and c.awake
+            where c.queue_id = queue.id and c.name = any (v_all) and c.awake
             for update skip locked
         ) held;
     end if;
+
+    -- 5. Shares: quantum times weight; with the whole turn in sight, what is left by weight. They end
+    --    where nothing is left, and there the turn goes on.
+    if is_end then
+        select greatest(1, left_over / sum(w.weight)) into quantum from unnest(v_weights) w (weight);
+    end if;
+    select array_agg(t.name) filter (where t.is_given), array_agg(t.take) filter (where t.is_given),
+        array_agg(t.kind = 'limited') filter (where t.is_given), count(*)::int,
+        (array_agg(t.name order by t.nr desc))[1]
+    into names, takes, limited, visited, place
+    from (
+        select a.nr, a.name, a.kind, least(a.wish, left_over - a.before)::int as take,
+            a.kind = 'open' or a.kind = 'limited' and a.name = any (v_held) as is_given
+        from (
+            select u.nr, u.name, u.kind, u.weight * quantum as wish,
+                coalesce(sum(u.weight * quantum) over (
+                    order by u.nr rows between unbounded preceding and 1 preceding
+                ), 0) as before
+            from unnest(v_all, v_kinds, v_weights) with ordinality u (name, kind, weight, nr)
+        ) a
+        where a.before < left_over
+    ) t;
+    lap := (place <= start collate "C")::int;
+    is_end := is_end and visited = cardinality(v_all);
     return next;
 end
 $$;

@@ -38,6 +38,7 @@ declare
     -- Without a turn: after the last possible name, and so around to the first.
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
     v_left int := receive.max_messages;
+    v_quantum int := case when v_left >= 40 then 4 when v_left >= 8 then 2 else 1 end;
     v_visits int;
     v_got int := 1;
     v_limits boolean;
@@ -49,6 +50,7 @@ begin
             select from penstock.message m
             where m.queue_id = q.id and m.status > 0 and m.at <= v_now and m.at > q.timers_since
         ) as due,
+        exists (select from penstock.message b where b.queue_id = q.id and b.id < 0) as buoys,
         q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
         or exists (select from penstock.wake w where w.queue_id = q.id) as limits
     into v_found
@@ -71,14 +73,38 @@ begin
         return;
     end if;
 
-    -- 2. Without limits one statement does it all. The skip scan finds the next channels: each step is
+    -- 2. A single message without limits: the first of the next channel that nobody holds; at the end of
+    --    the names, of the first. (Where buoys lie, the statement below knows how to use them.)
+    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_found.buoys then
+        return query
+        update penstock.message m
+        set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
+        where m.id = coalesce(
+            (select r.id from penstock.message r
+            where r.queue_id = v_queue.id and r.status = 0 and not r.limited
+                and r.channel > v_start
+            order by r.channel, r.priority, r.id limit 1
+            for update skip locked),
+            (select r.id from penstock.message r
+            where r.queue_id = v_queue.id and r.status = 0 and not r.limited
+            order by r.channel, r.priority, r.id limit 1
+            for update skip locked)
+        )
+        returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
+            m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
+        get diagnostics v_got = row_count;
+        v_left := v_left - v_got;
+        if penstock.dead_entries() > v_dead + 32 then
+            perform penstock.lay_buoys(v_queue.id, v_start, 1);
+        end if;
+    end if;
+
+    -- 3. Without limits one statement does it all. The skip scan finds the next channels: each step is
     --    one index probe for the first entry after a channel; at the end of the names it goes on at
     --    their start, and a name beyond `turn` ends it (tested outside the probe, where it cannot
     --    become a filter that walks every entry). Heads are locked from where the probe landed on,
     --    and leased. A landing on a buoy (an id below zero, see lay_buoys) goes on at its mark.
-    v_visits := case
-        when v_left >= 40 then (v_left + 3) / 4 when v_left >= 8 then (v_left + 1) / 2 else v_left
-    end;
+    v_visits := (v_left + v_quantum - 1) / v_quantum;
     while v_left > 0 and v_got > 0 and not v_limits and receive.shards is null loop
         return query
         with recursive hop (channel, priority, since, lap, nr) as (
@@ -132,11 +158,11 @@ begin
         v_visits := v_left;
     end loop;
 
-    -- 3. With limits, or if others held all that was found: turn by turn.
+    -- 4. With limits, or if others held all that was found: turn by turn.
     if v_left = receive.max_messages or v_limits or receive.shards is not null then
         return query select * from penstock.receive_turns(
-            v_queue, v_left, v_start, receive.served, v_limits, receive.shard, receive.shards,
-            v_now, v_until);
+            v_queue, v_left, v_quantum, v_start, receive.served, v_limits, receive.shard,
+            receive.shards, v_now, v_until);
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
     end if;

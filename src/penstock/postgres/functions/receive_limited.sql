@@ -1,5 +1,5 @@
--- Take from limited channels whose rows the caller has locked: up to `share` times its weight from
--- each, `most` in all, as far as concurrency, rate and order allow. Then put to sleep the rows that
+-- Take from limited channels whose rows the caller has locked: up to `takes` from each, as far as concurrency,
+-- rate and order allow. Then put to sleep the rows that
 -- have nothing to give, and drop those that nothing remembers.
 --
 -- The lock came in an earlier statement: what it protects is read here, as of now. A row is put to sleep
@@ -8,11 +8,9 @@
 create or replace function penstock.receive_limited(
     queue penstock.queue,
     channels text[],
-    share int,
-    most int,
+    takes int[],
     now_ms bigint,
-    until_ms bigint,
-    credit int default null
+    until_ms bigint
 ) returns setof penstock.delivery
 language plpgsql as $$
 #variable_conflict use_column
@@ -30,7 +28,7 @@ begin
             and m.id + 0 > 0
     );
     if v_names is not null then
-        perform penstock.move_over(queue.id, v_names, 100 + most);
+        perform penstock.move_over(queue.id, v_names, 100 + (select max(t.take) from unnest(takes) t (take)));
     end if;
 
     -- 2. What each may give now, and its heads. A slot is a live lease: they are counted, not kept.
@@ -40,7 +38,7 @@ begin
         from (
             select c.name,
                 case when coalesce(c.paused, false) then 0 else least(
-                    coalesce(credit, share * coalesce(c.weight, queue.weight, 1)),
+                    t.take,
                     penstock.free_slots(queue, c.name, c.max_concurrency),
                     penstock.free_tokens(
                         v_now_us, c.rate_tat_us,
@@ -48,8 +46,8 @@ begin
                             else c.rate_interval_us end,
                         case when c.rate_count is null then queue.rate_burst else c.rate_burst end)
                 ) end as allowance
-            from penstock.channel c
-            where c.queue_id = queue.id and c.name = any (channels)
+            from unnest(channels, takes) t (name, take)
+            join penstock.channel c on c.queue_id = queue.id and c.name = t.name
             order by c.name
         ) a
         cross join lateral (
@@ -69,7 +67,6 @@ begin
             ))
             for update skip locked
         ) head
-        limit most
     ) picked;
 
     -- 3. Lease them.

@@ -1,0 +1,67 @@
+"""The command line: `penstock …`. `main` is the program; a file for each group of commands.
+
+Only click and the words are loaded here; databases, Rich and the worker when a command needs them.
+"""
+
+from __future__ import annotations
+
+import click
+
+from penstock import __version__
+from penstock.cli import (
+    bench,
+    completion,
+    doctor,
+    migrate,
+    policy,
+    queue,
+    receive,
+    run,
+    send,
+    settle,
+    stats,
+    top,
+)
+from penstock.cli._app import Root
+
+__all__ = ["main"]
+
+
+@click.group(
+    "penstock",
+    cls=Root,
+    examples=[
+        "penstock demo",
+        "penstock send emails 'Hello' --channel customer-42",
+        "penstock receive emails --ack",
+        "penstock top --url postgresql://app@localhost/app",
+    ],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="penstock %(version)s")
+def main() -> None:
+    """A fair, multi-tenant message queue in the database you already run.
+
+    --url and --json stand before or after a command's name. A password in a URL can be seen by
+    other users of this machine: put it in PENSTOCK_URL, or in ~/.pgpass.
+
+    Exit codes: 0 ok; 1 not as wished (a lost lease, a full channel, nothing to receive, a failed
+    check); 2 a wrong call; 3 the database is away or busy, repeat later; 130 Ctrl-C.
+    """
+
+
+main.add_section(
+    "Messages",
+    send.send,
+    receive.receive,
+    receive.peek,
+    settle.ack,
+    settle.defer,
+    settle.fail,
+    settle.extend,
+    settle.release,
+    queue.purge,
+)
+main.add_section("Queues", queue.queue, policy.policy, stats.stats, top.top)
+main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor, bench.bench)
+main.add_section("Programs", run.demo, run.worker, run.dev, completion.completion)

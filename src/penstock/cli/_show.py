@@ -1,0 +1,229 @@
+"""How things look: aligned tables, durations and numbers for people, lines of JSON for programs.
+
+Nothing from a queue reaches a terminal raw: a channel's name may hold escape sequences.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+DEFAULT_CHANNEL = "(default)"
+
+
+def out(text: str) -> None:
+    """A line on standard output."""
+    _print(text, sys.stdout)
+
+
+def note(text: str) -> None:
+    """A line on standard error: for the person, not for the program behind a pipe."""
+    _print(text, sys.stderr)
+
+
+def _print(text: str, stream: Any) -> None:
+    try:
+        click.echo(text, file=stream)
+    except UnicodeEncodeError:
+        encoding = getattr(stream, "encoding", None) or "ascii"
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+
+
+def flush() -> None:
+    """Hand what was printed to the reader; raises OSError if nobody reads any more."""
+    sys.stdout.flush()
+
+
+def is_terminal(stream: Any = None) -> bool:
+    """Whether a person looks at standard output (or that stream)."""
+    return bool((sys.stdout if stream is None else stream).isatty())
+
+
+def is_coloured(stream: Any = None) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return is_terminal(stream)
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON that every terminal and file can take."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a lone surrogate from a JSON payload, or a narrow locale
+        return json.dumps(value, allow_nan=False)
+    return text
+
+
+# --- colours -------------------------------------------------------------------------------------
+
+
+def bold(text: str) -> str:
+    return click.style(text, bold=True) if is_coloured() else text
+
+
+def dim(text: str) -> str:
+    return click.style(text, dim=True) if is_coloured() else text
+
+
+def green(text: str) -> str:
+    return click.style(text, fg="green") if is_coloured() else text
+
+
+def yellow(text: str) -> str:
+    return click.style(text, fg="yellow") if is_coloured() else text
+
+
+def bad(text: str) -> str:
+    return click.style(text, fg="red", bold=True) if is_coloured() else text
+
+
+def red(text: str) -> str:
+    """Red where errors go."""
+    return click.style(text, fg="red") if is_coloured(sys.stderr) else text
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    """The text with control characters spelled out, so that it cannot drive a terminal."""
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(c if c.isprintable() or c in kept else _spelled(c) for c in text)
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode()
+
+
+def channel(name: str) -> str:
+    return clean(name) if name else DEFAULT_CHANNEL
+
+
+def payload(data: bytes, limit: int | None = None) -> str:
+    """A payload to look at: text if it is text, else so many bytes."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"({count(len(data))} bytes, not text)"
+    if limit is None:
+        return clean(text, lines=True)
+    text = clean(text.replace("\n", "⏎"))
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def count(number: float) -> str:
+    """1234567 as 1,234,567; small fractions keep a digit."""
+    if number == int(number) or abs(number) >= 100:
+        return f"{number:,.0f}"
+    return f"{number:,.1f}"
+
+
+def plural(number: int, word: str) -> str:
+    return f"{count(number)} {word}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: 250ms, 4.2s, 3m 12s, 5h 04m, 12d 3h."""
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 10 and round(seconds, 1) != int(seconds):
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return _two(whole // 60, "m", whole % 60, "s")
+    if whole < 86_400:
+        return _two(whole // 3600, "h", whole % 3600 // 60, "m")
+    return _two(whole // 86_400, "d", whole % 86_400 // 3600, "h")
+
+
+def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
+    return f"{big:,}{big_unit} {small}{small_unit}" if small else f"{big:,}{big_unit}"
+
+
+def milliseconds(value: int | None) -> str:
+    """A duration in milliseconds; a dash for none."""
+    return "–" if value is None else duration(value / 1000)
+
+
+def when(at: int, now: float | None = None) -> str:
+    """An instant as seen from this machine's clock: 3m 12s ago, or in 5s."""
+    seconds = at / 1000 - (time.time() if now is None else now)
+    if abs(seconds) < 1:
+        return "now"
+    return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Rows under heads: the first `left` columns to the left, the rest to the right.
+
+    On a terminal, the first column gives way when the line is too long.
+    """
+    widths = [max(_width(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
+    if is_terminal():
+        spare = shutil.get_terminal_size().columns - sum(widths) - 2 * (len(widths) - 1)
+        widths[0] = max(min(12, widths[0]), widths[0] + min(0, spare))
+    lines = [bold(_line(heads, widths, left))]
+    lines += [_line(row, widths, left) for row in rows]
+    return "\n".join(lines)
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """Names and values in two columns."""
+    width = max(len(name) for name, _ in pairs)
+    return "\n".join(f"{bold(name.ljust(width))}  {value}" for name, value in pairs)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    parts: list[str] = []
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        shown = _cut(cell, width)
+        gap = " " * (width - _width(shown))
+        parts.append(shown + gap if i < left else gap + shown)
+    return "  ".join(parts).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    while text and _width(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _width(text: str) -> int:
+    """Columns that a text takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def bar(share: float, width: int = 10) -> str:
+    """A small bar, filled to a share of 0 to 1."""
+    filled = round(max(0.0, min(1.0, share)) * width)
+    if share > 0 and not filled:
+        filled = 1
+    return "█" * filled + "·" * (width - filled)

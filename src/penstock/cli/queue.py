@@ -1,0 +1,289 @@
+"""`queue`: queues and their settings; and `purge`. What cannot be undone asks first."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, get_args
+
+import click
+
+from penstock.cli import _show
+from penstock.cli._app import NOT_AS_WISHED, App, command, group, pass_app
+from penstock.cli._kinds import QUEUE
+from penstock.cli._policy import POLICY_FORM, settings_facts, settings_options, split
+from penstock.words.entities import QueueEntry, State
+from penstock.words.outcomes import AlreadyExists
+from penstock.words.policy import Policy, QueueSettings, as_dict
+
+SHAPE = '{"queue", "dead_letter", "created_at", "settings"}'
+SETTINGS_FORM = (
+    '\n"settings": {"lease_seconds", "max_attempts", "backoff_seconds", "backoff_max_seconds",\n'
+    '  "backoff_jitter", "delay_seconds", "fifo", "paused", "dead_letter", "history_seconds",\n'
+    f'  "policy"}}\n{POLICY_FORM}'
+)
+YES = click.option("--yes", is_flag=True, help="Don't ask.")
+
+
+@group(
+    "queue",
+    short_help="Queues: create, get, update, list, delete, pause, resume.",
+    examples=[
+        "penstock queue create emails --lease 1m --max-attempts 10",
+        "penstock queue update emails --rate 50/s",
+        "penstock queue pause emails",
+    ],
+)
+def queue() -> None:
+    """Queues and their settings. The first message to a queue makes it, with default settings."""
+
+
+@command(
+    "create",
+    short_help="Make a queue.",
+    examples=[
+        "penstock queue create emails",
+        "penstock queue create payments --fifo --lease 2m --max-attempts none",
+        "penstock queue create emails --max-concurrency 5 --if-missing",
+    ],
+    json_form=f'{{"created": true | false, "queue": {SHAPE}}}' + SETTINGS_FORM,
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@settings_options
+@click.option("--fifo", is_flag=True, help="One message of a channel at a time, in order.")
+@click.option("--paused", is_flag=True, help="Hand out nothing until `penstock queue resume`.")
+@click.option("--if-missing", is_flag=True, help="It is no error if it is there already.")
+@pass_app
+def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **options: Any) -> None:
+    """Make QUEUE, and its dead-letter queue. The limits are the default of its channels.
+
+    Exit code 1 if it is there already: its settings are then left as they are.
+    """
+    changes, limits = split(options)
+    settings = changes | {"fifo": fifo, "paused": paused, "policy": Policy(**limits)}
+    with app.open(create=True) as penstock:
+        outcome = penstock.queue(name).create(**settings)
+    exists = isinstance(outcome, AlreadyExists)
+    if app.as_json:
+        app.document({"created": not exists, "queue": entry_json(outcome.queue)})
+    elif not exists:
+        _show.out(f"Created {name}.")
+        _print_entry(outcome.queue)
+    if exists and not if_missing:
+        app.refuse(
+            "already_exists",
+            f"there is a queue {name} already; its settings were left as they are. Change them "
+            f"with: penstock queue update {name} …",
+            NOT_AS_WISHED,
+        )
+    if exists and not app.as_json:
+        _show.out(f"{name} is there already; its settings were left as they are.")
+
+
+@command(
+    "get",
+    short_help="Show a queue's settings.",
+    examples=["penstock queue get emails"],
+    json_form=SHAPE + SETTINGS_FORM,
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@pass_app
+def get(app: App, name: str) -> None:
+    """Show the settings of QUEUE."""
+    with app.open() as penstock:
+        entry = _entry(penstock, name)
+    if app.as_json:
+        app.document(entry_json(entry))
+    else:
+        _print_entry(entry)
+
+
+@command(
+    "update",
+    short_help="Change settings of a live queue.",
+    examples=[
+        "penstock queue update emails --lease 5m --backoff 10s",
+        "penstock queue update emails --max-attempts none --rate none",
+    ],
+    json_form=SHAPE + SETTINGS_FORM,
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@settings_options
+@pass_app
+def update(app: App, name: str, **options: Any) -> None:
+    """Change settings of QUEUE; those not named stay. `none` lifts a limit.
+
+    The limits are the default of every channel in the queue.
+    """
+    changes, limits = split(options)
+    if not changes and not limits:
+        raise click.UsageError("name a setting to change, for example --lease 5m")
+    with app.open() as penstock:
+        handle = penstock.queue(name)
+        if limits:
+            changes["policy"] = handle.settings().policy.changed(limits)
+        handle.update(**changes)
+        entry = _entry(penstock, name)
+    if app.as_json:
+        app.document(entry_json(entry))
+    else:
+        _print_entry(entry)
+
+
+@command(
+    "list",
+    short_help="List all queues.",
+    examples=["penstock queue list", "penstock queue list --json | jq -r '.queues[].queue'"],
+    json_form=f'{{"queues": [{SHAPE}]}}' + SETTINGS_FORM,
+)
+@pass_app
+def list_(app: App) -> None:
+    """List all queues with their most telling settings."""
+    with app.open() as penstock:
+        entries = penstock.queues()
+    if app.as_json:
+        app.document({"queues": [entry_json(entry) for entry in entries]})
+        return
+    if not entries:
+        _show.note("No queues yet: `penstock queue create QUEUE` makes one.")
+        return
+    heads = ("QUEUE", "DEAD-LETTER", "LEASE", "ATTEMPTS", "FIFO", "PAUSED", "LIMITS")
+    _show.out(_show.table(heads, [_row(entry) for entry in entries], left=2))
+
+
+def _row(entry: QueueEntry) -> list[str]:
+    settings = entry.settings
+    attempts = settings.max_attempts
+    return [
+        _show.clean(entry.name),
+        entry.dead_letter or "–",
+        _show.duration(settings.lease_seconds),
+        "any" if attempts is None else _show.count(attempts),
+        "yes" if settings.fifo else "",
+        "paused" if settings.paused else "",
+        "" if settings.policy == Policy() else "yes",
+    ]
+
+
+@command(
+    "delete",
+    short_help="Remove a queue with its messages.",
+    examples=["penstock queue delete old-emails", "penstock queue delete old-emails --yes"],
+    json_form='{"queue", "messages"}   messages: unfinished ones that went with it',
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@YES
+@pass_app
+def delete(app: App, name: str, yes: bool) -> None:
+    """Remove QUEUE with its unfinished messages, settings and policies.
+
+    Its dead-letter queue stays; delete it afterwards, if it is not wanted.
+    """
+    with app.open() as penstock:
+        handle = penstock.queue(name)
+        stats = handle.stats()
+        live = stats.scheduled + stats.ready + stats.leased
+        _confirm(yes, f"Remove the queue {name} and its {_show.plural(live, 'message')}?")
+        outcome = handle.delete()
+    app.outcome(
+        {"queue": name, "messages": outcome.messages},
+        f"Removed {name} and {_show.plural(outcome.messages, 'message')}.",
+    )
+
+
+@command(
+    "pause",
+    short_help="Hand out nothing until resume.",
+    examples=["penstock queue pause emails"],
+    json_form='{"queue", "paused": true}',
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@pass_app
+def pause(app: App, name: str) -> None:
+    """Hand out no message of QUEUE until `resume`. Sends are still taken."""
+    with app.open() as penstock:
+        penstock.queue(name).pause()
+    again = f"Paused {name}. Hand out again: penstock queue resume {name}"
+    app.outcome({"queue": name, "paused": True}, again)
+
+
+@command(
+    "resume",
+    short_help="Hand out messages again.",
+    examples=["penstock queue resume emails"],
+    json_form='{"queue", "paused": false}',
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@pass_app
+def resume(app: App, name: str) -> None:
+    """Hand out the messages of QUEUE again."""
+    with app.open() as penstock:
+        penstock.queue(name).resume()
+    app.outcome({"queue": name, "paused": False}, f"{name} hands out messages again.")
+
+
+@command(
+    "purge",
+    short_help="Cancel unfinished messages.",
+    examples=[
+        "penstock purge emails --channel customer-42",
+        "penstock purge emails-dead --yes",
+        "penstock purge emails --state leased",
+    ],
+    json_form='{"queue", "messages"}',
+)
+@click.argument("name", type=QUEUE, metavar="QUEUE")
+@click.option("--channel", help="Only of this channel.")
+@click.option("--state", type=click.Choice(get_args(State)), help="Only of this state.")
+@YES
+@pass_app
+def purge(app: App, name: str, channel: str | None, state: State | None, yes: bool) -> None:
+    """Cancel the unfinished messages of QUEUE.
+
+    Leased ones only with `--state leased`: their workers then lose the lease.
+    """
+    which = "ready and scheduled" if state is None else state
+    of = "" if channel is None else f" in channel {_show.channel(channel)}"
+    with app.open() as penstock:
+        handle = penstock.queue(name)
+        handle.settings()  # a wrong name is told before a question is asked
+        _confirm(yes, f"Cancel all {which} messages of {name}{of}?")
+        outcome = handle.purge(channel=channel, state=state)
+    app.outcome(
+        {"queue": name, "messages": outcome.messages},
+        f"Cancelled {_show.plural(outcome.messages, 'message')} of {name}{of}.",
+    )
+
+
+def _confirm(yes: bool, question: str) -> None:
+    """Ask, on a terminal; elsewhere nobody can answer, so --yes is needed."""
+    if yes:
+        return
+    if not _show.is_terminal(sys.stdin):
+        raise click.UsageError(f"{question} It cannot be undone: repeat with --yes")
+    if not click.confirm(question, err=True):
+        _show.note("Nothing was changed.")
+        raise click.exceptions.Exit(NOT_AS_WISHED)
+
+
+def _entry(penstock: Any, name: str) -> QueueEntry:
+    from penstock.words.verbs import QueueGet
+
+    return penstock.store.run(QueueGet(penstock.queue(name).name))
+
+
+def _print_entry(entry: QueueEntry) -> None:
+    _show.out(_show.facts(settings_facts(entry.settings, entry.dead_letter)))
+
+
+def entry_json(entry: QueueEntry) -> dict[str, Any]:
+    """A queue as `--json` prints it."""
+    settings: QueueSettings = entry.settings
+    return {
+        "queue": entry.name,
+        "dead_letter": entry.dead_letter,
+        "created_at": entry.created_at,
+        "settings": as_dict(settings),
+    }
+
+
+queue.add_section("Commands", create, get, update, list_, delete, pause, resume)

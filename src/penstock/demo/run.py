@@ -1,0 +1,162 @@
+"""The demo, step by step: read, send, work off with one worker killed, judge."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from rich.console import Console
+
+import penstock
+from penstock.demo import flights
+from penstock.demo.flights import Flight
+from penstock.demo.shift import Plan, Shift
+from penstock.demo.show import Scene, Show
+from penstock.demo.verdict import Sent
+from penstock.words.errors import PenstockError
+
+SEND_ROWS = 5_000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo as the command line says."""
+    given = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a log in ASCII may lose a dot, not the run
+    out = Console(highlight=False, soft_wrap=False, stderr=given.json)
+    folder = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
+    plan = _plan(given, folder)
+    try:
+        with Show(out, live=out.is_terminal) as show:
+            return _run(plan, show, as_json=given.json, keep=given.keep)
+    except PenstockError as error:
+        out.print(str(error))
+        return 2
+    except KeyboardInterrupt:
+        out.print("stopped")
+        return 130
+    finally:
+        if given.keep:
+            out.print(f"kept: {folder} and the queue {plan.queue} at {_shown(plan.url)}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock demo",
+        description="Work off a year of flights, fairly by carrier, while a worker is killed.",
+    )
+    parser.add_argument("--url", help="where: sqlite:///… or postgresql://… (default: a new file)")
+    parser.add_argument("--rows", type=int, default=flights.FLIGHTS, help="flights (default: all)")
+    parser.add_argument("--workers", type=int, default=3, help="worker processes (default: 3)")
+    parser.add_argument("--batch", type=int, help="flights that a worker takes at once")
+    parser.add_argument("--lease", type=float, default=3.0, help="seconds of a lease (default: 3)")
+    parser.add_argument("--no-kill", action="store_true", help="let all workers live")
+    parser.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
+    parser.add_argument("--keep", action="store_true", help="leave the queue and the diaries")
+    return parser
+
+
+def _plan(given: argparse.Namespace, folder: Path) -> Plan:
+    rows = min(max(given.rows, 1), flights.FLIGHTS)
+    workers = max(given.workers, 1)
+    kill = not given.no_kill and workers > 1  # somebody has to be left to do the work
+    # In a small demo too, each worker gets several batches.
+    batch = given.batch or min(500, max(1, rows // (workers * 8)))
+    return Plan(
+        given.url or f"sqlite:///{folder / 'demo.db'}",
+        f"demo-{secrets.token_hex(4)}",
+        folder,
+        rows,
+        workers,
+        batch,
+        given.lease,
+        kill,
+    )
+
+
+def _run(plan: Plan, show: Show, *, as_json: bool, keep: bool) -> int:
+    show.step(f"Reading {plan.rows:,} flights of 2013 …")
+    data = flights.read(plan.rows)
+    sent = _sent(data)
+    big, small = next(iter(sent.sizes)), list(sent.sizes)[-1]
+    with penstock.connect(plan.url) as ps, _fresh_queue(ps, plan.queue, keep=keep) as queue:
+        show.step(
+            f"Sending them to {_shown(plan.url)}, carrier by carrier: {big} with "
+            f"{sent.sizes[big]:,} first, {small} with {sent.sizes[small]:,} last"
+        )
+        seconds = _send(queue, data, show)
+        show.step(f"  {len(data):,} sent in {seconds:.1f} s, {len(data) / seconds:,.0f}/s")
+        show.step(
+            f"Working them off in {plan.workers} processes, {plan.batch} at a time, leases of "
+            f"{plan.lease_seconds:g} s"
+        )
+        shift = Shift(plan, queue, sent, show)
+        shift.work()
+        verdict, ledger, seconds = shift.verdict(), shift.ledger, shift.seconds
+        show.step(
+            f"  {len(ledger.acked):,} done in {seconds:.1f} s, {len(ledger.acked) / seconds:,.0f}/s"
+        )
+    if as_json:
+        sys.stdout.write(json.dumps({**asdict(verdict), "good": verdict.good}, indent=2) + "\n")
+    else:
+        show.end(verdict, ledger)
+    return 0 if verdict.good else 1
+
+
+@contextlib.contextmanager
+def _fresh_queue(
+    ps: penstock.Penstock, name: str, *, keep: bool
+) -> Generator[penstock.Queue, None, None]:
+    """A fresh queue of a name that nobody else has; taken away again unless it is to be kept."""
+    queue = ps.queue(name)
+    queue.create(backoff_seconds=0.1)
+    try:
+        yield queue
+    finally:
+        if not keep:
+            queue.delete()
+            with contextlib.suppress(penstock.UsageError):
+                ps.queue(f"{name}-dead").delete()
+
+
+def _sent(data: Sequence[Flight]) -> Sent:
+    late: Counter[str] = Counter()
+    for flight in data:
+        late[flight.carrier] += flight.late_minutes or 0
+    return Sent(Counter(flight.carrier for flight in data), late)
+
+
+def _send(queue: penstock.Queue, data: Sequence[Flight], show: Show) -> float:
+    started_at = time.monotonic()
+    for start in range(0, len(data), SEND_ROWS):
+        queue.send_many([flights.message(flight) for flight in data[start : start + SEND_ROWS]])
+        done = min(start + SEND_ROWS, len(data))
+        show.scene(Scene("sent", done, len(data), time.monotonic() - started_at, {}))
+    return time.monotonic() - started_at
+
+
+def _shown(url: str) -> str:
+    """The URL without its password, wherever that stands."""
+    if url.startswith("sqlite:"):
+        return url
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    return urlunsplit((parts.scheme, user.partition(":")[0] + at + host, parts.path, "", ""))
+
+
+__all__ = ["main"]

@@ -1,0 +1,11 @@
+"""The store in an SQLite file: one writer per process, waiting verbs committed together.
+
+    store, async_store   the two colours of the port
+    _engine              an opened file: its connections, in one process
+    _writer              group commit: tickets, one leader, one transaction
+    _wakes               who waits for news, in this process and from others
+    procedures/          what each verb does: control flow; every statement is in sql/
+    migrations/          the tables, step by step
+
+Standard library only. Knows the words and the port; nothing of faces or of PostgreSQL.
+"""

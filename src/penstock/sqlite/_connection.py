@@ -1,0 +1,180 @@
+"""Connections to one file: opened with care, checked, and migrated if new."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+from penstock.sqlite._errors import is_busy, our_errors
+from penstock.sqlite._turnstile import Turnstile
+from penstock.sqlite._url import Place
+from penstock.words.errors import Forbidden, UsageError, WrongVersion
+
+APPLICATION_ID = 0x50454E53  # "PENS"; in migrations it must be a literal, here it is explained
+SQLITE_MIN = (3, 38, 0)  # STRICT tables, built-in JSON
+SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
+
+_MIGRATIONS = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
+SCHEMA = len(_MIGRATIONS)
+
+
+class Connection(sqlite3.Connection):
+    """A connection, and what a verb on it may leave behind."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.news: set[str] = set()
+        """Queues beside the verb's own that got messages in this transaction."""
+        self.random = random.Random()
+        """Where the jitter of back-offs comes from; tests seed it."""
+        self.row_factory = sqlite3.Row
+
+
+def open_writer(place: Place) -> Connection:
+    """The connection that writes. The file is made and migrated if need be.
+
+    Raises: UsageError, Forbidden, WrongVersion: the message says what to do; Busy.
+    """
+    if sqlite3.sqlite_version_info < SQLITE_MIN:
+        raise WrongVersion(
+            f"SQLite {sqlite3.sqlite_version} is too old: use a Python that comes with "
+            f"{'.'.join(map(str, SQLITE_MIN))} or later"
+        )
+    if place.path is not None:
+        _check_file(place.path)
+    connection = connect(place)
+    try:
+        with our_errors():
+            _check_header(connection, place)
+            _use_wal(connection, place)
+            migrate(connection, place)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(place: Place) -> Connection:
+    """A connection to a file that is known to be good, or to new memory."""
+    with our_errors():
+        connection = sqlite3.connect(
+            ":memory:" if place.path is None else place.path,
+            timeout=0,  # SQLite's own waiting lets processes starve: see `_turnstile`
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            factory=Connection,
+        )
+        connection.execute(f"pragma synchronous = {place.synchronous}")
+        connection.execute("pragma temp_store = memory")
+        connection.execute("pragma cache_size = -16000")
+        if sqlite3.sqlite_version_info < SQLITE_SAFE:
+            connection.execute("pragma wal_autocheckpoint = 0")
+    return connection
+
+
+def open_reader(place: Place) -> Connection:
+    """A connection that only reads. A reader of a WAL waits for nobody but a recovery."""
+    connection = connect(place)
+    connection.execute("pragma query_only = on")
+    connection.execute(f"pragma busy_timeout = {int(place.busy_seconds * 1000)}")
+    return connection
+
+
+def migrate(connection: sqlite3.Connection, place: Place) -> None:
+    """Bring the file to this library's schema. Of many processes at once, one does it.
+
+    Raises: WrongVersion: the file was written by a newer library.
+    """
+    if _schema(connection) == SCHEMA:
+        return
+    turnstile = Turnstile(place)
+    turnstile.begin(connection)
+    try:
+        for number in range(_schema(connection) + 1, SCHEMA + 1):  # asked again, under the lock
+            for statement in split(_MIGRATIONS[number - 1].read_text(encoding="utf-8")):
+                connection.execute(statement)
+            connection.execute(f"pragma user_version = {number}")
+        connection.execute(f"pragma application_id = {APPLICATION_ID}")
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    finally:
+        turnstile.close()
+
+
+def split(script: str) -> list[str]:
+    """The statements of a script. (`executescript` would commit our transaction.)"""
+    statements: list[str] = []
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return statements
+
+
+def _schema(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("pragma user_version").fetchone()
+    if version > SCHEMA:
+        raise WrongVersion(
+            f"the file has schema {version}, this library knows {SCHEMA}: "
+            "update it (pip install --upgrade penstock)"
+        )
+    return version
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give the path of a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}: make it, or give another path")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise Forbidden(f"{path} may not be read and written by this user: check its owner and mode")
+    if not os.access(path.parent, os.W_OK):
+        raise Forbidden(
+            f"{path.parent} may not be written by this user, and SQLite keeps a log beside its file"
+        )
+
+
+def _check_header(connection: sqlite3.Connection, place: Place) -> None:
+    """Refuse a file that is somebody else's. A file of tables without a mark may be shared."""
+    (application,) = connection.execute("pragma application_id").fetchone()
+    version = _schema(connection) if application == APPLICATION_ID else None
+    if application not in (0, APPLICATION_ID):
+        raise UsageError(
+            f"{place.path} belongs to another program (application_id {application:#x}): "
+            "give the path of another file"
+        )
+    (foreign,) = connection.execute("pragma user_version").fetchone()
+    if version is None and foreign:
+        raise UsageError(
+            f"{place.path} belongs to another program (user_version {foreign}): "
+            "give the path of another file"
+        )
+
+
+def _use_wal(connection: sqlite3.Connection, place: Place) -> None:
+    """Turn on the write-ahead log; the first one to do so needs the file for itself a moment."""
+    if place.path is None:
+        return
+    ends_at = time.monotonic() + place.busy_seconds
+    while True:
+        try:
+            (mode,) = connection.execute("pragma journal_mode = wal").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= ends_at:
+                raise
+        time.sleep(random.uniform(0, 0.005))  # noqa: S311
+    if mode != "wal":
+        raise UsageError(
+            f"{place.path} is on a file system without shared memory: use a local disk"
+        )

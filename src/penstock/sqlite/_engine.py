@@ -1,0 +1,104 @@
+"""An opened file in one process: a writer, a reader, and news. Both colours of store use it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from penstock.sqlite._checkpoint import Checkpoints
+from penstock.sqlite._clock import Clock, Monotonic
+from penstock.sqlite._connection import Connection, connect, open_reader, open_writer
+from penstock.sqlite._errors import our_errors
+from penstock.sqlite._url import Place
+from penstock.sqlite._wakes import Wakes
+from penstock.sqlite._writer import Ticket, Writer
+from penstock.sqlite.procedures import QUIET, READS, WRITES
+from penstock.words.errors import UsageError
+from penstock.words.outcomes import Sent
+from penstock.words.verbs import Ack, Defer, Extend, Fail, Release, Send, Verb
+
+A = TypeVar("A")
+
+_LISTS: dict[type[Verb[Any]], Callable[[Any], tuple[Any, ...]]] = {
+    Ack: lambda verb: verb.receipts,
+    Defer: lambda verb: verb.deferrals,
+    Fail: lambda verb: verb.failures,
+    Extend: lambda verb: verb.receipts,
+    Release: lambda verb: verb.receipts,
+    Send: lambda verb: verb.messages,
+}
+
+
+class Engine:
+    """The connections of one process to one file, and what its callers share."""
+
+    def __init__(self, place: Place, clock: Clock | None) -> None:
+        self.pid = os.getpid()
+        self._place = place
+        self._time = Monotonic(clock)
+        connection = open_writer(place)
+        self.writer = Writer(connection, place, self._carry, self._committed)
+        self._reading = threading.Lock()
+        self._reader: Connection | None = None
+        self._checkpoints = Checkpoints(place, connection)
+        in_memory = place.path is None
+        self.wakes = Wakes(None if in_memory else lambda: connect(place))
+
+    @staticmethod
+    def nothing_to_do(verb: Verb[A]) -> A | None:
+        """The answer of a verb with an empty list, which touches nothing; else None."""
+        listed = _LISTS.get(type(verb))
+        if listed is None or listed(verb):
+            return None
+        return cast("A", Sent(()) if isinstance(verb, Send) else ())
+
+    def reads_aside(self, verb: Verb[Any]) -> bool:
+        """Whether the verb can be answered beside the writer. Memory has one connection only."""
+        return self._place.path is not None and type(verb) in READS
+
+    def read(self, verb: Verb[A]) -> A:
+        """Answer a verb that changes nothing, from one snapshot."""
+        with self._reading, our_errors():
+            if self.writer.closed:
+                raise UsageError("the store is closed: connect again")
+            if self._reader is None:
+                self._reader = open_reader(self._place)
+            connection = self._reader
+            connection.execute("begin")
+            try:
+                return self._carry(connection, verb)
+            finally:
+                connection.execute("commit")
+
+    def close(self) -> None:
+        """Wait for what runs, then close all connections."""
+        self.wakes.close()
+        with self._reading:
+            self.writer.close()
+            self._checkpoints.close()
+            if self._reader is not None:
+                self._reader.close()
+
+    def _carry(self, connection: Connection, verb: Verb[Any]) -> Any:
+        kind = type(verb)
+        procedure = WRITES.get(kind) or READS.get(kind)
+        if procedure is None:
+            raise UsageError(f"{kind.__name__} is no verb of this store")
+        return procedure(connection, verb, self._time.now_ms())
+
+    def _committed(self, tickets: Sequence[Ticket[Any]]) -> None:
+        connection = self.writer.connection
+        told = connection.news | {
+            cast("Any", ticket.verb).queue
+            for ticket in tickets
+            if type(ticket.verb) in WRITES and type(ticket.verb) not in QUIET
+        }
+        if told:
+            self.wakes.notify(told)
+        try:
+            self._checkpoints.after_commit()
+        except sqlite3.Error:
+            pass  # the log grows until the next try; the verbs are committed

@@ -1,0 +1,207 @@
+"""Group commit: whoever comes to an idle writer leads, and commits all that wait together.
+
+A commit at full durability costs more than the verbs in it, and SQLite has one writer. So a
+caller hangs a ticket on the line; the first one takes up to 64 tickets into one transaction, a
+savepoint each, and hands the lead to the next in line. A lone caller never leaves its thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from penstock.sqlite._connection import Connection
+from penstock.sqlite._errors import translated
+from penstock.sqlite._turnstile import Turnstile
+from penstock.sqlite._url import Place
+from penstock.words.errors import PenstockError, UsageError
+from penstock.words.verbs import Verb
+
+A = TypeVar("A")
+TOGETHER_MAX = 64
+
+
+class Ticket(Generic[A]):
+    """A verb in line for the writer, and then its answer or its error."""
+
+    __slots__ = ("answer", "done", "error", "leads", "told", "verb")
+
+    def __init__(self, verb: Verb[A]) -> None:
+        self.verb = verb
+        self.answer: A | None = None
+        self.error: BaseException | None = None
+        self.done = False
+        self.leads = False
+        self.told: threading.Event | None = None
+
+    def result(self) -> A:
+        if self.error is not None:
+            raise self.error
+        return cast("A", self.answer)
+
+
+Carry = Callable[[Connection, Verb[Any]], Any]
+"""Carries out a verb on a connection, inside a transaction."""
+
+
+class Writer:
+    """The one connection of this process that writes, and the line before it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        place: Place,
+        carry: Carry,
+        committed: Callable[[Sequence[Ticket[Any]]], None],
+    ) -> None:
+        """`committed` is told of each transaction before the next one may begin."""
+        self.connection = connection
+        self._turnstile = Turnstile(place)
+        self._carry = carry
+        self._committed = committed
+        self._line: deque[Ticket[Any]] = deque()
+        self._mutex = threading.Lock()
+        self._led = False
+        self._using = threading.Lock()
+        self.closed = False
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb, together with what else waits."""
+        ticket = Ticket(verb)
+        with self._mutex:
+            self._line.append(ticket)
+            if self._led:
+                ticket.told = threading.Event()
+            self._led = True
+        if ticket.told is None or self._follow(ticket, ticket.told):
+            self._lead(ticket)
+        return ticket.result()
+
+    def commit(self, tickets: Sequence[Ticket[Any]]) -> None:
+        """Carry out these verbs in one transaction, if it can be; each ticket is then done.
+
+        Where the transaction as a whole fails, each verb is tried on its own, so that a full disk
+        that stops a send does not stop an ack.
+        """
+        try:
+            with self._using:
+                self._commit(tickets)
+        except sqlite3.Error as error:
+            cause = translated(error)
+            cause.__cause__ = error
+            self._retry(tickets, cause)
+        except Exception as error:  # noqa: BLE001  # it belongs to a ticket, maybe another's
+            self._retry(tickets, error)
+
+    def close(self) -> None:
+        """Wait for the running transaction, then close the connection."""
+        with self._using:
+            self.closed = True
+            self._turnstile.close()
+            self.connection.close()
+
+    # --- the line -------------------------------------------------------------------------------
+
+    def _follow(self, ticket: Ticket[Any], told: threading.Event) -> bool:
+        """Wait until the ticket is done, or leads."""
+        try:
+            told.wait()
+        except BaseException:
+            with self._mutex:
+                if ticket in self._line:
+                    self._line.remove(ticket)
+                if ticket.leads:
+                    self._pass_on()
+            raise
+        return not ticket.done
+
+    def _lead(self, ticket: Ticket[Any]) -> None:
+        """Commit until the own ticket is done, then hand over."""
+        try:
+            while not ticket.done:
+                with self._mutex:
+                    count = min(len(self._line), TOGETHER_MAX)
+                    together = [self._line.popleft() for _ in range(count)]
+                try:
+                    self.commit(together)
+                finally:
+                    self._tell(ticket, together)
+        finally:
+            with self._mutex:
+                self._pass_on()
+
+    def _tell(self, ticket: Ticket[Any], together: list[Ticket[Any]]) -> None:
+        """Those that are done go on. An interrupted leader leaves the others in line."""
+        for other in reversed(together):
+            if other.done:
+                if other.told is not None:
+                    other.told.set()
+            elif other is not ticket:
+                with self._mutex:
+                    self._line.appendleft(other)
+
+    def _pass_on(self) -> None:
+        if self._line:
+            following = self._line[0]
+            following.leads = True
+            assert following.told is not None
+            following.told.set()
+        else:
+            self._led = False
+
+    # --- the transaction ------------------------------------------------------------------------
+
+    def _commit(self, tickets: Sequence[Ticket[Any]]) -> None:
+        if self.closed:
+            raise UsageError("the store is closed: connect again")
+        connection = self.connection
+        connection.news.clear()
+        committing = False
+        try:
+            self._turnstile.begin(connection)
+            if len(tickets) == 1:
+                tickets[0].answer = self._carry(connection, tickets[0].verb)
+            else:
+                for ticket in tickets:
+                    self._carry_one_of_many(connection, ticket)
+            committing = True
+            connection.execute("commit")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+                committing = False
+            if isinstance(error, Exception) or not committing:
+                raise
+            _mark_done(tickets)  # interrupted just after the commit: it must not happen twice
+            raise
+        _mark_done(tickets)
+        self._committed(tickets)
+
+    def _carry_one_of_many(self, connection: Connection, ticket: Ticket[Any]) -> None:
+        """A verb inside a savepoint, so that its error undoes nothing but itself."""
+        connection.execute("savepoint verb")
+        try:
+            ticket.answer = self._carry(connection, ticket.verb)
+        except Exception as error:
+            if not connection.in_transaction or not isinstance(error, PenstockError):
+                raise  # SQLite has rolled back everything, or something is wrong with it
+            connection.execute("rollback to verb")
+            ticket.error = error
+        connection.execute("release verb")
+
+    def _retry(self, tickets: Sequence[Ticket[Any]], error: Exception) -> None:
+        if len(tickets) == 1:
+            tickets[0].error = error
+            tickets[0].done = True
+            return
+        for ticket in tickets:
+            ticket.error = ticket.answer = None
+            self.commit((ticket,))
+
+
+def _mark_done(tickets: Sequence[Ticket[Any]]) -> None:
+    for ticket in tickets:
+        ticket.done = True

@@ -1,0 +1,152 @@
+"""The SQLite store for asyncio: one writer thread, fed by a queue, that commits in groups."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from penstock.sqlite._clock import Clock
+from penstock.sqlite._engine import Engine
+from penstock.sqlite._url import place
+from penstock.sqlite._writer import TOGETHER_MAX, Ticket
+from penstock.words.entities import Receipt
+from penstock.words.errors import UsageError
+from penstock.words.outcomes import Received
+from penstock.words.verbs import Receive, Release, Verb
+
+A = TypeVar("A")
+_Errand = tuple[Ticket[Any], "asyncio.Future[Any]"]
+
+
+class AsyncSqliteStore:
+    """A queue in a file or in memory, for the tasks of one event loop. Opened at the first call.
+
+    A call whose task is cancelled may still happen. Messages that were leased for nobody that
+    way are released at once.
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self._place = place(url)
+        self._clock = clock
+        self._opened: Engine | None = None
+        self._opening: asyncio.Lock | None = None
+        self._errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        self._writing: threading.Thread | None = None
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="penstock-sqlite-reader")
+        self._closed = False
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb in one transaction; from many tasks, in one commit."""
+        engine = self._opened
+        if engine is None or self._closed or engine.pid != os.getpid():
+            engine = await self._open()
+        answer = engine.nothing_to_do(verb)
+        if answer is not None:
+            return answer
+        loop = asyncio.get_running_loop()
+        if engine.reads_aside(verb):
+            return await loop.run_in_executor(self._aside, engine.read, verb)
+        future: asyncio.Future[A] = loop.create_future()
+        self._errands.put((Ticket(verb), future))
+        return await future
+
+    async def signal(self, queue: str) -> int:
+        """A number that is another one after any commit that the queue's receivers may want."""
+        return (await self._open()).wakes.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
+        wakes = (await self._open()).wakes
+        loop = asyncio.get_running_loop()
+        told = asyncio.Event()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(told.set)
+
+        if wakes.subscribe(queue, seen, tell):
+            try:
+                async with asyncio.timeout(seconds):
+                    await told.wait()
+            except TimeoutError:
+                pass
+            finally:
+                wakes.unsubscribe(queue, tell)
+
+    async def close(self) -> None:
+        """Finish what is in line, then close the file. Later calls raise UsageError."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._opened is not None and self._opened.pid == os.getpid():
+            self._opened.wakes.close()
+            self._errands.put(None)
+            await asyncio.to_thread(self._finish, self._opened)
+
+    async def _open(self) -> Engine:
+        if self._closed:
+            raise UsageError("the store is closed: connect again")
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await asyncio.to_thread(Engine, self._place, self._clock)
+                self._writing = threading.Thread(
+                    target=self._write, args=(self._opened,), name="penstock-sqlite-writer",
+                    daemon=True,
+                )  # fmt: skip
+                self._writing.start()
+        if self._opened.pid != os.getpid():
+            raise UsageError("an async store does not survive a fork: connect again in the child")
+        return self._opened
+
+    def _finish(self, engine: Engine) -> None:
+        if self._writing is not None:
+            self._writing.join()
+        self._aside.shutdown()
+        engine.close()
+
+    # --- the writer's thread --------------------------------------------------------------------
+
+    def _write(self, engine: Engine) -> None:
+        """Commit all that waits, in groups, until `close`."""
+        open_ = True
+        while open_:
+            errands: list[_Errand] = []
+            errand = self._errands.get()
+            while True:
+                if errand is None:
+                    open_ = False
+                    break
+                if not errand[1].cancelled():
+                    errands.append(errand)
+                if len(errands) == TOGETHER_MAX or self._errands.empty():
+                    break
+                errand = self._errands.get()
+            if errands:
+                engine.writer.commit([ticket for ticket, _ in errands])
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+                    errands[0][1].get_loop().call_soon_threadsafe(self._answer, errands)
+
+    def _answer(self, errands: list[_Errand]) -> None:
+        """In the loop: hand the answers out."""
+        for ticket, future in errands:
+            if future.cancelled():
+                self._give_back(ticket)
+            elif ticket.error is not None:
+                future.set_exception(ticket.error)
+            else:
+                future.set_result(ticket.answer)
+
+    def _give_back(self, ticket: Ticket[Any]) -> None:
+        """A cancelled `receive` has leased messages for nobody: others may have them at once."""
+        if isinstance(ticket.verb, Receive) and isinstance(ticket.answer, Received):
+            receipts = tuple(Receipt(d.id, d.attempt) for d in ticket.answer.deliveries)
+            if receipts and not self._closed:
+                release = Ticket(Release(ticket.verb.queue, receipts))
+                self._errands.put((release, asyncio.get_running_loop().create_future()))

@@ -1,0 +1,88 @@
+"""Steps on a queue's row that many procedures share."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.sqlite._connection import Connection
+from penstock.sqlite._statements import statements
+from penstock.words.entities import QueueEntry
+from penstock.words.errors import QueueNotFound, UsageError
+from penstock.words.limits import DEAD_SUFFIX, shown
+from penstock.words.policy import POLICY_COLUMNS, QueueSettings, settings_of, settings_row
+
+SQL = statements("queue")
+
+
+def find(connection: Connection, name: str) -> sqlite3.Row | None:
+    """The queue's row, and `has_channels`: whether it has limited channels at all."""
+    return connection.execute(SQL["find"], {"name": name}).fetchone()
+
+
+def need(connection: Connection, name: str) -> sqlite3.Row:
+    """The queue's row, or QueueNotFound."""
+    row = find(connection, name)
+    if row is None:
+        raise QueueNotFound(name)
+    return row
+
+
+def is_limited(queue: Mapping[str, Any] | sqlite3.Row) -> bool:
+    """Whether every channel of the queue is limited: FIFO, or a default policy."""
+    return bool(queue["fifo"]) or any(queue[column] is not None for column in POLICY_COLUMNS)
+
+
+def make(connection: Connection, name: str, settings: QueueSettings | None, now: int) -> int:
+    """A new queue, and its dead-letter queue if that is missing. Settings None: the defaults."""
+    queue = _add(connection, name, settings or _default_settings(name), now)
+    if settings is not None and settings.dead_letter is not None:
+        target = settings.dead_letter
+    elif name.endswith(DEAD_SUFFIX):
+        return queue  # nothing comes after death
+    else:
+        target = name + DEAD_SUFFIX
+    target_id = dead_letter_id(connection, queue, target, now)
+    connection.execute(SQL["set_dead_letter"], {"id": queue, "dead_letter_id": target_id})
+    return queue
+
+
+def dead_letter_id(connection: Connection, queue: int, target: str, now: int) -> int:
+    """The id of a dead-letter queue, made if missing.
+
+    Raises: UsageError if dead messages would come back to the queue they died in.
+    """
+    row = find(connection, target)
+    if row is None:
+        return _add(connection, target, _dead_settings(), now)
+    seen = row["id"]
+    while seen is not None:
+        if seen == queue:
+            raise UsageError(
+                f"{shown(target)} cannot be the dead-letter queue: "
+                "its own dead messages would come back here"
+            )
+        seen = connection.execute(SQL["dead_letter_of"], {"id": seen}).fetchone()[0]
+    return row["id"]
+
+
+def entry(row: sqlite3.Row) -> QueueEntry:
+    """The entity of a row that carries `dead_letter_name`."""
+    return QueueEntry(row["name"], settings_of(row), row["dead_letter_name"], row["created_at"])
+
+
+def _add(connection: Connection, name: str, settings: QueueSettings, now: int) -> int:
+    row = {**settings_row(settings), "name": name, "created_at": now}
+    queue = connection.execute(SQL["add"], row).lastrowid
+    assert queue is not None
+    return queue
+
+
+def _default_settings(name: str) -> QueueSettings:
+    return _dead_settings() if name.endswith(DEAD_SUFFIX) else QueueSettings()
+
+
+def _dead_settings() -> QueueSettings:
+    """A dead-letter queue keeps its messages until somebody ends them."""
+    return QueueSettings(max_attempts=None)

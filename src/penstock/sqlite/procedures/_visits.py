@@ -1,0 +1,101 @@
+"""A receiver's visits to channels: what each of them gives, a share at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from penstock.sqlite._connection import Connection
+from penstock.sqlite._statements import statements
+from penstock.sqlite.procedures._gate import Gate
+
+SQL = statements("receive")
+
+
+class Free:
+    """A visit to a channel without limits. Its first messages are known from the hop to it."""
+
+    __slots__ = ("_about", "_connection", "_known", "_taken", "has_more")
+    weight = 1
+
+    def __init__(
+        self,
+        connection: Connection,
+        queue: int,
+        channel: str,
+        known: Sequence[int],
+        *,
+        taken: int = 0,
+    ) -> None:
+        self._connection = connection
+        self._about = {"queue": queue, "channel": channel}
+        self._known = known
+        self._taken = taken
+        self.has_more = True
+
+    def give(self, share: int) -> Sequence[int]:
+        """The ids of the next messages, at most `share`."""
+        upto = self._taken + share
+        if upto > len(self._known):
+            heads = self._connection.execute(SQL["heads"], {**self._about, "most": upto})
+            self._known = [id_ for (id_,) in heads]
+        ids = self._known[self._taken : upto]
+        self._taken += len(ids)
+        self.has_more = len(ids) == share
+        return ids
+
+
+class Limited:
+    """A visit to a channel with a row: it gives what its limits allow, and then may fall asleep."""
+
+    __slots__ = ("_about", "_connection", "_fifo", "_gate", "_now", "_wake_at", "has_more", "taken")
+
+    def __init__(
+        self, connection: Connection, queue: sqlite3.Row, channel: sqlite3.Row, now: int
+    ) -> None:
+        self._connection = connection
+        self._about = {"queue": queue["id"], "channel": channel["name"]}
+        self._fifo = queue["fifo"]
+        self._now = now
+        self._gate = Gate(channel, queue, now)
+        self._wake_at: int | None = 0
+        self.taken = 0
+        self.has_more = True
+
+    @property
+    def weight(self) -> int:
+        return self._gate.weight
+
+    def give(self, share: int) -> Sequence[int]:
+        """The ids of the next messages, at most `share`, as far as the limits allow."""
+        allowed = self._gate.allows()
+        if allowed == 0:
+            self._sleep(self._gate.opens_at())
+            return []
+        asked = min(share, allowed)
+        heads = self._connection.execute(
+            SQL["limited_heads"], {**self._about, "most": self.taken + asked}
+        ).fetchall()[self.taken :]
+        if heads and self._fifo and heads[0]["at"] > self._now:
+            self._sleep(heads[0]["at"])
+            return []
+        self.taken += len(heads)
+        self._gate.take(len(heads))
+        if len(heads) < asked:
+            self._sleep(None)
+        elif asked == allowed:
+            self._sleep(self._gate.opens_at())
+        return [row["id"] for row in heads]
+
+    def result(self) -> tuple[int, int, int | None, int, str]:
+        """The row's values after the visit, for the statement `served`."""
+        about = self._about
+        return self.taken, self._gate.tat_us, self._wake_at, about["queue"], about["channel"]
+
+    def _sleep(self, until: int | None) -> None:
+        """Until a time; None: until a send, a settled lease or a new policy wakes it."""
+        self.has_more = False
+        self._wake_at = until
+
+
+Visit = Free | Limited

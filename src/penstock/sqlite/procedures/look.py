@@ -1,0 +1,184 @@
+"""Verbs that change nothing: peek, stats, settings, policies."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Literal
+
+from penstock.sqlite._connection import Connection
+from penstock.sqlite._statements import statements
+from penstock.sqlite.procedures import _channel, _queue
+from penstock.sqlite.procedures._gate import Gate
+from penstock.words.entities import (
+    NO_HEADERS,
+    ChannelPolicy,
+    ChannelStats,
+    Origin,
+    Peeked,
+    QueueEntry,
+    QueueStats,
+    State,
+)
+from penstock.words.errors import QueueNotFound
+from penstock.words.policy import NO_POLICY, Policy, policy_of
+from penstock.words.verbs import (
+    Peek,
+    PolicyGet,
+    PolicyList,
+    QueueGet,
+    QueueList,
+    Stats,
+    StatsOfChannels,
+)
+
+_CHANNELS = statements("stats_of_channels")
+_LEASED = 2
+
+
+def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
+    queue = _queue.need(connection, verb.queue)
+    step = verb.state if verb.state in ("leased", "scheduled") else "all"
+    found = connection.execute(
+        statements("peek")[step],
+        {
+            "queue": queue["id"],
+            "after": verb.after_id,
+            "channel": verb.channel,
+            "state": verb.state,
+            "now": now,
+            "most": verb.limit,
+        },
+    )
+    return tuple(_peeked(row, now) for row in found)
+
+
+def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:
+    about = {"queue": verb.queue, "now": now}
+    found = connection.execute(statements("stats")["count"], about).fetchall()
+    if verb.queue is not None and not found:
+        raise QueueNotFound(verb.queue)
+    return tuple(_queue_stats(row, now) for row in found)
+
+
+def stats_of_channels(
+    connection: Connection, verb: StatsOfChannels, now: int
+) -> tuple[ChannelStats, ...]:
+    queue = _queue.need(connection, verb.queue)
+    counts = connection.execute(
+        _CHANNELS["count"], {"queue": queue["id"], "now": now, "most": verb.limit}
+    ).fetchall()
+    oldest = [row["oldest"] for row in counts if row["oldest"] is not None]
+    sent_at = dict(
+        connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall()
+    )
+    limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
+    return tuple(
+        ChannelStats(
+            row["channel"],
+            row["scheduled"],
+            row["ready"],
+            row["leased"],
+            None if row["oldest"] is None else max(0, now - sent_at[row["oldest"]]),
+            _blocked(connection, queue, limited.get(row["channel"]), row, now),
+        )
+        for row in counts
+    )
+
+
+def queue_get(connection: Connection, verb: QueueGet, _now: int) -> QueueEntry:
+    return queue_entry(connection, verb.queue)
+
+
+def queue_list(connection: Connection, _verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
+    found = connection.execute(statements("queue_list")["entries"])
+    return tuple(_queue.entry(row) for row in found)
+
+
+def policy_get(connection: Connection, verb: PolicyGet, _now: int) -> Policy:
+    queue = _queue.need(connection, verb.queue)
+    about = {"queue": queue["id"], "channel": verb.channel}
+    row = connection.execute(statements("policy_get")["policy"], about).fetchone()
+    return NO_POLICY if row is None else policy_of(row, paused=bool(row["paused"]))
+
+
+def policy_list(
+    connection: Connection, verb: PolicyList, _now: int
+) -> tuple[ChannelPolicy, ...]:
+    queue = _queue.need(connection, verb.queue)
+    found = connection.execute(statements("policy_list")["policies"], {"queue": queue["id"]})
+    return tuple(
+        ChannelPolicy(row["name"], policy_of(row, paused=bool(row["paused"]))) for row in found
+    )
+
+
+def queue_entry(connection: Connection, name: str) -> QueueEntry:
+    """A queue with its settings, or QueueNotFound."""
+    row = connection.execute(statements("queue_get")["entry"], {"name": name}).fetchone()
+    if row is None:
+        raise QueueNotFound(name)
+    return _queue.entry(row)
+
+
+def _peeked(row: sqlite3.Row, now: int) -> Peeked:
+    state: State = "ready"
+    if row["status"] == _LEASED:
+        state = "leased"
+    elif row["at"] > now:
+        state = "scheduled"
+    return Peeked(
+        id=row["id"],
+        state=state,
+        channel=row["channel"],
+        priority=row["priority"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        sent_at=row["sent_at"],
+        due_at=row["sent_at"] if state == "ready" else row["at"],
+        payload=row["payload"],
+        content_type=row["content_type"],
+        headers=NO_HEADERS if row["headers"] is None else json.loads(row["headers"]),
+        saved_state=row["state"],
+        error=row["last_error"],
+        origin=None if row["origin"] is None else Origin(**json.loads(row["origin"])),
+    )
+
+
+def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
+    unfinished = row["sent"] - row["done"] - row["dead"] - row["cancelled"]
+    return QueueStats(
+        queue=row["name"],
+        scheduled=row["scheduled"],
+        ready=unfinished - row["scheduled"] - row["leased"],
+        leased=row["leased"],
+        sent=row["sent"],
+        done=row["done"],
+        dead=row["dead"],
+        cancelled=row["cancelled"],
+        oldest_ready_ms=None if row["oldest"] is None else max(0, now - row["oldest"]),
+        paused=bool(row["paused"]),
+    )
+
+
+def _blocked(
+    connection: Connection,
+    queue: sqlite3.Row,
+    channel: sqlite3.Row | None,
+    counts: sqlite3.Row,
+    now: int,
+) -> Literal["paused", "concurrency", "rate", "fifo"] | None:
+    """Why ready messages wait, if a limit holds them."""
+    if not counts["ready"]:
+        return None
+    if queue["paused"]:
+        return "paused"
+    if channel is None:
+        return None
+    limit = Gate(channel, queue, now).blocks()
+    if not queue["fifo"]:
+        return limit
+    about = {"queue": queue["id"], "channel": channel["name"]}
+    head = connection.execute(_CHANNELS["first"], about).fetchone()
+    held = head is not None and head["at"] > now
+    return "fifo" if limit == "concurrency" or (limit is None and held) else limit

@@ -1,0 +1,115 @@
+"""Verbs on whole queues: create, update, delete, purge, tend."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from penstock.sqlite._connection import Connection
+from penstock.sqlite._statements import statements
+from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.sqlite.procedures.look import queue_entry
+from penstock.words.entities import QueueEntry
+from penstock.words.errors import UsageError
+from penstock.words.limits import DEAD_SUFFIX
+from penstock.words.outcomes import AlreadyExists, Created, CreateOutcome, Deleted, Purged
+from penstock.words.policy import QueueSettings, settings_of, settings_row
+from penstock.words.verbs import Purge, QueueCreate, QueueDelete, QueueUpdate, Tend
+
+_PURGE = statements("purge")
+_UPDATE = statements("queue_update")
+_DELETE = statements("queue_delete")
+_TEND = statements("tend")
+_TEND_ROWS = 10_000
+
+
+def queue_create(connection: Connection, verb: QueueCreate, now: int) -> CreateOutcome:
+    if _queue.find(connection, verb.queue) is not None:
+        return AlreadyExists(queue_entry(connection, verb.queue))
+    _queue.make(connection, verb.queue, verb.settings, now)
+    return Created(queue_entry(connection, verb.queue))
+
+
+def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEntry:
+    old = _queue.need(connection, verb.queue)
+    settings = settings_of(old).changed(verb.changes)
+    if settings.fifo != bool(old["fifo"]):
+        raise UsageError("fifo is fixed when a queue is made: make another queue, and move to it")
+    connection.execute(
+        _UPDATE["change"],
+        {
+            **settings_row(settings),
+            "dead_letter_id": _dead_letter_id(connection, old, settings, now),
+            "id": old["id"],
+        },
+    )
+    new = _queue.need(connection, verb.queue)
+    if _queue.is_limited(new) and not _queue.is_limited(old):
+        leased = connection.execute(_UPDATE["leased_channels"], {"queue": old["id"]}).fetchall()
+        _channel.limited(connection, new, [channel for (channel,) in leased])
+    connection.execute(_UPDATE["wake_all"], {"queue": old["id"]})
+    return queue_entry(connection, verb.queue)
+
+
+def queue_delete(connection: Connection, verb: QueueDelete, _now: int) -> Deleted:
+    queue = _queue.need(connection, verb.queue)
+    about = {"queue": queue["id"]}
+    source = connection.execute(_DELETE["sources"], about).fetchone()
+    if source is not None:
+        raise UsageError(
+            f"{verb.queue!r} is the dead-letter queue of {source['name']!r}: "
+            "delete that one first, or give it another dead-letter queue"
+        )
+    messages = connection.execute(_DELETE["messages"], about).rowcount
+    for step in ("channels", "history", "queue"):
+        connection.execute(_DELETE[step], about)
+    return Deleted(messages)
+
+
+def purge(connection: Connection, verb: Purge, now: int) -> Purged:
+    queue = _queue.need(connection, verb.queue)
+    states = ("scheduled", "ready") if verb.state is None else (verb.state,)
+    chosen = connection.execute(
+        _PURGE["choose"],
+        {
+            "queue": queue["id"],
+            "channel": verb.channel,
+            "states": json.dumps(states),
+            "now": now,
+        },
+    ).fetchall()
+    changes = _channel.Changes()
+    for _, channel, leased in chosen:
+        changes.add(channel, size=-1, leased=-leased)
+    _finish.end(connection, queue, "cancelled", [row["id"] for row in chosen], now)
+    if queue["has_channels"]:
+        changes.write(connection, queue["id"])
+    return Purged(len(chosen))
+
+
+def tend(connection: Connection, verb: Tend, now: int) -> None:
+    queue = _queue.find(connection, verb.queue)
+    if queue is None:
+        return
+    about: dict[str, Any] = {"queue": queue["id"], "most": _TEND_ROWS}
+    before = now - queue["history_ms"]
+    oldest = connection.execute(_TEND["oldest"], about).fetchone()
+    if oldest is not None and oldest["finished_at"] < before:
+        connection.execute(_TEND["sweep"], {**about, "before": before})
+    if queue["has_channels"]:
+        idle = connection.execute(_TEND["idle"], {**about, "now_us": now * 1000}).fetchall()
+        if idle:
+            names = json.dumps([row["name"] for row in idle], ensure_ascii=False)
+            connection.execute(_TEND["drop"], {**about, "names": names})
+
+
+def _dead_letter_id(
+    connection: Connection, queue: sqlite3.Row, settings: QueueSettings, now: int
+) -> int | None:
+    """Where dead messages go from now on. A queue that had nowhere keeps that, unless told."""
+    if settings.dead_letter is not None:
+        return _queue.dead_letter_id(connection, queue["id"], settings.dead_letter, now)
+    if queue["dead_letter"] is None or queue["name"].endswith(DEAD_SUFFIX):
+        return queue["dead_letter_id"] if queue["dead_letter"] is None else None
+    return _queue.dead_letter_id(connection, queue["id"], queue["name"] + DEAD_SUFFIX, now)

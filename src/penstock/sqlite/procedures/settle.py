@@ -1,0 +1,205 @@
+"""Ack, defer, fail, extend, release: what the holder of a lease says about its message.
+
+A receipt holds while its message is leased at that attempt; else the answer is LeaseLost and
+nothing is changed. Each receipt is judged as if it came alone: a second one for the same message
+finds what the first one left.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from penstock.sqlite._connection import Connection
+from penstock.sqlite._statements import statements
+from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.words.entities import Receipt
+from penstock.words.outcomes import (
+    Acked,
+    AckOutcome,
+    Dead,
+    Deferred,
+    DeferOutcome,
+    Extended,
+    ExtendOutcome,
+    FailOutcome,
+    LeaseLost,
+    Released,
+    ReleaseOutcome,
+    Retrying,
+)
+from penstock.words.verbs import Ack, Defer, Extend, Fail, Release
+
+_SQL = {name: statements(name) for name in ("held", "ack", "defer", "fail", "extend", "release")}
+_READY, _SCHEDULED, _LEASED = 0, 1, 2
+_ACKED, _RELEASED = Acked(), Released()
+_GONE = LeaseLost("gone")
+
+
+class _Held:
+    """The messages of some receipts, and what has become of them so far in this verb."""
+
+    def __init__(
+        self, connection: Connection, queue: sqlite3.Row, receipts: Iterable[Receipt], now: int
+    ) -> None:
+        found = connection.execute(
+            _SQL["held"]["held"],
+            {"queue": queue["id"], "ids": json.dumps([receipt.id for receipt in receipts])},
+        )
+        self._rows: dict[int, sqlite3.Row] = {row["id"]: row for row in found}
+        self._left: dict[int, LeaseLost] = {}
+        self._now = now
+        self.changes = _channel.Changes()
+
+    def take(self, receipt: Receipt) -> sqlite3.Row | LeaseLost:
+        """The message, if the receipt still holds."""
+        row = self._rows.get(receipt.id)
+        if row is None:
+            return _GONE
+        if row["status"] == _LEASED and row["attempt"] == receipt.attempt:
+            return self._left.get(receipt.id) or row
+        return LeaseLost(_state(row["status"], row["at"], self._now))
+
+    def leave(self, row: sqlite3.Row, lost: LeaseLost, *, ended: bool = False) -> None:
+        """The lease is over: a later receipt for the message finds `lost`."""
+        self._left[row["id"]] = lost
+        if row["limited"]:
+            self.changes.add(row["channel"], size=-1 if ended else 0, leased=-1)
+
+
+def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
+    queue = _queue.need(connection, verb.queue)
+    if _all_hold(connection, queue, verb.receipts):
+        _finish.end(connection, queue, "done", [receipt.id for receipt in verb.receipts], now)
+        return (_ACKED,) * len(verb.receipts)
+    held = _Held(connection, queue, verb.receipts, now)
+    outcomes: list[AckOutcome] = []
+    done: list[int] = []
+    for receipt in verb.receipts:
+        row = held.take(receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+            continue
+        held.leave(row, _GONE, ended=True)
+        done.append(receipt.id)
+        outcomes.append(_ACKED)
+    _finish.end(connection, queue, "done", done, now)
+    held.changes.write(connection, queue["id"])
+    return tuple(outcomes)
+
+
+def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, ...]:
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, (d.receipt for d in verb.deferrals), now)
+    outcomes: list[DeferOutcome] = []
+    back: list[tuple[Any, ...]] = []
+    for deferral in verb.deferrals:
+        row = held.take(deferral.receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+            continue
+        status, at = _wait(queue, deferral.delay_ms, now)
+        held.leave(row, LeaseLost(_state(status, at, now)))
+        back.append((status, at, deferral.state, row["id"]))
+        outcomes.append(Deferred(now + deferral.delay_ms))
+    connection.executemany(_SQL["defer"]["put_back"], back)
+    held.changes.write(connection, queue["id"])
+    return tuple(outcomes)
+
+
+def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, (f.receipt for f in verb.failures), now)
+    outcomes: list[FailOutcome | None] = []
+    back: list[tuple[Any, ...]] = []
+    deaths: list[_finish.Death] = []
+    for failure in verb.failures:
+        row = held.take(failure.receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+            continue
+        charged = row["failures"] + 1 + row["crashes"]
+        if not failure.retry or charged >= (queue["max_attempts"] or charged + 1):
+            reason = "attempts" if failure.retry else "refused"
+            deaths.append(
+                _finish.Death(row, reason, row["failures"] + 1, row["crashes"], failure.error)
+            )
+            held.leave(row, _GONE, ended=True)
+            outcomes.append(None)
+            continue
+        delay = failure.delay_ms
+        if delay is None:
+            delay = _back_off(queue, charged, connection.random.random())
+        status, at = _wait(queue, delay, now)
+        held.leave(row, LeaseLost(_state(status, at, now)))
+        back.append((status, at, failure.error, failure.error, row["id"]))
+        outcomes.append(Retrying(now + delay))
+    connection.executemany(_SQL["fail"]["put_back"], back)
+    dead = Dead(_finish.bury(connection, queue, deaths, now))
+    held.changes.write(connection, queue["id"])
+    return tuple(dead if outcome is None else outcome for outcome in outcomes)
+
+
+def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, verb.receipts, now)
+    taken = [held.take(receipt) for receipt in verb.receipts]
+    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+    ids = [row["id"] for row in taken if not isinstance(row, LeaseLost)]
+    extended = connection.execute(
+        _SQL["extend"]["extend"], {"until": now + lease_ms, "ids": json.dumps(ids)}
+    )
+    until = {row["id"]: Extended(row["at"]) for row in extended}
+    return tuple(row if isinstance(row, LeaseLost) else until[row["id"]] for row in taken)
+
+
+def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOutcome, ...]:
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, verb.receipts, now)
+    outcomes: list[ReleaseOutcome] = []
+    back: list[int] = []
+    for receipt in verb.receipts:
+        row = held.take(receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+            continue
+        held.leave(row, LeaseLost("ready"))
+        back.append(receipt.id)
+        outcomes.append(_RELEASED)
+    connection.execute(_SQL["release"]["release"], {"ids": json.dumps(back)})
+    held.changes.write(connection, queue["id"])
+    return tuple(outcomes)
+
+
+def _all_hold(connection: Connection, queue: sqlite3.Row, receipts: Sequence[Receipt]) -> bool:
+    """Whether all of them hold, at one attempt, of messages in channels without limits: the common
+    batch, which need not be looked at one by one."""
+    ids = {receipt.id for receipt in receipts}
+    attempt = receipts[0].attempt
+    if len(ids) < len(receipts) or any(receipt.attempt != attempt for receipt in receipts):
+        return False
+    about = {"queue": queue["id"], "ids": json.dumps(list(ids)), "attempt": attempt}
+    held, limited = connection.execute(_SQL["ack"]["held"], about).fetchone()
+    return held == len(ids) and not limited
+
+
+def _wait(queue: sqlite3.Row, delay: int, now: int) -> tuple[int, int]:
+    """Status and time of a message that comes back. In a FIFO queue it keeps its place, as ready."""
+    if delay == 0:
+        return _READY, 0
+    return (_READY if queue["fifo"] else _SCHEDULED), now + delay
+
+
+def _back_off(queue: sqlite3.Row, charged: int, luck: float) -> int:
+    """How long a message waits after its n-th charge; `luck` is from 0 to 1."""
+    doubled = queue["backoff_ms"] << min(charged - 1, 62)
+    longest = min(doubled, queue["backoff_max_ms"])
+    return round(longest * (1 - luck * queue["backoff_jitter_percent"] / 100))
+
+
+def _state(status: int, at: int, now: int) -> Any:
+    if status == _LEASED:
+        return "leased"
+    return "scheduled" if at > now else "ready"

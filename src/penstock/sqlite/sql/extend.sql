@@ -1,0 +1,7 @@
+-- Extend: leases run for longer, never shorter.
+
+-- name: extend
+-- The new end of each lease.
+update message set at = max(at, :until)
+where id in (select value from json_each(:ids))
+returning id, at;

@@ -1,0 +1,8 @@
+-- Fail: this attempt failed; back after a back-off. How a message dies is in finish.sql.
+
+-- name: put_back
+-- The message waits until `at`, charged with a failure.
+update message
+set status = ?, at = ?, failures = failures + 1, first_error = coalesce(first_error, ?),
+  last_error = ?
+where id = ?;

@@ -1,0 +1,28 @@
+-- Peek: unfinished messages by id. A message is scheduled while its time is to come: `at` is 0
+-- unless it waits or is leased.
+
+-- name: all
+-- Messages in order of sending.
+select * from message
+where queue_id = :queue and id > :after
+  and (:channel is null or channel = :channel)
+  and (:state is null or :state =
+       case when status = 2 then 'leased' when at > :now then 'scheduled' else 'ready' end)
+order by id
+limit :most;
+
+-- name: leased
+-- Leased messages: few as a rule, so they are found by their timers and then sorted.
+select * from message indexed by message_timer
+where queue_id = :queue and status = 2 and at > 0 and id > :after
+  and (:channel is null or channel = :channel)
+order by id
+limit :most;
+
+-- name: scheduled
+-- Messages whose time is to come, found by their timers.
+select * from message indexed by message_timer
+where queue_id = :queue and status in (0, 1) and at > :now and at > 0 and id > :after
+  and (:channel is null or channel = :channel)
+order by id
+limit :most;

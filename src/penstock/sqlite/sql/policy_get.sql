@@ -1,0 +1,5 @@
+-- Policy get: its step is shared: see channel.sql.
+
+-- name: policy
+-- The channel's row.
+select * from channel where queue_id = :queue and name = :channel;

@@ -1,0 +1,9 @@
+-- Policy list: channels with a policy of their own.
+
+-- name: policies
+-- Their rows, by name.
+select * from channel
+where queue_id = :queue
+  and (paused = 1 or max_concurrency is not null or rate_count is not null
+       or max_size is not null or weight is not null)
+order by name;

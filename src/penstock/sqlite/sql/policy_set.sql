@@ -1,0 +1,15 @@
+-- Policy set: a channel's own policy on its row. A row without a policy is left to `tend`.
+
+-- name: set
+-- The policy in the order of `POLICY_COLUMNS`; the channel is looked at again.
+update channel
+set max_concurrency = :max_concurrency,
+  rate_count = :rate_count,
+  rate_period_ms = :rate_period_ms,
+  rate_burst = :rate_burst,
+  rate_interval_us = :rate_interval_us,
+  max_size = :max_size,
+  weight = :weight,
+  paused = :paused,
+  wake_at = 0
+where queue_id = :queue and name = :channel;

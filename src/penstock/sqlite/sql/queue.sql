@@ -1,0 +1,54 @@
+-- Steps that many verbs share: find a queue, make one, count.
+
+-- name: find
+-- The queue's row, and whether any of its channels is limited.
+select queue.*, exists (select 1 from channel where queue_id = queue.id) as has_channels
+from queue
+where name = :name;
+
+-- name: name
+-- The name of a queue.
+select name from queue where id = :id;
+
+-- name: add
+-- A new queue; its settings are in the order of `SETTINGS_COLUMNS`.
+insert into queue (
+  name, created_at,
+  lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
+  fifo, paused, dead_letter, history_ms,
+  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
+)
+values (
+  :name, :created_at,
+  :lease_ms, :max_attempts, :backoff_ms, :backoff_max_ms, :backoff_jitter_percent, :delay_ms,
+  :fifo, :paused, :dead_letter, :history_ms,
+  :max_concurrency, :rate_count, :rate_period_ms, :rate_burst, :rate_interval_us, :max_size, :weight
+);
+
+-- name: set_dead_letter
+-- Where the queue's dead messages go.
+update queue set dead_letter_id = :dead_letter_id where id = :id;
+
+-- name: dead_letter_of
+-- Where the queue's dead messages go.
+select dead_letter_id from queue where id = :id;
+
+-- name: count_sent
+-- More messages were sent to the queue, or moved into it.
+update queue set sent = sent + :n where id = :queue;
+
+-- name: count_done
+-- More messages have ended as done.
+update queue set done = done + :n where id = :queue;
+
+-- name: count_dead
+-- More messages have ended as dead.
+update queue set dead = dead + :n where id = :queue;
+
+-- name: count_cancelled
+-- More messages have ended as cancelled.
+update queue set cancelled = cancelled + :n where id = :queue;
+
+-- name: finished
+-- How many messages have ended, one way or another.
+select done + dead + cancelled from queue where id = :queue;

@@ -1,0 +1,1 @@
+-- Queue create: its steps are shared: see queue.sql.

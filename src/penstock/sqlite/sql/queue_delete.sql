@@ -1,0 +1,21 @@
+-- Queue delete: the queue with its messages, channels and history.
+
+-- name: sources
+-- A queue whose dead-letter queue this is.
+select name from queue where dead_letter_id = :queue and id <> :queue limit 1;
+
+-- name: messages
+-- Its messages.
+delete from message where queue_id = :queue;
+
+-- name: channels
+-- Its channels.
+delete from channel where queue_id = :queue;
+
+-- name: history
+-- Its history.
+delete from history where queue_id = :queue;
+
+-- name: queue
+-- The queue.
+delete from queue where id = :queue;

@@ -1,0 +1,33 @@
+-- Queue update: change settings of a live queue.
+
+-- name: change
+-- The settings in the order of `SETTINGS_COLUMNS`.
+update queue
+set dead_letter_id = :dead_letter_id,
+  lease_ms = :lease_ms,
+  max_attempts = :max_attempts,
+  backoff_ms = :backoff_ms,
+  backoff_max_ms = :backoff_max_ms,
+  backoff_jitter_percent = :backoff_jitter_percent,
+  delay_ms = :delay_ms,
+  paused = :paused,
+  dead_letter = :dead_letter,
+  history_ms = :history_ms,
+  max_concurrency = :max_concurrency,
+  rate_count = :rate_count,
+  rate_period_ms = :rate_period_ms,
+  rate_burst = :rate_burst,
+  rate_interval_us = :rate_interval_us,
+  max_size = :max_size,
+  weight = :weight
+where id = :id;
+
+-- name: leased_channels
+-- Channels with leases that no row counts yet.
+select distinct channel from message
+where queue_id = :queue and status = 2 and at > 0 and limited = 0;
+
+-- name: wake_all
+-- Another default policy: every channel is looked at again.
+update channel set wake_at = 0
+where queue_id = :queue and size > 0 and (wake_at is null or wake_at > 0);

@@ -1,0 +1,140 @@
+-- Receive: timers, wakes, channels in turn, leases.
+
+-- name: timers
+-- Whether anything is due: scheduled messages, leases that ran out, sleeping channels.
+select
+  exists (select 1 from message
+          where queue_id = :queue and status = 1 and at > 0 and at <= :now) as due,
+  exists (select 1 from message
+          where queue_id = :queue and status = 2 and at > 0 and at <= :now) as expired,
+  exists (select 1 from channel
+          where queue_id = :queue and wake_at > 0 and wake_at <= :now) as sleepers;
+
+-- name: due
+-- Scheduled messages that are due become ready.
+update message set status = 0, at = 0
+where id in (
+  select id from message
+  where queue_id = :queue and status = 1 and at > 0 and at <= :now
+  order by at
+  limit :most
+)
+returning channel, limited;
+
+-- name: expired
+-- Leases that have run out, the oldest first.
+select id, channel, limited, attempt, failures, crashes, first_error, last_error
+from message
+where queue_id = :queue and status = 2 and at > 0 and at <= :now
+order by at
+limit :most;
+
+-- name: crash
+-- Their messages are charged with a crash and are ready again.
+update message set status = 0, at = 0, crashes = crashes + 1
+where id in (select value from json_each(:ids));
+
+-- name: wake
+-- Channels that slept until now are looked at again.
+update channel set wake_at = 0
+where queue_id = :queue and name in (
+  select name from channel
+  where queue_id = :queue and wake_at > 0 and wake_at <= :now
+  order by wake_at
+  limit :most
+);
+
+-- name: hop
+-- The first messages of the next channels that no limit holds: one jump in `message_ready` per
+-- channel, however many messages and channels there are. The inner selects find ids alone, so that
+-- each step is one probe of the index and one of the table. SQLite runs `hop` as a coroutine: the
+-- limit at the end stops the hopping.
+with recursive hop (id, channel) as (
+  select id, channel from (
+    select id, channel from message
+    where queue_id = :queue and status = 0 and limited = 0
+      and channel >= :first and channel < :until
+    order by channel, priority, id
+    limit 1
+  )
+  union all
+  select next.id, next.channel
+  from hop
+  cross join message as next on next.id = (
+    select id from message
+    where queue_id = :queue and status = 0 and limited = 0
+      and channel > hop.channel and channel < :until
+    order by channel, priority, id
+    limit 1
+  )
+)
+select head.id, hop.channel
+from hop
+cross join message as head on head.id in (
+  select id from message
+  where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
+  order by priority, id
+  limit :quantum
+)
+limit :most;
+
+-- name: heads
+-- The first messages of a channel without limits.
+select id from message
+where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+order by priority, id
+limit :most;
+
+-- name: awake
+-- The next limited channels that may have something to give. Without `indexed by`, SQLite would walk
+-- over all that sleep.
+select * from channel indexed by channel_awake
+where queue_id = :queue and wake_at = 0 and name >= :first and name < :until
+order by name
+limit :most;
+
+-- name: move_over
+-- The first messages of a channel that were sent before it was limited.
+update message set limited = 1
+where id in (
+  select id from message
+  where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+  order by priority, id
+  limit :most
+);
+
+-- name: limited_heads
+-- The first messages of a limited channel, and until when a FIFO queue holds them.
+select id, at from message
+where queue_id = :queue and limited = 1 and channel = :channel and status = 0
+order by priority, id
+limit :most;
+
+-- name: served
+-- A limited channel after a visit: its slots, its bucket, and until when it sleeps.
+update channel set leased = leased + ?, tat_us = ?, wake_at = ?
+where queue_id = ? and name = ?;
+
+-- name: lease
+-- The leases.
+update message set status = 2, at = :until, attempt = attempt + 1, leased_at = :now
+where id in (select value from json_each(:ids));
+
+-- name: leased
+-- All that a delivery carries. (As `returning` of the update it would take half as long again:
+-- SQLite keeps returned rows in a table of their own.)
+select message.id, message.attempt, message.channel, message.priority, message.payload,
+  message.content_type, message.headers, message.state, message.failures, message.crashes,
+  message.sent_at
+from json_each(:ids) as chosen
+cross join message on message.id = chosen.value;
+
+-- name: next_timer
+-- When something of the queue is due next; null: nothing is.
+select min(t) from (
+  select min(at) as t from message where queue_id = :queue and status = 1 and at > 0
+  union all
+  select min(at) from message where queue_id = :queue and status = 2 and at > 0
+  union all
+  select min(wake_at) from channel where queue_id = :queue and wake_at > 0
+);

@@ -1,0 +1,5 @@
+-- Release: ready at once, uncharged.
+
+-- name: release
+-- These messages are ready again.
+update message set status = 0, at = 0 where id in (select value from json_each(:ids));

@@ -1,0 +1,19 @@
+-- Stats: counts of queues. Scheduled and leased messages are counted in their index; how many are
+-- ready follows from what was sent and what has ended.
+
+-- name: count
+-- One queue, or all by name.
+select name, paused, sent, done, dead, cancelled,
+  (select count(*) from message
+   where queue_id = queue.id and status = 0 and at > 0 and at > :now)
+  + (select count(*) from message
+     where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
+  (select count(*) from message
+   where queue_id = queue.id and status = 2 and at > 0) as leased,
+  (select sent_at from message
+   where queue_id = queue.id and status <> 2 and at <= :now
+   order by id
+   limit 1) as oldest
+from queue
+where :queue is null or name = :queue
+order by name;

@@ -1,0 +1,157 @@
+"""The messages that handlers get: the ordinary ones, which also know whether their lease is lost.
+
+Their verbs go through `WatchedStore`, so the worker sees what a handler settles by itself, however
+it says it. In a thread they go through `BridgeStore`, over the worker's loop and its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from penstock import _async, _sync
+from penstock.store import AsyncStore
+from penstock.words.entities import Delivery, Receipt
+from penstock.words.errors import Unavailable, UsageError
+from penstock.words.outcomes import LeaseLost
+from penstock.words.verbs import Ack, Defer, Extend, Fail, Release, Verb
+from penstock.worker.loop import Held, Lease
+
+A = TypeVar("A")
+
+
+class Message(_sync.Message):
+    """A message in a handler of the ordinary kind, which runs in a thread."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, queue: _sync.Queue, delivery: Delivery, lease: Lease) -> None:
+        super().__init__(queue, delivery)
+        self._lease = lease
+
+    @property
+    def lost(self) -> bool:
+        """True once the lease is lost: stop, somebody else has the message or will have it."""
+        return self._lease.lost
+
+    def mark_settled(self) -> None:
+        """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
+        self._lease.settled = True
+
+
+class AsyncMessage(_async.AsyncMessage):
+    """A message in an `async` handler."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, queue: _async.AsyncQueue, delivery: Delivery, lease: Lease) -> None:
+        super().__init__(queue, delivery)
+        self._lease = lease
+
+    @property
+    def lost(self) -> bool:
+        """True once the lease is lost; the handler's task is then cancelled too."""
+        return self._lease.lost
+
+    def mark_settled(self) -> None:
+        """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
+        self._lease.settled = True
+
+
+class WatchedStore:
+    """A store that notes which of the worker's messages a handler settles by itself."""
+
+    def __init__(self, store: AsyncStore, held: Mapping[str, Held]) -> None:
+        self._store = store
+        self._held = held
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb. While it is under way its messages are not extended."""
+        leases = self._named(verb)
+        if not leases:
+            return await self._store.run(verb)
+        for lease in leases:
+            if lease is not None:
+                lease.verbs += 1
+        try:
+            answer = await self._store.run(verb)
+        finally:
+            for lease in leases:
+                if lease is not None:
+                    lease.verbs -= 1
+        assert isinstance(answer, tuple)
+        extends = isinstance(verb, Extend)
+        for lease, outcome in zip(leases, answer, strict=True):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            if lease is not None:
+                lost = isinstance(outcome, LeaseLost)
+                lease.lost = lease.lost or lost
+                lease.refused = lease.refused or lost
+                lease.settled = lease.settled or not extends
+        return answer  # pyright: ignore[reportUnknownVariableType]
+
+    async def signal(self, queue: str) -> int:
+        """As the store's."""
+        return await self._store.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        await self._store.wait(queue, seen, seconds)
+
+    async def close(self) -> None:
+        """Nothing: the connection is the worker's, and handlers only borrow it."""
+
+    def _named(self, verb: Verb[Any]) -> list[Lease | None]:
+        """The worker's leases for the receipts in a verb, in its order."""
+        receipts: tuple[Receipt, ...]
+        match verb:
+            case Ack() | Release() | Extend():
+                receipts = verb.receipts
+            case Defer():
+                receipts = tuple(deferral.receipt for deferral in verb.deferrals)
+            case Fail():
+                receipts = tuple(failure.receipt for failure in verb.failures)
+            case _:
+                return []
+        held = self._held.get(verb.queue)
+        return [] if held is None else [held.get(receipt) for receipt in receipts]
+
+
+class BridgeStore:
+    """The async store, for the threads that handlers run in."""
+
+    def __init__(self, store: AsyncStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._thread = threading.get_ident()
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb on the worker's loop and wait for the answer."""
+        return self._on_loop(self._store.run(verb))
+
+    def signal(self, queue: str) -> int:
+        """As the store's."""
+        return self._on_loop(self._store.signal(queue))
+
+    def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        self._on_loop(self._store.wait(queue, seen, seconds))
+
+    def close(self) -> None:
+        """Nothing: the connection is the worker's."""
+
+    def _on_loop(self, work: Coroutine[Any, Any, A]) -> A:
+        if threading.get_ident() == self._thread:
+            work.close()
+            raise UsageError("a message of a threaded handler was used on the event loop")
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:
+            work.close()
+            raise Unavailable("the worker has stopped: nothing happened") from error
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError as error:
+            raise Unavailable("the worker has stopped") from error

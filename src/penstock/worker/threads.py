@@ -1,0 +1,67 @@
+"""Threads for handlers that block: a bounded number, started when needed, daemons all.
+
+Not `ThreadPoolExecutor`: Python waits for its threads when it exits, so a handler that hangs would
+keep a stopped worker's process alive. Here a stopped worker's process ends; the message was given
+back, and whatever the handler still does with its receipt is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+Call = Callable[[], BaseException | None]
+_Job = tuple[Call, asyncio.AbstractEventLoop, "asyncio.Future[BaseException | None]"]
+
+
+class Threads:
+    """Runs calls for one event loop. A call hands back what it raised; it raises nothing."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    def start(self, call: Call) -> asyncio.Future[BaseException | None]:
+        """A future of what the call raised. Cancelling it does not stop the call."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[BaseException | None] = loop.create_future()
+        context = contextvars.copy_context()
+        with self._lock:
+            if self._idle > 0:
+                self._idle -= 1
+            elif self._threads < self._most:
+                self._threads += 1
+                threading.Thread(
+                    target=self._work, name=f"penstock-handler-{self._threads}", daemon=True
+                ).start()
+        self._jobs.put((lambda: context.run(call), loop, future))
+        return future
+
+    def close(self) -> None:
+        """Let threads that are idle, and those that become idle, end."""
+        with self._lock:
+            for _ in range(self._threads):
+                self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            call, loop, future = job
+            raised = call()
+            with self._lock:
+                self._idle += 1
+            try:
+                loop.call_soon_threadsafe(_answer, future, raised)
+            except RuntimeError:
+                return  # the loop is closed: the worker has gone without us
+            del job, call, future, raised
+
+
+def _answer(future: asyncio.Future[BaseException | None], raised: BaseException | None) -> None:
+    if not future.done():
+        future.set_result(raised)

@@ -1,0 +1,173 @@
+"""`doctor` finds what is wrong, and says what to do. Here: in general, and in SQLite files."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.cli import _check, doctor_sqlite
+from penstock.cli._check import Counts
+from tests.cli.conftest import Runner
+
+Levels = dict[str, str]
+
+
+@pytest.fixture
+def door_url(tmp_path: Path) -> str:
+    """A file, whatever the other tests run on: PostgreSQL has checks, and tests, of its own."""
+    return f"sqlite:///{tmp_path}/queues.db"
+
+
+@pytest.fixture
+def levels(run: Runner) -> Callable[..., Levels]:
+    """The level of each check, the worst one if it was said more than once."""
+
+    def look(*words: str, code: int = 0) -> Levels:
+        document = run("doctor", "--json", *words, code=code).document()
+        assert document["ok"] is (code == 0)
+        found: Levels = {}
+        for check in document["checks"]:
+            assert set(check) == {"name", "level", "text", "todo"}
+            assert bool(check["todo"]) is (check["level"] != "ok")
+            if found.get(check["name"]) != "fail":
+                found[check["name"]] = check["level"]
+        return found
+
+    return look
+
+
+@pytest.fixture
+def used(opened: penstock.Penstock) -> penstock.Queue:
+    """A queue with a message of every kind, limited and not."""
+    queue = opened.queue("q")
+    queue.create(max_attempts=1)
+    queue.channel("c").set_policy(penstock.Policy(max_concurrency=1))
+    queue.send_many([penstock.message(str(n), channel="c" if n % 2 else "d") for n in range(8)])
+    queue.send("later", delay_seconds=600)
+    first, second, *_ = queue.receive(4)
+    first.ack()
+    second.fail(retry=False)
+    return queue
+
+
+@pytest.mark.usefixtures("used")
+def test_all_is_well(run: Runner, levels: Callable[..., Levels]) -> None:
+    found = levels()
+    assert "fail" not in found.values()
+    assert {"Penstock", "Python", "libraries", "counts", "way out", "schema"} <= set(found)
+    text = run("doctor").out
+    assert "add up in 2 queues" in text
+    assert "ok    counts" in text
+
+
+def test_no_file(levels: Callable[..., Levels], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/typo.db"
+    assert levels("--url", url, code=1)["database"] == "fail"
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_memory(levels: Callable[..., Levels]) -> None:
+    assert levels("--url", "sqlite://")["database"] == "ok"
+
+
+def test_no_url_of_a_store(run: Runner, levels: Callable[..., Levels]) -> None:
+    assert levels("--url", "mysql://u:s3cret@h/db", code=1)["database"] == "fail"
+    assert "s3cret" not in run("doctor", "--url", "mysql://u:s3cret@h/db", code=1).out
+
+
+def test_a_server_that_is_away(run: Runner, levels: Callable[..., Levels]) -> None:
+    pytest.importorskip("psycopg")
+    url = "postgresql://u:s3cret@127.0.0.1:1/db"
+    found = levels("--url", url, code=1)
+    assert found["database"] == "fail"
+    assert "schema" not in found
+    assert "s3cret" not in run("doctor", "--url", url, code=1).out
+
+
+def test_a_file_that_is_no_database(levels: Callable[..., Levels], tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("no database " * 100)
+    assert levels("--url", f"sqlite:///{tmp_path}/x.db", code=1)["database"] == "fail"
+
+
+def test_a_file_that_is_not_migrated(levels: Callable[..., Levels], tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as db:
+        db.execute("create table other (id int)")
+    found = levels("--url", f"sqlite:///{tmp_path}/x.db", code=1)
+    assert found["schema"] == "fail"
+    assert found["durability" if "durability" in found else "journal mode"] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"),
+    [
+        ("update queue set sent = sent + 1", "counts"),
+        ("delete from message where id = (select max(id) from message)", "counts"),
+        ("delete from channel", "way out"),
+        ("update message set queue_id = 99", "way out"),
+        ("update channel set size = size + 1", "channels"),
+        ("update channel set leased = leased + 1", "channels"),
+        ("update channel set wake_at = null, leased = 0; delete from message where status = 2",
+         "way out"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("used")
+def test_damage_in_a_file(
+    levels: Callable[..., Levels], tmp_path: Path, damage: str, check: str
+) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "queues.db")) as db:
+        db.executescript(damage)
+    assert levels(code=1)[check] == "fail"
+
+
+@pytest.mark.usefixtures("used")
+def test_leases_that_nobody_takes_back(levels: Callable[..., Levels], tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "queues.db")) as db:
+        db.executescript(
+            "update message set at = 1 where status = 2;"
+            "update message set sent_at = 1 where status = 0"
+        )
+    found = levels()
+    assert found["leases"] == "warn"
+    assert found["waiting"] == "warn"
+
+
+def test_doctor_changes_nothing(run: Runner, used: penstock.Queue, tmp_path: Path) -> None:
+    before = used.stats()
+    run("doctor")
+    after = used.stats()
+    assert (before.sent, before.ready, before.leased) == (after.sent, after.ready, after.leased)
+
+
+def test_weak_durability(levels: Callable[..., Levels], door_url: str, used: Any) -> None:
+    assert levels("--url", f"{door_url}?synchronous=off")["durability"] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [((3, 51, 2), "warn"), ((3, 51, 3), "ok"), ((3, 60, 0), "ok")]
+)
+def test_the_wal_reset_bug(
+    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], level: str
+) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    assert doctor_sqlite._version().level == level
+
+
+def test_a_network_file_system(
+    levels: Callable[..., Levels], used: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_sqlite, "file_system", lambda _: "nfs4")
+    assert levels(code=1)["file system"] == "fail"
+
+
+def test_counts_that_do_not_add_up() -> None:
+    good = Counts("a", False, sent=5, finished=2, live=3, overdue_leases=0, oldest_ready_ms=None)
+    bad = Counts("b", False, sent=5, finished=2, live=2, overdue_leases=0, oldest_ready_ms=None)
+    (failed,) = [c for c in _check.of_counts([good, bad]) if c.level == "fail"]
+    assert failed.text == "b: 5 were sent, but 2 unfinished and 2 finished make 4"
+    assert [c.level for c in _check.of_counts([])] == ["ok", "ok"]

@@ -1,0 +1,132 @@
+"""`doctor` on a PostgreSQL server: what it finds, and that it finds nothing where all is well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+import penstock
+from penstock.cli import doctor_postgres, main
+from penstock.postgres import install
+from tests.support.postgres import Server, fresh_database
+
+
+@pytest.fixture
+def url(postgres_server: Server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=install.up) as url:
+        yield url
+
+
+@pytest.fixture
+def used(url: str) -> str:
+    """A database with messages of every kind, limited and not."""
+    with penstock.connect(url) as opened:
+        queue = opened.queue("q")
+        queue.create(max_attempts=1)
+        queue.channel("c").set_policy(penstock.Policy(max_concurrency=1))
+        queue.send_many([penstock.message(str(n), channel="cd"[n % 2]) for n in range(8)])
+        first, second, *_ = queue.receive(4)
+        first.ack()
+        second.fail(retry=False)
+    return url
+
+
+def levels(url: str, code: int = 0) -> dict[str, str]:
+    result = CliRunner().invoke(main, ["doctor", "--json", "--url", url])
+    assert result.exit_code == code, result.output
+    found: dict[str, str] = {}
+    for check in json.loads(result.stdout)["checks"]:
+        if found.get(check["name"]) != "fail":
+            found[check["name"]] = check["level"]
+    return found
+
+
+def test_all_is_well(used: str) -> None:
+    found = levels(used)
+    assert "fail" not in found.values()
+    for name in ("PostgreSQL", "pooler", "LISTEN", "counts", "leases", "way out", "schema"):
+        assert found[name] == "ok", name
+
+
+def test_a_database_that_is_not_migrated(postgres_url: str) -> None:
+    found = levels(postgres_url, code=1)
+    assert found["schema"] == "fail"
+    assert "counts" not in found
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"),
+    [
+        ("insert into penstock.tally (queue_id, sent) select id, 1 from penstock.queue", "counts"),
+        (
+            "delete from penstock.message where id = (select max(id) from penstock.message)",
+            "counts",
+        ),
+        ("delete from penstock.channel; delete from penstock.wake", "way out"),
+        ("update penstock.message set queue_id = 99", "way out"),
+        (
+            (
+                "update penstock.channel set awake = false, wake_at = null;"
+                "delete from penstock.wake;"
+                "update penstock.message set status = 0 where limited"
+            ),
+            "way out",
+        ),
+    ],
+)
+def test_damage(used: str, damage: Any, check: str) -> None:
+    with psycopg.connect(used) as db:
+        db.execute(damage)
+    assert levels(used, code=1)[check] == "fail"
+
+
+def test_leases_that_nobody_takes_back(used: str) -> None:
+    with psycopg.connect(used) as db:
+        db.execute("update penstock.message set at = 1 where status = 2")
+        db.execute("update penstock.message set sent_at = 1 where status = 0")
+    found = levels(used)
+    assert (found["leases"], found["waiting"]) == ("warn", "warn")
+
+
+def test_an_old_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_postgres, "TRANSACTION_OLD_SECONDS", -1)
+    with psycopg.connect(url, application_name="forgotten") as other:
+        other.execute("select 1")
+        with psycopg.connect(url, autocommit=True) as db:
+            (check, *_) = doctor_postgres._of_transactions(db)
+    assert check.level == "warn"
+    assert "forgotten" in check.text
+    assert "pg_terminate_backend" in check.todo
+
+
+def test_two_clients_that_share_a_session_have_a_pooler(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as db:
+        (check,) = doctor_postgres._of_pooler(db, db)
+    assert "transaction pooler" in check.text
+
+
+def test_notifications_that_do_not_arrive(
+    url: str, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay within a database, so another one is as deaf as a pooler."""
+    monkeypatch.setattr(doctor_postgres, "NOTIFY_SECONDS", 0.1)
+    with (
+        psycopg.connect(url, autocommit=True) as first,
+        psycopg.connect(postgres_server.url(), autocommit=True) as second,
+    ):
+        (check,) = doctor_postgres._of_listen(first, second)
+    assert check.level == "warn"
+    assert "polling" in check.todo
+
+
+def test_doctor_changes_nothing(used: str) -> None:
+    with psycopg.connect(used) as db:
+        before = db.execute("select count(*), max(at) from penstock.message").fetchone()
+    levels(used)
+    with psycopg.connect(used) as db:
+        assert db.execute("select count(*), max(at) from penstock.message").fetchone() == before

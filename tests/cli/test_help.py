@@ -1,0 +1,121 @@
+"""Every command explains itself, in the same way."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import penstock
+from penstock.cli import main
+from penstock.cli._app import Command
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from walk(child, (*path, name))
+
+
+PATHS = list(walk(main))
+
+
+def calls(example: str) -> Iterator[list[str]]:
+    """The words of each call of penstock in a line of shell."""
+    lexer = shlex.shlex(example, posix=True, punctuation_chars="|;>")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for word in [*lexer, ";"]:
+        if word[0] in "|;>":
+            if "penstock" in words and not words[0].startswith(("jq", "echo", "zcat")):
+                yield words[words.index("penstock") + 1 :]
+            words = []
+        else:
+            words.append(word)
+
+
+LEAVES = [path for path in PATHS if path not in {p[:-1] for p in PATHS if p}]
+
+
+def command_at(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = main
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    return command
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, [*path, "--help"], prog_name="penstock")
+    assert result.exit_code == 0
+    assert "Examples:" in result.stdout
+    examples = result.stdout.split("Examples:")[1]
+    assert " ".join(("penstock", *path)) in examples
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_every_command_takes_json_and_url_and_documents_its_json(path: tuple[str, ...]) -> None:
+    command = command_at(path)
+    assert isinstance(command, Command)
+    assert command.json_form
+    assert {"--json", "--url"} <= {word for param in command.params for word in param.opts}
+    assert command.short_help
+    assert command.help
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_every_option_is_explained(path: tuple[str, ...]) -> None:
+    for param in command_at(path).params:
+        if isinstance(param, click.Option):
+            assert param.help, param.opts
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_examples_are_calls_that_parse(path: tuple[str, ...]) -> None:
+    for words in (w for e in getattr(command_at(path), "examples", ()) for w in calls(e)):
+        command: click.Command = main
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        command.make_context("x", words)
+
+
+def test_all_commands_stand_in_a_section_of_the_help() -> None:
+    listed = main.list_commands(click.Context(main))
+    assert sorted(listed) == sorted(main.commands)
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.stdout == f"penstock {penstock.__version__}\n"
+
+
+def test_a_wrong_word_is_a_wrong_call() -> None:
+    result = CliRunner().invoke(main, ["dequeue", "emails"])
+    assert result.exit_code == 2
+    assert "No such command" in result.stderr
+
+
+def test_nothing_slow_is_loaded_for_help() -> None:
+    code = (
+        "import sys; from penstock.cli import main; main(['--help'], standalone_mode=False);"
+        "print(sorted({'rich','psycopg','msgspec','asyncio','penstock.worker'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join([str(SOURCE), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

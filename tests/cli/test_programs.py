@@ -1,0 +1,348 @@
+"""Commands as real programs: pipes, Ctrl-C, completion, worker, migrations, bench, dev."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.cli import bench as bench_module
+from tests.cli.conftest import Runner
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+# --- pipes and Ctrl-C ----------------------------------------------------------------------------
+
+
+def test_a_pipe_from_end_to_end(program: Start) -> None:
+    sender = program("send", "q", "--json")
+    out, _ = sender.communicate(b"one\ntwo\n")
+    assert json.loads(out)["sent"] == 2
+    receiver = program("receive", "q", "-n", "5", "--json")
+    out, err = receiver.communicate()
+    assert [json.loads(line)["payload"] for line in out.splitlines()] == ["one", "two"]
+    assert err == b""
+
+
+def test_a_pipe_that_pauses_is_not_kept_waiting(program: Start, opened: penstock.Penstock) -> None:
+    sender = program("send", "q")
+    assert sender.stdin is not None
+    sender.stdin.write(b"one\n")
+    sender.stdin.flush()
+    wait_for(lambda: any(s.sent == 1 for s in opened.stats()))
+    sender.stdin.write(b"two\n")
+    out, _ = sender.communicate()
+    assert out.startswith(b"Sent 2 messages")
+
+
+def test_ctrl_c_while_sending_tells_where_to_go_on(
+    program: Start, opened: penstock.Penstock
+) -> None:
+    sender = program("send", "q", "--json")
+    assert sender.stdin is not None
+    sender.stdin.write(b"one\ntwo\nhalf a li")
+    sender.stdin.flush()
+    wait_for(lambda: any(s.sent == 2 for s in opened.stats()))
+    sender.send_signal(signal.SIGINT)
+    out, err = sender.communicate()
+    assert sender.returncode == 130
+    assert json.loads(out)["sent"] == 2
+    assert json.loads(out)["next_line"] == 3
+    assert json.loads(err)["error"]["code"] == "interrupted"
+    assert opened.queue("q").stats().sent == 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
+    program: Start, opened: penstock.Penstock, tmp_path: Path
+) -> None:
+    path = tmp_path / "many.txt"
+    path.write_text("".join(f"{n}\n" for n in range(1, 400_001)))
+    sender = program("send", "q", "--file", str(path), "--json", "--batch-size", "50")
+    wait_for(lambda: any(s.sent > 0 for s in opened.stats()))
+    sender.send_signal(signal.SIGINT)
+    out, _ = sender.communicate()
+    assert sender.returncode == 130
+    report = json.loads(out)
+    assert 0 < report["sent"] < 400_000
+    assert report["next_line"] == report["sent"] + 1
+    assert opened.queue("q").stats().sent == report["sent"]
+
+
+def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: penstock.Penstock) -> None:
+    opened.queue("q").create()
+    receiver = program("receive", "q", "--wait", "1m")
+    time.sleep(1)
+    receiver.send_signal(signal.SIGINT)
+    _, err = receiver.communicate()
+    assert receiver.returncode == 130
+    assert b"Traceback" not in err
+    opened.queue("q").send("x")
+    assert opened.queue("q").stats().ready == 1
+
+
+def test_a_waiting_receive_is_woken(program: Start, opened: penstock.Penstock) -> None:
+    opened.queue("q").create()
+    receiver = program("receive", "q", "--wait", "30s", "--ack")
+    time.sleep(0.5)
+    opened.queue("q").send("hello")
+    out, _ = receiver.communicate(timeout=20)
+    assert b"hello" in out
+    assert opened.queue("q").stats().done == 1
+
+
+def test_a_reader_that_went_away(program: Start, opened: penstock.Penstock) -> None:
+    """`penstock receive --ack | true`: what nobody read is not acked."""
+    opened.queue("q").send("x" * 500_000)
+    receiver = program("receive", "q", "--ack")
+    assert receiver.stdout is not None
+    receiver.stdout.close()
+    assert receiver.wait(20) != 0
+    assert receiver.stderr is not None
+    assert b"Traceback" not in receiver.stderr.read()
+    stats = opened.queue("q").stats()
+    assert (stats.ready, stats.leased, stats.done) == (1, 0, 0)
+
+
+def test_the_terminal_is_not_coloured_in_a_pipe(program: Start, opened: penstock.Penstock) -> None:
+    opened.queue("q").send("x")
+    for words in (("stats",), ("top",), ("doctor",), ("--help",)):
+        out, err = program(*words, TERM="xterm-256color").communicate()
+        assert b"\x1b" not in out + err
+
+
+# --- schema --------------------------------------------------------------------------------------
+
+
+def test_migrate(run: Runner, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    applied = run("migrate", "up", "--url", url, "--json").document()["applied"]
+    assert applied
+    assert run("migrate", "up", "--url", url, "--json").document() == {"applied": []}
+    assert "up to date" in run("migrate", "up", "--url", url).out
+    status = run("migrate", "status", "--url", url, "--json").document()
+    assert status["pending"] == []
+    assert status["current"] == status["wanted"]
+    assert "Up to date" in run("migrate", "status", "--url", url).out
+
+
+def test_a_file_that_is_not_migrated(run: Runner, tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "empty.db").close()
+    (tmp_path / "empty.db").touch()
+    url = f"sqlite:///{tmp_path}/empty.db"
+    assert run("migrate", "status", "--url", url, "--json", code=1).document()["pending"]
+    assert "penstock migrate up" in run("migrate", "status", "--url", url, code=1).err
+
+
+def test_sql_is_all_that_a_database_needs(run: Runner, tmp_path: Path) -> None:
+    script = run("sql", "--dialect", "sqlite").out
+    db = sqlite3.connect(tmp_path / "by-hand.db")
+    db.executescript(script)
+    db.close()
+    url = f"sqlite:///{tmp_path}/by-hand.db"
+    assert run("migrate", "status", "--url", url, "--json").document()["pending"] == []
+    run("send", "q", "x", "--url", url)
+    assert run("receive", "q", "--json", "--url", url).lines()[0]["payload"] == "x"
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_sql_as_steps(run: Runner, dialect: str) -> None:
+    if dialect == "postgresql":
+        pytest.importorskip("psycopg")
+    document = run("sql", "--dialect", dialect, "--json").document()
+    assert document["dialect"] == dialect
+    assert [step["number"] for step in document["migrations"]][:1] == [1]
+    assert document["migrations"][0]["sql"].strip() in document["script"]
+
+
+# --- completion ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(run: Runner, shell: str) -> None:
+    script = run("completion", shell).out
+    assert "_PENSTOCK_COMPLETE" in script
+    document = run("completion", shell, "--json").document()
+    assert document["shell"] == shell
+    assert document["script"].strip() == script.strip()
+
+
+def test_completion_of_commands_and_queues(
+    program: Start, opened: penstock.Penstock, door_url: str
+) -> None:
+    opened.queue("emails").create()
+    queues = ["emails", "emails-dead"] if door_url.startswith("sqlite") else [""]
+
+    def complete(line: str) -> list[str]:
+        env = {
+            "_PENSTOCK_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split()) - (0 if line.endswith(" ") else 1)),
+        }
+        out, err = program(**env).communicate()
+        assert err == b""
+        return [word.partition(",")[2] for word in out.decode().splitlines()]
+
+    assert complete("penstock rec") == ["receive"]
+    assert complete("penstock policy ") == ["get", "set", "change", "clear", "list"]
+    assert complete("penstock stats em") == queues
+    assert complete("penstock send --file x em") == queues
+    assert complete("penstock --url sqlite:///nowhere.db stats em") == [""]
+
+
+# --- worker, bench, dev --------------------------------------------------------------------------
+
+APP = """
+from penstock.worker import Worker
+
+worker = Worker("sqlite:///wrong.db")
+
+@worker.handler("q")
+def handle(message):
+    with open("seen", "a") as file:
+        file.write(message.text() + "\\n")
+
+not_a_worker = 1
+"""
+
+
+@pytest.mark.slow
+def test_a_worker(program: Start, opened: penstock.Penstock, tmp_path: Path, door_url: str) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    opened.queue("q").send_many([penstock.message(str(n)) for n in range(5)])
+    worker = program("worker", "app:worker", "--until-empty", "--url", door_url, "--json", "-q")
+    out, err = worker.communicate(timeout=30)
+    assert worker.returncode == 0, err
+    assert json.loads(out)["handled"] == 5
+    assert (tmp_path / "seen").read_text().split() == ["0", "1", "2", "3", "4"]
+    assert not (tmp_path / "wrong.db").exists()
+
+
+@pytest.mark.slow
+def test_many_workers(
+    program: Start, opened: penstock.Penstock, tmp_path: Path, door_url: str
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    opened.queue("q").send_many([penstock.message(str(n)) for n in range(20)])
+    words = ("worker", "app:worker", "--until-empty", "--processes", "2", "--url", door_url)
+    worker = program(*words)
+    _, err = worker.communicate(timeout=30)
+    assert worker.returncode == 0, err
+    assert sorted((tmp_path / "seen").read_text().split(), key=int) == [str(n) for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("app", "module:name"),
+        ("nowhere:worker", "no module"),
+        ("app_of_this_test:not_a_worker", "no penstock.worker.Worker"),
+    ],
+)
+def test_what_is_no_worker(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, says: str
+) -> None:
+    (tmp_path / "app_of_this_test.py").write_text(APP)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert says in run("worker", target, code=2).err
+
+
+@pytest.mark.slow
+def test_bench(run: Runner, opened: penstock.Penstock) -> None:
+    opened.queue("mine").send("stays")
+    ran = run("bench", "--seconds", "1", "--threads", "2", "--batch", "10", "--json")
+    document = ran.document()
+    names = [row["name"] for row in document["results"]]
+    assert names == [
+        "send", "send ×10", "receive", "ack", "receive ×10", "ack ×10", "send to receive",
+    ]  # fmt: skip
+    for row in document["results"]:
+        assert row["calls"] > 0
+        assert row["p50_ms"] <= row["p99_ms"] <= row["p100_ms"]
+    assert "which is deleted afterwards" in ran.err
+    assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
+    table = run("bench", "--seconds", "0.5", "--threads", "1").out
+    assert table.splitlines()[0].split() == [
+        "CALL",
+        "MESSAGES/S",
+        "CALLS",
+        "P50",
+        "P95",
+        "P99",
+        "MAX",
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), penstock.Busy("later")])
+def test_bench_leaves_nothing_behind(
+    run: Runner,
+    opened: penstock.Penstock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    opened.queue("mine").create()
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(bench_module.Bench, "_receiving", fail)
+    run("bench", "--seconds", "0.5", code=130 if isinstance(error, KeyboardInterrupt) else 3)
+    assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_bench_and_removes_its_queue(program: Start, opened: penstock.Penstock) -> None:
+    opened.queue("mine").create()
+    bench = program("bench", "--seconds", "60")
+    wait_for(lambda: any(s.queue.startswith("bench-") and s.sent for s in opened.stats()))
+    bench.send_signal(signal.SIGINT)
+    _, err = bench.communicate(timeout=30)
+    assert bench.returncode == 130
+    assert b"Traceback" not in err
+    assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
+
+
+def test_dev_says_what_it_can_start(run: Runner) -> None:
+    assert "--postgres" in run("dev", code=2).err
+
+
+@pytest.mark.slow
+def test_dev_postgres(program: Start, tmp_path: Path) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    pgserver = pytest.importorskip("penstock.pgserver")
+    try:
+        pgserver.find_binaries(None)
+    except pgserver.PostgresError as error:
+        pytest.skip(str(error))
+    server = program("dev", "--postgres", "--json")
+    assert server.stdout is not None
+    facts = json.loads(server.stdout.readline())
+    try:
+        assert any("tables" in name for name in facts["applied"])
+        assert (tmp_path / ".penstock" / ".gitignore").read_text() == "*\n"
+        with psycopg.connect(facts["url"]) as connection:
+            (count,) = connection.execute("select count(*) from penstock.queue").fetchone()
+        assert count == 0
+        send = program("send", "q", "x", "--url", facts["url"])
+        send.communicate(timeout=20)
+        assert send.returncode == 0
+    finally:
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=30)
+    assert server.returncode == 0, err
+    assert Path(facts["data"]).is_dir()

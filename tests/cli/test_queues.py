@@ -1,0 +1,237 @@
+"""`queue`, `purge`, `policy`, `stats`, `top`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.cli import queue as queue_module
+from penstock.cli import top as top_module
+from tests.cli.conftest import Runner
+
+
+def test_create_get_update_list(run: Runner) -> None:
+    made = run(
+        "queue", "create", "q", "--lease", "1m", "--max-attempts", "none", "--fifo",
+        "--max-concurrency", "3", "--json",
+    ).document()  # fmt: skip
+    assert made["created"] is True
+    assert made["queue"]["settings"]["max_attempts"] is None
+    assert made["queue"]["settings"]["fifo"] is True
+    got = run("queue", "get", "q", "--json").document()
+    assert got == made["queue"]
+    assert got["dead_letter"] == "q-dead"
+    assert got["settings"]["policy"]["max_concurrency"] == 3
+    changed = run(
+        "queue", "update", "q", "--backoff", "10s", "--rate", "10/1s:5", "--max-attempts", "7",
+        "--json",
+    ).document()["settings"]  # fmt: skip
+    assert changed["backoff_seconds"] == 10
+    assert changed["lease_seconds"] == 60
+    assert changed["max_attempts"] == 7
+    assert changed["policy"] == {
+        "max_concurrency": 3,
+        "rate": {"count": 10, "per_seconds": 1.0, "burst": 5},
+        "max_size": None,
+        "weight": None,
+        "paused": False,
+    }
+    text = run("queue", "get", "q").out
+    assert "each channel: rate" in text
+    assert "10/1s:5" in text
+    names = [q["queue"] for q in run("queue", "list", "--json").document()["queues"]]
+    assert names == ["q", "q-dead"]
+    assert run("queue", "list").out.splitlines()[1].split()[:3] == ["q", "q-dead", "1m"]
+
+
+def test_creating_a_queue_twice(run: Runner) -> None:
+    assert "Created q." in run("queue", "create", "q").out
+    ran = run("queue", "create", "q", "--lease", "9m", "--json", code=1)
+    assert ran.error()["code"] == "already_exists"
+    assert ran.document()["created"] is False
+    assert ran.document()["queue"]["settings"]["lease_seconds"] == 30
+    assert "there already" in run("queue", "create", "q", "--if-missing").out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("queue", "update", "q"), "name a setting"),
+        (("queue", "update", "q", "--max-attempts", "many"), "none"),
+        (("queue", "update", "q", "--backoff-jitter", "2"), "backoff_jitter"),
+        (("queue", "update", "q", "--rate", "fast"), "COUNT/PERIOD"),
+        (("queue", "update", "q", "--weight", "0"), "weight"),
+        (("queue", "create", "bad/name"), "no queue name"),
+        (("policy", "change", "q", "c"), "name a limit"),
+        (("policy", "set", "q", "c", "--max-size", "-1"), "max_size"),
+        (("policy", "set", "q", "c" * 300), "255 bytes"),
+        (("purge", "q", "--state", "done"), "not one of"),
+        (("purge", "q"), "--yes"),
+        (("queue", "delete", "q"), "--yes"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(run: Runner, words: Any, says: str) -> None:
+    run("queue", "create", "q")
+    assert says in run(*words, code=2).err
+
+
+def test_pause_and_resume(run: Runner, opened: penstock.Penstock) -> None:
+    run("send", "q", "x")
+    assert run("queue", "pause", "q", "--json").document() == {"queue": "q", "paused": True}
+    run("receive", "q", code=1)
+    assert "(paused)" in run("stats").out
+    run("queue", "resume", "q")
+    run("receive", "q")
+
+
+def test_delete(run: Runner, opened: penstock.Penstock) -> None:
+    run("send", "q", stdin="1\n2\n")
+    assert run("queue", "delete", "q", "--yes", "--json").document() == {
+        "queue": "q",
+        "messages": 2,
+    }
+    assert [entry.name for entry in opened.queues()] == ["q-dead"]
+
+
+def test_purge(run: Runner, opened: penstock.Penstock) -> None:
+    run("send", "q", "--channel", "a", stdin="1\n2\n")
+    run("send", "q", "--channel", "b", stdin="3\n")
+    assert run("purge", "q", "--channel", "a", "--yes").out == (
+        "Cancelled 2 messages of q in channel a.\n"
+    )
+    run("receive", "q")
+    assert run("purge", "q", "--yes", "--json").document() == {"queue": "q", "messages": 0}
+    assert run("purge", "q", "--state", "leased", "--yes", "--json").document()["messages"] == 1
+    assert opened.queue("q").stats().cancelled == 3
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
+def test_a_person_is_asked(  # noqa: PLR0917  (three of them are parameters)
+    run: Runner,
+    opened: penstock.Penstock,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+    left: int,
+) -> None:
+    run("send", "q", "x")
+    monkeypatch.setattr(queue_module._show, "is_terminal", lambda *_: True)
+    ran = run("purge", "q", stdin=answer, code=code)
+    assert "Cancel all ready and scheduled messages of q?" in ran.err
+    assert opened.queue("q").stats().ready == left
+
+
+def test_policies(run: Runner) -> None:
+    run("queue", "create", "q")
+    shape = {
+        "max_concurrency": None,
+        "rate": None,
+        "max_size": None,
+        "weight": None,
+        "paused": False,
+    }
+    got = run("policy", "get", "q", "c", "--json").document()
+    assert got == {"queue": "q", "channel": "c", "policy": shape}
+    made = run("policy", "set", "q", "c", "--max-concurrency", "2", "--rate", "5/10s", "--json")
+    assert made.document()["policy"]["max_concurrency"] == 2
+    changed = run(
+        "policy", "change", "q", "c", "--rate", "none", "--weight", "3", "--pause", "--json"
+    )
+    assert changed.document()["policy"] == shape | {
+        "max_concurrency": 2,
+        "weight": 3,
+        "paused": True,
+    }
+    listed = run("policy", "list", "q", "--json").document()["channels"]
+    assert listed == [{"channel": "c", "policy": changed.document()["policy"]}]
+    assert run("policy", "list", "q").out.splitlines()[1].split() == [
+        "c",
+        "2",
+        "–",
+        "–",
+        "3",
+        "paused",
+    ]
+    replaced = run("policy", "set", "q", "c", "--max-size", "9", "--json").document()["policy"]
+    assert replaced == shape | {"max_size": 9}
+    assert run("policy", "clear", "q", "c", "--json").document()["policy"] == shape
+    assert "No channel of q" in run("policy", "list", "q").err
+
+
+def test_the_default_channel_has_a_policy_as_well(run: Runner) -> None:
+    run("queue", "create", "q")
+    run("policy", "set", "q", "", "--max-concurrency", "1")
+    assert "(default)" in run("policy", "list", "q").out
+    run("send", "q", stdin="1\n2\n")
+    run("receive", "q", "-n", "2")
+    assert "at its max_concurrency" in run("stats", "q").out
+
+
+def test_stats(run: Runner) -> None:
+    run("queue", "create", "q")
+    run("send", "q", "--channel", "a", stdin="1\n2\n3\n")
+    run("receive", "q", "--ack")
+    document = run("stats", "--json").document()
+    queue = document["queues"][0]
+    assert queue.pop("oldest_ready_ms") >= 0
+    assert queue == {
+        "queue": "q",
+        "scheduled": 0,
+        "ready": 2,
+        "leased": 0,
+        "sent": 3,
+        "done": 1,
+        "dead": 0,
+        "cancelled": 0,
+        "paused": False,
+    }
+    one = run("stats", "q", "--json").document()["queues"][0]
+    (channel,) = one["channels"]
+    assert channel.pop("oldest_ready_ms") >= 0
+    assert channel == {"channel": "a", "scheduled": 0, "ready": 2, "leased": 0, "blocked": None}
+    lines = run("stats", "q").out.splitlines()
+    assert lines[0].split()[0] == "QUEUE"
+    assert lines[3].split()[0] == "CHANNEL"
+
+
+def test_stats_without_queues(run: Runner) -> None:
+    run("migrate", "up")
+    assert "No queues yet" in run("stats").err
+    assert run("stats", "--json").document() == {"queues": []}
+    assert "No queues yet" in run("queue", "list").err
+    assert "No queues yet" in run("top", "--once").err
+
+
+def test_top_once(run: Runner) -> None:
+    run("send", "q", "--channel", "busy", stdin="1\n2\n3\n")
+    run("policy", "set", "q", "busy", "--pause")
+    lines = run("top").out.splitlines()
+    assert lines[0].split() == [
+        "QUEUE", "/", "CHANNEL", "READY", "LEASED", "SCHEDULED", "OLDEST", "SENT/S", "DONE/S",
+        "HELD",
+    ]  # fmt: skip
+    assert lines[1].split()[0] == "q"
+    assert lines[2].split()[0] == "busy"
+    assert lines[2].endswith("paused")
+
+
+def test_top_tells_rates(
+    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.queue("q").send("x")
+    monkeypatch.setattr(top_module.time, "sleep", lambda _: opened.queue("q").send("y"))
+    first, second = run("top", "q", "--json", "--count", "2").lines()
+    assert first["queues"][0]["sent_per_second"] is None
+    assert second["queues"][0]["sent_per_second"] > 0
+    assert second["queues"][0]["channels"][0]["ready"] == 2
+
+
+def test_top_live(run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened.queue("q").send("x", channel="[bold]not markup")
+    real = top_module._show.is_terminal
+    monkeypatch.setattr(top_module._show, "is_terminal", lambda *a: not a or real(*a))
+    monkeypatch.setattr(top_module.time, "sleep", lambda _: None)
+    ran = run("top", "--count", "2", TERM="xterm", COLUMNS="140")
+    assert "[bold]not markup" in ran.out

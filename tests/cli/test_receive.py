@@ -1,0 +1,247 @@
+"""`receive`, `peek` and the verbs that settle messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.cli import receive as receive_module
+from tests.cli.conftest import Runner
+
+
+@pytest.fixture
+def queue(opened: penstock.Penstock) -> penstock.Queue:
+    queue = opened.queue("q")
+    queue.create(backoff_seconds=60, max_attempts=2)
+    return queue
+
+
+def test_messages_are_printed_with_receipts(run: Runner, queue: penstock.Queue) -> None:
+    queue.send({"to": "ada"}, channel="a", headers={"k": "v"})
+    queue.send("two")
+    ran = run("receive", "q", "-n", "10")
+    assert {'{"to":"ada"}', "two"} <= set(ran.out.splitlines())
+    first = queue.peek()[0].id
+    assert f"{first}.1  a  sent " in ran.out
+    assert "k=v" in ran.out
+    assert "penstock ack q" in ran.err
+    assert queue.stats().leased == 2
+
+
+def test_the_json_of_a_delivery(run: Runner, queue: penstock.Queue) -> None:
+    queue.send({"to": "ada"}, channel="a", headers={"k": "v"}, priority=2)
+    (line,) = run("receive", "q", "--json").lines()
+    ident = line["id"]
+    assert line.pop("lease_until") - line.pop("sent_at") > 0
+    assert line == {
+        "id": ident,
+        "receipt": f"{ident}.1",
+        "attempt": 1,
+        "channel": "a",
+        "priority": 2,
+        "payload": {"to": "ada"},
+        "payload_base64": None,
+        "content_type": "application/json",
+        "headers": {"k": "v"},
+        "state": None,
+        "state_base64": None,
+        "failures": 0,
+        "crashes": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind", "wanted"),
+    [
+        (b"\xff\x00", "application/octet-stream", (None, base64.b64encode(b"\xff\x00").decode())),
+        (b"plain", "application/octet-stream", ("plain", None)),
+        (b"{broken", "application/json", ("{broken", None)),
+        (b"1e400", "application/json", ("1e400", None)),
+        (b'"\\ud800"', "application/json", ("\ud800", None)),
+        (b"[1]", "text/plain", ("[1]", None)),
+        (b"12345678901234567890123", "application/json", (12345678901234567890123, None)),
+    ],
+)
+def test_payloads_in_json(
+    run: Runner, queue: penstock.Queue, payload: bytes, kind: str, wanted: tuple[Any, Any]
+) -> None:
+    queue.send(payload, content_type=kind)
+    (line,) = run("receive", "q", "--json").lines()
+    assert (line["payload"], line["payload_base64"]) == wanted
+
+
+def test_nothing_to_receive(run: Runner, queue: penstock.Queue) -> None:
+    assert "nothing to receive in q" in run("receive", "q", code=1).err
+    queue.send("x", delay_seconds=3600)
+    ran = run("receive", "q", "--json", code=1)
+    assert ran.out == ""
+    assert ran.error()["code"] == "empty"
+    assert "ask again in" in ran.error()["message"]
+
+
+def test_ack_after_printing(run: Runner, queue: penstock.Queue) -> None:
+    queue.send("x")
+    assert "x" in run("receive", "q", "--ack").out
+    assert (queue.stats().leased, queue.stats().done) == (0, 1)
+
+
+@pytest.mark.parametrize("ack", [(), ("--ack",)])
+@pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()])
+def test_what_could_not_be_printed_is_given_back(
+    run: Runner,
+    queue: penstock.Queue,
+    monkeypatch: pytest.MonkeyPatch,
+    ack: tuple[str, ...],
+    error: BaseException,
+) -> None:
+    queue.send("x")
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(receive_module._show, "flush", fail)
+    if isinstance(error, KeyboardInterrupt):
+        run("receive", "q", *ack, code=130)
+    else:
+        with pytest.raises(OSError, match="gone"):
+            run("receive", "q", *ack)
+    stats = queue.stats()
+    assert (stats.ready, stats.leased, stats.done) == (1, 0, 0)
+    (message,) = queue.peek()
+    assert (message.failures, message.crashes) == (0, 0)
+
+
+def test_a_lease_that_was_lost_before_the_ack(
+    run: Runner, queue: penstock.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.send("x")
+
+    def steal() -> None:
+        queue.purge(state="leased")
+
+    monkeypatch.setattr(receive_module._show, "flush", steal)
+    assert run("receive", "q", "--ack", "--json", code=1).error()["code"] == "lease_lost"
+
+
+def test_a_lease_of_ones_own(run: Runner, queue: penstock.Queue) -> None:
+    queue.send("x")
+    ran = run("receive", "q", "--lease", "10m", "--wait", "1s")
+    assert "Leased for 10m" in ran.err
+
+
+def test_escape_sequences_do_not_reach_the_terminal(run: Runner, queue: penstock.Queue) -> None:
+    queue.send("\x1b[2Jgone", channel="\x1b[31m", headers={"h": "\x07"})
+    for words in (("peek", "q"), ("peek", "q", "--full"), ("stats", "q"), ("top", "--once"),
+                  ("receive", "q")):  # fmt: skip
+        assert "\x1b" not in run(*words).out
+
+
+def test_peek(run: Runner, queue: penstock.Queue) -> None:
+    queue.send("one", channel="a")
+    queue.send("two", channel="b", delay_seconds=60)
+    table = run("peek", "q").out
+    assert "one" in table
+    assert "scheduled" in table
+    assert [m["payload"] for m in run("peek", "q", "--channel", "a", "--json").lines()] == ["one"]
+    assert [m["state"] for m in run("peek", "q", "--state", "scheduled", "--json").lines()] == [
+        "scheduled"
+    ]
+    first = run("peek", "q", "-n", "1", "--json").lines()[0]["id"]
+    after = run("peek", "q", "--after-id", str(first), "--json").lines()
+    assert [m["payload"] for m in after] == ["two"]
+    assert "--after-id" in run("peek", "q", "-n", "1").err
+    assert queue.stats().leased == 0
+
+
+def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Queue) -> None:
+    queue.send("x")
+    (message,) = queue.receive()
+    message.fail("it broke", retry=False)
+    (line,) = run("peek", "q-dead", "--json").lines()
+    assert line["origin"]["queue"] == "q"
+    assert line["origin"]["last_error"] == "it broke"
+    full = run("peek", "q-dead", "--full").out
+    assert "in q (refused; 1 failure, 0 crashes): it broke" in full
+    assert "No such message" in run("peek", "q").err
+
+
+def test_a_queue_that_is_not_there(run: Runner, queue: penstock.Queue) -> None:
+    for words in (("peek", "nope"), ("receive", "nope"), ("stats", "nope"),
+                  ("queue", "get", "nope"),
+                  ("purge", "nope", "--yes"), ("queue", "pause", "nope")):  # fmt: skip
+        ran = run(*words, code=2)
+        assert "there is no queue 'nope'" in ran.err
+
+
+def lease(queue: penstock.Queue, payload: str = "x") -> str:
+    queue.send(payload)
+    (message,) = queue.receive(lease_seconds=60)
+    return str(message.receipt)
+
+
+def test_ack(run: Runner, queue: penstock.Queue) -> None:
+    receipt = lease(queue)
+    ran = run("ack", "q", receipt, "999999.1", code=1)
+    first, second = ran.out.splitlines()
+    assert first == f"{receipt}  done"
+    assert "999999.1  lease lost: it has ended" in second
+    assert queue.stats().done == 1
+
+
+def test_receipts_from_a_pipe(run: Runner, queue: penstock.Queue) -> None:
+    receipts = [lease(queue), lease(queue)]
+    lines = run("ack", "q", "--json", stdin="\n".join(receipts) + "\n\n").lines()
+    assert lines == [{"receipt": receipt, "outcome": "acked"} for receipt in receipts]
+    assert run("ack", "q", stdin="").err == "No receipts came in: nothing to do.\n"
+
+
+def test_defer_with_state(run: Runner, queue: penstock.Queue) -> None:
+    receipt = lease(queue)
+    (line,) = run("defer", "q", receipt, "--delay", "1h", "--state", "page 7", "--json").lines()
+    assert line["outcome"] == "deferred"
+    assert line["due_at"] > 0
+    (message,) = queue.peek()
+    assert (message.state, message.saved_state) == ("scheduled", b"page 7")
+    assert (message.failures, message.crashes) == (0, 0)
+
+
+def test_fail_retries_and_then_is_dead(run: Runner, queue: penstock.Queue) -> None:
+    receipt = lease(queue)
+    (line,) = run("fail", "q", receipt, "--error", "oh", "--delay", "0s", "--json").lines()
+    assert line["outcome"] == "retrying"
+    (message,) = queue.receive()
+    assert f"{message.receipt}  dead, moved to q-dead" in run("fail", "q", str(message.receipt)).out
+    receipt = lease(queue)
+    (line,) = run("fail", "q", receipt, "--no-retry", "--json").lines()
+    assert line == {"receipt": receipt, "outcome": "dead", "queue": "q-dead"}
+
+
+def test_extend_and_release(run: Runner, queue: penstock.Queue) -> None:
+    receipt = lease(queue)
+    (line,) = run("extend", "q", receipt, "--lease", "2h", "--json").lines()
+    assert line["outcome"] == "extended"
+    assert line["lease_until"] == queue.peek()[0].due_at
+    assert "yours for" in run("extend", "q", receipt, "--lease", "3h").out
+    assert run("release", "q", receipt).out == f"{receipt}  released\n"
+    (line,) = run("release", "q", receipt, "--json", code=1).lines()
+    assert line == {"receipt": receipt, "outcome": "lease_lost", "now": "ready"}
+
+
+@pytest.mark.parametrize("word", ["4711", "4711.0", "x.1", "4711.1.1", ""])
+def test_what_is_no_receipt(run: Runner, queue: penstock.Queue, word: str) -> None:
+    assert "receipt" in run("ack", "q", word, code=2).err
+    if word:
+        assert "receipt" in run("ack", "q", stdin=f"{word}\n", code=2).err
+    assert "receipt" in run("ack", "q", stdin=b"\xff\n", code=2).err
+
+
+def test_many_receipts_keep_their_order(run: Runner, queue: penstock.Queue) -> None:
+    receipts = [f"{n}.1" for n in range(1, 2101)]
+    lines = run("ack", "q", "--json", stdin="\n".join(receipts), code=1).lines()
+    assert [line["receipt"] for line in lines] == receipts
+    assert {line["outcome"] for line in lines} == {"lease_lost"}
+    assert json.dumps(lines[0]) == '{"receipt": "1.1", "outcome": "lease_lost", "now": "gone"}'

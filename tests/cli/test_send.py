@@ -1,0 +1,241 @@
+"""`send`: one message, or a stream; what was sent is told exactly, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.words import limits
+from tests.cli.conftest import Runner
+
+
+def sent(opened: penstock.Penstock, queue: str = "q") -> list[tuple[str, bytes]]:
+    return [(m.channel, m.payload) for m in opened.queue(queue).peek(1000)]
+
+
+def test_one_message(run: Runner, opened: penstock.Penstock) -> None:
+    ran = run(
+        "send", "q", '{"to": "ada"}', "--channel", "c", "--priority", "-3",
+        "--header", "a=1", "--header", "b=x=y",
+    )  # fmt: skip
+    (message,) = opened.queue("q").peek()
+    assert ran.out == f"Sent {message.id} to q, channel c.\n"
+    assert message.payload == b'{"to": "ada"}'
+    assert (message.content_type, message.channel, message.priority) == (
+        "application/json",
+        "c",
+        -3,
+    )
+    assert message.headers == {"a": "1", "b": "x=y"}
+
+
+def test_its_json(run: Runner) -> None:
+    document = run("send", "q", "hello", "--json").document()
+    ident = document["first_id"]
+    assert document == {
+        "queue": "q",
+        "sent": 1,
+        "refused": 0,
+        "blank": 0,
+        "first_id": ident,
+        "last_id": ident,
+        "next_line": None,
+    }
+
+
+def test_global_options_stand_anywhere(run: Runner, tmp_path: Path) -> None:
+    other = f"sqlite:///{tmp_path}/other.db"
+    assert run("--json", "--url", other, "send", "q", "1").document()["sent"] == 1
+    assert run("send", "--json", "q", "--url", other, "1").document()["sent"] == 1
+    assert run("stats", "q", "--url", other, "--json").document()["queues"][0]["sent"] == 2
+
+
+def test_a_delay(run: Runner, opened: penstock.Penstock) -> None:
+    run("send", "q", "later", "--delay", "1h")
+    assert opened.queue("q").stats().scheduled == 1
+
+
+@pytest.mark.parametrize("dash", [(), ("-",)])
+def test_lines_of_the_input(run: Runner, opened: penstock.Penstock, dash: tuple[str, ...]) -> None:
+    ran = run("send", "q", *dash, "--channel", "c", stdin="one\n\ntwo\n")
+    assert sent(opened) == [("c", b"one"), ("c", b"two")]
+    assert ran.out.startswith("Sent 2 messages to q in ")
+    assert "1 blank line passed over" in ran.out
+
+
+def test_an_empty_input(run: Runner) -> None:
+    assert run("send", "q", "--json", stdin="").document()["sent"] == 0
+
+
+def test_json_lines_with_a_channel_from_a_field(
+    run: Runner, opened: penstock.Penstock, tmp_path: Path
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"shop": "a", "n": 1}\n{"shop": "b", "n": 2}\n')
+    document = run("send", "q", "--file", str(path), "--channel-from", "shop", "--json").document()
+    assert document["sent"] == 2
+    assert sent(opened) == [("a", b'{"shop": "a", "n": 1}'), ("b", b'{"shop": "b", "n": 2}')]
+
+
+def test_csv_with_a_channel_from_a_column(
+    run: Runner, opened: penstock.Penstock, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_bytes('\ufeffshop,item\n7,"a, b"\n8,"c\nd"\n'.encode())
+    run("send", "q", "--file", str(path), "--channel-from", "shop")
+    assert [(c, json.loads(p)) for c, p in sent(opened)] == [
+        ("7", {"shop": "7", "item": "a, b"}),
+        ("8", {"shop": "8", "item": "c\nd"}),
+    ]
+
+
+def test_batches_keep_the_order(run: Runner, opened: penstock.Penstock) -> None:
+    lines = [str(n) for n in range(25)]
+    run("send", "q", "--batch-size", "10", stdin="\n".join(lines))
+    assert [p.decode() for _, p in sent(opened)] == lines
+
+
+def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: penstock.Penstock) -> None:
+    lines = '{"n": 1}\n{"n": 2}\n{"n": \n{"n": 4}\n'
+    ran = run("send", "q", "--format", "jsonl", "--json", stdin=lines, code=2)
+    assert ran.document()["sent"] == 2
+    assert ran.document()["next_line"] == 3
+    assert ran.error()["code"] == "bad_line"
+    assert "line 3" in ran.error()["message"]
+    assert "2 messages sent" in ran.error()["message"]
+    assert len(sent(opened)) == 2
+    mended = lines.replace('{"n": \n', '{"n": 3}\n')
+    run("send", "q", "--format", "jsonl", "--from-line", "3", stdin=mended)
+    assert [json.loads(p)["n"] for _, p in sent(opened)] == [1, 2, 3, 4]
+
+
+def test_a_huge_line_is_refused_with_its_number(run: Runner, opened: penstock.Penstock) -> None:
+    huge = b"x" * (3 * limits.PAYLOAD_BYTES_MAX)
+    ran = run("send", "q", stdin=b"one\n" + huge + b"\nthree\n", code=2)
+    assert "line 2: the line is longer than 1,048,576 bytes" in ran.err
+    assert "--from-line 2" in ran.err
+    assert "x" * 200 not in ran.err
+    assert sent(opened) == [("", b"one")]
+
+
+def test_bytes_that_are_no_text(run: Runner, opened: penstock.Penstock) -> None:
+    assert "line 2" in run("send", "q", stdin=b"ok\n\xff\n", code=2).err
+    assert sent(opened) == [("", b"ok")]
+
+
+def full(opened: penstock.Penstock, size: int = 3) -> None:
+    opened.queue("q").channel("c").set_policy(penstock.Policy(max_size=size))
+
+
+@pytest.fixture
+def limited(run: Runner, opened: penstock.Penstock) -> None:
+    opened.queue("q").create()
+    full(opened)
+
+
+LINES = "".join(f'{{"c": "{"c" if n % 2 else "d"}", "n": {n}}}\n' for n in range(1, 11))
+STREAM = ("send", "q", "--format", "jsonl", "--channel-from", "c", "--json")
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_full_channel_refuses_one_message(run: Runner, opened: penstock.Penstock) -> None:
+    full(opened, 1)
+    run("send", "q", "a", "--channel", "c")
+    ran = run("send", "q", "b", "--channel", "c", "--json", code=1)
+    assert ran.error()["code"] == "channel_full"
+    assert (ran.document()["sent"], ran.document()["refused"]) == (0, 1)
+    assert "allows 1" in run("send", "q", "b", "--channel", "c", code=1).err
+    assert "is full" in run("send", "q", "b", "--channel", "c", "--when-full", "skip", code=1).out
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("batch", ["1", "4", "500"])
+def test_a_full_channel_stops_at_the_exact_line(
+    run: Runner, opened: penstock.Penstock, batch: str
+) -> None:
+    ran = run(*STREAM, "--batch-size", batch, stdin=LINES, code=1)
+    # Lines 1, 3, 5 fill the channel; 7 is refused, and nothing after it was sent.
+    assert ran.document()["sent"] == 6
+    assert ran.document()["next_line"] == 7
+    assert [json.loads(p)["n"] for _, p in sent(opened)] == [1, 2, 3, 4, 5, 6]
+    assert "line 7" in ran.error()["message"]
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("batch", ["1", "4", "500"])
+def test_what_does_not_fit_can_be_skipped(
+    run: Runner, opened: penstock.Penstock, batch: str
+) -> None:
+    ran = run(*STREAM, "--when-full", "skip", "--batch-size", batch, stdin=LINES, code=1)
+    document = ran.document()
+    assert (document["sent"], document["refused"], document["next_line"]) == (8, 2, None)
+    assert [json.loads(p)["n"] for _, p in sent(opened)] == [1, 2, 3, 4, 5, 6, 8, 10]
+
+
+@pytest.mark.usefixtures("limited")
+def test_it_can_wait_for_room(
+    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.cli import send
+
+    waits: list[float] = []
+
+    def make_room(seconds: float) -> None:
+        waits.append(seconds)
+        for message in opened.queue("q").receive(100):
+            message.ack()
+
+    monkeypatch.setattr(send.time, "sleep", make_room)
+    ran = run(*STREAM, "--when-full", "wait", stdin=LINES)
+    assert ran.document()["sent"] == 10
+    assert waits
+    assert "Waiting for room in channel c" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("send", "q", "x", "--file", "y.txt"), "not both"),
+        (("send", "q", "--file", "missing.txt"), "cannot read missing.txt"),
+        (("send", "q", "--file", "data.parquet"), "--format"),
+        (("send", "q", "x", "--json-payload", "--text"), "exclude"),
+        (("send", "q", "x", "--channel", "a", "--channel-from", "b"), "exclude"),
+        (("send", "q", "--format", "csv", "--text"), "does not go with csv"),
+        (("send", "q", "{x", "--json-payload"), "not JSON"),
+        (("send", "q", "x", "--header", "novalue"), "NAME=VALUE"),
+        (("send", "q", "x", "--delay", "soon"), "no duration"),
+        (("send", "q", "x", "--delay", "9000d"), "delay_seconds"),
+        (("send", "q", "x", "--priority", "99999"), "priority"),
+        (("send", "../q", "x"), "no queue name"),
+        (("send", "q", "x", "--channel", "c" * 300), "255 bytes"),
+        (("send",), "Missing argument"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(run: Runner, words: Any, says: str) -> None:
+    assert says in run(*words, code=2).err
+
+
+def test_a_url_of_no_store(run: Runner) -> None:
+    ran = run("send", "q", "x", "--url", "mysql://u:s3cret@h/db", code=2)
+    assert "no store for 'mysql'" in ran.err
+    assert "s3cret" not in ran.err
+
+
+def test_a_database_that_is_away(run: Runner) -> None:
+    pytest.importorskip("psycopg")
+    url = "postgresql://u:s3cret@127.0.0.1:1/db"
+    ran = run("stats", "--url", url, "--json", code=3)
+    assert ran.error()["retryable"] is True
+    assert "s3cret" not in ran.err
+
+
+def test_no_file_is_made_by_looking(run: Runner, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/typo.db"
+    for words in (("stats",), ("peek", "q"), ("receive", "q"), ("migrate", "status"), ("bench",)):
+        ran = run(*words, "--url", url, code=2)
+        assert f"no database at {tmp_path}/typo.db" in ran.err
+    assert not (tmp_path / "typo.db").exists()

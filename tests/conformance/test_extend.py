@@ -1,0 +1,82 @@
+"""extend: a heartbeat keeps a lease, and never makes one shorter."""
+
+import pytest
+
+from penstock import Acked, Extended, LeaseLost, Receipt, UsageError
+from tests.conformance.steps import is_empty, one, sent
+
+
+def test_a_lease_runs_anew_from_now(queue, clock):
+    sent(queue, "a")
+    got = one(queue, lease_seconds=10)
+    clock.advance(9)
+    assert got.extend(lease_seconds=10) == Extended(clock.now + 10_000)
+    clock.advance(ms=9_999)
+    assert is_empty(queue)
+    clock.advance(ms=1)
+    assert one(queue).attempt == 2
+
+
+def test_a_lease_is_never_made_shorter(queue, clock):
+    sent(queue, "a")
+    got = one(queue, lease_seconds=100)
+    assert got.extend(lease_seconds=10) == Extended(clock.now + 100_000)
+    clock.advance(99)
+    assert is_empty(queue)
+
+
+def test_the_queue_s_lease_holds_unless_one_is_named(door, clock):
+    queue = door.fresh(lease_seconds=7)
+    sent(queue, "a")
+    got = one(queue)
+    clock.advance(3)
+    assert got.extend() == Extended(clock.now + 7_000)
+
+
+def test_after_the_lease_but_before_anybody_else_has_it_it_can_be_kept(queue, clock):
+    sent(queue, "a")
+    got = one(queue, lease_seconds=1)
+    clock.advance(5)
+    assert got.extend(lease_seconds=10) == Extended(clock.now + 10_000)
+    assert is_empty(queue)
+    assert got.ack() == Acked()
+
+
+def test_a_lost_lease_cannot_be_kept(queue, clock):
+    sent(queue, "a")
+    stale = one(queue, lease_seconds=1)
+    clock.advance(1)
+    fresh = one(queue, lease_seconds=10)
+    assert stale.extend(lease_seconds=1000) == LeaseLost("leased")
+    clock.advance(10)
+    assert one(queue).attempt == 3
+    assert fresh.extend() == LeaseLost("leased")
+
+
+def test_what_is_not_leased_cannot_be_kept(queue):
+    sent(queue, "a")
+    got = one(queue)
+    got.release()
+    assert got.extend() == LeaseLost("ready")
+    again = one(queue)
+    again.ack()
+    assert again.extend() == LeaseLost("gone")
+    assert queue.extend([Receipt(10**9, 1)]) == (LeaseLost("gone"),)
+
+
+def test_many_at_once_answer_each_in_order(queue, clock):
+    sent(queue, *"abc")
+    a, b, c = queue.receive(3, lease_seconds=5)
+    b.ack()
+    assert queue.extend([c.receipt, b.receipt, a.receipt], lease_seconds=60) == (
+        Extended(clock.now + 60_000),
+        LeaseLost("gone"),
+        Extended(clock.now + 60_000),
+    )
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 12 * 3600 + 1, float("nan"), True, "5"])
+def test_a_wrong_lease_is_refused(queue, seconds):
+    sent(queue, "a")
+    with pytest.raises(UsageError):
+        one(queue).extend(lease_seconds=seconds)

@@ -1,0 +1,18 @@
+"""Random lives, lived by the store and by the model in dicts: they agree after every step."""
+
+import pytest
+
+from tests.conformance.life import live
+
+SEEN = [
+    *("Acked", "Deferred", "Retrying", "Dead", "Extended", "Released"),
+    *("lost: gone", "lost: leased", "lost: ready"),
+    *("deliveries", "redeliveries", "refused sends", "ticks to a chance"),
+]
+
+
+@pytest.mark.timeout(180)
+def test_store_and_model_live_the_same_life(door):
+    seen = live(door, examples=door.lives)
+    for what in SEEN:
+        assert seen[what] >= door.lives // 10, f"hardly ever seen: {what} in {seen}"

@@ -1,0 +1,163 @@
+"""Policies: set, changed, cleared and listed on live channels; what is wrong is refused."""
+
+import pytest
+
+from penstock import ChannelPolicy, Policy, QueueNotFound, Rate, UsageError
+from penstock.words.policy import NO_POLICY
+from tests.conformance.steps import sent, texts
+
+WHOLE = Policy(
+    max_concurrency=3, rate=Rate(7, per_seconds=2.5, burst=4), max_size=9, weight=5, paused=True
+)
+
+
+def test_a_policy_is_kept_as_it_was_set(queue):
+    channel = queue.channel("a")
+    assert channel.policy() == NO_POLICY
+    assert channel.set_policy(WHOLE) == WHOLE
+    assert channel.policy() == WHOLE
+    assert queue.channel("b").policy() == NO_POLICY
+
+
+def test_setting_replaces_all_of_it(queue):
+    channel = queue.channel("a")
+    channel.set_policy(WHOLE)
+    assert channel.set_policy(Policy(weight=2)) == Policy(weight=2)
+    assert channel.policy() == Policy(weight=2)
+
+
+def test_changing_keeps_what_is_not_named(queue):
+    channel = queue.channel("a")
+    channel.set_policy(WHOLE)
+    assert channel.change_policy(weight=1, rate=None) == WHOLE.changed({"weight": 1, "rate": None})
+    assert channel.policy().max_concurrency == 3
+    assert queue.channel("new").change_policy(max_size=1) == Policy(max_size=1)
+
+
+def test_changing_nothing_changes_nothing(queue):
+    channel = queue.channel("a")
+    channel.set_policy(WHOLE)
+    assert channel.change_policy() == WHOLE
+
+
+def test_a_cleared_policy_is_gone(queue):
+    channel = queue.channel("a")
+    channel.set_policy(WHOLE)
+    channel.clear_policy()
+    assert channel.policy() == NO_POLICY
+    assert queue.policies() == ()
+
+
+def test_clearing_what_is_not_there_is_fine(queue):
+    queue.channel("a").clear_policy()
+    assert queue.policies() == ()
+
+
+def test_policies_are_listed_by_name(queue):
+    for name in ("b", "", "a"):
+        queue.channel(name).set_policy(Policy(weight=2))
+    queue.channel("z").pause()
+    assert queue.policies() == (
+        ChannelPolicy("", Policy(weight=2)),
+        ChannelPolicy("a", Policy(weight=2)),
+        ChannelPolicy("b", Policy(weight=2)),
+        ChannelPolicy("z", Policy(paused=True)),
+    )
+
+
+def test_pausing_keeps_the_rest_of_the_policy(queue):
+    channel = queue.channel("a")
+    channel.set_policy(Policy(max_concurrency=2))
+    channel.pause()
+    assert channel.policy() == Policy(max_concurrency=2, paused=True)
+    channel.resume()
+    assert channel.policy() == Policy(max_concurrency=2)
+
+
+def test_a_policy_of_another_queue_s_channel_is_not_ours(door, queue):
+    other = door.fresh()
+    other.channel("a").pause()
+    sent(queue, "x", channel="a")
+    assert texts(queue.receive()) == ["x"]
+
+
+def test_a_channel_can_be_paused_before_it_has_messages(queue):
+    queue.channel("a").pause()
+    sent(queue, "x", channel="a")
+    assert not queue.receive()
+    queue.channel("a").clear_policy()
+    assert texts(queue.receive()) == ["x"]
+
+
+def test_a_policy_comes_and_goes_many_times(queue):
+    channel = queue.channel("a")
+    sent(queue, *(str(n) for n in range(8)), channel="a")
+    for n in range(4):
+        channel.set_policy(Policy(paused=True))
+        assert not queue.receive()
+        channel.clear_policy()
+        batch = queue.receive() or queue.receive()
+        assert texts(batch) == [str(n)]
+        batch[0].ack()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_concurrency": 0},
+        {"max_concurrency": -1},
+        {"max_concurrency": True},
+        {"max_concurrency": 1.0},
+        {"max_concurrency": 2**31},
+        {"max_size": 0},
+        {"max_size": "1"},
+        {"weight": 0},
+        {"weight": 1_001},
+        {"weight": 1.5},
+        {"paused": 1},
+        {"paused": None},
+        {"rate": 5},
+        {"rate": (1, 1, 1)},
+        {"nonsense": 1},
+    ],
+    ids=str,
+)
+def test_a_wrong_change_is_refused_and_changes_nothing(queue, changes):
+    channel = queue.channel("a")
+    channel.set_policy(WHOLE)
+    with pytest.raises(UsageError):
+        channel.change_policy(**changes)
+    assert channel.policy() == WHOLE
+
+
+@pytest.mark.parametrize("changes", [{"weight": 1_000}, {"max_concurrency": 2**31 - 1}], ids=str)
+def test_at_a_limit_is_taken(queue, changes):
+    assert queue.channel("a").change_policy(**changes) == Policy(**changes)
+
+
+@pytest.mark.parametrize("name", [None, 1, "a\x00", "\ud800", "x" * 256])
+def test_a_wrong_channel_is_refused(queue, name):
+    with pytest.raises(UsageError):
+        queue.channel(name)
+
+
+@pytest.mark.parametrize("wrong", [None, {"weight": 1}, 5])
+def test_what_is_no_policy_is_refused(queue, wrong):
+    with pytest.raises(UsageError):
+        queue.channel("a").set_policy(wrong)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda q: q.channel("a").set_policy(WHOLE),
+        lambda q: q.channel("a").change_policy(weight=2),
+        lambda q: q.channel("a").policy(),
+        lambda q: q.channel("a").pause(),
+        lambda q: q.policies(),
+    ],
+    ids=["set", "change", "get", "pause", "list"],
+)
+def test_a_missing_queue_is_said(door, verb):
+    with pytest.raises(QueueNotFound):
+        verb(door.ps.queue("nosuch"))

@@ -1,0 +1,93 @@
+"""The demo itself, small: on SQLite, with a worker killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock._connect import installer
+from penstock.demo import flights, main
+from penstock.demo.ledger import Ledger, Reader
+from penstock.words.errors import UsageError
+
+
+@pytest.mark.slow
+def test_a_small_demo_with_a_kill(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rows", "2000", "--lease", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "was killed (SIGKILL) while it held" in out
+    assert "nothing lost: all 2,000 flights were handled" in out
+    assert "Verdict: every promise was kept." in out
+
+
+@pytest.mark.slow
+def test_the_verdict_as_json_and_what_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    assert main(["--rows", "500", "--no-kill", "--json", "--workers", "2", "--url", url]) == 0
+    captured = capsys.readouterr()
+    verdict = json.loads(captured.out)
+    assert verdict["good"] is True
+    assert verdict["redelivered"] == 0
+    assert {service["carrier"] for service in verdict["services"]} >= {"UA", "B6", "EV"}
+    with penstock.connect(url) as ps:
+        assert ps.queues() == ()  # nothing is left behind unless asked
+
+
+@pytest.mark.slow
+def test_the_same_on_postgresql(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rows", "10", "--url", postgres_url]) == 2
+    assert "penstock migrate up" in capsys.readouterr().out
+    installer(postgres_url).up(postgres_url)
+    assert main(["--rows", "2000", "--lease", "1", "--url", postgres_url]) == 0
+    out = capsys.readouterr().out
+    assert "was killed (SIGKILL) while it held" in out
+    assert "Verdict: every promise was kept." in out
+
+
+def test_no_password_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--rows", "10", "--url", "postgresql://me:S3cret@127.0.0.1:1/db?password=S3cret"])
+    assert "S3cret" not in "".join(capsys.readouterr())
+
+
+def test_a_url_that_names_no_store_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rows", "10", "--url", "redis://nowhere"]) == 2
+    assert "no store for 'redis'" in capsys.readouterr().out
+
+
+def test_missing_data_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(UsageError, match=r"pip install 'penstock\[demo\]'"):
+        flights.folder()
+
+
+def test_the_flights_are_a_flood_ahead_of_the_small_carriers() -> None:
+    data = flights.read(5_000)
+    assert len(data) == 5_000
+    carriers = list(dict.fromkeys(flight.carrier for flight in data))
+    sizes = [sum(flight.carrier == name for flight in data) for name in carriers]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len({flight.row for flight in data}) == 5_000
+
+
+def test_distances_are_on_a_sphere() -> None:
+    places = flights.airports()
+    assert flights.kilometres(places["JFK"], places["LAX"]) == pytest.approx(3_974, rel=0.01)
+    assert flights.kilometres(places["JFK"], places["JFK"]) == 0
+
+
+def test_a_line_that_is_not_finished_is_left_for_later(tmp_path: Path) -> None:
+    file = tmp_path / "worker-1.jsonl"
+    ledger, reader = Ledger(), Reader([file])
+    assert reader.read_into(ledger) == 0
+    file.write_text('{"event":"ready","at":5}\n{"event":"stal')
+    assert reader.read_into(ledger) == 1
+    assert ledger.ready == {"worker-1"}
+    with file.open("a") as more:
+        more.write('led","at":6}\n')
+    assert reader.read_into(ledger) == 1
+    assert ledger.stalled == {"worker-1"}

@@ -1,0 +1,62 @@
+"""What the pages show is true: every block of Python and every command line runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, agrees, blocks, name, opened
+from tests.support import postgres
+from tests.support.doors import migrate
+
+WITH_CODE = [page for page in PAGES if any(b.language != "text" for b in blocks(page.read_text()))]
+ON_POSTGRES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+
+
+def run(page: Path, folder: Path, change: Callable[[str], str] = str) -> None:
+    with opened(page, folder, change) as run:
+        for block in blocks(page.read_text()):
+            run.block(block)
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    run(page, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in WITH_CODE if p in ON_POSTGRES], ids=name)
+def test_it_runs_on_postgresql_too(page: Path, tmp_path: Path) -> None:
+    server = postgres._servers.get(0 if postgres.GIVEN else 18)
+    with postgres.fresh_database(server, fill=migrate) as url:
+        run(page, tmp_path, lambda text: text.replace("sqlite:///app.db", url))
+
+
+def test_pages_have_code() -> None:
+    assert len(WITH_CODE) > 10
+
+
+def test_a_block_has_its_line_and_its_output() -> None:
+    text = "# Title\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\nWords.\n\n```text\n2\n```\n"
+    first, second = blocks(text)
+    assert (first.line, first.language, first.output) == (3, "python", "1\n")
+    assert (second.language, second.output) == ("text", None)
+
+
+def test_a_block_that_lies_is_found(tmp_path: Path) -> None:
+    page = ROOT / "README.md"
+    with opened(page, tmp_path) as run:
+        for text in (
+            "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+            "```sh\npenstock stats --no-such-option\n```\n",
+            "```sh\npenstock demo --no-such-option\n```\n",
+            "```sh\npython3 dev.py nothing\n```\n",
+            "```sh\npip install 'penstock[nothing]'\n```\n",
+        ):
+            with pytest.raises(BaseException):  # noqa: B017, PT011 - an assertion, or click's
+                run.block(blocks(text)[0])
+
+
+def test_dots_stand_for_anything() -> None:
+    assert agrees("a 12 ms b\n", "a … b\n")
+    assert not agrees("a 12 ms c\n", "a … b\n")

@@ -1,0 +1,180 @@
+"""Nothing is left out: every error, outcome, limit, setting, option, verb and command has its place."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+
+import penstock
+from penstock import Policy, QueueSettings
+from penstock.cli import main
+from penstock.postgres.url import Options
+from penstock.sqlite._url import Place
+from penstock.words import errors, limits, outcomes, policy
+from penstock.worker import Worker, WorkerStats
+from tests.docs.pages import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def rows(name: str) -> dict[str, list[str]]:
+    """The rows of a page's tables: for each word in backticks in a first cell, the other cells."""
+    found: dict[str, list[str]] = {}
+    for line in page(name).splitlines():
+        if line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+            for word in re.findall(r"`([^`]+)`", cells[0]):
+                found.setdefault(word, cells[1:])
+    return found
+
+
+def classes(module: ModuleType) -> list[type[Any]]:
+    return [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
+
+
+@pytest.mark.parametrize("error", classes(errors), ids=lambda c: c.__name__)
+def test_every_error_is_listed_with_its_code(error: type[penstock.PenstockError]) -> None:
+    code, retryable, *_ = rows("errors")[error.__name__]
+    assert code == f"`{error.code}`"
+    assert retryable == ("yes" if error.retryable else "no")
+
+
+@pytest.mark.parametrize("outcome", classes(outcomes), ids=lambda c: c.__name__)
+def test_every_outcome_is_listed_with_its_fields(outcome: type[Any]) -> None:
+    has, *_ = rows("errors")[outcome.__name__]
+    assert {f.name for f in dataclasses.fields(outcome)} <= set(re.findall(r"`(\w+)`", has))
+
+
+@pytest.mark.parametrize("module", [limits, policy], ids=lambda m: m.__name__)
+def test_every_limit_is_listed_with_its_value(module: ModuleType) -> None:
+    told = re.findall(r"\| `([A-Z_]+)` \| (-?[\d,]+) \|", page("limits"))
+    listed = {name: int(number.replace(",", "")) for name, number in told}
+    there = {
+        name: value
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, int | float)
+    }
+    assert there
+    assert {name: listed.get(name) for name in there} == there
+
+
+def test_every_setting_is_listed_with_its_default() -> None:
+    listed = rows("queue")
+    for setting in dataclasses.fields(QueueSettings):
+        default = getattr(QueueSettings(), setting.name)
+        told = listed[setting.name][0].strip("`")
+        if isinstance(default, Policy):
+            assert told == "Policy()"
+        elif isinstance(default, bool) or default is None:
+            assert told == str(default), setting.name
+        else:
+            assert float(told) == default, setting.name
+
+
+def test_every_limit_of_a_policy_is_listed() -> None:
+    assert {field.name for field in dataclasses.fields(Policy)} <= set(rows("policy"))
+
+
+@pytest.mark.parametrize("function", [Worker, Worker.handler], ids=["Worker", "handler"])
+def test_every_option_of_a_worker_is_listed(function: Any) -> None:
+    listed = rows("worker")
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "self":
+            continue
+        told = listed[name][0].strip("`")
+        if parameter.default is not parameter.empty:
+            assert told == f"{parameter.default:g}" if isinstance(
+                parameter.default, float
+            ) else told == str(parameter.default), name
+
+
+def test_what_a_worker_counts_is_told() -> None:
+    assert all(f"`{f.name}`" in page("worker") for f in dataclasses.fields(WorkerStats))
+
+
+@pytest.mark.parametrize("options", [Place, Options], ids=["sqlite", "postgres"])
+def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
+    own = [f for f in dataclasses.fields(options) if f.default is not dataclasses.MISSING]
+    text = page("operations")
+    for option in own:
+        default = {True: "`on`", False: "`off`"}.get(option.default, option.default)
+        told = f"{default:g}" if isinstance(default, float) else str(default).strip("`")
+        assert re.search(rf"^\| `{option.name}` \| `?{told}`? \|", text, re.MULTILINE), option.name
+
+
+@pytest.mark.parametrize(
+    "thing", [penstock.Penstock, penstock.Queue, penstock.Channel, penstock.Message]
+)
+def test_every_method_is_told_somewhere(thing: type[Any]) -> None:
+    pages = [p for p in DOCS.rglob("*.md") if "design" not in p.parts and p.name != "cli.md"]
+    text = "\n".join(p.read_text(encoding="utf-8") for p in pages)
+    public = [name for name in vars(thing) if not name.startswith("_")]
+    missing = [name for name in public if not re.search(rf"[.`]{name}\b", text)]
+    assert set(missing) <= {"store"}, "`store` is for doors and tools that speak in verbs"
+
+
+def commands(group: click.Group, path: str) -> list[str]:
+    found = []
+    for name, command in group.commands.items():
+        found.append(f"{path} {name}")
+        if isinstance(command, click.Group):
+            found += commands(command, f"{path} {name}")
+    return found
+
+
+@pytest.mark.parametrize("command", commands(main, "penstock"))
+def test_every_command_has_a_section(command: str) -> None:
+    assert f"\n## {command}\n" in page("cli")
+
+
+def test_the_page_of_commands_is_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "docs_cli.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def checks_of_doctor() -> set[str]:
+    """The names of all findings, read from the source."""
+    makers = {"ok", "warn", "fail", "of_strays", "guarded"}
+    folder = Path(inspect.getfile(main.callback)).parent  # pyright: ignore[reportArgumentType]
+    names = {"fsync", "full_page_writes", "synchronous_commit"}
+    for file in [*folder.glob("doctor*.py"), folder / "_check.py"]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                first = node.args[0] if node.args else None
+                if node.func.id in makers and isinstance(first, ast.Constant):
+                    names.add(str(first.value))
+    return names
+
+
+def test_everything_that_doctor_looks_at_is_told() -> None:
+    checks = checks_of_doctor()
+    assert len(checks) > 20
+    assert checks <= set(rows("operations"))
+
+
+@pytest.mark.parametrize("folder", [".", "how-to"])
+def test_every_page_is_in_the_index(folder: str) -> None:
+    pages = {p.relative_to(DOCS).as_posix() for p in (DOCS / folder).glob("*.md")} - {"index.md"}
+    assert {p for p in pages if f"({p})" not in page("index")} == set()
+
+
+def test_every_decision_is_in_the_index() -> None:
+    decisions = [p.name for p in (DOCS / "design" / "decisions").glob("*.md")]
+    assert [name for name in decisions if name not in page("index")] == []

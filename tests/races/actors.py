@@ -1,0 +1,157 @@
+"""The processes of a hammer: producers and workers, killed at will, each writing down what it does.
+
+    python -m tests.races.actors '{"role": "worker", …}'
+
+Before a call one line says what is tried (`inv`), after it one line says what came of it: `ok`, or
+`info` where nobody can know. One line is one write to a file opened for appending, so a kill
+tears at most the last line. Times are CLOCK_MONOTONIC, which all processes of a host share.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import penstock
+from penstock import Unavailable, Uncertain
+
+LEASE_SECONDS = 0.8
+FIFO, FREE = "fifo", "free"  # the two queues
+LIMITS = {"one": 1, "three": 3}
+"""Channels of the queue `free` with that max_concurrency; `slow` there has a rate."""
+
+
+class Actor:
+    """One process: its connection, its dice, and its part of the history."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.plan = plan
+        self.dice = random.Random(plan["seed"])
+        self.log = os.open(plan["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self.calls = 0
+        self.stopped = False
+        signal.signal(signal.SIGTERM, self._stop)
+        self.ps = penstock.connect(plan["url"])
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        self.stopped = True
+
+    def write(self, **event: Any) -> None:
+        line = json.dumps({"t": time.monotonic(), "who": self.plan["name"], **event})
+        os.write(self.log, line.encode() + b"\n")
+
+    def call(self, say: dict[str, Any], verb: Callable[[], Any], tell: Callable[[Any], Any]) -> Any:
+        """Make a call and write down both ends of it; None if its answer was lost."""
+        self.calls += 1
+        self.write(e="inv", n=self.calls, **say)
+        try:
+            answer = verb()
+        except (Unavailable, Uncertain) as error:
+            self.write(e="info", n=self.calls, op=say["op"], error=f"{error.code}: {error}"[:300])
+            time.sleep(0.05)
+            return None
+        except Exception as error:
+            self.write(e="crash", n=self.calls, op=say["op"], error=repr(error)[:500])
+            raise
+        self.write(e="ok", n=self.calls, op=say["op"], out=tell(answer))
+        return answer
+
+
+def value_of(payload: str) -> str | None:
+    """The value in a payload, if it came through unharmed."""
+    value, _, check = payload.partition(" ")
+    return value if check == str(zlib.crc32(value.encode())) else None
+
+
+class Producer(Actor):
+    def run(self) -> None:
+        until = self.plan["until"]
+        while not self.stopped and time.monotonic() < until:
+            fifo = self.dice.random() < 0.35
+            messages, told = [], []
+            channel = f"mine-{self.plan['slot']}"
+            for _ in range(self.dice.choice([1, 1, 2, 5])):
+                if not fifo:
+                    kinds = [f"open-{n}" for n in range(5)] + ["one", "three", "slow"]
+                    channel = self.dice.choice(kinds)
+                value = f"{self.plan['name']}.{self.calls}.{len(messages)}"
+                delay = self.dice.choice([None, None, None, 0.3]) if not fifo else None
+                messages.append(
+                    penstock.message(
+                        f"{value} {zlib.crc32(value.encode())}",
+                        channel=channel,
+                        delay_seconds=delay,
+                        priority=0 if fifo else self.dice.choice([0, 0, 5]),
+                    )
+                )
+                told.append([value, channel, delay or 0])
+            name = FIFO if fifo else FREE
+            queue = self.ps.queue(name)
+            self.call(
+                {"op": "send", "q": name, "messages": told},
+                lambda queue=queue, messages=messages: queue.send_many(messages),
+                lambda sent: list(sent.ids),
+            )
+            time.sleep(self.dice.uniform(0, self.plan["pause"]))
+
+
+class Worker(Actor):
+    def run(self) -> None:
+        while not self.stopped:
+            name = self.dice.choice([FIFO, FREE])
+            queue = self.ps.queue(name)
+            most = self.dice.choice([1, 3, 10])
+            batch = self.call(
+                {"op": "receive", "q": name},
+                lambda queue=queue, most=most: queue.receive(most, lease_seconds=LEASE_SECONDS),
+                lambda got: [
+                    [value_of(m.text()), m.id, m.attempt, m.channel, m.lease_until,
+                     m.delivery.lease_ms, m.sent_at]
+                    for m in got
+                ],
+            )  # fmt: skip
+            for message in batch or ():
+                self.handle(name, message)
+            if not batch:
+                time.sleep(0.01)
+
+    def handle(self, name: str, message: Any) -> None:
+        luck = self.dice.random()
+        if message.attempt > 1 and luck < 0.4:
+            time.sleep(0.3 * LEASE_SECONDS)  # so that a stale receipt meets a live lease
+        if luck < 0.02 and not self.plan["calm"]:
+            return  # forgotten: the lease runs out
+        if luck < 0.05 and not self.plan["calm"]:
+            time.sleep(1.3 * LEASE_SECONDS)  # outlived, and then acked all the same
+        if 0.05 < luck < 0.08:
+            self.settle(name, "extend", message, lambda: message.extend(lease_seconds=1.5))
+        if 0.08 < luck < 0.13 and not self.plan["calm"]:
+            self.settle(name, "fail", message, lambda: message.fail("no luck", delay_seconds=0.05))
+        elif 0.13 < luck < 0.17:
+            self.settle(name, "defer", message, lambda: message.defer(delay_seconds=0.02))
+        elif 0.17 < luck < 0.20:
+            self.settle(name, "release", message, message.release)
+        else:
+            self.settle(name, "ack", message, message.ack)
+
+    def settle(self, name: str, op: str, message: Any, verb: Callable[[], Any]) -> None:
+        say = {"op": op, "q": name, "id": message.id, "attempt": message.attempt}
+        self.call(say, verb, lambda outcome: type(outcome).__name__)
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    role = {"producer": Producer, "worker": Worker}[plan["role"]]
+    actor = role(plan)
+    actor.run()
+    actor.ps.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+"""Was a history right? The promises, checked over what producers and workers wrote down.
+
+Three rules keep it honest. *Unknown* is a third outcome: a send without an answer may have
+happened, and so may an ack. Order is by real time, never by id. And a promise that was hardly
+put to the test is not kept: too few opportunities make the verdict `unknown`, which is red.
+
+A lease is *certainly* held from the end of the call that received it until the begin of the call
+that settled it, or until the lease's length after the begin of the call that received it.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from penstock import Rate
+from tests.races.actors import FIFO, value_of
+
+SLOWEST_CALL_SECONDS = 20.0
+
+
+@dataclass
+class Lease:
+    """One delivery, as its receiver saw it."""
+
+    value: str | None
+    id: int
+    attempt: int
+    queue: str
+    channel: str
+    asked: float
+    got: float
+    granted_ms: int
+    lease_ms: int
+    sent_ms: int
+    until: float = 0.0
+
+
+@dataclass
+class Call:
+    """A call that settles a lease, or a send: when it began and ended, and what came of it."""
+
+    op: str
+    queue: str
+    began: float
+    ended: float | None
+    out: Any
+    said: dict[str, Any]
+
+
+@dataclass
+class Report:
+    violations: list[str] = field(default_factory=list)
+    numbers: Counter[str] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> Literal["valid", "invalid", "unknown"]:
+        if self.violations:
+            return "invalid"
+        return "unknown" if self.missing else "valid"
+
+    def wrong(self, promise: str, what: str) -> None:
+        self.violations.append(f"{promise}: {what}")
+
+    def __str__(self) -> str:
+        lines = [f"verdict {self.verdict}", f"{dict(self.numbers)}", *self.missing]
+        return "\n".join([*lines, *self.violations[:30]])
+
+
+class History:
+    """The events, paired: sends, leases and settlings."""
+
+    def __init__(self, events: list[dict[str, Any]], report: Report) -> None:
+        began: dict[tuple[str, int], dict[str, Any]] = {}
+        ended: dict[tuple[str, int], dict[str, Any]] = {}
+        for event in events:
+            key = (event["who"], event["n"])
+            (began if event["e"] == "inv" else ended)[key] = event
+            if event["e"] == "crash":
+                report.wrong("P17", f"a call crashed: {event}")
+            report.numbers["unknown"] += event["e"] == "info"
+        self.sends: list[Call] = []
+        self.settles: list[Call] = []
+        self.leases: list[Lease] = []
+        for key, inv in began.items():
+            end = ended.get(key)
+            answered = end is not None and end["e"] == "ok"
+            out = end["out"] if end is not None and answered else None
+            call = Call(inv["op"], inv["q"], inv["t"], end["t"] if end else None, out, inv)
+            if end and end["t"] - inv["t"] > SLOWEST_CALL_SECONDS:
+                report.wrong("P13", f"a call took {end['t'] - inv['t']:.1f} s: {inv}")
+            if call.op == "send":
+                self.sends.append(call)
+            elif call.op != "receive":
+                self.settles.append(call)
+            elif answered:
+                assert end is not None
+                self.leases += [
+                    Lease(v, i, a, inv["q"], c, inv["t"], end["t"], u - ms, ms, s)
+                    for v, i, a, c, u, ms, s in out
+                ]
+        self.settled: dict[tuple[int, int], list[Call]] = defaultdict(list)
+        for call in sorted(self.settles, key=lambda c: c.began):
+            self.settled[call.said["id"], call.said["attempt"]].append(call)
+        for lease in self.leases:
+            ends = [c.began for c in self.settled[lease.id, lease.attempt] if c.op != "extend"]
+            lease.until = min([lease.asked + lease.lease_ms / 1000, *ends[:1]])
+        self.leases.sort(key=lambda lease: lease.got)
+
+
+def check(
+    events: list[dict[str, Any]],
+    left: dict[str, list[Any]],
+    stats: dict[str, Any],
+    *,
+    limits: dict[str, int],
+    rates: dict[str, Rate],
+    drained: bool = True,
+    at_least: dict[str, int] | None = None,
+) -> Report:
+    """Check a history against what is left. `at_least` names the opportunities there must be."""
+    report = Report()
+    history = History(events, report)
+    _lost_and_doubled(history, left, report, drained=drained)
+    _one_lease_each(history, report)
+    _fenced(history, report)
+    _never_early(history, report)
+    _fifo(history, report)
+    _slots(history, limits, report)
+    _rates(history, rates, report)
+    _adds_up(history, stats, report)
+    if not drained:
+        report.missing.append("not drained: what is undelivered may be lost, or not")
+    for what, least in (at_least or {}).items():
+        if report.numbers[what] < least:
+            report.missing.append(f"only {report.numbers[what]} × {what}, wanted {least}")
+    return report
+
+
+def _lost_and_doubled(
+    history: History, left: dict[str, list[Any]], report: Report, *, drained: bool
+) -> None:
+    """P1, P2, P3, P7."""
+    sent, accepted = {}, {}
+    for call in history.sends:
+        for index, (value, channel, _) in enumerate(call.said["messages"]):
+            sent[value] = (call.queue, channel)
+            if call.out is not None:
+                accepted[value] = call.out[index]
+    seen: dict[int, str] = {number: value for value, number in accepted.items()}
+    for lease in history.leases:
+        if lease.value is None or sent.get(lease.value) != (lease.queue, lease.channel):
+            report.wrong("P2", f"delivered what nobody sent: {lease}")
+        elif seen.setdefault(lease.id, lease.value) != lease.value:
+            report.wrong("P2", f"message {lease.id} was {seen[lease.id]}, is {lease.value}")
+    acked: Counter[int] = Counter()
+    maybe, done_at = set(), {}
+    for call in history.settles:
+        if call.op == "ack":
+            number = call.said["id"]
+            if call.out == "Acked":
+                acked[number] += 1
+                done_at[number] = call.ended
+            elif call.out is None:
+                maybe.add(number)
+    dead = {p.id for name, there in left.items() if name.endswith("-dead") for p in there}
+    waiting = {p.id for name, there in left.items() if not name.endswith("-dead") for p in there}
+    for name, there in left.items():
+        for p in there:
+            if (value := value_of(p.payload.decode())) not in sent:
+                report.wrong("P2", f"{name} holds what nobody sent: {value}")
+    for value, number in accepted.items():
+        ends = acked[number] + (number in dead)
+        if ends > 1:
+            report.wrong("P1", f"{value} ({number}) ended {ends} times")
+        if ends + (number in waiting) > 1:
+            report.wrong("P7", f"{value} ({number}) ended, and is still there")
+        if not ends and number not in maybe and number not in waiting:
+            report.wrong("P1", f"{value} ({number}) was accepted and is lost")
+    for lease in history.leases:
+        if lease.asked > done_at.get(lease.id, float("inf")):
+            report.wrong("P7", f"{lease.value} was delivered after its ack")
+    if drained:  # then every message that there ever was has been seen
+        known = set(seen.values())
+        known |= {value_of(p.payload.decode()) for there in left.values() for p in there}
+        for call in history.sends:
+            values = [value for value, _, _ in call.said["messages"]]
+            if call.out is None and 0 < len(known.intersection(values)) < len(values):
+                report.wrong("P3", f"a send of many happened in part: {values}")
+    report.numbers.update(
+        accepted=len(accepted), attempted=len(sent), deliveries=len(history.leases),
+        acked=sum(acked.values()), dead=len(dead), left=len(waiting),
+        redeliveries=sum(lease.attempt > 1 for lease in history.leases),
+    )  # fmt: skip
+
+
+def _one_lease_each(history: History, report: Report) -> None:
+    """P5. A receipt is given once; certain leases of one message never overlap."""
+    seen: set[tuple[int, int]] = set()
+    by_message: dict[int, list[Lease]] = defaultdict(list)
+    for lease in history.leases:
+        key = (lease.id, lease.attempt)
+        if key in seen:
+            report.wrong("P5", f"receipt {key} was given twice")
+        seen.add(key)
+        by_message[lease.id].append(lease)
+    for leases in by_message.values():
+        for before, after in _overlaps(leases):
+            report.wrong("P5", f"two live leases: {before} and {after}")
+
+
+def _overlaps(leases: list[Lease]) -> list[tuple[Lease, Lease]]:
+    found, last = [], None
+    for lease in sorted(leases, key=lambda lease: lease.got):
+        if lease.until <= lease.got:
+            continue
+        if last is not None and lease.got < last.until:
+            found.append((last, lease))
+        if last is None or lease.until > last.until:
+            last = lease
+    return found
+
+
+def _fenced(history: History, report: Report) -> None:
+    """P6. Once a later delivery was seen, nothing is done with an earlier receipt."""
+    latest: dict[int, list[Lease]] = defaultdict(list)
+    for lease in history.leases:
+        latest[lease.id].append(lease)
+    for call in history.settles:
+        number, attempt = call.said["id"], call.said["attempt"]
+        later = [x for x in latest[number] if x.attempt > attempt and x.got < call.began]
+        if later:
+            live = any(x.until > call.began for x in later)
+            report.numbers["stale receipts"] += 1
+            report.numbers["stale receipts, another lease live"] += live
+            if call.out not in (None, "LeaseLost"):
+                report.wrong("P6", f"a stale receipt was honoured: {call}")
+
+
+def _never_early(history: History, report: Report) -> None:
+    """P8. By the store's own clock, what was sent with a delay waited for it."""
+    delays = {v: delay for call in history.sends for v, _, delay in call.said["messages"]}
+    for lease in history.leases:
+        wait = delays.get(lease.value or "", 0) * 1000
+        report.numbers["delayed"] += bool(wait)
+        if lease.granted_ms < lease.sent_ms + wait:
+            report.wrong("P8", f"delivered {lease.granted_ms - lease.sent_ms} ms after: {lease}")
+
+
+def _fifo(history: History, report: Report) -> None:
+    """P9. In a FIFO queue one message of a channel at a time, in order of sending."""
+    order: dict[str, int] = {}
+    for place, call in enumerate(sorted(history.sends, key=lambda call: call.began)):
+        if call.queue == FIFO and call.out is not None:
+            for index, (value, _, _) in enumerate(call.said["messages"]):
+                order[value] = place * 1000 + index
+    channels: dict[str, list[Lease]] = defaultdict(list)
+    for lease in history.leases:
+        if lease.queue == FIFO:
+            channels[lease.channel].append(lease)
+    for leases in channels.values():
+        for before, after in _overlaps(leases):
+            report.wrong("P9", f"two at a time in a FIFO channel: {before} and {after}")
+        # By the store's clock: a stopped process may have written its lease down long after.
+        leases.sort(key=lambda x: (x.granted_ms, order.get(x.value or "", 0)))
+        at, handed = -1, 0
+        for lease in leases:
+            place = order.get(lease.value or "")
+            if place is None:
+                continue  # nobody knows when its send happened
+            if place < at:
+                report.wrong("P9", f"{lease.value} came after a later one of its channel")
+            at, handed = max(at, place), handed + 1
+        report.numbers["in order"] += handed
+
+
+def _slots(history: History, limits: dict[str, int], report: Report) -> None:
+    """P10. Certain leases of a channel at any instant are at most its max_concurrency."""
+    for channel, most in limits.items():
+        edges = []
+        for lease in history.leases:
+            if lease.channel == channel and lease.until > lease.got:
+                edges += [(lease.got, 1, lease), (lease.until, -1, lease)]
+        out = 0
+        for _, step, lease in sorted(edges, key=lambda edge: edge[:2]):
+            out += step
+            report.numbers["slots full"] += step > 0 and out == most
+            if out > most:
+                report.wrong("P10", f"{out} leases in {channel!r}, at most {most}: {lease}")
+
+
+def _rates(history: History, rates: dict[str, Rate], report: Report) -> None:
+    """P11. By the store's own clock, no window has more deliveries than the rate allows."""
+    for channel, rate in rates.items():
+        interval = rate.per_seconds * 1000 / rate.count
+        starts = sorted(x.granted_ms for x in history.leases if x.channel == channel)
+        tat = 0.0
+        for start in starts:
+            early = tat - (rate.burst - 1) * interval - start
+            if early > 1:
+                report.wrong("P11", f"{channel!r} gave {early:.1f} ms too early at {start}")
+            report.numbers["rate met"] += tat > start
+            tat = max(tat, start) + interval
+
+
+def _adds_up(history: History, stats: dict[str, Any], report: Report) -> None:
+    """P15. Counts add up, and agree with what producers and workers know."""
+    for name, s in stats.items():
+        if s.sent != s.scheduled + s.ready + s.leased + s.done + s.dead + s.cancelled:
+            report.wrong("P15", f"{name} does not add up: {s}")
+        sends = [call for call in history.sends if call.queue == name]
+        sure = sum(len(call.said["messages"]) for call in sends if call.out is not None)
+        most = sum(len(call.said["messages"]) for call in sends)
+        if sends and not sure <= s.sent <= most:
+            report.wrong("P15", f"{name} counts {s.sent} sent, not {sure} to {most}")
+        acks = [c for c in history.settles if c.queue == name and c.op == "ack"]
+        sure = sum(call.out == "Acked" for call in acks)
+        most = sure + sum(call.out is None for call in acks)
+        if acks and not sure <= s.done <= most:
+            report.wrong("P15", f"{name} counts {s.done} done, not {sure} to {most}")

@@ -1,0 +1,170 @@
+"""A hammer: many processes on one store, a nemesis that kills and stops them, and what is left.
+
+The run's seed fixes every process's choices, not how they interleave. It is printed with the
+verdict; `PENSTOCK_HAMMER_SEED=…` repeats the choices, `PENSTOCK_HAMMER_SECONDS=…` runs for longer.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import penstock
+from penstock import Policy, Rate
+from tests.races.actors import FIFO, FREE, LIMITS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SECONDS = float(os.environ.get("PENSTOCK_HAMMER_SECONDS", "5"))
+SEED = int(os.environ.get("PENSTOCK_HAMMER_SEED", str(time.time_ns() % 1_000_000)))
+RATE = Rate(150, per_seconds=1, burst=4)
+
+
+@dataclass
+class Run:
+    """What a hammer leaves behind: the history, what is still there, and the faults."""
+
+    events: list[dict[str, Any]]
+    left: dict[str, list[Any]]
+    stats: dict[str, Any]
+    faults: Counter[str] = field(default_factory=Counter)
+    drained: bool = True
+
+
+class Hammer:
+    """Producers and workers on the store at `url`, which exists and has no such queues yet."""
+
+    def __init__(self, url: str, folder: Path, *, producers: int = 2, workers: int = 4) -> None:
+        self.url, self.log = url, folder / "history.jsonl"
+        self.errors = (folder / "errors.txt").open("ab")
+        self.dice = random.Random(SEED)
+        self.faults: Counter[str] = Counter()
+        self.ends_at = 0.0
+        self.slots = [("producer", n) for n in range(producers)]
+        self.slots += [("worker", n) for n in range(workers)]
+        self.processes: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+        self.generation: Counter[tuple[str, int]] = Counter()
+        self.calm = False
+
+    def run(self, seconds: float = SECONDS, also: Callable[[], str] | None = None) -> Run:
+        """Hammer for so long, then let the workers drain. `also` makes one more kind of fault."""
+        with contextlib.ExitStack() as stack:
+            ps = stack.enter_context(penstock.connect(self.url))
+            self._make_queues(ps)
+            self.ends_at = time.monotonic() + seconds
+            stack.callback(self._end, signal.SIGKILL)
+            for slot in self.slots:
+                self._start(slot)
+            self._torment(also)
+            drained = self._drain(ps)
+            self._end(signal.SIGTERM)
+            self.errors.close()
+            names = [FIFO, FREE]
+            left = {name: _all(ps.queue(name)) for name in names}
+            left |= {f"{name}-dead": _all(ps.queue(f"{name}-dead")) for name in names}
+            stats = {name: ps.queue(name).stats() for name in left}
+            return Run(read(self.log), left, stats, self.faults, drained)
+
+    def _make_queues(self, ps: Any) -> None:
+        ps.queue(FIFO).create(fifo=True, max_attempts=30)
+        ps.queue(FREE).create(max_attempts=8)
+        for channel, most in LIMITS.items():
+            ps.queue(FREE).channel(channel).set_policy(Policy(max_concurrency=most))
+        ps.queue(FREE).channel("slow").set_policy(Policy(rate=RATE))
+
+    def _start(self, slot: tuple[str, int]) -> None:
+        role, number = slot
+        self.generation[slot] += 1
+        plan = {
+            "role": role,
+            "slot": number,
+            "name": f"{role[0]}{number}.{self.generation[slot]}",
+            "seed": f"{SEED} {slot} {self.generation[slot]}",
+            "url": self.url,
+            "log": str(self.log),
+            "until": self.ends_at,
+            "pause": 0.02,
+            "calm": self.calm,
+        }
+        words = [sys.executable, "-m", "tests.races.actors", json.dumps(plan)]
+        source = str(Path(penstock.__file__).parent.parent)
+        environment = {**os.environ, "PYTHONPATH": source}
+        self.processes[slot] = subprocess.Popen(
+            words, cwd=ROOT, env=environment, stdout=self.errors, stderr=self.errors
+        )
+
+    def _torment(self, also: Callable[[], str] | None) -> None:
+        """Kill, stop and start processes at random; the dead are born again."""
+        time.sleep(0.6)
+        while time.monotonic() < self.ends_at:
+            slot = self.dice.choice(self.slots)
+            process = self.processes[slot]
+            fault = self.dice.choice(["kill", "kill", "stop", "none", "also" if also else "kill"])
+            if fault == "kill":
+                process.kill()
+                self.faults["kill"] += 1
+            elif fault == "stop" and slot[0] == "worker":
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(self.dice.choice([0.1, 1.0]))
+                process.send_signal(signal.SIGCONT)
+                self.faults["stop"] += 1
+            elif fault == "also" and also is not None:
+                self.faults[also()] += 1
+            self._revive()
+            time.sleep(self.dice.uniform(0.05, 0.35))
+
+    def _revive(self) -> None:
+        for slot, process in list(self.processes.items()):
+            if process.poll() is not None and time.monotonic() < self.ends_at:
+                self._start(slot)
+
+    def _drain(self, ps: Any, most_seconds: float = 25) -> bool:
+        """Let everything end, with workers that no longer play tricks."""
+        self._end(signal.SIGKILL)
+        self.calm = True
+        for slot in self.slots:
+            if slot[0] == "worker":
+                self._start(slot)
+        give_up = time.monotonic() + most_seconds
+        while time.monotonic() < give_up:
+            stats = [ps.queue(name).stats() for name in (FIFO, FREE)]
+            if not sum(s.scheduled + s.ready + s.leased for s in stats):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def _end(self, how: signal.Signals) -> None:
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(how)
+        for process in self.processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+
+def _all(queue: Any) -> list[Any]:
+    got: list[Any] = []
+    while page := queue.peek(1000, after_id=got[-1].id if got else 0):
+        got.extend(page)
+    return got
+
+
+def read(log: Path) -> list[dict[str, Any]]:
+    """The history in order of time. A torn line is a call that nobody knows the end of."""
+    events = []
+    for line in log.read_bytes().splitlines():
+        with contextlib.suppress(ValueError):
+            events.append(json.loads(line))
+    return sorted(events, key=lambda event: event["t"])

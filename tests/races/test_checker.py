@@ -1,0 +1,240 @@
+"""The checker itself: a good history is valid, and each planted fault is found, and named."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import Rate
+from tests.races.actors import FIFO, FREE, value_of
+from tests.races.checker import Report, check
+
+LIMITS = {"one": 1}
+RATES = {"slow": Rate(10, 1, 1)}
+
+
+class Tale:
+    """A history, told step by step; the store's clock is the history's, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.now, self.calls = 100.0, 0
+        self.sent = {FIFO: 0, FREE: 0}
+        self.done = {FIFO: 0, FREE: 0}
+
+    def call(self, op: str, queue: str, out: Any, seconds: float = 0.001, **said: Any) -> None:
+        self.calls += 1
+        common = {"who": "x", "n": self.calls, "op": op}
+        self.events.append({"t": self.now, "e": "inv", "q": queue, **common, **said})
+        self.now += seconds
+        if out is not None:
+            self.events.append({"t": self.now, "e": "ok", "out": out, **common})
+        self.now += 0.001
+
+    def send(self, number: int, channel: str, queue: str = FREE, *, known: bool = True, delay=0):
+        out = [number] if known else None
+        self.call("send", queue, out, messages=[[f"v{number}", channel, delay]])
+        self.sent[queue] += known
+
+    def receive(
+        self, number: int, attempt: int, channel: str, queue: str = FREE, *, value="", seconds=0.001
+    ) -> None:
+        granted = round(self.now * 1000)
+        lease = [value or f"v{number}", number, attempt, channel, granted + 800, 800, 100_000]
+        self.call("receive", queue, [lease], seconds)
+
+    def ack(self, number: int, attempt: int, queue: str = FREE, *, out: str | None = "Acked"):
+        self.call("ack", queue, out, id=number, attempt=attempt)
+        self.done[queue] += out == "Acked"
+
+    def check(self, *, left: Any = (), drained: bool = True, **options: Any) -> Report:
+        stats = {
+            queue: SimpleNamespace(
+                scheduled=0, ready=0, leased=0, dead=0, cancelled=0,
+                sent=self.sent[queue], done=self.sent[queue],
+            )
+            for queue in self.sent
+        }  # fmt: skip
+        for queue in stats:
+            stats[queue].done = self.done[queue]
+            stats[queue].ready = self.sent[queue] - self.done[queue]
+        kept = {FREE: list(left), FIFO: []}
+        return check(
+            self.events, kept, stats, limits=LIMITS, rates=RATES, drained=drained, **options
+        )
+
+
+def there(number: int) -> Any:
+    import zlib
+
+    value = f"v{number}"
+    return SimpleNamespace(id=number, payload=f"{value} {zlib.crc32(value.encode())}".encode())
+
+
+@pytest.fixture
+def tale() -> Tale:
+    return Tale()
+
+
+def good(tale: Tale) -> None:
+    for number in (1, 2, 3):
+        tale.send(number, "k", FIFO)
+    for number in (4, 5):
+        tale.send(number, "one")
+    for number in (1, 2, 3):
+        tale.receive(number, 1, "k", FIFO)
+        tale.ack(number, 1, FIFO)
+    tale.receive(4, 1, "one")
+    tale.now += 1  # its lease runs out
+    tale.receive(4, 2, "one")
+    tale.ack(4, 1, out="LeaseLost")
+    tale.ack(4, 2)
+    tale.receive(5, 1, "one")
+    tale.ack(5, 1)
+
+
+def test_a_good_history_is_valid(tale):
+    good(tale)
+    report = tale.check(at_least={"stale receipts": 1, "deliveries": 6, "slots full": 3})
+    assert report.verdict == "valid", str(report)
+    assert report.numbers["redeliveries"] == 1
+
+
+def test_too_few_opportunities_are_unknown(tale):
+    good(tale)
+    report = tale.check(at_least={"stale receipts": 2})
+    assert report.verdict == "unknown"
+    assert "stale receipts" in str(report)
+
+
+def test_undrained_is_unknown(tale):
+    good(tale)
+    assert tale.check(drained=False).verdict == "unknown"
+
+
+def test_what_is_unknown_is_no_violation(tale):
+    good(tale)
+    tale.send(6, "open", known=False)
+    tale.send(7, "open")
+    tale.sent[FREE] -= 1
+    tale.receive(7, 1, "open")
+    tale.ack(7, 1, out=None)
+    tale.sent[FREE] += 1
+    assert tale.check().verdict == "valid", str(tale.check())
+
+
+def planted(tale: Tale, fault: str) -> None:  # noqa: C901, PLR0912, PLR0915 (a list of faults)
+    match fault:
+        case "P1 lost":
+            tale.send(6, "open")
+        case "P1 done twice":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open")
+            tale.ack(6, 1)
+            tale.ack(6, 1)
+        case "P2 invented":
+            tale.receive(9, 1, "open")
+        case "P2 damaged":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open", value="other")
+            tale.ack(6, 1)
+        case "P3 in part":
+            said = [["v6", "open", 0], ["v7", "open", 0]]
+            tale.call("send", FREE, None, messages=said)
+            tale.receive(6, 1, "open")
+            tale.ack(6, 1)
+        case "P5 two leases":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open")
+            tale.receive(6, 2, "open")
+            tale.ack(6, 2)
+        case "P5 a receipt twice":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open")
+            tale.now += 1
+            tale.receive(6, 1, "open")
+            tale.ack(6, 1)
+        case "P6 no fence":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open")
+            tale.now += 1
+            tale.receive(6, 2, "open")
+            tale.ack(6, 1)
+        case "P7 after its end":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open")
+            tale.ack(6, 1)
+            tale.receive(6, 2, "open")
+        case "P8 early":
+            tale.send(6, "open", delay=10**6)
+            tale.receive(6, 1, "open")
+            tale.ack(6, 1)
+        case "P9 two at a time":
+            tale.send(6, "k", FIFO)
+            tale.send(7, "k", FIFO)
+            tale.receive(6, 1, "k", FIFO)
+            tale.receive(7, 1, "k", FIFO)
+            tale.ack(6, 1, FIFO)
+            tale.ack(7, 1, FIFO)
+        case "P9 out of order":
+            tale.send(6, "k", FIFO)
+            tale.send(7, "k", FIFO)
+            for number in (7, 6):
+                tale.receive(number, 1, "k", FIFO)
+                tale.ack(number, 1, FIFO)
+        case "P10 too many":
+            tale.send(6, "one")
+            tale.send(7, "one")
+            tale.receive(6, 1, "one")
+            tale.receive(7, 1, "one")
+            tale.ack(6, 1)
+            tale.ack(7, 1)
+        case "P11 too fast":
+            for number in (6, 7):
+                tale.send(number, "slow")
+            for number in (6, 7):
+                tale.receive(number, 1, "slow")
+                tale.ack(number, 1)
+        case "P13 stuck":
+            tale.send(6, "open")
+            tale.receive(6, 1, "open", seconds=30)
+            tale.ack(6, 1)
+        case "P15 miscounted":
+            tale.sent[FREE] += 1
+        case "P17 crashed":
+            tale.calls += 1
+            crash = {"t": tale.now, "who": "x", "n": tale.calls, "op": "ack"}
+            tale.events.append({"e": "inv", "q": FREE, "id": 1, "attempt": 1, **crash})
+            tale.events.append({"e": "crash", "error": "KeyError()", **crash})
+        case _:
+            raise AssertionError(fault)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *("P1 lost", "P1 done twice", "P2 invented", "P2 damaged", "P3 in part"),
+        *("P5 two leases", "P5 a receipt twice", "P6 no fence", "P7 after its end", "P8 early"),
+        *("P9 two at a time", "P9 out of order", "P10 too many", "P11 too fast", "P13 stuck"),
+        *("P15 miscounted", "P17 crashed"),
+    ],
+)
+def test_a_planted_fault_is_found(tale, fault):
+    good(tale)
+    planted(tale, fault)
+    report = tale.check()
+    assert report.verdict == "invalid"
+    promise = fault.partition(" ")[0]
+    assert any(v.startswith(f"{promise}:") for v in report.violations), str(report)
+
+
+def test_ended_and_still_there_is_found(tale):
+    good(tale)
+    report = tale.check(left=[there(4)])
+    assert any(v.startswith("P7:") for v in report.violations), str(report)
+
+
+def test_a_payload_that_was_harmed_has_no_value():
+    assert value_of(there(1).payload.decode()) == "v1"
+    assert value_of("v1 123") is None
+    assert value_of("") is None

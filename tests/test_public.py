@@ -1,0 +1,157 @@
+"""What users import: complete, the same in both colours, quick to load, and nobody else's code."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import penstock
+import penstock.aio
+from penstock.words import entities, errors, outcomes
+from penstock.words.outcomes import LeaseLost
+
+ROOT = Path(__file__).resolve().parent.parent
+FACES = [
+    (getattr(penstock, name), getattr(penstock.aio, name))
+    for name in ("Penstock", "Queue", "Channel", "Message")
+]
+
+
+@pytest.mark.parametrize("module", [penstock, penstock.aio], ids=lambda m: m.__name__)
+def test_all_is_sorted_and_complete(module):
+    names = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    ]
+    assert list(module.__all__) == sorted(set(module.__all__))
+    assert set(module.__all__) == set(names)
+
+
+@pytest.mark.parametrize("module", [errors, outcomes])
+def test_whatever_can_be_answered_or_raised_can_be_imported(module):
+    for name, value in vars(module).items():
+        if inspect.isclass(value) and value.__module__ == module.__name__:
+            # What `receive` answers reaches users as a Batch.
+            assert name in {*penstock.__all__, "Received"}, name
+
+
+def test_everything_exported_is_explained():
+    for name in penstock.__all__:
+        assert inspect.getdoc(getattr(penstock, name)), name
+
+
+def public(cls):
+    names = [n for n in vars(cls) if not n.startswith("_")]
+    return {name: inspect.getattr_static(cls, name) for name in names}
+
+
+@pytest.mark.parametrize(("plain", "awaited"), FACES, ids=lambda c: c.__name__)
+def test_both_faces_say_the_same(plain, awaited):
+    assert list(public(plain)) == list(public(awaited))
+    assert awaited.__name__ == f"Async{plain.__name__}"
+    assert inspect.getdoc(plain) == inspect.getdoc(awaited)
+    for name, theirs in public(awaited).items():
+        ours = public(plain)[name]
+        assert type(ours) is type(theirs), name
+        assert inspect.getdoc(ours) == inspect.getdoc(theirs), name
+        assert inspect.getdoc(theirs) or isinstance(theirs, types.MemberDescriptorType), name
+        if inspect.isfunction(theirs):
+            mine, other = inspect.signature(ours), inspect.signature(theirs)
+            assert list(mine.parameters) == list(other.parameters), name
+            for key in mine.parameters:
+                assert mine.parameters[key].default == other.parameters[key].default, (name, key)
+                assert mine.parameters[key].kind == other.parameters[key].kind, (name, key)
+            assert not inspect.iscoroutinefunction(ours), name
+
+
+def test_every_verb_of_the_asyncio_face_is_awaited():
+    for _, awaited in FACES:
+        for name, member in public(awaited).items():
+            plain = name in {"queue", "channel", "text", "json"}
+            if inspect.isfunction(member):
+                awaits = inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
+                assert awaits != plain, name
+
+
+def test_the_blocking_face_is_fresh():
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "unasync.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_exceptions_say_whether_to_repeat():
+    for name, value in vars(errors).items():
+        if inspect.isclass(value):
+            assert issubclass(value, penstock.PenstockError), name
+            assert value.retryable == issubclass(value, penstock.Unavailable)
+    classes = [v for v in vars(errors).values() if inspect.isclass(v)]
+    assert len({c.code for c in classes}) == len(classes), "a code stands for one class"
+
+
+@pytest.mark.parametrize("value", [penstock.Receipt(1, 1), penstock.Policy(), LeaseLost("gone")])
+def test_values_are_frozen_and_can_be_compared(value):
+    assert value == value
+    assert hash(value) == hash(value)
+    with pytest.raises((AttributeError, TypeError)):
+        value.extra = 1
+    assert entities.FIRST_TURN.channel is None
+
+
+# --- loading ---
+
+
+def alone(code):
+    """What a fresh interpreter prints as JSON."""
+    source = str(Path(penstock.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": source}
+    for noise in ("COVERAGE_PROCESS_START", "PYTHONSTARTUP"):
+        environment.pop(noise, None)
+    words = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    return json.loads(done.stdout)
+
+
+def test_importing_loads_the_standard_library_only():
+    code = (
+        "import sys, json; before = set(sys.modules); import penstock, penstock.aio; "
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    foreign = {name.partition(".")[0] for name in alone(code)} - sys.stdlib_module_names
+    assert foreign == {"penstock"}
+
+
+def test_importing_loads_no_store():
+    code = (
+        "import sys, json; import penstock; "
+        "print(json.dumps([m for m in sys.modules if m.split('.')[-1] in "
+        "('sqlite', 'postgres', 'sqlite3', 'asyncio', 'click', 'worker', 'cli')]))"
+    )
+    assert alone(code) == []
+
+
+def test_importing_is_quick():
+    """The best of several: other processes can only add to it."""
+    code = (
+        "import time; t = time.perf_counter(); import penstock; "
+        "print(round(1000 * (time.perf_counter() - t), 1))"
+    )
+    best = 1e9
+    for _ in range(12):
+        best = min(best, alone(code))
+        if best < 60:
+            break
+    assert best < 60, f"{best} ms"
+
+
+def test_the_version_is_said_once():
+    assert f'version = "{penstock.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -1,0 +1,123 @@
+"""For the worker's tests: a store that can be watched and disturbed, and a clock to be set."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from penstock import aio
+from penstock.store import AsyncStore
+from penstock.words.verbs import Verb
+from penstock.worker import Worker
+
+A = TypeVar("A")
+V = TypeVar("V")
+
+SECONDS = 10.0
+"""Longer than anything here takes; only a test that fails waits so long."""
+
+
+class Clock:
+    """The database's clock, in milliseconds; it stands still unless moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
+
+
+class Watched:
+    """A store that keeps the verbs it has run, and fails as a test tells it to."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self.store = store
+        self.verbs: list[Verb[Any]] = []
+        self.before: Callable[[Verb[Any]], None] = lambda _: None
+        self.after: Callable[[Verb[Any]], None] = lambda _: None
+        self._ran = asyncio.Event()
+
+    async def run(self, verb: Verb[A]) -> A:
+        self.before(verb)
+        answer = await self.store.run(verb)
+        self.verbs.append(verb)
+        self._ran.set()
+        self.after(verb)
+        return answer
+
+    async def signal(self, queue: str) -> int:
+        return await self.store.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        await self.store.wait(queue, seen, seconds)
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    def of(self, kind: type[V]) -> list[V]:
+        """The verbs of one kind, in order."""
+        return [verb for verb in self.verbs if isinstance(verb, kind)]
+
+    async def until(self, kind: type[Verb[Any]], count: int = 1) -> None:
+        """Wait until so many verbs of that kind have been run."""
+        async with asyncio.timeout(SECONDS):
+            while len(self.of(kind)) < count:
+                self._ran.clear()
+                await self._ran.wait()
+
+
+class Place:
+    """A database in memory with a worker's view of it."""
+
+    def __init__(self, penstock: aio.Penstock, watched: Watched, clock: Clock) -> None:
+        self.penstock = penstock
+        """The test's own way in, not watched."""
+        self.store = watched
+        self.clock = clock
+        self.queue = penstock.queue("work")
+
+    def worker(self, **options: Any) -> Worker:
+        return Worker(aio.Penstock(self.store), **options)
+
+    async def send(self, *payloads: Any, queue: str = "work", channel: str = "") -> None:
+        for payload in payloads:
+            await self.penstock.queue(queue).send(payload, channel=channel)
+
+
+@contextlib.asynccontextmanager
+async def place() -> AsyncIterator[Place]:
+    clock = Clock()
+    async with aio.connect("sqlite://", clock=clock) as penstock:
+        yield Place(penstock, Watched(penstock.store), clock)
+
+
+def alive(test: Callable[[Place], Awaitable[None]]) -> Callable[[], None]:
+    """Run an async test in a place of its own."""
+
+    def run() -> None:
+        async def inner() -> None:
+            async with place() as made:
+                await test(made)
+
+        asyncio.run(asyncio.wait_for(inner(), 2 * SECONDS))
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    return run
+
+
+@contextlib.asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[asyncio.Task[Any]]:
+    """The worker at work; stopped and waited for at the end."""
+    task = asyncio.create_task(worker.run_async())
+    try:
+        yield task
+    finally:
+        worker.stop()
+        async with asyncio.timeout(SECONDS):
+            await task

@@ -1,0 +1,50 @@
+"""How the ways that a handler can end become verbs."""
+
+import pytest
+
+from penstock.words import limits
+from penstock.words.errors import UsageError
+from penstock.worker import Defer, GiveUp
+from penstock.worker.endings import Done, Failed, PutOff, ending_of
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:  # noqa: BLE001
+        return caught
+
+
+def test_a_return_is_an_ack() -> None:
+    assert ending_of(None) == Done()
+
+
+def test_defer() -> None:
+    assert ending_of(raised(Defer(delay_seconds=1.5, state=b"half"))) == PutOff(1500, b"half")
+    assert ending_of(raised(Defer())) == PutOff(0, None)
+
+
+def test_defer_checks_its_arguments_where_it_is_raised() -> None:
+    with pytest.raises(UsageError):
+        Defer(delay_seconds=-1)
+    with pytest.raises(UsageError):
+        Defer(state="text")  # type: ignore[arg-type]
+
+
+def test_give_up_keeps_the_reason_alone() -> None:
+    assert ending_of(raised(GiveUp("no such user"))) == Failed("no such user", retry=False)
+
+
+def test_anything_else_keeps_the_traceback() -> None:
+    ending = ending_of(raised(KeyError("colour")))
+    assert isinstance(ending, Failed)
+    assert ending.retry
+    assert ending.error.startswith("Traceback (most recent call last)")
+    assert "test_endings.py" in ending.error
+    assert ending.error.rstrip().endswith("KeyError: 'colour'")
+
+
+def test_a_long_traceback_is_cut_in_the_middle() -> None:
+    ending = ending_of(raised(ValueError("x" * 100_000)))
+    assert isinstance(ending, Failed)
+    assert len(ending.error) <= limits.ERROR_CHARS_MAX

@@ -1,0 +1,387 @@
+"""What comes of a handler's run: acked, failed, deferred, dead, or settled by itself."""
+
+import asyncio
+import threading
+
+import pytest
+
+from penstock.words.entities import Receipt
+from penstock.words.errors import UsageError
+from penstock.words.policy import Policy, Rate
+from penstock.words.verbs import Ack, Defer, Fail, Release
+from penstock.worker import AsyncMessage, GiveUp, Message
+from penstock.worker import Defer as PutOff
+from tests.worker.support import Place, alive, running
+
+
+@alive
+async def test_a_sync_handler_runs_in_a_thread_and_its_return_acks(place: Place) -> None:
+    worker, seen = place.worker(), list[tuple[object, bool]]()
+
+    @worker.handler("work", concurrency=2)
+    def handle(message: Message) -> None:
+        seen.append((message.json(), threading.current_thread() is threading.main_thread()))
+
+    await place.send(1, 2, 3)
+    stats = await worker.run_async(until_empty=True)
+    assert sorted(seen) == [(1, False), (2, False), (3, False)]
+    assert stats.handled == 3
+    assert (await place.queue.stats()).done == 3
+
+
+@alive
+async def test_an_async_handler_runs_on_the_loop(place: Place) -> None:
+    worker, seen = place.worker(), list[object]()
+
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        seen.append(message.json())
+
+    await place.send(1, 2, 3)
+    await worker.run_async(until_empty=True)
+    assert seen == [1, 2, 3]
+    assert (await place.queue.stats()).done == 3
+
+
+@alive
+async def test_an_object_with_an_async_call_is_an_async_handler(place: Place) -> None:
+    class Handler:
+        calls = 0
+
+        async def __call__(self, _message: AsyncMessage) -> None:
+            self.calls += 1
+
+    worker, handler = place.worker(), Handler()
+    worker.handler("work")(handler)
+    await place.send("x")
+    await worker.run_async(until_empty=True)
+    assert handler.calls == 1
+
+
+@alive
+async def test_a_raise_fails_the_message_and_keeps_the_traceback(place: Place) -> None:
+    worker = place.worker()
+
+    @worker.handler("work", concurrency=2)
+    def break_things(message: Message) -> None:
+        raise ValueError(f"no {message.text()}")
+
+    await place.send("bread")
+    stats = await worker.run_async(until_empty=True)
+    assert (stats.handled, stats.failed) == (0, 1)
+    (left,) = await place.queue.peek()
+    assert (left.state, left.failures, left.crashes) == ("scheduled", 1, 0)
+    assert left.error is not None
+    assert left.error.startswith("Traceback")
+    assert "in break_things" in left.error
+    assert "penstock/worker" not in left.error
+    assert left.error.rstrip().endswith("ValueError: no bread")
+
+
+@alive
+async def test_defer_brings_it_back_uncharged_with_its_state(place: Place) -> None:
+    worker, states = place.worker(), list[bytes | None]()
+
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        states.append(message.state)
+        if message.state is None:
+            raise PutOff(delay_seconds=0, state=b"half")
+
+    await place.send("x")
+    stats = await worker.run_async(until_empty=True)
+    assert states == [None, b"half"]
+    assert (stats.deferred, stats.handled, stats.failed) == (1, 1, 0)
+
+
+@alive
+async def test_defer_with_a_delay_is_not_waited_for(place: Place) -> None:
+    worker = place.worker()
+
+    @worker.handler("work")
+    def handle(_message: Message) -> None:
+        raise PutOff(delay_seconds=60)
+
+    await place.send("x")
+    await worker.run_async(until_empty=True)
+    (left,) = await place.queue.peek()
+    assert (left.state, left.failures, left.crashes) == ("scheduled", 0, 0)
+    assert left.due_at == place.clock.now + 60_000
+
+
+@alive
+async def test_give_up_makes_it_dead_at_once_with_the_reason(place: Place) -> None:
+    worker = place.worker()
+
+    @worker.handler("work")
+    def handle(_message: Message) -> None:
+        raise GiveUp("there is no such user")
+
+    await place.send("x")
+    await worker.run_async(until_empty=True)
+    assert (await place.queue.stats()).dead == 1
+    (dead,) = await place.penstock.queue("work-dead").peek()
+    assert dead.origin is not None
+    assert (dead.origin.reason, dead.origin.last_error) == ("refused", "there is no such user")
+
+
+@pytest.mark.parametrize("verb", ["ack", "defer", "fail", "release"])
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_what_a_handler_settles_itself_is_not_settled_again(verb: str, colour: str) -> None:
+    @alive
+    async def check(place: Place) -> None:
+        worker = place.worker()
+        seen = 0
+
+        def again() -> bool:
+            nonlocal seen
+            seen += 1
+            return seen > 1
+
+        if colour == "sync":
+
+            @worker.handler("work")
+            def handle(message: Message) -> None:
+                if not again():
+                    getattr(message, verb)()
+
+        else:
+
+            @worker.handler("work")
+            async def handle_async(message: AsyncMessage) -> None:
+                if not again():
+                    await getattr(message, verb)()
+
+        await place.send("x")
+        stats = await worker.run_async(until_empty=True)
+        settled = [v for k in (Ack, Defer, Fail, Release) for v in place.store.of(k)]
+        came_back_at_once = verb in ("defer", "release")
+        assert len(settled) == (2 if came_back_at_once else 1)
+        assert stats.handled == (2 if came_back_at_once else 1)
+        assert stats.lost == 0
+
+    check()
+
+
+@alive
+async def test_settling_by_receipts_counts_too(place: Place) -> None:
+    worker = place.worker()
+
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        await message.queue.ack([message.receipt])
+
+    await place.send("x")
+    stats = await worker.run_async(until_empty=True)
+    assert len(place.store.of(Ack)) == 1
+    assert (stats.handled, stats.lost) == (1, 0)
+
+
+@alive
+async def test_settled_elsewhere_can_be_said(place: Place) -> None:
+    worker = place.worker()
+
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        await place.queue.ack([message.receipt])  # as in a transaction of the caller's
+        message.mark_settled()
+
+    await place.send("x")
+    stats = await worker.run_async(until_empty=True)
+    assert place.store.of(Ack) == []
+    assert (stats.handled, stats.lost) == (1, 0)
+
+
+@alive
+async def test_a_threaded_handler_can_use_the_queue(place: Place) -> None:
+    worker, seen = place.worker(), list[str]()
+
+    @worker.handler("work")
+    def handle(message: Message) -> None:
+        message.extend()
+        if message.text() == "first":
+            message.queue.send("second")
+        seen.append(message.text())
+
+    await place.send("first")
+    await worker.run_async(until_empty=True)
+    assert seen == ["first", "second"]
+
+
+@alive
+async def test_a_handler_that_forgot_async_def_is_told(place: Place) -> None:
+    worker = place.worker()
+
+    async def inner() -> None:
+        pass
+
+    @worker.handler("work")
+    def handle(_message: Message) -> object:
+        return inner()
+
+    await place.send("x")
+    await worker.run_async(until_empty=True)
+    (left,) = await place.queue.peek()
+    assert left.error is not None
+    assert "async def" in left.error
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_system_exit_fails_the_message_and_stops_the_worker(colour: str) -> None:
+    @alive
+    async def check(place: Place) -> None:
+        worker = place.worker()
+        if colour == "sync":
+
+            @worker.handler("work")
+            def handle(_message: Message) -> None:
+                raise SystemExit(3)
+
+        else:
+
+            @worker.handler("work")
+            async def handle_async(_message: AsyncMessage) -> None:
+                raise SystemExit(3)
+
+        await place.send("x", "y")
+        with pytest.raises(SystemExit, match="3"):
+            await worker.run_async()
+        first, second = await place.queue.peek()
+        assert (first.failures, second.failures) == (1, 0)
+        assert second.state == "ready"
+
+    check()
+
+
+@alive
+async def test_handlers_that_end_together_are_acked_by_one_call(place: Place) -> None:
+    worker, begun = place.worker(), list[Receipt]()
+    all_there = asyncio.Barrier(10)
+
+    @worker.handler("work", concurrency=10)
+    async def handle(message: AsyncMessage) -> None:
+        begun.append(message.receipt)
+        await all_there.wait()
+
+    await place.send(*range(10))
+    async with running(worker):
+        await place.store.until(Ack)
+    (ack,) = place.store.of(Ack)
+    assert sorted(ack.receipts, key=str) == sorted(begun, key=str)
+
+
+@alive
+async def test_never_more_leases_than_concurrency_and_prefetch(place: Place) -> None:
+    worker, leased = place.worker(), list[int]()
+    all_there = asyncio.Barrier(3)
+
+    @worker.handler("work", concurrency=3, prefetch=2)
+    async def handle(_message: AsyncMessage) -> None:
+        await all_there.wait()
+        leased.append((await place.queue.stats()).leased)
+
+    await place.send(*range(21))
+    await worker.run_async(until_empty=True)
+    assert len(leased) == 21
+    assert max(leased) <= 5
+
+
+@alive
+async def test_several_queues_and_one_that_feeds_another(place: Place) -> None:
+    worker, seen = place.worker(), list[str]()
+
+    @worker.handler("second")
+    async def second(message: AsyncMessage) -> None:
+        seen.append(message.text())
+
+    @worker.handler("first")
+    def first(message: Message) -> None:
+        seen.append(message.text())
+        asyncio.run_coroutine_threadsafe(place.send("b", queue="second"), loop).result()
+
+    loop = asyncio.get_running_loop()
+    await place.send("a", queue="first")
+    await worker.run_async(until_empty=True)
+    assert seen == ["a", "b"]
+    assert worker.queues == ("second", "first")
+
+
+@alive
+async def test_until_empty_waits_for_what_only_waits_for_its_rate(place: Place) -> None:
+    worker, seen = place.worker(), list[object]()
+    await place.queue.create(policy=Policy(rate=Rate(1, per_seconds=0.01)))
+
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        seen.append(message.json())
+        place.clock.forward(0.01)
+
+    await place.send(1, 2, 3)
+    place.store.before = lambda _: place.clock.forward(0.005)
+    await worker.run_async(until_empty=True)
+    assert seen == [1, 2, 3]
+
+
+@alive
+async def test_until_empty_does_not_wait_for_a_paused_queue(place: Place) -> None:
+    worker = place.worker()
+    worker.handler("work")(lambda _message: None)
+    await place.send("x")
+    await place.queue.pause()
+    assert (await worker.run_async(until_empty=True)).handled == 0
+
+
+@alive
+async def test_shards_share_the_channels(place: Place) -> None:
+    channels = [f"customer-{number}" for number in range(20)]
+    for channel in channels:
+        await place.send(channel, channel=channel)
+    seen: list[list[str]] = [[], []]
+    for index in (0, 1):
+        worker = place.worker(shard=(index, 2))
+
+        @worker.handler("work", concurrency=4)
+        async def handle(message: AsyncMessage, *, index: int = index) -> None:
+            seen[index].append(message.channel)
+
+        await worker.run_async(until_empty=True)
+    assert sorted(seen[0] + seen[1]) == sorted(channels)
+    assert seen[0]
+    assert seen[1]
+
+
+@alive
+async def test_missing_queues_are_made_with_the_settings_given(place: Place) -> None:
+    worker = place.worker()
+    worker.handler("work", settings={"max_attempts": 2})(lambda _message: None)
+    await worker.run_async(until_empty=True)
+    assert (await place.queue.settings()).max_attempts == 2
+
+
+class TestUsage:
+    def test_a_queue_has_one_handler(self) -> None:
+        @alive
+        async def check(place: Place) -> None:
+            worker = place.worker()
+            worker.handler("work")(lambda _message: None)
+            with pytest.raises(UsageError, match="has a handler already"):
+                worker.handler("work")
+
+        check()
+
+    def test_a_worker_without_handlers_is_refused(self) -> None:
+        @alive
+        async def check(place: Place) -> None:
+            with pytest.raises(UsageError, match="no handler"):
+                await place.worker().run_async()
+
+        check()
+
+    def test_an_unknown_setting_is_refused_at_once(self) -> None:
+        @alive
+        async def check(place: Place) -> None:
+            with pytest.raises(UsageError, match="colour"):
+                place.worker().handler("work", settings={"colour": "red"})
+
+        check()

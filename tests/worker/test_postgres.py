@@ -1,0 +1,63 @@
+"""A worker on PostgreSQL, whose server goes away in the middle and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from penstock import aio, message
+from penstock._connect import installer
+from penstock.pgserver import PostgresServer
+from penstock.worker import AsyncMessage, Worker
+
+pytestmark = pytest.mark.slow
+
+MESSAGES = 200
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of this test's own: it is torn down while it is used."""
+    with PostgresServer(profile="durable") as server:
+        installer(server.url()).up(server.url())
+        yield server
+
+
+@pytest.mark.parametrize("prefetch", [0, 20])
+def test_the_worker_lives_through_a_crash_of_the_server(
+    server: PostgresServer, prefetch: int
+) -> None:
+    async def check() -> None:
+        worker = Worker(server.url(), poll_seconds=1)
+        seen: set[int] = set()
+        enough, go = asyncio.Event(), asyncio.Event()
+
+        @worker.handler("work", concurrency=10, prefetch=prefetch, lease_seconds=3)
+        async def handle(message: AsyncMessage) -> None:
+            seen.add(message.json())
+            if len(seen) == MESSAGES // 2:
+                enough.set()
+            if enough.is_set():
+                await go.wait()
+
+        async with aio.connect(server.url()) as ps:
+            queue = ps.queue("work")
+            await queue.send_many([message(n, channel=str(n % 5)) for n in range(MESSAGES)])
+            working = asyncio.create_task(worker.run_async())
+            await enough.wait()
+            await asyncio.to_thread(server.kill)
+            go.set()  # handlers end while nobody can be told
+            await asyncio.sleep(0.3)
+            assert not working.done()
+            await asyncio.to_thread(server.start)
+            while (await queue.stats()).done < MESSAGES:  # noqa: ASYNC110 - of the database
+                await asyncio.sleep(0.05)
+            worker.stop()
+            stats = await working
+        assert seen == set(range(MESSAGES))
+        assert stats.handled == MESSAGES
+        assert (stats.failed, stats.lost) == (0, 0)
+
+    asyncio.run(asyncio.wait_for(check(), 45))

@@ -1,0 +1,278 @@
+"""Workers as processes: signals, a kill, many on one file, children that crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.words.errors import UsageError
+from penstock.worker import load, run_processes
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 30.0
+SOURCE = Path(penstock.__file__).parents[1]
+
+
+class Yard:
+    """A folder with a worker's module and a database, and the processes started there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder / 'app.db'}"
+        self.penstock = penstock.connect(self.url)
+        self.queue = self.penstock.queue("work")
+        self.queue.create(lease_seconds=1.0, backoff_seconds=0.0)
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def module(self, name: str, body: str) -> str:
+        """A module with `worker` in it; the target to start it by."""
+        head = f"""
+            import os, time
+            from pathlib import Path
+            from penstock.worker import Worker
+            folder = Path({str(self.folder)!r})
+            worker = Worker({self.url!r}, grace_seconds=0.2)
+
+            def note(name, text):
+                with (folder / name).open("a") as file:
+                    file.write(f"{{text}}\\n")
+        """
+        text = textwrap.dedent(head) + textwrap.dedent(body)
+        (self.folder / f"{name}.py").write_text(text)
+        return f"{name}:worker"
+
+    def start(self, target: str, *options: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "log.txt").open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "penstock.worker", target, *options],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                stderr=log,
+            )
+        self.children.append(child)
+        return child
+
+    def lines(self, name: str) -> list[str]:
+        file = self.folder / name
+        return file.read_text().splitlines() if file.exists() else []
+
+    def until(self, what: Callable[[], bool]) -> None:
+        ends_at = time.monotonic() + SECONDS
+        while not what():
+            assert time.monotonic() < ends_at, (self.folder / "log.txt").read_text()
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    yield made
+    for child in made.children:
+        child.kill()
+        child.wait()
+    made.penstock.close()
+
+
+SLOW = """
+    @worker.handler("work", lease_seconds=1.0)
+    def handle(message):
+        note("begun", message.text())
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+        note("ended", message.text())
+"""
+
+
+def test_sigterm_lets_the_handler_finish(yard: Yard) -> None:
+    yard.queue.send("x")
+    target = yard.module("slow", SLOW)
+    child = yard.start(target)
+    yard.until(lambda: yard.lines("begun") == ["x"])
+    (yard.folder / "go").touch()
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(SECONDS) == 0
+    assert yard.lines("ended") == ["x"]
+    assert yard.queue.stats().done == 1
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_handler_that_hangs_does_not_keep_the_process(
+    yard: Yard, signals: list[signal.Signals]
+) -> None:
+    yard.queue.send("x")
+    target = yard.module("slow", SLOW)
+    child = yard.start(target)
+    yard.until(lambda: yard.lines("begun") == ["x"])
+    for number in signals:
+        child.send_signal(number)
+        time.sleep(0.05)  # two equal signals at once would be one
+    assert child.wait(SECONDS) == 0
+    (left,) = yard.queue.peek()
+    assert (left.state, left.failures, left.crashes) == ("ready", 0, 0)
+
+
+def test_after_sigkill_the_message_comes_back_charged_as_a_crash(yard: Yard) -> None:
+    yard.queue.send("x")
+    target = yard.module("slow", SLOW)
+    child = yard.start(target)
+    yard.until(lambda: yard.lines("begun") == ["x"])
+    child.kill()
+    child.wait()
+    (yard.folder / "go").touch()
+    yard.start(target)
+    yard.until(lambda: yard.lines("ended") == ["x"])
+    yard.until(lambda: yard.queue.stats().done == 1)
+    assert yard.lines("begun") == ["x", "x"]
+
+
+def test_many_processes_on_one_file_do_each_message_once(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.queue.send_many([penstock.message(str(n), channel=str(n % 7)) for n in range(300)])
+    target = yard.module(
+        "quick",
+        """
+        @worker.handler("work", concurrency=4, prefetch=8)
+        async def handle(message):
+            note(str(os.getpid()), message.text())
+        """,
+    )
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    assert run_processes(target, 3, until_empty=True) == 0
+    stats = yard.queue.stats()
+    assert (stats.done, stats.ready, stats.leased) == (300, 0, 0)
+    pids = [file.name for file in yard.folder.iterdir() if file.name.isdigit()]
+    done = [line for pid in pids for line in yard.lines(pid)]
+    assert sorted(done, key=int) == [str(n) for n in range(300)]
+
+
+def test_another_url_reaches_the_children(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = yard.module("quick", 'worker.handler("work")(lambda message: None)')
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    url = f"sqlite:///{yard.folder / 'other.db'}"
+    with penstock.connect(url) as other:
+        other.queue("work").send("x")
+        assert run_processes(target, 2, until_empty=True, url=url) == 0
+        assert other.queue("work").stats().done == 1
+
+
+def test_processes_are_stopped_by_a_signal_to_their_parent(yard: Yard) -> None:
+    target = yard.module(
+        "quick",
+        """
+        @worker.handler("work")
+        async def handle(message):
+            note("done", os.getpid())
+        """,
+    )
+    parent = yard.start(target, "--processes", "2")
+    yard.queue.send("x")
+    yard.until(lambda: len(yard.lines("done")) == 1)
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(SECONDS) == 0
+
+
+def test_processes_stop_when_their_parent_is_killed(yard: Yard) -> None:
+    target = yard.module(
+        "quick",
+        """
+        note("pids", os.getpid())
+
+        @worker.handler("work")
+        async def handle(message):
+            pass
+        """,
+    )
+    parent = yard.start(target, "--processes", "2")
+    yard.until(lambda: len(yard.lines("pids")) == 3)  # the parent looks at the module, too
+    parent.kill()
+    parent.wait()
+    children = [int(pid) for pid in yard.lines("pids") if int(pid) != parent.pid]
+    yard.until(lambda: not any(_runs(pid) for pid in children))
+
+
+def test_a_child_that_crashes_once_is_started_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.queue.send("x")
+    target = yard.module(
+        "fragile",
+        """
+        @worker.handler("work")
+        def handle(message):
+            if message.attempt == 1:
+                os._exit(9)
+            note("done", message.crashes)
+            worker.stop()
+        """,
+    )
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    assert run_processes(target, 1) == 0
+    assert yard.lines("done") == ["1"]
+
+
+def test_children_that_keep_crashing_end_it_with_an_error(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = yard.module(
+        "broken",
+        """
+        worker.handler("work")(lambda message: None)
+        if "--stop-at-eof" in __import__("sys").argv:
+            os._exit(7)
+        """,
+    )
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    monkeypatch.setattr("penstock.worker.processes.RESTART_SECONDS", 0.01)
+    assert run_processes(target, 2) == 1
+
+
+class TestLoad:
+    @pytest.mark.parametrize("target", ["", "module", ":worker", "module:", "nowhere_at_all:x"])
+    def test_what_names_no_worker_is_refused(self, target: str) -> None:
+        with pytest.raises(UsageError):
+            load(target)
+
+    def test_another_thing_of_that_name_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="is no penstock"):
+            load("json:dumps")
+
+    def test_a_module_in_the_working_directory_is_found(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "here_is_one.py").write_text(
+            "from penstock.worker import Worker\nworker = Worker('sqlite://')\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        assert type(load("here_is_one:worker")).__name__ == "Worker"
+
+    def test_an_error_inside_the_module_is_not_hidden(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "half_broken.py").write_text("import nothing_of_that_name\n")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name"):
+            load("half_broken:worker")
+
+
+def _runs(pid: int) -> bool:
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return bool(state.strip()) and not state.startswith("Z")
