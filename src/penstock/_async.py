@@ -203,7 +203,8 @@ class AsyncQueue:
             received = await self._store.run(
                 Receive(verb.queue, verb.max_messages, verb.lease_ms, verb.shard, turn)
             )
-            deliveries, turn = in_turn(received.deliveries, turn)
+            deliveries, guess = in_turn(received.deliveries, turn)
+            turn = received.turn or guess
         finally:
             rounds.put(self.name, turn, verb.shard)
         if rounds.must_tend(self.name):

@@ -95,9 +95,8 @@ def test_every_option_of_a_worker_is_listed(function: Any) -> None:
             continue
         told = listed[name][0].strip("`")
         if parameter.default is not parameter.empty:
-            assert told == f"{parameter.default:g}" if isinstance(
-                parameter.default, float
-            ) else told == str(parameter.default), name
+            number = isinstance(parameter.default, float)
+            assert told == (f"{parameter.default:g}" if number else str(parameter.default)), name
 
 
 def test_what_a_worker_counts_is_told() -> None:
@@ -109,8 +108,10 @@ def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
     own = [f for f in dataclasses.fields(options) if f.default is not dataclasses.MISSING]
     text = page("operations")
     for option in own:
-        default = {True: "`on`", False: "`off`"}.get(option.default, option.default)
-        told = f"{default:g}" if isinstance(default, float) else str(default).strip("`")
+        default: Any = option.default
+        if isinstance(default, bool):
+            default = "on" if default else "off"
+        told = f"{default:g}" if isinstance(default, float) else str(default)
         assert re.search(rf"^\| `{option.name}` \| `?{told}`? \|", text, re.MULTILINE), option.name
 
 

@@ -23,6 +23,7 @@ from penstock.words.entities import (
     QueueEntry,
     QueueStats,
     Receipt,
+    Turn,
 )
 from penstock.words.errors import BrokenInvariant, UsageError
 from penstock.words.limits import DEAD_SUFFIX
@@ -138,10 +139,14 @@ def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
-    """A row without an id tells when to ask again."""
-    if len(rows) == 1 and rows[0][0] is None:
-        return Received((), rows[0][11])
-    return Received(tuple(map(Delivery._make, rows)))
+    """A last row without an id tells where the turn goes on (`channel`, `attempt`: how often it was
+    served), or when to ask again (`at`)."""
+    last = rows[-1]
+    if last[0] is not None:
+        return Received(tuple(map(Delivery._make, rows)))
+    if len(rows) == 1:
+        return Received((), last[11])
+    return Received(tuple(map(Delivery._make, rows[:-1])), None, Turn(last[2], last[1]))
 
 
 def _receipts(verb: v.Ack | v.Release, now: Now) -> Sequence[Any]:

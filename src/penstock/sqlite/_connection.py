@@ -45,7 +45,10 @@ def open_writer(place: Place) -> Connection:
             f"{'.'.join(map(str, SQLITE_MIN))} or later"
         )
     if place.path is not None:
-        _check_file(place.path)
+        try:
+            _check_file(place.path)
+        except PermissionError as error:
+            raise Forbidden(f"{error}: check the owner and mode of its folders") from error
     connection = connect(place)
     try:
         with our_errors():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.words.entities import Delivery, QueueEntry
+from penstock.words.entities import Delivery, QueueEntry, Turn
 from penstock.words.errors import UsageError
 
 
@@ -43,6 +43,8 @@ class Received:
     deliveries: tuple[Delivery, ...]
     retry_after_ms: int | None = None
     """Until a message is due or a limit opens, as far as known; None: only a send can help."""
+    turn: Turn | None = None
+    """Where the round robin goes on, where weights make that more than the last channel served."""
 
 
 @dataclass(frozen=True, slots=True)

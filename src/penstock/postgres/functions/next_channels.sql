@@ -1,6 +1,7 @@
 -- The next channels of the turn and how many messages to take from each: names after `from_place`, around
--- the end of the names once, up to `start`, until `left` messages are spoken for. Names above `start`
--- are lap 0, the others lap 1. `is_end`: the turn is over with these.
+-- the end of the names once, up to `start`, until `left_over` messages are spoken for. Names above `start`
+-- are lap 0, the others lap 1. `is_end`: the turn is over
+-- with these. `served`: how much of its weight the last channel gets now.
 --
 -- Limited channels in the answer have their rows locked; rows that others hold are passed over.
 create or replace function penstock.next_channels(
@@ -15,7 +16,7 @@ create or replace function penstock.next_channels(
     shard int,
     shards int
 ) returns table (
-    names text[], takes int[], limited boolean[], visited int, place text, lap int, is_end boolean
+    names text[], takes int[], limited boolean[], served int, place text, lap int, is_end boolean
 )
 language plpgsql as $$
 #variable_conflict use_column
@@ -27,6 +28,7 @@ declare
     v_all text[];
     v_kinds text[];
     v_weights int[];
+    v_visited int;
 begin
     -- 1. The skip scan. Each step is one index probe for the first entry after a channel; at the
     --    end of the names it goes on at their start. A name beyond `start` then ends the turn: that
@@ -128,13 +130,15 @@ begin
     end if;
     select array_agg(t.name) filter (where t.is_given), array_agg(t.take) filter (where t.is_given),
         array_agg(t.kind = 'limited') filter (where t.is_given), count(*)::int,
-        (array_agg(t.name order by t.nr desc))[1]
-    into names, takes, limited, visited, place
+        (array_agg(t.name order by t.nr desc))[1],
+        (array_agg(t.weight - least(t.wish - t.take, t.weight) order by t.nr desc))[1]
+    into names, takes, limited, v_visited, place, served
     from (
-        select a.nr, a.name, a.kind, least(a.wish, left_over - a.before)::int as take,
+        select a.nr, a.name, a.kind, a.weight, a.wish,
+            least(a.wish, left_over - a.before)::int as take,
             a.kind = 'open' or a.kind = 'limited' and a.name = any (v_held) as is_given
         from (
-            select u.nr, u.name, u.kind, u.weight * quantum as wish,
+            select u.nr, u.name, u.kind, u.weight, u.weight * quantum as wish,
                 coalesce(sum(u.weight * quantum) over (
                     order by u.nr rows between unbounded preceding and 1 preceding
                 ), 0) as before
@@ -143,7 +147,7 @@ begin
         where a.before < left_over
     ) t;
     lap := (place <= start collate "C")::int;
-    is_end := is_end and visited = cardinality(v_all);
+    is_end := is_end and v_visited = cardinality(v_all);
     return next;
 end
 $$;

@@ -3,6 +3,9 @@
 -- Each visit takes `quantum` times the channel's weight. Once a whole turn is in sight, what is left is
 -- shared by weight, so that few channels need few rounds. Rounds that find only messages that move
 -- over, or rows that others hold, could go on for long in a large queue: there is a limit.
+--
+-- A last row without an id tells where the next turn starts: `channel`, and in `attempt` how often it was
+-- served.
 create or replace function penstock.receive_turns(
     queue penstock.queue,
     most int,
@@ -25,10 +28,11 @@ declare
     v_names text[];
     v_takes int[];
     v_limited boolean[];
-    v_visited int;
+    v_served int;             -- how much of its weight the last channel was offered
     v_got int;
     v_any boolean := false;   -- something was taken in this turn
     v_weight int;
+    v_turn penstock.delivery; -- the answer's last row
 begin
     -- 1. A channel of weight above one whose turn is not over comes first.
     if limits and served > 0 then
@@ -41,17 +45,23 @@ begin
                 queue, array[start], array[least(v_left, v_weight - served)], now_ms, until_ms);
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
+            v_turn.channel := start;
+            v_turn.attempt := served + v_got;
         end if;
     end if;
 
     -- 2. Round after round.
     for i in 1 .. 20 loop
         exit when v_left <= 0;
-        select n.names, n.takes, n.limited, n.visited, n.place, n.lap, n.is_end
-        into v_names, v_takes, v_limited, v_visited, v_place, v_lap, v_end
+        select n.names, n.takes, n.limited, n.served, n.place, n.lap, n.is_end
+        into v_names, v_takes, v_limited, v_served, v_place, v_lap, v_end
         from penstock.next_channels(
             queue, start, v_place, v_lap, v_left, quantum, limits, now_ms, shard, shards) n;
 
+        if v_place is not null then
+            v_turn.channel := v_place;
+            v_turn.attempt := v_served;
+        end if;
         if false = any (v_limited) then
             return query
             update penstock.message m
@@ -98,5 +108,8 @@ begin
             v_lap := 0;
         end if;
     end loop;
+    if v_left < most then
+        return next v_turn;
+    end if;
 end
 $$;

@@ -17,7 +17,7 @@ begin
         select m.id, m.status, m.failures, m.crashes from penstock.message m
         where m.queue_id = queue.id and m.status > 0 and m.at <= now_ms
             and m.at > queue.timers_since
-        order by m.at
+        order by m.at, m.id
         limit most
         for update skip locked
     ) r;

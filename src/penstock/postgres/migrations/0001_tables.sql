@@ -67,7 +67,7 @@ create index message_ready on penstock.message (queue_id, channel, priority, id)
     where status = 0 and not limited;
 create index message_limited on penstock.message (queue_id, channel, status, priority, id)
     where limited;
-create index message_timer on penstock.message (queue_id, at)
+create index message_timer on penstock.message (queue_id, at, id)
     where status > 0;
 
 -- Rows with negative ids are buoys, see functions/lay_buoys.sql.

@@ -1,0 +1,63 @@
+"""The examples run, on both stores, and print what their last lines say."""
+
+import contextlib
+import io
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, agrees
+from tests.support import postgres
+from tests.support.doors import migrate
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LINES_MAX = 60
+ANY_ORDER = re.compile(r"^# It prints, the first (two) in any order:$", re.MULTILINE)
+
+
+def told(example: Path) -> str:
+    """What an example says that it prints."""
+    text = example.read_text(encoding="utf-8")
+    lines = text[text.index("\n# It prints") + 1 :].splitlines()[1:]
+    assert all(line.startswith("#   ") for line in lines)
+    return "\n".join(line.removeprefix("#   ") for line in lines)
+
+
+def run(example: Path, *words: str) -> None:
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", [str(example), *words])
+        runpy.run_path(str(example), run_name="__main__")
+    out = printed.getvalue()
+    if ANY_ORDER.search(example.read_text(encoding="utf-8")):
+        out = "\n".join([*sorted(out.splitlines()[:2]), *out.splitlines()[2:]])
+    assert agrees(out, told(example)), out
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
+def test_on_sqlite(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(example)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
+def test_on_an_sqlite_file(example: Path, tmp_path: Path) -> None:
+    run(example, f"sqlite:///{tmp_path}/app.db")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
+def test_on_postgresql(example: Path) -> None:
+    server = postgres._servers.get(0 if postgres.GIVEN else 18)
+    with postgres.fresh_database(server, fill=migrate) as url:
+        run(example, url)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
+def test_it_fits_on_a_screen(example: Path) -> None:
+    assert example.read_text(encoding="utf-8").count("\n") < LINES_MAX
