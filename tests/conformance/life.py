@@ -98,8 +98,11 @@ HOW = st.fixed_dictionaries(
     }
 )
 CONFIGURINGS = st.sampled_from(
-    [*["set_policy"] * 5, *["update"] * 2, *["clear_policy", "purge", "make_again"]]
-    + ["reconnect", "tend"]
+    [
+        *["set_policy"] * 5,
+        *["update"] * 2,
+        *("clear_policy", "purge", "make_again", "reconnect", "tend"),
+    ]
 )
 CONFIGURATION = st.fixed_dictionaries(
     {

@@ -198,7 +198,9 @@ class Model:
         for channel, deliveries in given.items():
             wanted = [m.id for m in offer.get(channel, [])[: len(deliveries)]]
             assert [d.id for d in deliveries] == wanted, f"not the next of channel {channel!r}"
-        assert len(batch) == min(most, sum(map(len, offer.values()))), "more, or fewer, than there was"
+        assert len(batch) == min(most, sum(map(len, offer.values()))), (
+            "more, or fewer, than there was"
+        )
         if not batch:
             chance = self.next_chance(name)
             assert chance is None or batch.retry_after_ms is not None, "would sleep for ever"

@@ -43,7 +43,9 @@ class Mutant:
 
 class NoFenceOnAck(Mutant):
     def ack(self, verb: v.Ack) -> Any:
-        now = {r.id: self.sql("select attempt from message where id = ?", r.id) for r in verb.receipts}
+        now = {
+            r.id: self.sql("select attempt from message where id = ?", r.id) for r in verb.receipts
+        }
         current = tuple(Receipt(i, rows[0][0] or 1 if rows else 1) for i, rows in now.items())
         return self.store.run(v.Ack(verb.queue, current))
 

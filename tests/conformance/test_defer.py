@@ -141,7 +141,13 @@ def test_wrong_arguments_change_nothing(queue, options):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"delay_ms": -1}, {"delay_ms": 1.5}, {"delay_ms": True}, {"state": "text"}, {"delay_ms": 2**60}],
+    [
+        {"delay_ms": -1},
+        {"delay_ms": 1.5},
+        {"delay_ms": True},
+        {"state": "text"},
+        {"delay_ms": 2**60},
+    ],
     ids=str,
 )
 def test_a_wrong_deferral_is_refused(queue, fields):

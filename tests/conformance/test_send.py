@@ -45,7 +45,11 @@ def test_every_field_comes_out_as_it_went_in(queue, clock):
     got = one(queue)
     assert (got.id, got.attempt, got.failures, got.crashes) == (outcome.id, 1, 0, 0)
     assert (got.channel, got.priority, got.state) == ("customer-42", -7, None)
-    assert (got.text(), got.content_type, dict(got.headers)) == ("hello", "text/x-greeting", headers)
+    assert (got.text(), got.content_type, dict(got.headers)) == (
+        "hello",
+        "text/x-greeting",
+        headers,
+    )
     assert (got.sent_at, got.lease_until) == (clock.now, clock.now + 30_000)
 
 
@@ -228,9 +232,7 @@ def test_a_send_of_many_is_refused_whole(queue):
     outcome = queue.send_many([message("x", channel="b"), *[message("y", channel="a")] * 2])
     assert outcome == ChannelFull("a", 2, 1)
     assert counts(queue).sent == 1
-    assert isinstance(
-        queue.send_many([message("x", channel="b"), message("y", channel="a")]), Sent
-    )
+    assert isinstance(queue.send_many([message("x", channel="b"), message("y", channel="a")]), Sent)
     assert counts(queue).sent == 3
 
 

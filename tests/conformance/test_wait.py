@@ -1,4 +1,4 @@
-"""Waiting for messages: a send ends the wait at once. Here, and only here, the clock is the wall's."""
+"""Waiting for messages: a send ends the wait at once. Here the clock is the one on the wall."""
 
 import threading
 import time

@@ -109,9 +109,10 @@ class Run:
     def _line(self, line: str) -> str:
         """One command; what it prints."""
         code = EXIT_CODE.search(line)
-        if re.search(r"[|<>&;`]|\$\(", line):
+        if not line.startswith("export ") and re.search(r"[|<>&;`]|\$\(", line):
             for part in re.split(r"\|\|?|&&|[<>;`]|\$\(|\bdo\b|\bwhile\b", line):
-                if (words := shlex.split(part.strip(" )"), comments=True)) and words[0] == "penstock":
+                words = shlex.split(part.strip(" )"), comments=True)
+                if words[:1] == ["penstock"]:
                     check(words[1:])
             return ""
         words = shlex.split(line, comments=True)
@@ -136,9 +137,7 @@ class Run:
         return ""
 
     def _penstock(self, words: list[str], code: int) -> str:
-        if words[0] in ENDLESS or (
-            "postgresql://" in " ".join(words) and "postgresql" not in self.env.get("PENSTOCK_URL", "")
-        ):
+        if words[0] in ENDLESS or any(word.startswith("postgresql://") for word in words):
             check(words)
             return ""
         result = CliRunner().invoke(

@@ -41,7 +41,9 @@ def rows(name: str) -> dict[str, list[str]]:
 
 
 def classes(module: ModuleType) -> list[type[Any]]:
-    return [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
+    return [
+        c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__
+    ]
 
 
 @pytest.mark.parametrize("error", classes(errors), ids=lambda c: c.__name__)
@@ -179,3 +181,41 @@ def test_every_page_is_in_the_index(folder: str) -> None:
 def test_every_decision_is_in_the_index() -> None:
     decisions = [p.name for p in (DOCS / "design" / "decisions").glob("*.md")]
     assert [name for name in decisions if name not in page("index")] == []
+
+
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_tests_that_are_named_exist(page: str) -> None:
+    named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert named
+    for file, test in named:
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert not test or f"def {test}(" in source, f"{file}::{test}"
+
+
+def test_every_promise_has_its_row() -> None:
+    rows = re.findall(r"^\| P(\d+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    assert rows == [str(number) for number in range(1, 19)]
+
+
+def test_exactly_once_is_said_of_effects_only() -> None:
+    """P18: in the pages of users the words stand once, where they are explained."""
+    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("how-to/*.md")]
+    said = {
+        p.name: len(re.findall(r"exactly[ -]once", p.read_text(), re.IGNORECASE)) for p in pages
+    }
+    assert {name: times for name, times in said.items() if times} == {"README.md": 2}
+
+
+def test_every_room_is_in_the_architecture() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "penstock"
+    rooms = [
+        p for p in source.iterdir() if p.name not in {"__init__.py", "__pycache__", "py.typed"}
+    ]
+    assert [p.name for p in rooms if f"`{p.name}`" not in text] == []
+    files = [p for p in source.glob("*/*.py") if p.parent.name in {"words", "sqlite", "postgres"}]
+    stems = {p.stem for p in files} - {"__init__"}
+    assert {stem for stem in stems if f"`{stem}`" not in text} == set()

@@ -50,14 +50,16 @@ class Tale:
     def check(self, *, left: Any = (), drained: bool = True, **options: Any) -> Report:
         stats = {
             queue: SimpleNamespace(
-                scheduled=0, ready=0, leased=0, dead=0, cancelled=0,
-                sent=self.sent[queue], done=self.sent[queue],
+                scheduled=0,
+                ready=sent - self.done[queue],
+                leased=0,
+                sent=sent,
+                done=self.done[queue],
+                dead=0,
+                cancelled=0,
             )
-            for queue in self.sent
-        }  # fmt: skip
-        for queue in stats:
-            stats[queue].done = self.done[queue]
-            stats[queue].ready = self.sent[queue] - self.done[queue]
+            for queue, sent in self.sent.items()
+        }
         kept = {FREE: list(left), FIFO: []}
         return check(
             self.events, kept, stats, limits=LIMITS, rates=RATES, drained=drained, **options

@@ -39,9 +39,9 @@ def judge(run: Run, folder: Path) -> None:
         limits=LIMITS,
         rates={"slow": RATE},
         drained=run.drained,
-        at_least={**AT_LEAST},
+        at_least=AT_LEAST,
     )
-    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")
+    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
     if run.faults["kill"] < 3:
         report.missing.append(f"only {run.faults['kill']} kills")
     told = (folder / "errors.txt").read_text(errors="replace")

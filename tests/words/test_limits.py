@@ -13,7 +13,15 @@ from penstock.words.entities import Shard
 
 @pytest.mark.parametrize(
     ("seconds", "ms"),
-    [(0, 0), (0.001, 1), (0.0001, 1), (0.0010000001, 1), (1.0005, 1001), (0.1 + 0.2, 300), (7, 7000)],
+    [
+        (0, 0),
+        (0.001, 1),
+        (0.0001, 1),
+        (0.0010000001, 1),
+        (1.0005, 1001),
+        (0.1 + 0.2, 300),
+        (7, 7000),
+    ],
 )
 def test_seconds_are_whole_milliseconds_rounded_up(seconds, ms):
     assert limits.delay_ms(seconds) == ms

@@ -68,6 +68,10 @@ class AsyncPostgresStore:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()
             rows = await self._execute(call.sql, parameters, verb)
+        except Busy:
+            if call.impatient is None:
+                raise
+            rows = await self._execute(call.impatient, parameters, verb)
         return call.answer(verb, rows)
 
     async def _execute(self, sql: bytes, parameters: Any, verb: Any) -> Any:

@@ -70,6 +70,8 @@ class Call:
     parameters: Callable[[Any, Now], Sequence[Any]]
     answer: Callable[[Any, Rows], Any]
     repeatable: bool = False
+    impatient: bytes | None = None
+    """The call to make instead when this one met rows that others hold for long."""
     sql: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -322,6 +324,7 @@ CALLS: dict[type[Any], Call] = {
         "select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint)",
         _receipts,
         _settled(Acked()),
+        impatient=b"select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false)",
     ),
     v.Defer: Call(
         "select * from penstock.defer($1::text, $2::bigint[], $3::int[], $4::bigint[],"

@@ -72,6 +72,10 @@ class PostgresStore:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             self._pool.forget()
             rows = self._execute(call.sql, parameters, verb)
+        except Busy:
+            if call.impatient is None:
+                raise
+            rows = self._execute(call.impatient, parameters, verb)
         return call.answer(verb, rows)
 
     def _execute(self, sql: bytes, parameters: Any, verb: Any) -> Any:

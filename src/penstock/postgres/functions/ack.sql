@@ -1,7 +1,8 @@
 -- End messages as done. Answers null if all are done; else for each receipt what its message is now, null
 -- for those that are done.
 create or replace function penstock.ack(
-    queue text, ids bigint[], attempts int[], now_ms bigint default null
+    queue text, ids bigint[], attempts int[], now_ms bigint default null,
+    patient boolean default true
 ) returns text[]
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -9,6 +10,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set lock_timeout = '50ms'
 as $$
 #variable_conflict use_column
 declare
@@ -26,8 +28,9 @@ begin
     end if;
 
     -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for it
-    --    and it may wait: it takes rows in the order of their ids. Any other must wait for nobody.
-    if pg_current_xact_id_if_assigned() is null and ack.attempts[1] = all (ack.attempts) then
+    --    and it may wait, a little: it takes rows in the order of their ids. If that was not enough, the
+    --    call fails with a lock timeout, to be repeated without patience. Any other waits for nobody.
+    if patient and pg_current_xact_id_if_assigned() is null and ack.attempts[1] = all (ack.attempts) then
         v_attempt := ack.attempts[1];
     else
         v_ids := penstock.hold(v_queue_id, ack.ids, ack.attempts);

@@ -47,7 +47,7 @@ begin
             order by m.priority, m.id
             limit 1;
         end if;
-        if v_live is not null and penstock.dead_entries() > v_before + 32 then
+        if v_live is not null and penstock.dead_entries() > v_before + 16 then
             if v_found.id < 0 then
                 delete from penstock.message m
                 where m.id = (

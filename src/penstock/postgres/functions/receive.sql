@@ -94,7 +94,7 @@ begin
             m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
-        if penstock.dead_entries() > v_dead + 32 then
+        if penstock.dead_entries() > v_dead + 16 then
             perform penstock.lay_buoys(v_queue.id, v_start, 1);
         end if;
     end if;
@@ -151,7 +151,7 @@ begin
             m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
-        if penstock.dead_entries() > v_dead + 32 * v_visits then
+        if penstock.dead_entries() > v_dead + 16 * v_visits then
             perform penstock.lay_buoys(v_queue.id, v_start, v_visits);
             v_dead := penstock.dead_entries();
         end if;
