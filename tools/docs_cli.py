@@ -1,7 +1,7 @@
 """Generate `docs/cli.md`, the page of all commands, from the help of the commands themselves.
 
-    python tools/docs_cli.py           write it
-    python tools/docs_cli.py --check   fail if the written page is stale
+python tools/docs_cli.py           write it
+python tools/docs_cli.py --check   fail if the written page is stale
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def page() -> str:
     return "\n".join([HEAD, *_sections(main, "penstock", None)])
 
 
-def _sections(
-    command: click.Command, name: str, parent: click.Context | None
-) -> Iterator[str]:
+def _sections(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
     """A command's help under a heading of its own, then its subcommands."""
     context = click.Context(
         command,
@@ -55,6 +53,7 @@ def _sections(
 
 
 def main() -> int:
+    """Write the page, or check it."""
     wanted = page()
     if sys.argv[1:] == ["--check"]:
         fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == wanted

@@ -45,6 +45,7 @@ def _sorted_imports(body: str) -> str:
 
 
 def main() -> int:
+    """Write the blocking face, or check it."""
     wanted = translate((FACE / "_async.py").read_text(encoding="utf-8"))
     target = FACE / "_sync.py"
     if sys.argv[1:] == ["--check"]:

@@ -83,7 +83,7 @@ class AsyncPostgresStore:
                 self._news.set()
                 if ring:
                     await connection.run(NOTIFY, (verb.queue,))
-            return rows
+            return rows  # noqa: TRY300  (an else would stand far from its try)
         except psycopg.Error as error:
             raise meaning(error, self._options.url, verb) from error
         except asyncio.CancelledError:
@@ -94,7 +94,7 @@ class AsyncPostgresStore:
             await self._pool.put(connection)
 
     def _ring_later(self, queue: str, seconds: float) -> None:
-        """The last of many quick sends must be heard too: a notification at the end of the pause."""
+        """The last of many quick sends must be heard too: notify at the end of the pause."""
 
         async def ring() -> None:
             await asyncio.sleep(seconds)

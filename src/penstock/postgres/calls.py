@@ -141,8 +141,9 @@ def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
-    """A last row without an id tells where the turn goes on (`channel`, `attempt`: how often it was
-    served), or when to ask again (`at`)."""
+    """A last row without an id tells more: when to ask again (`at`), if it is alone; else where the
+    turn goes on (`channel`, and in `attempt` how often that was served).
+    """
     last = rows[-1]
     if last[0] is not None:
         return Received(tuple(map(Delivery._make, rows)))
@@ -229,14 +230,17 @@ def _first(row: Row) -> int:
 
 
 def _peek_answer(verb: v.Peek, rows: Rows) -> tuple[Peeked, ...]:
-    return tuple(
-        Peeked(
-            *row[:11],
-            _NO_HEADERS if row[11] is None else json.loads(row[11]),
-            *row[12:14],
-            None if row[14] is None else Origin(**json.loads(row[14])),
-        )
-        for row in rows
+    return tuple(map(_peeked, rows))
+
+
+def _peeked(row: Row) -> Peeked:
+    *plain, headers, state, error, origin = row
+    return Peeked(
+        *plain,
+        headers=_NO_HEADERS if headers is None else json.loads(headers),
+        saved_state=state,
+        error=error,
+        origin=None if origin is None else Origin(**json.loads(origin)),
     )
 
 
@@ -261,17 +265,17 @@ def _update_parameters(verb: v.QueueUpdate, now: Now) -> Sequence[Any]:
     if new["dead_letter"] is None and not verb.queue.endswith(DEAD_SUFFIX):
         new["dead_letter"] = verb.queue + DEAD_SUFFIX
     named: set[str] = set()
-    for field in verb.changes:
-        named.update(_columns_of(field))
+    for setting in verb.changes:
+        named.update(_columns_of(setting))
     return verb.queue, json.dumps({c: x for c, x in new.items() if c in named}), now
 
 
-def _columns_of(field: str) -> Sequence[str]:
-    if field == "policy":
+def _columns_of(setting: str) -> Sequence[str]:
+    if setting == "policy":
         return POLICY_COLUMNS
-    if field == "backoff_jitter":
+    if setting == "backoff_jitter":
         return ("backoff_jitter_percent",)
-    return (field.replace("_seconds", "_ms"),)
+    return (setting.replace("_seconds", "_ms"),)
 
 
 def policy_columns(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -457,8 +461,10 @@ _ITEMS: dict[type[Any], Callable[[Any], int]] = {
 
 
 def without_twins(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | None:
-    """A verb that names a message twice, as two verbs: first receipts and the others. The second ones
-    then meet what the first ones did. None: it names each once, as nearly all do."""
+    """A verb that names a message twice, as two verbs: first receipts, and the others.
+
+    The others then meet what the first ones did. None: it names each once, as nearly all do.
+    """
     id_of = _ITEMS.get(type(verb))
     if id_of is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +32,7 @@ BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
 
 
 @contextmanager
-def translated(url: str, queue: str = "") -> Iterator[None]:
+def translated(url: str, queue: str = "") -> Generator[None]:
     """Run a call on PostgreSQL; whatever psycopg raises leaves as a PenstockError."""
     try:
         yield
@@ -40,7 +40,9 @@ def translated(url: str, queue: str = "") -> Iterator[None]:
         raise translate(error, url, queue) from error
 
 
-def translate(error: psycopg.Error, url: str, queue: str = "", *, sent: bool = False) -> PenstockError:
+def translate(
+    error: psycopg.Error, url: str, queue: str = "", *, sent: bool = False
+) -> PenstockError:
     """The exception for one of psycopg's.
 
     sent: the call was on its way when the connection broke, so it may have happened.
@@ -60,7 +62,7 @@ def translate(error: psycopg.Error, url: str, queue: str = "", *, sent: bool = F
         return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
-    if code == "42501" or code == "25006" or code[:2] == "28":
+    if code in ("42501", "25006") or code[:2] == "28":
         return Forbidden(f"PostgreSQL does not allow it: {text}")
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")

@@ -1,8 +1,8 @@
 """The schema of the PostgreSQL store: numbered migrations for tables, a whole set of functions.
 
-Tables move by migrations, each once. Functions are installed as a set after them, every time, so a
-function's file is always the whole truth and no body ever stands in a migration. What was installed is
-written in `penstock.version`.
+Tables move by migrations, each once. Functions are installed as a set after them, so a function's
+file is always the whole truth and no body ever stands in a migration. What was installed is written
+in `penstock.version`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import psycopg
 
@@ -46,19 +47,22 @@ $$;
 @cache
 def migrations() -> tuple[Migration, ...]:
     """The steps for tables, in order."""
-    found = [f for f in (files(__package__) / "migrations").iterdir() if f.name.endswith(".sql")]
+    found = [
+        f for f in (files("penstock.postgres") / "migrations").iterdir() if f.name.endswith(".sql")
+    ]
     return tuple(
         Migration(int(f.name[:4]), f.name.removesuffix(".sql"), f.read_text(encoding="utf-8"))
-        for f in sorted(found, key=lambda f: f.name)
+        for f in found
     )
 
 
 @cache
 def functions() -> str:
-    """All functions, as one text. Their bodies find each other when they run, so order is free,
-    but for those that others are declared with."""
-    found = [f for f in (files(__package__) / "functions").iterdir() if f.name.endswith(".sql")]
-    texts = [f.read_text(encoding="utf-8") for f in sorted(found, key=lambda f: f.name)]
+    """All functions, as one text. Their bodies find each other when they run: order is free."""
+    found = [
+        f for f in (files("penstock.postgres") / "functions").iterdir() if f.name.endswith(".sql")
+    ]
+    texts = [f.read_text(encoding="utf-8") for f in found]
     return "\n".join(["set check_function_bodies = off;", _DROP, *texts])
 
 
@@ -66,6 +70,11 @@ def functions() -> str:
 def digest() -> str:
     """What the functions of this library look like, in 16 characters."""
     return hashlib.sha256(functions().encode()).hexdigest()[:16]
+
+
+def _sql_files(folder: str) -> list[Traversable]:
+    inside = (files("penstock.postgres") / folder).iterdir()
+    return sorted((f for f in inside if f.name.endswith(".sql")), key=lambda f: f.name)
 
 
 def script() -> str:

@@ -84,14 +84,14 @@ class PostgresStore:
             rows = connection.run(sql, parameters)
             if type(verb) in WAKING and self._bell.ring(verb.queue, self._ring_later):
                 connection.run(NOTIFY, (verb.queue,))
-            return rows
+            return rows  # noqa: TRY300  (an else would stand far from its try)
         except psycopg.Error as error:
             raise meaning(error, self._options.url, verb) from error
         finally:
             self._pool.put(connection)
 
     def _ring_later(self, queue: str, seconds: float) -> None:
-        """The last of many quick sends must be heard too: a notification at the end of the pause."""
+        """The last of many quick sends must be heard too: notify at the end of the pause."""
 
         def ring() -> None:
             self._bell.rang(queue)
@@ -124,9 +124,7 @@ class PostgresStore:
             return
         with self._lock:
             if self._ear is None:
-                self._ear = threading.Thread(
-                    target=self._hear, name="penstock-listen", daemon=True
-                )
+                self._ear = threading.Thread(target=self._hear, name="penstock-listen", daemon=True)
                 self._ear.start()
         self._bell.ready.wait(1.0)
 

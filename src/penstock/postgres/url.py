@@ -10,7 +10,9 @@ from penstock.words.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """prepare          off behind a transaction pooler that forgets prepared statements
+    """What a URL may say beside where the database is.
+
+    prepare          off behind a transaction pooler that forgets prepared statements
     listen           off where LISTEN does not work; receivers poll then
     poll_seconds     the longest a waiting receiver sleeps without asking
     max_connections  of one store, the listening one apart

@@ -1,7 +1,7 @@
 """Who is told when: news of queues inside this process, and when to notify other processes.
 
-A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a lock
-that would make all senders of the server commit one after another. At most one per queue and
+A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a
+lock that would make all senders of the server commit one after another. At most one per queue and
 50 ms goes out, and one at the end of a busy stretch, so that the last send is heard as well.
 """
 
@@ -48,8 +48,11 @@ class Bell:
             self._changed.notify_all()
 
     def ring(self, queue: str, later: Callable[[str, float], None]) -> bool:
-        """News made here. True: notify the other processes now; if not now, `later` is called once
-        for this stretch, with the pause to keep, and ends it by `rang`."""
+        """News made here. True: notify the other processes now.
+
+        If not now, `later` is called once for this stretch with the pause to keep; it ends the
+        stretch by `rang`.
+        """
         if self._waiting:
             self.hear(queue)
         else:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
@@ -30,10 +30,11 @@ class Receipt(_ReceiptFields):
 
     __slots__ = ()
 
-    def __new__(cls, id: int, attempt: int) -> Receipt:
+    def __new__(cls, id: int, attempt: int) -> Self:  # noqa: A002  (the field is `id`)
+        """Checked, as it may come from anywhere."""
         limits.whole(id, "a receipt's id", 1, limits.ID_MAX)
         limits.whole(attempt, "a receipt's attempt", 1, limits.INTEGER_MAX)
-        return tuple.__new__(cls, (id, attempt))
+        return _ReceiptFields.__new__(cls, id, attempt)
 
     def __str__(self) -> str:
         return f"{self.id}.{self.attempt}"
@@ -97,7 +98,7 @@ class Delivery(NamedTuple):
     @property
     def receipt(self) -> Receipt:
         """What proves this lease."""
-        return tuple.__new__(Receipt, (self.id, self.attempt))
+        return Receipt._make((self.id, self.attempt))  # unchecked: a store handed it out
 
 
 @dataclass(frozen=True, slots=True)

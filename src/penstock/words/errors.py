@@ -6,7 +6,7 @@
     ├── Forbidden                 the credential or the file mode does not allow it; nothing happened
     ├── Unavailable               did not happen; safe to repeat
     │   ├── Busy                  the writer or a lock was not free in time
-    │   ├── Disconnected          the connection was lost before anything was committed
+    │   ├── Disconnected          the database cannot be reached
     │   └── StorageFull           the disk is full; acknowledging still frees space
     ├── Uncertain                 the answer was lost; it may have happened
     ├── WrongVersion              library and database are apart; says the command to run

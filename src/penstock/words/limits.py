@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import cast
 
 from penstock.words.errors import UsageError
 
@@ -64,6 +65,7 @@ def channel_name(name: object) -> str:
 
 
 def optional_channel(name: object) -> str | None:
+    """A channel name, or None for any channel."""
     return None if name is None else channel_name(name)
 
 
@@ -80,6 +82,7 @@ def utf8(text: object, what: str) -> bytes:
 
 
 def payload(data: object, most: int = PAYLOAD_BYTES_MAX) -> bytes:
+    """The bytes of a payload, not more than `most` of them."""
     if not isinstance(data, bytes):
         raise UsageError(f"a message's payload is bytes here, not {type(data).__name__}")
     if len(data) > most:
@@ -91,6 +94,7 @@ def payload(data: object, most: int = PAYLOAD_BYTES_MAX) -> bytes:
 
 
 def state(data: object) -> bytes:
+    """Saved state: bytes, not more than a mebibyte."""
     if not isinstance(data, bytes):
         raise UsageError(f"state is bytes, not {type(data).__name__}")
     if len(data) > STATE_BYTES_MAX:
@@ -99,6 +103,7 @@ def state(data: object) -> bytes:
 
 
 def content_type(text: object) -> str:
+    """Printable text of 1 to 255 characters, such as `application/json`."""
     utf8(text, "a content type")
     assert isinstance(text, str)
     if not text or len(text) > CONTENT_TYPE_CHARS_MAX or not text.isprintable():
@@ -115,7 +120,7 @@ def headers(given: object) -> dict[str, str]:
         raise UsageError(f"headers are a mapping of str to str, not {type(given).__name__}")
     clean: dict[str, str] = {}
     total = 0
-    for name, value in given.items():  # pyright: ignore[reportUnknownVariableType]
+    for name, value in cast("Mapping[str, str]", given).items():
         total += len(utf8(name, "a header's name")) + len(utf8(value, "a header's value"))
         if not name:
             raise UsageError("a header's name is not empty")
@@ -149,6 +154,7 @@ def whole(value: object, what: str, least: int, most: int) -> int:
 
 
 def optional_whole(value: object, what: str, least: int, most: int) -> int | None:
+    """None, or an int in a range."""
     return None if value is None else whole(value, what, least, most)
 
 
@@ -160,11 +166,12 @@ def duration_ms(value: object, what: str) -> int:
 def state_name(value: object) -> str | None:
     """None, or one of the states of an unfinished message."""
     if value is None or value in STATES:
-        return value  # pyright: ignore[reportReturnType]
+        return value
     raise UsageError(f"a state is one of {', '.join(STATES)}, not {shown(value)}")
 
 
 def flag(value: object, what: str) -> bool:
+    """A bool; nothing else counts as true or false."""
     if not isinstance(value, bool):
         raise UsageError(f"{what} is True or False, not {shown(value)}")
     return value
@@ -180,10 +187,12 @@ def milliseconds(seconds: object, what: str, most: float, *, least: float = 0.0)
 
 
 def lease_ms(seconds: object) -> int:
+    """Milliseconds of a lease: a millisecond to twelve hours."""
     return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=0.001)
 
 
 def delay_ms(seconds: object) -> int:
+    """Milliseconds of a delay: none to 366 days."""
     return milliseconds(seconds, "delay_seconds", DELAY_SECONDS_MAX)
 
 

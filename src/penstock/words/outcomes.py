@@ -70,7 +70,8 @@ class Retrying:
 class Dead:
     """Attempts are used up, or `retry` was False: moved to the dead-letter queue.
 
-    `queue` is None where there is none to move to: the message has then ended."""
+    `queue` is None where there is none to move to: the message has then ended.
+    """
 
     queue: str | None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
@@ -64,7 +64,7 @@ def _refuse_deep(value: Any) -> None:
 
 def _inside(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return list(cast("dict[Any, Any]", value).values())
     if isinstance(value, (list, tuple)):
-        return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return list(cast("list[Any]", value))
     return []

@@ -209,7 +209,7 @@ def _ms(seconds: float) -> int:
     return limits.milliseconds(seconds, "seconds", 1e9)
 
 
-def _known(changes: Mapping[str, Any], kind: type[Policy] | type[QueueSettings]) -> None:
+def _known(changes: Mapping[str, Any], kind: type[Policy | QueueSettings]) -> None:
     known = [f.name for f in fields(kind)]
     for name in changes:
         if name not in known:

@@ -46,4 +46,3 @@ def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
         if not isinstance(item, kind):
             raise UsageError(f"this takes {kind.__name__} values, not {type(item).__name__}")
     return items
-

@@ -26,13 +26,13 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
     for delivery in sorted(deliveries, key=_by_priority):
         by_channel.setdefault(delivery.channel, []).append(delivery)
     if len(by_channel) == 1:
-        ((last, ordered),) = by_channel.items()
-        return ordered, _after(last, len(ordered), start)
+        ((only, messages),) = by_channel.items()
+        return messages, _after(only, len(messages), start)
 
     names = sorted(by_channel, key=str.encode)
     if start.channel is not None:
         names = _around(names, start)
-    ordered = []
+    ordered: list[Delivery] = []
     longest = max(map(len, by_channel.values()))
     for rank in range(longest):
         ordered += [by_channel[name][rank] for name in names if len(by_channel[name]) > rank]
@@ -46,7 +46,8 @@ _by_priority = itemgetter(3, 0)
 
 def _around(names: list[str], start: Turn) -> list[str]:
     """From the names after the start, around the end, to the start; a start whose turn was not
-    over (a channel of weight above one) comes first instead."""
+    over (a channel of weight above one) comes first instead.
+    """
     assert start.channel is not None
     place = start.channel.encode()
     first = [name for name in names if name.encode() > place]
@@ -61,7 +62,7 @@ def _after(last: str, taken: int, start: Turn) -> Turn:
 
 
 class Rounds:
-    """The turns of all receivers in this process, by queue and shard; and when each queue was tended.
+    """The turns of all receivers in this process, and when each queue was last tended.
 
     A call takes a turn and puts its successor back, so concurrent receivers stand at different
     places and do not run into each other.
@@ -73,11 +74,13 @@ class Rounds:
         self._tended: dict[str, float] = {}
 
     def take(self, queue: str, shard: Shard | None = None) -> Turn:
+        """A place in the round robin; nobody else has it until it is put back."""
         with self._lock:
             turns = self._turns.get((queue, shard))
             return turns.popleft() if turns else FIRST_TURN
 
     def put(self, queue: str, turn: Turn, shard: Shard | None = None) -> None:
+        """The place to go on from."""
         with self._lock:
             self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
 

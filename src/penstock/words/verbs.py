@@ -168,6 +168,8 @@ class QueueCreate(Verb[CreateOutcome]):
 
 @dataclass(frozen=True, slots=True)
 class QueueGet(Verb[QueueEntry]):
+    """A queue with its settings."""
+
     name: ClassVar[str] = "queue_get"
     queue: str
 
@@ -183,6 +185,8 @@ class QueueUpdate(Verb[QueueEntry]):
 
 @dataclass(frozen=True, slots=True)
 class QueueList(Verb[tuple[QueueEntry, ...]]):
+    """All queues with their settings, by name."""
+
     name: ClassVar[str] = "queue_list"
 
 
