@@ -47,9 +47,7 @@ $$;
 @cache
 def migrations() -> tuple[Migration, ...]:
     """The steps for tables, in order."""
-    found = [
-        f for f in (files("penstock.postgres") / "migrations").iterdir() if f.name.endswith(".sql")
-    ]
+    found = _sql_files("migrations")
     return tuple(
         Migration(int(f.name[:4]), f.name.removesuffix(".sql"), f.read_text(encoding="utf-8"))
         for f in found
@@ -59,9 +57,7 @@ def migrations() -> tuple[Migration, ...]:
 @cache
 def functions() -> str:
     """All functions, as one text. Their bodies find each other when they run: order is free."""
-    found = [
-        f for f in (files("penstock.postgres") / "functions").iterdir() if f.name.endswith(".sql")
-    ]
+    found = _sql_files("functions")
     texts = [f.read_text(encoding="utf-8") for f in found]
     return "\n".join(["set check_function_bodies = off;", _DROP, *texts])
 

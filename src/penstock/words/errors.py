@@ -3,7 +3,7 @@
     PenstockError
     ├── UsageError (ValueError)   should not have been made; nothing happened
     │   └── QueueNotFound         no queue of that name
-    ├── Forbidden                 the credential or the file mode does not allow it; nothing happened
+    ├── Forbidden                 the credential or the file mode does not allow it
     ├── Unavailable               did not happen; safe to repeat
     │   ├── Busy                  the writer or a lock was not free in time
     │   ├── Disconnected          the database cannot be reached

@@ -51,7 +51,10 @@ begin
             where m.queue_id = q.id and m.status > 0 and m.at <= v_now and m.at > q.timers_since
         ) as due,
         exists (select from penstock.message b where b.queue_id = q.id and b.id < 0) as buoys,
-        q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
+        exists (select from penstock.channel c where c.queue_id = q.id) as rows,
+        q.limited
+        or exists (select from penstock.channel c where c.queue_id = q.id and c.awake)
+        or exists (select from penstock.channel c where c.queue_id = q.id and c.wake_at <= v_now)
         or exists (select from penstock.wake w where w.queue_id = q.id) as limits
     into v_found
     from penstock.queue q
@@ -64,6 +67,8 @@ begin
     v_until := v_now + coalesce(receive.lease_ms, v_queue.lease_ms);
     if v_found.due then
         perform penstock.run_timers(v_queue, v_now, 2 * receive.max_messages + 100);
+        v_limits := v_limits
+            or exists (select from penstock.wake w where w.queue_id = v_queue.id);
     end if;
     if v_limits then
         perform penstock.wake_channels(v_queue.id, v_now);
@@ -74,8 +79,10 @@ begin
     end if;
 
     -- 2. A single message without limits: the first of the next channel that nobody holds; at the end of
-    --    the names, of the first. (Where buoys lie, the statement below knows how to use them.)
-    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_found.buoys then
+    --    the names, of the first. (Where buoys lie, or channels with rows sleep, it takes more care.)
+    if receive.max_messages = 1 and not v_limits and receive.shards is null
+        and not v_found.buoys and not v_found.rows
+    then
         return query
         update penstock.message m
         set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
@@ -99,7 +106,7 @@ begin
         end if;
     end if;
 
-    -- 3. Without limits one statement does it all. The skip scan finds the next channels: each step is
+    -- 3. Where no limited channel has a say, one statement does it all. The skip scan finds the next channels: each step is
     --    one index probe for the first entry after a channel; at the end of the names it goes on at
     --    their start, and a name beyond `turn` ends it (tested outside the probe, where it cannot
     --    become a filter that walks every entry). Heads are locked from where the probe landed on,
@@ -145,6 +152,12 @@ begin
                 for update skip locked
             ) head
             where hop.nr > 0
+                -- Not what was sent before its channel became limited. A scalar subquery: it is
+                -- never turned into a hash of all rows.
+                and (not v_found.rows or (
+                    select 1 from penstock.channel c
+                    where c.queue_id = v_queue.id and c.name = hop.channel
+                ) is null)
             limit v_left
         ))
         returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
@@ -158,10 +171,12 @@ begin
         v_visits := v_left;
     end loop;
 
-    -- 4. With limits, or if others held all that was found: turn by turn.
-    if v_left = receive.max_messages or v_limits or receive.shards is not null then
+    -- 4. With limits that have a say now, or if others held all that was found: turn by turn.
+    if v_left = receive.max_messages or v_limits or receive.shards is not null
+        or v_left > 0 and v_found.rows
+    then
         return query select * from penstock.receive_turns(
-            v_queue, v_left, v_quantum, v_start, receive.served, v_limits, receive.shard,
+            v_queue, v_left, v_quantum, v_start, receive.served, v_limits or v_found.rows, receive.shard,
             receive.shards, v_now, v_until);
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
