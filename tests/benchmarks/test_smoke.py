@@ -19,7 +19,10 @@ def test_every_section_gives_records() -> None:
         with Crew() as crew:
             bench = Bench(TINY, places, crew)
             for section in sections.BY_NAME.values():
-                records = [record for cell in section.cells(bench) for record in cell.run()]
+                cells = section.cells(bench)
+                # The first is PostgreSQL's, the last one SQLite's.
+                few = cells if len(cells) < 2 else (cells[0], cells[-1])
+                records = [record for cell in few for record in cell.run()]
                 bench.forget_bases()
                 assert records, section.name
                 assert all(record.section == section.name for record in records)

@@ -224,7 +224,10 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
         lambda q: q.defer([]) or q.release([Receipt(1, 1)]),
         lambda q: q.extend([Receipt(1, 1)]),
     ],
-    ids="settings update pause delete stats channels peek purge release extend".split(),
+    ids=[
+        *("settings", "update", "pause", "delete", "stats"),
+        *("channels", "peek", "purge", "release", "extend"),
+    ],
 )
 def test_a_missing_queue_is_said(door, verb):
     with pytest.raises(QueueNotFound, match="nosuch"):

@@ -157,13 +157,14 @@ def lines(text: str) -> Iterator[str]:
 
 
 def agrees(printed: str, told: str) -> bool:
-    """Whether a page tells what was printed; spaces at the ends of lines and `…` are free."""
+    """Whether a page tells what was printed. `…` is anything; many spaces are as good as one."""
     parts = [re.escape(part) for part in _trimmed(told).split("…")]
     return re.fullmatch(".*?".join(parts), _trimmed(printed), re.DOTALL) is not None
 
 
 def _trimmed(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+    lines = (re.sub(" +", " ", line).rstrip() for line in text.strip("\n").splitlines())
+    return "\n".join(lines)
 
 
 def check(words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Nothing is left out: every error, outcome, limit, setting, option, verb and command has its place."""
+"""Nothing is left out: each error, outcome, limit, setting, option, verb, command has its place."""
 
 import ast
 import dataclasses

@@ -1,7 +1,7 @@
 """A hammer: many processes on one store, a nemesis that kills and stops them, and what is left.
 
 The run's seed fixes every process's choices, not how they interleave. It is printed with the
-verdict; `PENSTOCK_HAMMER_SEED=…` repeats the choices, `PENSTOCK_HAMMER_SECONDS=…` runs for longer.
+verdict; `PENSTOCK_HAMMER_SEED=…` repeats the choices, `PENSTOCK_HAMMER_SECONDS=…` runs longer.
 """
 
 import contextlib

@@ -49,6 +49,7 @@ HOT = {
         "message_ready (queue_id=? AND channel=?)",
     ],
     ("receive", "heads"): ["message_ready (queue_id=? AND channel=?)"],
+    ("receive", "any_awake"): ["channel_awake (queue_id=?)"],
     ("receive", "awake"): ["channel_awake (queue_id=? AND name>? AND name<?)"],
     ("receive", "move_over"): ["INTEGER PRIMARY KEY", "message_ready (queue_id=? AND channel=?)"],
     ("receive", "limited_heads"): ["message_limited (queue_id=? AND channel=? AND status=?)"],

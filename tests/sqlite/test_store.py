@@ -206,7 +206,7 @@ def as_nobody(folder: Path, call) -> str:
             if os.getuid() == 0:
                 os.setuid(65534)
             call()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             raised = type(error).__name__
         os.write(writing, raised.encode())
         os._exit(0)
@@ -317,9 +317,7 @@ def hold_writer(store: SqliteStore, callers: list[threading.Thread]) -> list[int
 
 def test_waiting_verbs_are_committed_together(store):
     answers = []
-    callers = [
-        threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(40)
-    ]
+    callers = [threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(40)]
     sizes = hold_writer(store, callers)
     assert sizes == [1, 39]
     assert {answer.id for answer in answers} == set(range(1, 41))

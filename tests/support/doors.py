@@ -95,7 +95,7 @@ class Recipe:
     place: Callable[[Path], AbstractContextManager[str]]
     asynchronous: bool = False
     has: frozenset[str] = frozenset({"sharing"})
-    lives: int = 60  # random ones, in `test_life`
+    lives: int = 100  # random ones, in `test_life`
     slow: bool = False
 
 
@@ -123,16 +123,16 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
 
 DOORS: Final[dict[str, Recipe]] = {
     "sqlite": Recipe(_file),
-    "sqlite-async": Recipe(_file, asynchronous=True),
-    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=300),
+    "sqlite-async": Recipe(_file, asynchronous=True, lives=60),
+    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=200),
 }
 if postgres.GIVEN:
-    DOORS["postgres"] = Recipe(_postgres(0), slow=True)
-    DOORS["postgres-async"] = Recipe(_postgres(0), asynchronous=True, slow=True)
+    DOORS["postgres"] = Recipe(_postgres(0), lives=60, slow=True)
+    DOORS["postgres-async"] = Recipe(_postgres(0), asynchronous=True, lives=60, slow=True)
 else:
-    DOORS["postgres-16"] = Recipe(_postgres(16), slow=True)
-    DOORS["postgres-18"] = Recipe(_postgres(18), slow=True)
-    DOORS["postgres-18-async"] = Recipe(_postgres(18), asynchronous=True, slow=True)
+    DOORS["postgres-16"] = Recipe(_postgres(16), lives=60, slow=True)
+    DOORS["postgres-18"] = Recipe(_postgres(18), lives=60, slow=True)
+    DOORS["postgres-18-async"] = Recipe(_postgres(18), asynchronous=True, lives=60, slow=True)
 
 
 def chosen() -> list[str]:
@@ -155,7 +155,7 @@ class Door:
     url: str
     asynchronous: bool = False
     has: frozenset[str] = frozenset()
-    lives: int = 60
+    lives: int = 100
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:

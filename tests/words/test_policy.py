@@ -57,7 +57,7 @@ def test_a_row_keeps_settings(settings):
     row = settings_row(settings)
     assert tuple(row) == SETTINGS_COLUMNS
     assert settings_of(row) == settings
-    assert settings_of({name: value for name, value in reversed(row.items())}) == settings
+    assert settings_of(dict(reversed(row.items()))) == settings
 
 
 @given(POLICIES, POLICIES)

@@ -79,11 +79,7 @@ class AsyncPostgresStore:
         try:
             rows = await connection.run(sql, parameters)
             if type(verb) in WAKING:
-                ring = self._bell.ring(verb.queue, self._ring_later)
-                self._news.set()
-                if ring:
-                    await connection.run(NOTIFY, (verb.queue,))
-            return rows  # noqa: TRY300  (an else would stand far from its try)
+                await self._tell(connection, verb.queue)
         except psycopg.Error as error:
             raise meaning(error, self._options.url, verb) from error
         except asyncio.CancelledError:
@@ -92,6 +88,15 @@ class AsyncPostgresStore:
             raise
         finally:
             await self._pool.put(connection)
+        return rows
+
+    async def _tell(self, connection: _Connection, queue: str) -> None:
+        """News of a queue, here and to other processes; the verb is done, so this may fail."""
+        ring = self._bell.ring(queue, self._ring_later)
+        self._news.set()
+        if ring:
+            with contextlib.suppress(psycopg.Error):  # a hint only: receivers poll
+                await connection.run(NOTIFY, (queue,))
 
     def _ring_later(self, queue: str, seconds: float) -> None:
         """The last of many quick sends must be heard too: notify at the end of the pause."""

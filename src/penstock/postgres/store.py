@@ -82,13 +82,22 @@ class PostgresStore:
         connection = self._pool.take()
         try:
             rows = connection.run(sql, parameters)
+        except psycopg.Error as error:
+            self._pool.put(connection)
+            raise meaning(error, self._options.url, verb) from error
+        except BaseException:
+            # Ctrl-C in the middle of a call: the connection is in an unknown state, so it goes.
+            connection.raw.close()
+            self._pool.put(connection)
+            raise
+        try:
             if type(verb) in WAKING and self._bell.ring(verb.queue, self._ring_later):
                 connection.run(NOTIFY, (verb.queue,))
-            return rows  # noqa: TRY300  (an else would stand far from its try)
-        except psycopg.Error as error:
-            raise meaning(error, self._options.url, verb) from error
+        except psycopg.Error:
+            pass  # the verb is done; a notification is a hint only: receivers poll
         finally:
             self._pool.put(connection)
+        return rows
 
     def _ring_later(self, queue: str, seconds: float) -> None:
         """The last of many quick sends must be heard too: notify at the end of the pause."""

@@ -4,6 +4,7 @@ create or replace function penstock.free_slots(
 ) returns int
 language plpgsql stable as $$
 declare
+    v_leased smallint := 2;  -- a variable: as a constant it would fit the timers' index as well
     v_limit int := case when queue.fifo then 1 else coalesce(own_limit, queue.max_concurrency) end;
 begin
     if v_limit is null then
@@ -12,7 +13,7 @@ begin
     return v_limit - (
         select count(*) from penstock.message m
         where m.queue_id = queue.id and m.channel = free_slots.channel and m.limited
-            and m.status = 2
+            and m.status = v_leased
     );
 end
 $$;

@@ -27,7 +27,11 @@ begin
             left join unnest(full_channel.channels) with ordinality u (channel, nr) on u.nr = i
             group by 1
         ) n
-        left join penstock.channel c on c.queue_id = queue.id and c.name = n.channel
+        left join lateral (
+            select r.max_size from penstock.channel r
+            where r.queue_id = queue.id and r.name = n.channel
+            offset 0
+        ) c on true
         where coalesce(c.max_size, queue.max_size) is not null
     ) s
     where s.size + s.messages > s.max_size

@@ -10,7 +10,7 @@ begin
         from (
             select m.channel, m.priority, min(m.id) as id
             from penstock.message m
-            where m.id = any (ids) and m.status = 0 and not m.limited
+            where m.id = any (ids) and m.status + 0 = 0 and m.limited::int = 0
             group by m.channel, m.priority
         ) low
         where exists (

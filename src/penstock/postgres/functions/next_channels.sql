@@ -62,9 +62,10 @@ begin
         select coalesce(array_agg(o.channel), '{}') into v_strays
         from unnest(v_open) o (channel)
         where queue.limited
-            or exists (
-                select from penstock.channel c where c.queue_id = queue.id and c.name = o.channel
-            )
+            or (
+                select 1 from penstock.channel c
+                where c.queue_id = queue.id and c.name = o.channel
+            ) is not null
             or exists (
                 select from penstock.wake w
                 where w.queue_id = queue.id and w.channel = o.channel and w.policy is not null
@@ -88,20 +89,20 @@ begin
             select after.* from (
                 select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
                 from penstock.channel c
-                where limits and c.queue_id = queue.id and c.awake
-                    and c.name > from_place collate "C"
-                    and (from_lap = 0 or c.name <= start collate "C")
+                where limits and c.queue_id = queue.id
+                    and c.awake_name > from_place collate "C"
+                    and (from_lap = 0 or c.awake_name <= start collate "C")
                     and (shards is null or penstock.shard_of(c.name, shards) = shard)
-                order by c.name limit v_visits
+                order by c.awake_name limit v_visits
             ) after
             union all
             select again.* from (
                 select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
                 from penstock.channel c
-                where limits and from_lap = 0 and c.queue_id = queue.id and c.awake
-                    and c.name <= start collate "C"
+                where limits and from_lap = 0 and c.queue_id = queue.id
+                    and c.awake_name <= start collate "C"
                     and (shards is null or penstock.shard_of(c.name, shards) = shard)
-                order by c.name limit v_visits
+                order by c.awake_name limit v_visits
             ) again
         ) u (name, kind, weight)
         order by 4, 1
@@ -116,11 +117,13 @@ begin
     -- 4. Lock the rows; what they protect is read by the caller's next statement.
     if 'limited' = any (v_kinds) then
         select coalesce(array_agg(held.name), '{}') into v_held
-        from (
+        from unnest(v_all, v_kinds) a (name, kind)
+        cross join lateral (
             select c.name from penstock.channel c
-            where c.queue_id = queue.id and c.name = any (v_all) and c.awake
+            where c.queue_id = queue.id and c.name = a.name and c.awake
             for update skip locked
-        ) held;
+        ) held
+        where a.kind = 'limited';
     end if;
 
     -- 5. Shares: quantum times weight; with the whole turn in sight, what is left by weight. They end

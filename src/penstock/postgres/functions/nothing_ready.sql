@@ -16,7 +16,11 @@ begin
             where c.queue_id = queue.id and c.wake_at is not null
             order by c.wake_at limit 1),
             case when exists (
-                select from penstock.channel c where c.queue_id = queue.id and c.awake
+                select from penstock.message m
+                where m.queue_id = queue.id and m.status = 0 and not m.limited and m.id + 0 > 0
+            ) or exists (
+                select from penstock.channel c
+                where c.queue_id = queue.id and c.awake_name is not null
             ) or exists (
                 select from penstock.wake w where w.queue_id = queue.id
             ) then now_ms + 5 end

@@ -53,7 +53,9 @@ begin
         exists (select from penstock.message b where b.queue_id = q.id and b.id < 0) as buoys,
         exists (select from penstock.channel c where c.queue_id = q.id) as rows,
         q.limited
-        or exists (select from penstock.channel c where c.queue_id = q.id and c.awake)
+        or exists (
+            select from penstock.channel c where c.queue_id = q.id and c.awake_name is not null
+        )
         or exists (select from penstock.channel c where c.queue_id = q.id and c.wake_at <= v_now)
         or exists (select from penstock.wake w where w.queue_id = q.id) as limits
     into v_found

@@ -22,11 +22,12 @@ begin
     -- 1. Messages from before the limits come first: they are the oldest.
     select array_agg(n.name) into v_names
     from unnest(channels) n (name)
-    where exists (
-        select from penstock.message m
+    where (
+        select 1 from penstock.message m
         where m.queue_id = queue.id and m.channel = n.name and m.status = 0 and not m.limited
             and m.id + 0 > 0
-    );
+        limit 1
+    ) is not null;
     if v_names is not null then
         perform penstock.move_over(queue.id, v_names, 100 + (select max(t.take) from unnest(takes) t (take)));
     end if;
@@ -47,8 +48,11 @@ begin
                         case when c.rate_count is null then queue.rate_burst else c.rate_burst end)
                 ) end as allowance
             from unnest(channels, takes) t (name, take)
-            join penstock.channel c on c.queue_id = queue.id and c.name = t.name
-            order by c.name
+            cross join lateral (
+                select r.* from penstock.channel r
+                where r.queue_id = queue.id and r.name = t.name
+                offset 0
+            ) c
         ) a
         cross join lateral (
             -- The head is chosen first and locked then: of a FIFO queue it is this one or none.

@@ -33,7 +33,8 @@ declare
 begin
     select * into v_queue from penstock.queue q where q.name = send.queue;
     if not found then
-        v_queue := penstock.queue_create(send.queue, '{}', v_now);
+        perform penstock.queue_create(send.queue, '{}', v_now);
+        v_queue := penstock.find_queue(send.queue);  -- ours, or that of another who was first
     end if;
 
     -- 1. Channels with a row, and all channels of a queue with limits: check sizes, mark as limited.
@@ -53,9 +54,10 @@ begin
         )
         select v_queue.id, m.channel, m.priority,
             case when m.delay > 0 and not v_queue.fifo then 1 else 0 end,
-            v_queue.limited or v_rows and exists (
-                select from penstock.channel c where c.queue_id = v_queue.id and c.name = m.channel
-            ),
+            v_queue.limited or v_rows and (
+                select 1 from penstock.channel c
+                where c.queue_id = v_queue.id and c.name = m.channel
+            ) is not null,
             v_now + m.delay, v_now, m.payload, m.content_type, m.headers
         from (
             select u.nr, u.payload, u.headers,

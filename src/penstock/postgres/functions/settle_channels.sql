@@ -20,7 +20,12 @@ begin
             coalesce(t.taken, 0) as taken,
             penstock.free_slots(queue, c.name, c.max_concurrency) as slots,
             head.at as head_at
-        from penstock.channel c
+        from unnest(channels) n (name)
+        cross join lateral (
+            select r.* from penstock.channel r
+            where r.queue_id = queue.id and r.name = n.name
+            offset 0
+        ) c
         left join (
             select u.name, count(*)::int as taken from unnest(taken) u (name) group by u.name
         ) t on t.name = c.name
@@ -30,7 +35,6 @@ begin
             order by m.priority, m.id
             limit 1
         ) head on true
-        where c.queue_id = queue.id and c.name = any (channels)
     loop
         -- 1. The bucket.
         v_tat := v_row.rate_tat_us;

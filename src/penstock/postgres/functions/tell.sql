@@ -4,5 +4,5 @@ language sql as $$
     insert into penstock.wake (queue_id, channel)
     select distinct queue.id, m.channel
     from penstock.message m
-    where m.id = any (ids) and m.limited
+    where m.id = any (ids) and m.limited::int = 1  -- not by the index of limited messages
 $$;

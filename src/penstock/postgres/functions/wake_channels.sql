@@ -3,17 +3,23 @@
 --
 -- Waits for nobody: rows that others hold keep their news for the next call, and a row is only made
 -- by whoever gets its advisory lock, so no two transactions meet in the unique index.
+--
+-- Rows are found name by name (unnest, lateral): `name = any (…)` may be planned as a filter on all of
+-- a queue's rows.
 create or replace function penstock.wake_channels(queue_id int, now_ms bigint) returns void
 language plpgsql as $$
 #variable_conflict use_column
 declare
     v_names text[];
-    v_changed text[];
+    v_last bigint;
+    v_rows tid[];
+    v_news record;
+    v_changed text[] := '{}';
 begin
     -- 1. Channels with news; rows for those that have none.
-    select array_agg(distinct n.channel order by n.channel) into v_names
+    select array_agg(distinct n.channel order by n.channel), max(n.id) into v_names, v_last
     from (
-        select w.channel from penstock.wake w
+        select w.channel, w.id from penstock.wake w
         where w.queue_id = wake_channels.queue_id
         order by w.id
         limit 500
@@ -23,58 +29,45 @@ begin
         select wake_channels.queue_id, missing.name
         from (
             select n.name from unnest(v_names) n (name)
-            where not exists (
-                select from penstock.channel c
+            where (
+                select 1 from penstock.channel c
                 where c.queue_id = wake_channels.queue_id and c.name = n.name
-            )
+            ) is null
             offset 0
         ) missing
-        where pg_try_advisory_xact_lock(
-            hashtextextended('penstock.channel ' || wake_channels.queue_id || ' ' || missing.name, 0)
-        )
+        where pg_try_advisory_xact_lock(hashtextextended(
+            'penstock.channel ' || wake_channels.queue_id || ' ' || missing.name, 0))
         on conflict do nothing;
 
         -- 2. Lock the rows that nobody holds.
-        select array_agg(held.name) into v_names
-        from (
-            select c.name from penstock.channel c
-            where c.queue_id = wake_channels.queue_id and c.name = any (v_names)
+        select array_agg(held.name), array_agg(held.ctid) into v_names, v_rows
+        from unnest(v_names) n (name)
+        cross join lateral (
+            select c.name, c.ctid from penstock.channel c
+            where c.queue_id = wake_channels.queue_id and c.name = n.name
             for update skip locked
         ) held;
 
-        -- 3. Take their news, apply the last change of policy, and wake them.
-        with news as (
-            delete from penstock.wake w
-            where w.queue_id = wake_channels.queue_id and w.channel = any (v_names)
-            returning w.channel, w.id, w.policy
-        ),
-        latest as (
-            select distinct on (n.channel) n.channel,
-                (jsonb_populate_record(null::penstock.channel, n.policy)).*,
-                jsonb_strip_nulls(n.policy - 'paused') <> '{}'
-                or coalesce((n.policy ->> 'paused')::boolean, false) as has_own
-            from news n
-            where n.policy is not null
-            order by n.channel, n.id desc
-        ),
-        changed as (
-            update penstock.channel c
-            set max_concurrency = l.max_concurrency, rate_count = l.rate_count,
-                rate_period_ms = l.rate_period_ms, rate_burst = l.rate_burst,
-                rate_interval_us = l.rate_interval_us, max_size = l.max_size, weight = l.weight,
-                paused = coalesce(l.paused, false), own = l.has_own, awake = true, wake_at = null
-            from latest l
-            where c.queue_id = wake_channels.queue_id and c.name = l.channel
-            returning c.name
-        )
-        select array_agg(c.name) into v_changed from changed c;
-
+        -- 3. Take their news, apply changes of policy in their order, and wake them.
+        for v_news in
+            with news as (
+                delete from penstock.wake w
+                where w.queue_id = wake_channels.queue_id and w.id <= v_last
+                    and w.channel = any (v_names)
+                returning w.channel, w.id, w.policy
+            )
+            select n.channel, n.policy from news n where n.policy is not null order by n.id
+        loop
+            perform penstock.apply_policy(
+                wake_channels.queue_id, v_news.channel, v_news.policy);
+            v_changed := v_changed || v_news.channel;
+        end loop;
         update penstock.channel c
         set awake = true, wake_at = null
-        where c.queue_id = wake_channels.queue_id and c.name = any (v_names) and not c.awake;
+        where c.ctid = any (v_rows) and not c.awake;
 
         -- 4. Live leases and delayed messages from before a first policy count from now on.
-        if v_changed is not null then
+        if cardinality(v_changed) > 0 then
             update penstock.message m
             set limited = true
             where m.id = any (array(
@@ -89,8 +82,8 @@ begin
     -- 5. Rows whose time has come.
     update penstock.channel c
     set awake = true, wake_at = null
-    where c.queue_id = wake_channels.queue_id and c.name = any (array(
-        select s.name from penstock.channel s
+    where c.ctid = any (array(
+        select s.ctid from penstock.channel s
         where s.queue_id = wake_channels.queue_id and s.wake_at <= now_ms
         order by s.wake_at
         limit 500

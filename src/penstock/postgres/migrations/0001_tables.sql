@@ -89,10 +89,12 @@ create table penstock.channel (
     awake boolean not null default true,
     wake_at bigint,                      -- asleep until then; null: until something wakes it
     rate_tat_us bigint not null default 0,
+    -- of its own, so that nothing but its index leads from one awake channel to the next
+    awake_name text collate "C" generated always as (case when awake then name end) stored,
     primary key (queue_id, name)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index channel_awake on penstock.channel (queue_id, name) where awake;
+create index channel_awake on penstock.channel (queue_id, awake_name) where awake_name is not null;
 create index channel_timer on penstock.channel (queue_id, wake_at) where wake_at is not null;
 
 -- News for limited channels. Only inserted and deleted, so nobody waits for anybody (P13).

@@ -1,0 +1,51 @@
+"""Our side of each comparison: the public library, as its users call it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import penstock
+
+QUEUE = "bench"
+PAYLOAD = b"x" * 100
+
+
+def channel_name(number: int, channels: int) -> str:
+    """A queue that needs no channels has the one without a name."""
+    return "" if channels == 1 else f"tenant-{number % channels}"
+
+
+class Library:
+    """Receives, acks and sends through `penstock.connect`."""
+
+    def __init__(self, url: str, channels: int = 1) -> None:
+        self._penstock = penstock.connect(url)
+        self._queue = self._penstock.queue(QUEUE)
+        self._channels = channels
+        self._number = itertools.count()
+
+    def take(self, most: int) -> Sequence[penstock.Receipt]:
+        """Lease some messages."""
+        return [message.receipt for message in self._queue.receive(most)]
+
+    def done(self, receipts: Sequence[penstock.Receipt]) -> None:
+        """End them."""
+        self._queue.ack(receipts)
+
+    def put(self, count: int) -> None:
+        """Send so many, the channels in turn."""
+        number, channels = self._number, self._channels
+        if count == 1:
+            self._queue.send(PAYLOAD, channel=channel_name(next(number), channels))
+            return
+        self._queue.send_many(
+            [
+                penstock.message(PAYLOAD, channel=channel_name(next(number), channels))
+                for _ in range(count)
+            ]
+        )
+
+    def close(self) -> None:
+        """Free the connection."""
+        self._penstock.close()

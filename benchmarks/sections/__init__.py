@@ -1,0 +1,28 @@
+"""The tables, one file each, in the order in which they are measured."""
+
+from benchmarks.sections import (
+    client,
+    fairness,
+    growth,
+    imports,
+    in_flight,
+    limited,
+    receive,
+    send,
+    snapshot,
+)
+
+BY_NAME = {
+    section.name: section
+    for section in (
+        imports.SECTION,
+        client.SECTION,
+        send.SECTION,
+        receive.SECTION,
+        in_flight.SECTION,
+        limited.SECTION,
+        fairness.SECTION,
+        growth.SECTION,
+        snapshot.SECTION,
+    )
+}

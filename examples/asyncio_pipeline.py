@@ -1,0 +1,42 @@
+"""Several tasks, one connection, asyncio: `python examples/asyncio_pipeline.py [URL]`."""
+
+import asyncio
+import sys
+
+import penstock.aio
+
+URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
+
+
+async def shorten(ps: penstock.aio.Penstock, seen: list[str]) -> None:
+    """Take words until none came for a while; send what is left of them on."""
+    async for message in ps.queue("words").messages(max_messages=2, idle_seconds=0.2):
+        seen.append(message.channel)
+        await ps.queue("initials").send(message.text()[0], channel=message.channel)
+        await message.ack()
+
+
+async def main() -> None:
+    async with penstock.aio.connect(URL) as ps:
+        await ps.queue("words").create()
+        await ps.queue("initials").create()
+        sends = (
+            ps.queue("words").send(word, channel=word[0])
+            for word in ("apple", "avocado", "banana", "cherry", "cranberry")
+        )
+        await asyncio.gather(*sends)  # on SQLite these are committed together
+
+        seen: list[str] = []
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(3):
+                tasks.create_task(shorten(ps, seen))
+
+        print(sorted(seen))
+        print("".join([m.text() for m in await ps.queue("initials").receive(10)]))
+
+
+asyncio.run(main())
+
+# It prints:
+#   ['a', 'a', 'b', 'c', 'c']
+#   abcac

@@ -1,0 +1,33 @@
+"""Send, receive, ack: `python examples/quickstart.py [URL]`."""
+
+import sys
+
+import penstock
+
+URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"  # in memory
+
+with penstock.connect(URL) as ps:
+    emails = ps.queue("emails")
+
+    emails.send({"to": "ada@example.org"}, channel="customer-1")
+    emails.send_many(
+        [penstock.message({"to": f"user-{n}@example.org"}, channel="customer-2") for n in range(3)]
+    )
+
+    # Channels are served in turn: customer-1 does not wait for all of customer-2.
+    for message in emails.receive(max_messages=2):
+        print(message.channel, message.json()["to"])
+        message.ack()
+
+    for message in emails.messages(max_messages=10):
+        print(message.channel, message.json()["to"])
+        message.ack()
+
+    print(emails.stats().done, "done")
+
+# It prints:
+#   customer-1 ada@example.org
+#   customer-2 user-0@example.org
+#   customer-2 user-1@example.org
+#   customer-2 user-2@example.org
+#   4 done

@@ -1,0 +1,65 @@
+"""What one statement touched: blocks and entries of each table and index, read from the session's own
+counters before and after, in one transaction. Needs no rights, no settings and no waiting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+Connection = psycopg.Connection[Any]
+
+COUNTERS = """
+select c.relname, pg_stat_get_xact_blocks_fetched(c.oid), pg_stat_get_xact_tuples_returned(c.oid)
+from pg_class c
+where c.relnamespace = 'penstock'::regnamespace and c.relkind in ('r', 'i')
+"""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a statement answered, and what it touched by name of table or index."""
+
+    rows: list[tuple[Any, ...]]
+    by_name: dict[str, tuple[int, int]]
+
+    @property
+    def blocks(self) -> int:
+        """Buffers asked for, found in memory or not."""
+        return sum(blocks for blocks, _ in self.by_name.values())
+
+    @property
+    def entries(self) -> int:
+        """Index entries read, dead ones too, and rows of sequential scans."""
+        return sum(entries for _, entries in self.by_name.values())
+
+    def entries_of(self, name: str) -> int:
+        """The same of one table or index."""
+        return self.by_name.get(name, (0, 0))[1]
+
+    def __str__(self) -> str:
+        parts = [f"{name} {b}b/{e}e" for name, (b, e) in sorted(self.by_name.items()) if b or e]
+        return f"{self.blocks} blocks, {self.entries} entries: " + ", ".join(parts)
+
+
+def touched(connection: Connection, sql: str, parameters: Sequence[Any] = ()) -> Touched:
+    """Run one statement; what it answered and what it touched."""
+    with connection.transaction():
+        before = counters(connection)
+        rows = connection.execute(sql, parameters).fetchall()
+        after = counters(connection)
+    found = {n: (b - before[n][0], e - before[n][1]) for n, (b, e) in after.items()}
+    return Touched(rows, found)
+
+
+def counters(connection: Connection) -> dict[str, tuple[int, int]]:
+    """Blocks and entries so far, by name."""
+    return {name: (blocks, entries) for name, blocks, entries in connection.execute(COUNTERS)}
+
+
+def settled(connection: Connection, sql: str, parameters: Sequence[Any] = ()) -> Touched:
+    """What a statement touches when everybody's hints have been set: it is run, undone, and run again."""
+    with connection.transaction(force_rollback=True):
+        connection.execute(sql, parameters)
+    return touched(connection, sql, parameters)

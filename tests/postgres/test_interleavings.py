@@ -1,0 +1,438 @@
+"""More staged interleavings, in plain SQL on both sides, each session with an alarm of two seconds.
+
+`races/test_staged.py` stages the library against an open transaction; here both sides are somebody's own
+transactions that call the SQL functions among other work, as producers and workers do that keep
+their data in the same database.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.doors import START, migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = pytest.mark.slow
+
+Connection = psycopg.Connection[Any]
+Receipt = tuple[int, int]
+
+numbers = itertools.count(1)
+KINDS = {
+    "plain": "{}",
+    "fifo": '{"fifo": true}',
+    "max_concurrency": '{"max_concurrency": 50}',
+    "rate": '{"rate_count": 1000, "rate_period_ms": 1000, "rate_burst": 100,'
+    ' "rate_interval_us": 1000}',
+    "max_size": '{"max_size": 50}',
+}
+
+
+@pytest.fixture(scope="module")
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+class Session:
+    """A connection with a transaction that ends when the test says so, and what it may ask for."""
+
+    def __init__(self, url: str, queue: str) -> None:
+        self.connection: Connection = psycopg.connect(url)
+        self.connection.execute("set statement_timeout = '2s'")
+        self.connection.commit()
+        self.queue = queue
+        self.commit, self.rollback = self.connection.commit, self.connection.rollback
+
+    def ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, parameters).fetchall()
+
+    def send(self, *texts: str, channel: str = "") -> list[int] | None:
+        """The ids; None if the channel is full."""
+        ((ids,),) = self.ask(
+            "select ids from penstock.send(%s, %s::bytea[], channels => %s, now_ms => %s)",
+            self.queue, [t.encode() for t in texts], [channel] * len(texts), START,
+        )
+        return ids
+
+    def receive(self, most: int = 10, now: int = START) -> dict[str, Receipt]:
+        """Receipts by payload."""
+        rows = self.ask(
+            "select payload, id, attempt from penstock.receive(%s, %s, now_ms => %s)"
+            " where id is not null",
+            self.queue, most, now,
+        )
+        return {payload.decode(): (id, attempt) for payload, id, attempt in rows}
+
+    def retry_after(self, now: int = START) -> int | None:
+        ((id, at),) = self.ask(
+            "select id, at from penstock.receive(%s, 1, now_ms => %s)", self.queue, now
+        )
+        assert id is None
+        return at
+
+    def settle(self, verb: str, receipts: list[Receipt]) -> list[str | None]:
+        """Per receipt None if it was settled, else what the message is now."""
+        ids, attempts = [r[0] for r in receipts], [r[1] for r in receipts]
+        n = len(receipts)
+        if verb in ("ack", "release"):
+            ((lost,),) = self.ask(
+                f"select penstock.{verb}(%s, %s, %s, %s)", self.queue, ids, attempts, START
+            )
+            return [None] * n if lost is None else lost
+        more = {
+            "defer": ("delays => %s, states => %s", [[0] * n, [b"s"] * n]),
+            "fail": ("errors => %s, retries => %s, delays => %s", [["e"] * n, [True] * n, [0] * n]),
+            "refuse": (
+                "errors => %s, retries => %s, delays => %s", [["e"] * n, [False] * n, [0] * n]
+            ),
+            "extend": ("lease_ms => %s", [60_000]),
+        }[verb]
+        name = "fail" if verb == "refuse" else verb
+        rows = self.ask(
+            f"select now from penstock.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
+            self.queue, ids, attempts, *more[1], START,
+        )
+        return [now for (now,) in rows]
+
+    def counts(self) -> tuple[Any, ...]:
+        """Everything that stats tells, and what is in the tables behind it."""
+        (stats,) = self.ask("select * from penstock.stats(%s, %s)", self.queue, START)
+        (behind,) = self.ask(
+            "select (select count(*) from penstock.history), (select count(*) from penstock.wake),"
+            " (select md5(string_agg(m::text, '|' order by m.id)) from penstock.message m)"
+        )
+        self.rollback()
+        return (*stats, *behind)
+
+
+Open = Callable[[], Session]
+
+
+@pytest.fixture
+def open_session(url) -> Iterator[Open]:
+    """Sessions over one queue of this test."""
+    queue = f"q{next(numbers)}"
+    with ExitStack() as stack:
+
+        def make() -> Session:
+            session = Session(url, queue)
+            stack.callback(session.connection.close)
+            return session
+
+        yield make
+
+
+@pytest.fixture
+def plain(open_session) -> Open:
+    create(open_session(), "{}")
+    return open_session
+
+
+@pytest.fixture(params=KINDS)
+def of_each_kind(request, open_session) -> Open:
+    create(open_session(), KINDS[request.param])
+    return open_session
+
+
+def create(session: Session, settings: str) -> None:
+    session.ask("select penstock.queue_create(%s, %s::jsonb, %s)", session.queue, settings, START)
+    session.commit()
+
+
+@contextmanager
+def beside(action: Callable[[], Any]) -> Iterator[list[Any]]:
+    """The action in a thread; at the end it has ended, and its answer or error is in the list."""
+    answers: list[Any] = []
+
+    def run() -> None:
+        try:
+            answers.append(action())
+        except Exception as error:  # noqa: BLE001 (for the test to look at)
+            answers.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield answers
+    thread.join(15)
+    assert answers, "still waiting"
+
+
+# --- an open producer ----------------------------------------------------------------------------
+
+
+def test_everybody_works_on_beside_an_open_producer(of_each_kind):
+    producer, sender, receiver = of_each_kind(), of_each_kind(), of_each_kind()
+    assert producer.send("open-a", channel="a")
+    done: list[str] = []
+    for n in range(3):
+        assert sender.send(f"a{n}", channel="a")
+        assert sender.send(f"b{n}", channel="b")
+        sender.commit()
+        for _ in range(4):
+            got = receiver.receive()
+            receiver.commit()
+            if got:
+                assert receiver.settle("ack", list(got.values())) == [None] * len(got)
+                receiver.commit()
+            done += got
+    assert sorted(done) == ["a0", "a1", "a2", "b0", "b1", "b2"]
+    assert (receiver.retry_after() or 0) <= 5, "nothing to wait for but the channel's row"
+    producer.commit()
+    assert list(receiver.receive()) == ["open-a"]
+
+
+def test_many_open_producers_of_one_channel_commit_in_any_order(of_each_kind):
+    producers = [of_each_kind() for _ in range(4)]
+    for n, producer in enumerate(producers):
+        assert producer.send(f"{n}", channel="a")
+    receiver, got = of_each_kind(), []
+    for n in (2, 0, 3, 1):
+        producers[n].commit()
+        for _ in range(3):
+            batch = receiver.receive()
+            receiver.settle("ack", list(batch.values())) if batch else None
+            receiver.commit()
+            got += batch
+    assert got == ["2", "0", "3", "1"]
+
+
+# --- in opposite orders --------------------------------------------------------------------------
+
+VERBS = ("ack", "release", "defer", "fail", "refuse", "extend")
+PAIRS = [pair for pair in itertools.combinations_with_replacement(VERBS, 2) if "ack" in pair
+         or pair[0] == pair[1] or pair == ("fail", "extend")]
+
+
+@pytest.mark.parametrize(("one_s", "two_s"), PAIRS)
+def test_two_settle_the_same_messages_in_opposite_orders(plain, one_s, two_s):
+    """Each settles one, then the other's: nobody ends in a deadlock, and each message is settled once."""
+    one, two = plain(), plain()
+    one.send("x", "y")
+    one.commit()
+    got = one.receive()
+    one.commit()
+    x, y = got["x"], got["y"]
+    # Both have written before, as workers do that keep their results in the same transaction.
+    first, second = one.settle(one_s, [x]), two.settle(two_s, [y])
+    assert (first, second) == ([None], [None])
+    with beside(lambda: (one.settle(one_s, [y]), one.commit())[0]) as ones:
+        twos = two.settle(two_s, [x])
+        two.commit()
+    for answer in (ones[0], twos):
+        assert isinstance(answer, list), answer
+    if "extend" not in (one_s, two_s):
+        assert ones[0] == ["leased"] or twos == ["leased"], "the one who came first held it"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_two_settle_the_same_batch_in_opposite_orders_at_once(plain, verb):
+    """One statement each, over and over: row locks inside it are taken in any order, too."""
+    one, two = plain(), plain()
+    settled = 0
+    for _ in range(10):
+        one.send(*(f"{n}" for n in range(40)))
+        one.commit()
+        receipts = sorted(one.receive(100).values())
+        one.commit()
+        go = threading.Barrier(2)
+
+        def settle(session: Session, mine: list[Receipt], go: Any = go) -> list[str | None]:
+            go.wait()
+            answer = session.settle(verb, mine)
+            session.commit()
+            return answer
+
+        with beside(lambda r=receipts, s=settle: s(one, r)) as ones:
+            twos = settle(two, receipts[::-1])
+        assert isinstance(ones[0], list), ones[0]
+        assert len(ones[0]) == len(twos) == len(receipts)
+        both = [a is None and b is None for a, b in zip(ones[0], reversed(twos), strict=True)]
+        assert verb == "extend" or not any(both), "settled twice"
+        settled += sum(a is None for a in [*ones[0], *twos])
+    assert settled > 0
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_many_that_have_not_written_settle_overlapping_batches(plain, verb):
+    """In autocommit, where an ack may wait for a row: batches that overlap crosswise all end."""
+    one = plain()
+    one.send(*(f"{n}" for n in range(90)))
+    one.commit()
+    receipts = sorted(one.receive(100).values())
+    one.commit()
+    sessions = [plain() for _ in range(3)]
+    parts = [receipts[:60], receipts[30:][::-1], receipts[60:] + receipts[:30]]
+    with ExitStack() as stack:
+        answers = [
+            stack.enter_context(
+                beside(lambda s=s, p=p: (s.settle(verb, p), s.commit())[0])
+            )
+            for s, p in zip(sessions, parts, strict=True)
+        ]
+    assert all(isinstance(a[0], list) for a in answers), answers
+    if verb in ("ack", "refuse"):
+        settled = sum(now is None for a in answers for now in a[0])
+        assert settled <= 90
+        assert one.counts()[5 if verb == "ack" else 6] == settled
+
+
+def test_two_send_and_set_policies_in_opposite_orders(of_each_kind):
+    one, two = of_each_kind(), of_each_kind()
+    for channel in "ab":
+        one.ask("select penstock.policy_set(%s, %s, '{\"max_concurrency\": 9}')", one.queue, channel)
+    one.commit()
+
+    def touch(session: Session, channel: str) -> None:
+        assert session.send("x", channel=channel)
+        session.ask(
+            "select penstock.policy_set(%s, %s, %s::jsonb)", session.queue, channel,
+            '{"max_concurrency": 5}',
+        )
+
+    touch(one, "a")
+    touch(two, "b")
+    with beside(lambda: (touch(one, "b"), one.commit())) as ones:
+        touch(two, "a")
+        two.commit()
+    assert not isinstance(ones[0], Exception), ones[0]
+    assert len({*one.receive(50), *one.receive(50)}) == 1, "payloads are all x"
+    policies = one.ask("select channel, policy->'max_concurrency' from penstock.policy_list(%s)",
+                       one.queue)
+    assert policies == [("a", 5), ("b", 5)]
+
+
+# --- undone --------------------------------------------------------------------------------------
+
+
+def test_send_and_settle_rolled_back_leave_everything_as_it_was(of_each_kind):
+    session, other = of_each_kind(), of_each_kind()
+    for channel in "abcdef":
+        session.send(f"{channel}1", f"{channel}2", channel=channel)
+    session.commit()
+    got = {**session.receive(5), **session.receive(5), **session.receive(5)}
+    session.commit()
+    assert len(got) >= 5
+    before = other.counts()
+    receipts = list(got.values())
+    for verb, receipt in zip(("ack", "defer", "fail", "refuse", "release"), receipts, strict=False):
+        assert session.settle(verb, [receipt]) == [None]
+    session.send("new", channel="a")
+    session.ask("select penstock.policy_set(%s, 'a', '{\"paused\": true}')", session.queue)
+    session.receive()
+    session.ask("select penstock.purge(%s)", session.queue)
+    session.ask("select penstock.tend(%s, %s)", session.queue, START)
+    session.rollback()
+    assert other.counts() == before
+    assert other.settle("ack", receipts) == [None] * len(receipts)
+
+
+def test_a_savepoint_undoes_a_part(plain):
+    session = plain()
+    session.send("x", "y")
+    session.commit()
+    got = session.receive()
+    session.commit()
+    session.settle("ack", [got["x"]])
+    with session.connection.transaction(force_rollback=True):
+        session.settle("ack", [got["y"]])
+        session.send("z")
+    session.commit()
+    assert session.settle("ack", [got["x"], got["y"]]) == ["gone", None]
+    session.commit()
+    assert session.receive() == {}
+
+
+# --- receivers -----------------------------------------------------------------------------------
+
+
+def test_what_an_open_receive_holds_is_skipped_and_the_rest_found(plain):
+    holder, other = plain(), plain()
+    for channel in "abc":
+        holder.send(*(f"{channel}{n}" for n in range(30)), channel=channel)
+    holder.commit()
+    held = holder.receive(45)
+    assert len(held) == 45
+    found: set[str] = set()
+    while batch := other.receive(10):
+        assert not set(batch) & (set(held) | found)
+        found |= set(batch)
+        other.commit()
+    assert len(found) == 45, "there was more than it answered"
+    holder.rollback()
+    assert set(other.receive(100)) == set(held)
+
+
+@pytest.mark.parametrize("most", [1, 10])
+def test_when_all_that_is_ready_is_held_the_answer_is_not_forever(of_each_kind, most):
+    """It may come back at any moment, so `only a send can help` would be wrong."""
+    holder, other = of_each_kind(), of_each_kind()
+    holder.send("x", channel="a")
+    holder.commit()
+    assert list(holder.receive(most)) == ["x"]
+    at = other.retry_after()
+    other.commit()
+    assert at is not None, "what the other gives back would be slept over"
+    holder.rollback()
+    assert list(other.receive(most)) == ["x"]
+
+
+def test_ten_receivers_in_open_transactions_share_a_channel(plain):
+    sender = plain()
+    sender.send(*(f"{n}" for n in range(100)), channel="a")
+    sender.commit()
+    receivers = [plain() for _ in range(10)]
+    got = [text for receiver in receivers for text in receiver.receive(10)]
+    assert sorted(got, key=int) == [f"{n}" for n in range(100)]
+
+
+# --- a row that another has acked ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_row_that_another_has_acked_is_lost_after_a_short_while(plain, verb):
+    holder, other = plain(), plain()
+    holder.send("x", "y")
+    holder.commit()
+    got = holder.receive()
+    holder.commit()
+    assert holder.settle("ack", [got["x"]]) == [None]
+    other.send("mine")  # it has written: nobody may have to wait for it and for what it waits for
+    began = time.monotonic()
+    assert other.settle(verb, [got["x"], got["y"]]) == ["leased", None]
+    assert time.monotonic() - began < 1
+    other.commit()
+    holder.commit()
+    assert other.settle(verb, [got["x"]]) == ["gone"]
+
+
+# --- max_size ------------------------------------------------------------------------------------
+
+
+def test_concurrent_senders_pass_max_size_by_what_they_have_open_and_no_more(open_session):
+    create(open_session(), '{"max_size": 3}')
+    one, two, three = open_session(), open_session(), open_session()
+    assert one.send("1", "2", channel="a")
+    assert two.send("3", "4", "5", channel="a"), "it does not wait, nor see what is not committed"
+    assert one.send("6", "7", channel="a") is None, "its own are counted"
+    one.commit()
+    two.commit()
+    assert three.send("8", channel="a") is None
+    assert three.send("8", channel="b")
+    ((size,),) = three.ask(
+        "select size from penstock.send(%s, '{x}', channels => '{a}')", three.queue
+    )
+    assert size == 3, "the count stops at the limit"
+    three.commit()
+    for _ in range(2):
+        got = three.receive(5)
+        three.settle("ack", [receipt for text, receipt in got.items() if text != "8"])
+        three.commit()
+    assert three.send("9", "10", "11", channel="a"), "all five were there, and are gone"
+    assert three.send("12", channel="a") is None

@@ -1,0 +1,408 @@
+"""An old snapshot is held open (a backup, a forgotten transaction) while many messages pass: receives
+stay as cheap as before, and nothing that comes back behind a buoy is lost (functions/lay_buoys.sql).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.postgres.probe import Connection, Touched, touched
+from tests.support.doors import START, migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+PASSED = 20_000
+Receipt = tuple[int, int]
+
+
+@pytest.fixture
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@contextmanager
+def snapshot(url: str) -> Iterator[Connection]:
+    """A transaction that keeps seeing the database as it is now, so that vacuum may remove nothing."""
+    with psycopg.connect(url) as connection:
+        connection.execute("set transaction isolation level repeatable read")
+        connection.execute("select count(*) from penstock.message")
+        yield connection
+        connection.rollback()
+
+
+class Passing:
+    """A session that sends and works off, and notes what its receives touch."""
+
+    def __init__(self, url: str) -> None:
+        self.connection: Connection = psycopg.connect(url, autocommit=True)
+        self.now = START
+        self.turn: str | None = None
+
+    def ask(self, sql: str, *parameters: Any) -> Any:
+        """The first value of the first row."""
+        row = self.connection.execute(sql, parameters).fetchone()
+        assert row is not None
+        return row[0]
+
+    def send(self, count: int, channels: int = 1, **more: Any) -> list[int]:
+        ids: list[int] = []
+        for start in range(0, count, 1000):
+            numbers = range(start, min(start + 1000, count))
+            ids += self.ask(
+                "select ids from penstock.send('q', %s::bytea[], channels => %s,"
+                " priorities => %s::smallint[], delays => %s, now_ms => %s)",
+                [b"%d" % n for n in numbers],
+                [f"c{n % channels:03}" for n in numbers],
+                [more.get("priority", 0)] * len(numbers),
+                [more.get("delay", 0)] * len(numbers),
+                self.now,
+            )
+        return ids
+
+    def receive(self, most: int = 100, lease_ms: int = 30_000) -> Touched:
+        seen = touched(
+            self.connection,
+            "select id, attempt, channel from penstock.receive('q', %s, %s, turn => %s,"
+            " now_ms => %s) where id is not null",
+            [most, lease_ms, self.turn, self.now],
+        )
+        if seen.rows:
+            self.turn = max(row[2] for row in seen.rows)
+        return seen
+
+    def ack(self, seen: Touched) -> None:
+        ids, attempts = [row[0] for row in seen.rows], [row[1] for row in seen.rows]
+        lost = self.ask("select penstock.ack('q', %s, %s, %s)", ids, attempts, self.now)
+        assert lost is None
+
+    def work_off(self, count: int, most: int = 100) -> list[Touched]:
+        """Receive and ack that many; what each receive touched."""
+        noted = []
+        while count > 0:
+            seen = self.receive(min(most, count))
+            assert seen.rows, f"stranded: {count} are still there"
+            self.ack(seen)
+            count -= len(seen.rows)
+            noted.append(seen)
+        return noted
+
+    def drained(self) -> list[int]:
+        """The ids of all that is handed out now, and acked."""
+        ids: list[int] = []
+        while (seen := self.receive()).rows:
+            self.ack(seen)
+            ids += [row[0] for row in seen.rows]
+        return ids
+
+    def tend(self) -> None:
+        self.connection.execute("select penstock.tend('q', %s)", [self.now])
+
+    def buoys(self) -> int:
+        return self.ask("select count(*) from penstock.message where id < 0")
+
+    def without_buoys(self) -> None:
+        """Receive as it would be if no buoy were ever laid."""
+        self.connection.execute(
+            "create or replace function penstock.lay_buoys(queue_id int, start text, visits int)"
+            " returns void language plpgsql as 'begin end'"
+        )
+        self.connection.execute("delete from penstock.message where id < 0")
+
+
+@pytest.fixture
+def passing(url) -> Iterator[Passing]:
+    passing = Passing(url)
+    passing.ask("select penstock.queue_create('q', '{\"backoff_jitter_percent\": 0}')")
+    yield passing
+    passing.connection.close()
+
+
+@pytest.fixture
+def other(url) -> Iterator[Passing]:
+    """One more session."""
+    other = Passing(url)
+    yield other
+    other.connection.close()
+
+
+@pytest.fixture
+def old(url, passing) -> Iterator[Connection]:
+    """The snapshot, taken before anything passes."""
+    with snapshot(url) as connection:
+        yield connection
+
+
+def entries(noted: list[Touched]) -> int:
+    return max(seen.entries_of("message_ready") for seen in noted)
+
+
+# --- the cost ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("channels", "most", "bound"), [(1, 100, 4_000), (1, 10, 1_500), (1, 1, 400),
+                                                         (50, 100, 8_000), (50, 10, 3_000)])
+def test_a_receive_reads_few_entries_however_many_have_passed(passing, old, channels, most, bound):
+    passed = PASSED if most > 1 else 4_000
+    passing.send(passed + 500, channels)
+    noted = passing.work_off(passed, most)
+    assert passing.buoys() > 0
+    first, last = entries(noted[: len(noted) // 2]), entries(noted[len(noted) // 2 :])
+    assert max(first, last) <= bound, f"{first} {last} {max(noted, key=lambda s: s.entries)}"
+    assert last <= first * 1.5 + 200, f"it grows with what has passed: {first}, then {last}"
+
+
+@pytest.mark.parametrize("channels", [1, 50])
+def test_without_buoys_it_would_read_them_all(passing, old, channels):
+    """The control: the same pass grows without bound, so the test above can fail."""
+    passing.without_buoys()
+    passing.send(PASSED + 500, channels)
+    noted = passing.work_off(PASSED)
+    assert passing.buoys() == 0
+    visited = min(channels, 25)  # of a batch of 100, four from each
+    assert entries(noted[-10:]) > PASSED / channels * visited * 0.8
+
+
+def test_many_senders_small_passes_and_an_empty_queue(passing, old):
+    """A queue that is nearly always empty leaves dead entries, too, in front of nothing at all."""
+    noted = []
+    for _ in range(300):
+        passing.send(20, 2)
+        noted += passing.work_off(20, 10)
+        assert passing.receive().rows == []
+    assert entries(noted) <= 3_000
+    empty = passing.receive()
+    assert empty.rows == []
+    assert empty.entries_of("message_ready") <= 20_000
+
+
+@pytest.mark.parametrize("when", ["due", "lease"])
+def test_timers_that_have_passed_are_not_read_again(passing, old, when):
+    """Leases and delays leave dead entries behind in the index of timers; tend moves the bound."""
+    if when == "lease":
+        passing.send(PASSED)
+        passing.work_off(PASSED)  # each had a lease that would have run out by now
+        passing.now += 60_000
+    else:
+        passing.send(PASSED, delay=1_000)
+        passing.now += 2_000
+        for _ in range(3):
+            passing.tend()  # it makes ten thousand ready
+        passing.work_off(PASSED)
+        passing.now += 60_000
+    passing.send(50)
+    control = passing.receive(1)
+    assert control.entries_of("message_timer") > PASSED * 0.5, "the snapshot held nothing back"
+    passing.ack(control)
+    passing.tend()
+    assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START
+    seen = passing.receive(1)
+    assert len(seen.rows) == 1
+    assert seen.entries_of("message_timer") <= 200, str(seen)
+
+
+# --- what comes back -----------------------------------------------------------------------------
+
+
+def beyond(passing: Passing, channels: int = 1, count: int = 3_000) -> None:
+    """Let many pass, so that buoys lie far beyond the messages that the test has in hand."""
+    passing.send(count + 200, channels)
+    passing.work_off(count)
+    assert passing.buoys() > 0
+
+
+@pytest.mark.parametrize("channels", [1, 50])
+@pytest.mark.parametrize("how", ["release", "fail", "defer", "lease"])
+def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
+    mine = passing.send(100, channels)
+    held = passing.receive(100, lease_ms=10_000)
+    ids, attempts = [row[0] for row in held.rows], [row[1] for row in held.rows]
+    assert set(ids) == set(mine)
+    beyond(passing, channels)
+    n = len(ids)
+    match how:
+        case "release":
+            passing.ask("select penstock.release('q', %s, %s, %s)", ids, attempts, passing.now)
+        case "fail":
+            passing.ask(
+                "select count(*) from penstock.fail('q', %s, %s, %s, %s, %s, %s)",
+                ids, attempts, ["e"] * n, [True] * n, [0] * n, passing.now,
+            )
+        case "defer":
+            passing.ask(
+                "select count(*) from penstock.defer('q', %s, %s, %s, %s, %s)",
+                ids, attempts, [0] * n, [None] * n, passing.now,
+            )
+        case "lease":
+            passing.now += 10_000
+    got = passing.drained()
+    assert set(ids) <= set(got), f"stranded: {len(set(ids) - set(got))} of {n}"
+    assert passing.ask("select count(*) from penstock.message where id > 0 and status = 0") == 0
+
+
+def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
+    """Each lower than the last: each time the newest buoy hides it."""
+    mine = passing.send(30)
+    held = passing.receive(30)
+    assert [row[0] for row in held.rows]
+    beyond(passing)
+    for id in reversed(mine):
+        passing.ask("select penstock.release('q', %s, %s, %s)", [id], [1], passing.now)
+        (row,) = passing.receive(1).rows
+        assert row[0] == id, "the first of the channel comes first"
+
+
+@pytest.mark.parametrize("priority", [-1, 0, 1])
+@pytest.mark.parametrize("channels", [1, 50])
+def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, priority):
+    late = other
+    with late.connection.transaction():
+        ids = late.send(60, channels, priority=priority)
+        beyond(passing, channels)
+    got = passing.drained()
+    passing.tend()
+    got += passing.drained()
+    assert set(ids) <= set(got)
+    assert passing.ask("select count(*) from penstock.message where id > 0") == 0
+
+
+@pytest.mark.parametrize("channels", [1, 50])
+@pytest.mark.parametrize("how", ["rolled back", "killed"])
+def test_what_an_open_receive_held_is_found_when_it_ends_badly(passing, other, old, channels, how):
+    beyond(passing, channels)
+    other.connection.execute("begin")
+    ids = [row[0] for row in other.receive(100).rows]
+    assert len(ids) == 100
+    passing.send(3_000, channels)
+    passing.work_off(3_000)
+    if how == "rolled back":
+        other.connection.execute("rollback")
+    else:
+        passing.ask("select pg_terminate_backend(%s, 5000)", other.connection.info.backend_pid)
+    got = passing.drained()
+    for _ in range(3):
+        passing.tend()
+        got += passing.drained()
+    assert set(ids) <= set(got)
+
+
+@pytest.mark.parametrize("late", ["delayed", "leased"])
+def test_what_is_due_behind_the_timers_bound_is_found(passing, other, old, late):
+    """It was committed, or given back its lease, after the bound had moved past its time."""
+    passing.send(2_000)
+    with other.connection.transaction():
+        if late == "delayed":
+            ids = other.send(10, delay=500)
+        else:
+            ids = [row[0] for row in other.receive(10, lease_ms=500).rows]
+        passing.work_off(1_500)
+        passing.now += 60_000
+        passing.tend()
+        assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START + 500
+    got = passing.drained()
+    passing.tend()
+    got += passing.drained()
+    assert set(ids) <= set(got)
+
+
+def test_what_falls_due_after_the_bound_needs_no_tend(passing, old):
+    passing.send(2_000)
+    passing.work_off(2_000)
+    passing.now += 60_000
+    passing.tend()
+    assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START
+    ids = passing.send(5, delay=1)
+    assert passing.receive().rows == []
+    passing.now += 1
+    assert {row[0] for row in passing.receive().rows} == set(ids)
+
+
+def test_when_the_snapshot_ends_bound_and_buoys_go(url, passing):
+    with snapshot(url):
+        passing.send(3_200, 3)
+        passing.work_off(3_000)
+        passing.now += 60_000
+        passing.tend()
+        passing.tend()
+        assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START
+        assert passing.buoys() > 0
+    passing.connection.execute("vacuum penstock.message")
+    passing.tend()
+    assert passing.ask("select timers_since from penstock.queue where name = 'q'") == 0
+    passing.connection.execute("update penstock.message set sent_at = sent_at - 31000 where id < 0")
+    passing.tend()
+    assert passing.buoys() == 0
+    assert len(passing.drained()) == 200
+
+
+def test_young_buoys_stay(passing, old):
+    beyond(passing)
+    passing.tend()
+    assert passing.buoys() == 1, "the newest of the channel, and no other"
+
+
+# --- who must not see them -----------------------------------------------------------------------
+
+
+def test_nobody_counts_or_shows_a_buoy(passing, old):
+    beyond(passing, 4)
+    passing.drained()
+    assert passing.buoys() > 0
+    left = passing.send(8, 4, delay=5_000)
+    stats = passing.connection.execute(
+        "select scheduled, ready, leased, oldest_ready_ms from penstock.stats('q', %s)", [passing.now]
+    ).fetchone()
+    assert stats == (8, 0, 0, None)
+    shown = passing.connection.execute("select id from penstock.peek('q', 1000, after_id => -9999999)")
+    assert [id for (id,) in shown if id > 0] == left
+    channels = passing.connection.execute(
+        "select channel, scheduled, ready from penstock.stats_of_channels('q', 100, %s)", [passing.now]
+    ).fetchall()
+    assert channels == [(f"c{n:03}", 2, 0) for n in range(4)]
+    assert passing.ask("select penstock.purge('q', state => 'ready', now_ms => %s)", passing.now) == 0
+    assert passing.ask("select penstock.purge('q', now_ms => %s)", passing.now) == 8
+    assert passing.ask("select count(*) from penstock.history where id < 0") == 0
+    assert passing.buoys() > 0
+    passing.send(3, 1, delay=5_000)
+    assert passing.ask("select penstock.queue_delete('q')") == 3
+    assert passing.ask("select count(*) from penstock.message") == 0
+
+
+def test_max_size_does_not_count_them(passing, old):
+    beyond(passing)
+    passing.drained()
+    assert passing.buoys() > 0
+    passing.ask("select penstock.policy_set('q', 'c000', '{\"max_size\": 2}')")
+    assert len(passing.send(2)) == 2
+    size = passing.ask("select size from penstock.send('q', '{x}', channels => '{c000}')")
+    assert size == 2
+
+
+@pytest.mark.parametrize("how", ["policy", "default", "shard"])
+def test_messages_behind_buoys_are_found_by_every_way(passing, old, how):
+    """Limits and shards go other ways through the same index."""
+    beyond(passing, 3)
+    if how == "shard":
+        rows = passing.connection.execute(
+            "select s, r.* from generate_series(0, 1) s,"
+            " penstock.receive('q', 300, shard => s, shards => 2, now_ms => %s) r", [passing.now]
+        ).fetchall()
+        assert len([row for row in rows if row[1] is not None and row[4] is not None
+                    and row[5] is not None]) == 200
+        return
+    if how == "policy":
+        for n in range(3):
+            passing.ask(
+                "select penstock.policy_set('q', %s, '{\"max_concurrency\": 500}')", f"c{n:03}"
+            )
+    else:
+        passing.ask("select count(*) from penstock.queue_update('q', '{\"max_concurrency\": 500}')")
+    assert len(passing.drained()) == 200
+    empty = passing.connection.execute(
+        "select id, at from penstock.receive('q', 10, now_ms => %s)", [passing.now]
+    ).fetchall()
+    assert empty == [(None, None)], "a buoy is nothing to wait for"

@@ -1,0 +1,228 @@
+"""What may stand in a PostgreSQL URL, and what is said when it leads nowhere."""
+
+import asyncio
+import traceback
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+import penstock
+import penstock.aio
+from penstock import Busy, Disconnected, Forbidden, PenstockError, Unavailable, UsageError
+from penstock.postgres.url import parse
+from tests.support.doors import migrate
+from tests.support.postgres import GIVEN, fresh_database
+
+HERE = "postgresql://u@h/db"
+
+
+@pytest.fixture(scope="module")
+def url(postgres_server):
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+def and_also(url: str, options: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{options}"
+
+
+# --- without a server ----------------------------------------------------------------------------
+
+
+def test_options_have_defaults():
+    options = parse(HERE)
+    assert (options.prepare, options.listen, options.conninfo) == (True, True, HERE)
+    assert (options.poll_seconds, options.max_connections, options.busy_seconds) == (1.0, 16, 30.0)
+
+
+def test_ours_are_taken_out_and_libpq_s_stay():
+    options = parse(
+        f"{HERE}?prepare=off&application_name=x&listen=off&poll_seconds=0.5&sslmode=disable"
+        "&max_connections=3&busy_seconds=2"
+    )
+    assert options.conninfo == f"{HERE}?application_name=x&sslmode=disable"
+    assert (options.prepare, options.listen) == (False, False)
+    assert (options.poll_seconds, options.max_connections, options.busy_seconds) == (0.5, 3, 2.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["prepare=maybe", "prepare=", "listen=1", "listen=OFF", "poll_seconds=0", "poll_seconds=-1",
+     "poll_seconds=soon", "poll_seconds=nan", "poll_seconds=inf", "busy_seconds=0",
+     "busy_seconds=3601", "max_connections=0", "max_connections=1001", "max_connections=2.5"],
+)
+def test_an_unknown_value_is_refused_by_name(wrong):
+    name = wrong.partition("=")[0]
+    for connect in (penstock.connect, penstock.aio.connect):
+        with pytest.raises(UsageError, match=name):
+            connect(f"{HERE}?{wrong}")
+
+
+@pytest.mark.parametrize("value", ["-c lock_timeout=200", "a+b", "50%", "ä", "a&b=c", "/tmp/x y"])
+def test_values_for_libpq_arrive_as_they_were(value):
+    options = parse(f"postgresql://h/db?prepare=off&options={quote(value, safe='')}")
+    assert psycopg.conninfo.conninfo_to_dict(options.conninfo)["options"] == value
+
+
+SECRET = "s3cr3t"
+NOWHERE = [
+    f"postgresql://bob:{SECRET}@127.0.0.1:1/db",
+    f"postgresql://bob@127.0.0.1:1/db?password={SECRET}",
+    f"postgresql://bob@127.0.0.1:1/db?listen=off&password={SECRET}&connect_timeout=2",
+    f"postgresql://bob:{SECRET}%40x@127.0.0.1:1/db",
+    f"postgresql://bob:{SECRET}@127.0.0.1:1,127.0.0.1:2/db",
+    f"postgresql://bob:{SECRET}@/db?host=/nowhere/at/all",
+    f"postgresql://127.0.0.1:1/db?sslpassword={SECRET}",
+]
+
+
+@pytest.mark.parametrize("nowhere", NOWHERE)
+def test_an_unreachable_server_is_disconnected_and_no_password_is_shown(nowhere):
+    with penstock.connect(nowhere) as ps:
+        for call in (lambda: ps.queue("q").send("x"), lambda: ps.queue("q").receive()):
+            with pytest.raises(Disconnected) as refused:
+                call()
+            assert SECRET not in "".join(traceback.format_exception(refused.value))
+            assert "127.0.0.1" in str(refused.value) or "nowhere" in str(refused.value)
+
+
+@pytest.mark.parametrize("nowhere", NOWHERE[:2])
+def test_so_it_is_for_asyncio(nowhere):
+    async def main() -> str:
+        async with penstock.aio.connect(nowhere) as ps:
+            with pytest.raises(Disconnected) as refused:
+                await ps.queue("q").send("x")
+            return "".join(traceback.format_exception(refused.value))
+
+    assert SECRET not in asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [f"postgresql://bob:{SECRET}@127.0.0.1:port/db", f"{HERE}?prepaer=off",
+     f"postgresql://bob:{SECRET}@h/db?sslmode=perhaps"],
+)
+def test_what_libpq_cannot_read_is_no_outage(wrong):
+    """To repeat the call would not help: it must not look as if it did."""
+    with penstock.connect(wrong) as ps, pytest.raises(PenstockError) as refused:
+        ps.queue("q").send("x")
+    assert not refused.value.retryable, repr(refused.value)
+    assert not isinstance(refused.value, Unavailable)
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+# --- with one ------------------------------------------------------------------------------------
+
+with_server = pytest.mark.slow
+
+
+@with_server
+@pytest.mark.parametrize(("prepare", "prepared"), [("on", True), ("off", False)])
+def test_prepare_off_prepares_nothing(url, prepare, prepared):
+    with penstock.connect(and_also(url, f"prepare={prepare}&max_connections=1")) as ps:
+        queue = ps.queue("prepare")
+        for _ in range(10):
+            queue.send("x")
+            (m,) = queue.receive()
+            assert m.ack() == penstock.Acked()
+        connection = ps.store._pool.take()
+        rows = connection.raw.execute("select count(*) from pg_prepared_statements").fetchone()
+        ps.store._pool.put(connection)
+        assert (rows[0] > 0) is prepared
+
+
+@with_server
+def test_prepare_off_for_asyncio(url):
+    async def main() -> int:
+        async with penstock.aio.connect(and_also(url, "prepare=off&max_connections=1")) as ps:
+            queue = ps.queue("prepare")
+            for _ in range(10):
+                await queue.send("x")
+                (m,) = await queue.receive()
+                await m.ack()
+            connection = await ps.store._pool.take()
+            cursor = await connection.raw.execute("select count(*) from pg_prepared_statements")
+            row = await cursor.fetchone()
+            await ps.store._pool.put(connection)
+            return row[0]
+
+    assert asyncio.run(main()) == 0
+
+
+@with_server
+def test_a_lock_timeout_of_the_session_is_busy(url):
+    with (
+        penstock.connect(and_also(url, "options=-clock_timeout%3D200")) as ps,
+        psycopg.connect(url) as other,
+    ):
+        queue = ps.queue("locked")
+        queue.create()
+        other.execute("lock table penstock.message in access exclusive mode")
+        with pytest.raises(Busy, match="nothing happened"):
+            queue.send("x")
+        other.rollback()
+        assert queue.stats().sent == 0
+
+
+@with_server
+@pytest.mark.skipif(GIVEN is not None, reason="makes a role, on servers of our own only")
+@pytest.mark.parametrize(
+    ("grants", "may"),
+    [
+        ([], ()),
+        (["grant usage on schema penstock to {0}"], ()),
+        (
+            ["grant usage on schema penstock to {0}",
+             "grant select on all tables in schema penstock to {0}"],
+            ("stats", "peek"),
+        ),
+        (
+            ["grant usage on schema penstock to {0}",
+             "grant select on all tables in schema penstock to {0}",
+             "grant insert on penstock.message, penstock.tally to {0}"],
+            ("stats", "peek", "send"),
+        ),
+    ],
+    ids=["nothing", "usage", "reader", "sender"],
+)
+def test_a_role_without_the_right_is_forbidden(url, grants, may):
+    with psycopg.connect(url, autocommit=True) as owner, penstock.connect(url) as ps:
+        ps.queue("rights").create(dead_letter="rights-dead")
+        role = "penstock_test_poor"
+        owner.execute(f"create role {role} login")
+        try:
+            for grant in grants:
+                owner.execute(grant.format(role))
+            with penstock.connect(url.replace("postgres@", f"{role}@")) as poor:
+                queue = poor.queue("rights")
+                calls = {
+                    "stats": queue.stats,
+                    "peek": queue.peek,
+                    "send": lambda: queue.send("x"),
+                    "delete": queue.delete,
+                }
+                for name, call in calls.items():
+                    if name in may:
+                        call()
+                        continue
+                    with pytest.raises(Forbidden, match="permission denied"):
+                        call()
+        finally:
+            owner.execute(f"drop owned by {role}")
+            owner.execute(f"drop role {role}")
+        assert ps.queue("rights").stats().sent == (1 if "send" in may else 0)
+
+
+@with_server
+def test_a_read_only_session_may_look_and_not_touch(url):
+    with penstock.connect(url) as ps:
+        ps.queue("readonly").send("x")
+    with penstock.connect(and_also(url, "options=-cdefault_transaction_read_only%3Don")) as ps:
+        queue = ps.queue("readonly")
+        assert queue.stats().ready == 1
+        assert len(queue.peek()) == 1
+        for call in (lambda: queue.send("x"), queue.receive, queue.purge):
+            with pytest.raises(Forbidden, match="read-only"):
+                call()
+        assert queue.stats().ready == 1
