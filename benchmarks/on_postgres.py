@@ -253,9 +253,10 @@ class PostgresBase:
 
     def lease(self, count: int) -> None:
         """Lease so many for an hour, by `penstock.receive`."""
+        most = min(PART, count)
+        take = f"select count(*) from penstock.receive('{QUEUE}', {most}, 3600000)"  # noqa: S608
         for _ in range(0, count, PART):
-            most = min(PART, count)
-            self.say(f"select count(*) from penstock.receive('{QUEUE}', {most}, 3600000)")  # noqa: S608
+            self.say(take)
         self.tidy()
 
     def add_blocked(self, count: int) -> None:

@@ -37,11 +37,11 @@ def _measure(bench: Bench, place: Place, batch: int, channels: int) -> Iterable[
     # Without, with, without: a fresh base each time, as a snapshot leaves its corpses behind.
     passing, short = bench.plan.passing, bench.plan.passing // 4
     about = (bench, place, batch, channels)
-    before = _pass(*about, "ours", short)
-    held = _pass(*about, "ours", passing, held=True)
-    raw = _pass(*about, "raw", short)
-    raw_held = _pass(*about, "raw", short, held=True)
-    after = _pass(*about, "ours", short)
+    before = _pass(*about, side="ours", messages=short)
+    held = _pass(*about, side="ours", messages=passing, held=True)
+    raw = _pass(*about, side="raw", messages=short)
+    raw_held = _pass(*about, side="raw", messages=short, held=True)
+    after = _pass(*about, side="ours", messages=short)
 
     at = f"batch {batch}, {CLIENTS} connections, {channels} channel{'s' * (channels > 1)}"
     passed = f"{held.messages:,} passed"
@@ -67,9 +67,9 @@ def _pass(
     place: Place,
     batch: int,
     channels: int,
+    *,
     side: Side,
     messages: int,
-    *,
     held: bool = False,
 ) -> Slice:
     """So many messages are sent, received and acked, beside an old snapshot or not."""

@@ -180,6 +180,15 @@ def test_many_senders_small_passes_and_an_empty_queue(passing, old):
     assert empty.entries_of("message_ready") <= 20_000
 
 
+def test_an_open_receive_holds_nobody_up(passing, other):
+    """It is an old snapshot and, at the head of its channel, a live row that nobody can take."""
+    passing.send(PASSED + 500)
+    other.connection.execute("begin")
+    assert len(other.receive(1).rows) == 1
+    noted = passing.work_off(PASSED)
+    assert entries(noted) <= 5_000, str(noted[-1])
+
+
 @pytest.mark.parametrize("when", ["due", "lease"])
 def test_timers_that_have_passed_are_not_read_again(passing, old, when):
     """Leases and delays leave dead entries behind in the index of timers; tend moves the bound."""

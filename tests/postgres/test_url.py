@@ -100,8 +100,8 @@ def test_so_it_is_for_asyncio(nowhere):
 
 @pytest.mark.parametrize(
     "wrong",
-    [f"postgresql://bob:{SECRET}@127.0.0.1:port/db", f"{HERE}?prepaer=off",
-     f"postgresql://bob:{SECRET}@h/db?sslmode=perhaps"],
+    [f"postgresql://bob:{SECRET}@127.0.0.1:port/db", "postgresql://u@127.0.0.1:1/db?prepaer=off",
+     f"postgresql://bob:{SECRET}@127.0.0.1:1/db?sslmode=perhaps"],
 )
 def test_what_libpq_cannot_read_is_no_outage(wrong):
     """To repeat the call would not help: it must not look as if it did."""

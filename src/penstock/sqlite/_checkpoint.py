@@ -9,8 +9,8 @@ after themselves.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
+from pathlib import Path
 
 from penstock.sqlite._connection import SQLITE_SAFE, Connection, connect
 from penstock.sqlite._url import Place
@@ -30,7 +30,7 @@ class Checkpoints:
     def __init__(self, place: Place, writer: Connection) -> None:
         self._place = place
         self._writer = writer
-        self._log = None if place.path is None else f"{place.path}-wal"
+        self._log = None if place.path is None else Path(f"{place.path}-wal")
         if sqlite3.sqlite_version_info >= SQLITE_SAFE:
             self._log = None
         self._connection: Connection | None = None
@@ -47,7 +47,7 @@ class Checkpoints:
             self._commits >= _COMMITS_BETWEEN
             or self._writer.total_changes - self._rows >= _ROWS_BETWEEN
         )
-        size = os.stat(self._log).st_size
+        size = self._log.stat().st_size
         if size > LOG_BYTES and (busy or size > self._size + LOG_BYTES):
             self._checkpoint()
             self._size = size

@@ -1,5 +1,6 @@
 """Time in milliseconds since 1970. SQLite has no clock but the host's, so the host is asked
-directly: `time.time_ns` costs 40 ns, a SELECT that asks SQLite to do the same costs 2 µs."""
+directly: `time.time_ns` costs 40 ns, a SELECT that asks SQLite to do the same costs 2 µs.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,7 @@ class Monotonic:
     def now_ms(self) -> int:
         """The time, or the latest time seen if the clock was set back."""
         now = self._clock()
-        if now > self._last:
-            self._last = now
+        self._last = max(self._last, now)
         return self._last
 
 

@@ -29,7 +29,7 @@ class Connection(sqlite3.Connection):
         super().__init__(*args, **kwargs)
         self.news: set[str] = set()
         """Queues beside the verb's own that got messages in this transaction."""
-        self.random = random.Random()
+        self.random = random.Random()  # noqa: S311
         """Where the jitter of back-offs comes from; tests seed it."""
         self.row_factory = sqlite3.Row
 
@@ -55,6 +55,7 @@ def open_writer(place: Place) -> Connection:
             _check_header(connection, place)
             _use_wal(connection, place)
             migrate(connection, place)
+            connection.execute("pragma busy_timeout = 0")  # from now on the turnstile waits
     except BaseException:
         connection.close()
         raise
@@ -66,7 +67,7 @@ def connect(place: Place) -> Connection:
     with our_errors():
         connection = sqlite3.connect(
             ":memory:" if place.path is None else place.path,
-            timeout=0,  # SQLite's own waiting lets processes starve: see `_turnstile`
+            timeout=place.busy_seconds,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -81,10 +82,9 @@ def connect(place: Place) -> Connection:
 
 
 def open_reader(place: Place) -> Connection:
-    """A connection that only reads. A reader of a WAL waits for nobody but a recovery."""
+    """A connection that only reads. In WAL mode it waits for nobody but an opening or closing."""
     connection = connect(place)
     connection.execute("pragma query_only = on")
-    connection.execute(f"pragma busy_timeout = {int(place.busy_seconds * 1000)}")
     return connection
 
 
@@ -93,12 +93,12 @@ def migrate(connection: sqlite3.Connection, place: Place) -> None:
 
     Raises: WrongVersion: the file was written by a newer library.
     """
-    if _schema(connection) == SCHEMA:
+    if schema(connection) == SCHEMA:
         return
     turnstile = Turnstile(place)
     turnstile.begin(connection)
     try:
-        for number in range(_schema(connection) + 1, SCHEMA + 1):  # asked again, under the lock
+        for number in range(schema(connection) + 1, SCHEMA + 1):  # asked again, under the lock
             for statement in split(_MIGRATIONS[number - 1].read_text(encoding="utf-8")):
                 connection.execute(statement)
             connection.execute(f"pragma user_version = {number}")
@@ -113,7 +113,7 @@ def migrate(connection: sqlite3.Connection, place: Place) -> None:
 
 
 def split(script: str) -> list[str]:
-    """The statements of a script. (`executescript` would commit our transaction.)"""
+    """The statements of a script: `executescript` would commit our transaction."""
     statements: list[str] = []
     pending = ""
     for line in script.splitlines(keepends=True):
@@ -124,7 +124,8 @@ def split(script: str) -> list[str]:
     return statements
 
 
-def _schema(connection: sqlite3.Connection) -> int:
+def schema(connection: sqlite3.Connection) -> int:
+    """The last step that ran on a file; WrongVersion if a newer library ran it."""
     (version,) = connection.execute("pragma user_version").fetchone()
     if version > SCHEMA:
         raise WrongVersion(
@@ -140,7 +141,9 @@ def _check_file(path: Path) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}: make it, or give another path")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-        raise Forbidden(f"{path} may not be read and written by this user: check its owner and mode")
+        raise Forbidden(
+            f"{path} may not be read and written by this user: check its owner and mode"
+        )
     if not os.access(path.parent, os.W_OK):
         raise Forbidden(
             f"{path.parent} may not be written by this user, and SQLite keeps a log beside its file"
@@ -148,19 +151,17 @@ def _check_file(path: Path) -> None:
 
 
 def _check_header(connection: sqlite3.Connection, place: Place) -> None:
-    """Refuse a file that is somebody else's. A file of tables without a mark may be shared."""
-    (application,) = connection.execute("pragma application_id").fetchone()
-    version = _schema(connection) if application == APPLICATION_ID else None
-    if application not in (0, APPLICATION_ID):
+    """Refuse a file that is somebody else's. A file of tables without any mark may be shared."""
+    connection.execute("begin")  # both from one moment: another process may be making the file
+    try:
+        (application,) = connection.execute("pragma application_id").fetchone()
+        (version,) = connection.execute("pragma user_version").fetchone()
+    finally:
+        connection.execute("commit")
+    if application != APPLICATION_ID and (application or version):
         raise UsageError(
-            f"{place.path} belongs to another program (application_id {application:#x}): "
-            "give the path of another file"
-        )
-    (foreign,) = connection.execute("pragma user_version").fetchone()
-    if version is None and foreign:
-        raise UsageError(
-            f"{place.path} belongs to another program (user_version {foreign}): "
-            "give the path of another file"
+            f"{place.path} belongs to another program (application_id {application:#x}, "
+            f"user_version {version}): give the path of another file"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -98,7 +99,5 @@ class Engine:
         }
         if told:
             self.wakes.notify(told)
-        try:
+        with contextlib.suppress(sqlite3.Error, OSError):  # the verbs are committed all the same
             self._checkpoints.after_commit()
-        except sqlite3.Error:
-            pass  # the log grows until the next try; the verbs are committed

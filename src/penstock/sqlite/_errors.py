@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from penstock.words.errors import (
@@ -52,7 +52,7 @@ def translated(error: sqlite3.Error) -> PenstockError:
 
 
 @contextmanager
-def our_errors() -> Iterator[None]:
+def our_errors() -> Generator[None]:
     """Raise what SQLite reports as an error of ours, the cause attached."""
     try:
         yield

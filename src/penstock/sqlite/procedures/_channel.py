@@ -9,12 +9,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures._queue import is_limited
+from penstock.words.policy import Policy, policy_of
 
 SQL = statements("channel")
+
+
+def policy(row: sqlite3.Row) -> Policy:
+    """The channel's own policy in its row."""
+    return policy_of(cast("Mapping[str, Any]", row), paused=bool(row["paused"]))
 
 
 class Changes:
@@ -52,7 +59,7 @@ def rows(connection: Connection, queue: int, names: Iterable[str]) -> dict[str, 
 
 def limited(
     connection: Connection, queue: sqlite3.Row, names: Iterable[str]
-) -> Mapping[str, sqlite3.Row]:
+) -> dict[str, sqlite3.Row]:
     """The rows of those of these channels that are limited. Missing ones are made."""
     everything = is_limited(queue)
     if not everything and not queue["has_channels"]:

@@ -40,7 +40,12 @@ def end(
     if queue["history_ms"]:
         connection.execute(
             SQL["keep"],
-            {"after": _finished(connection, queue), "outcome": outcome, "now": now, "ids": id_array},
+            {
+                "after": _finished(connection, queue),
+                "outcome": outcome,
+                "now": now,
+                "ids": id_array,
+            },
         )
     connection.execute(SQL["drop"], {"ids": id_array})
     connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
@@ -66,7 +71,9 @@ def bury(
     if queue["dead_letter_id"] is None:
         connection.execute(SQL["drop"], {"ids": json.dumps(ids)})
         return None
-    name: str = connection.execute(_queue.SQL["name"], {"id": queue["dead_letter_id"]}).fetchone()[0]
+    name: str = connection.execute(_queue.SQL["name"], {"id": queue["dead_letter_id"]}).fetchone()[
+        0
+    ]
     _move(connection, queue, _queue.need(connection, name), deaths, now)
     connection.news.add(name)
     return name

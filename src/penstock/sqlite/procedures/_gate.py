@@ -1,4 +1,4 @@
-"""What a limited channel may hand out at one moment: slots, token bucket, pause. Arithmetic only."""
+"""What a limited channel may hand out at one moment: slots, token bucket, pause. Arithmetic."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Gate:
         return "rate" if self._tokens() == 0 else None
 
     def opens_at(self) -> int | None:
-        """When the bucket allows the next delivery, in milliseconds; None: it is not what blocks."""
+        """When the bucket allows the next delivery, in ms; None: it is not what blocks."""
         if self.blocks() != "rate" or self._interval is None:
             return None
         return -(-(self.tat_us - (self._burst - 1) * self._interval) // 1000)

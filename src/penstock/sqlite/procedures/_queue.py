@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
@@ -34,11 +34,11 @@ def is_limited(queue: Mapping[str, Any] | sqlite3.Row) -> bool:
     return bool(queue["fifo"]) or any(queue[column] is not None for column in POLICY_COLUMNS)
 
 
-def make(connection: Connection, name: str, settings: QueueSettings | None, now: int) -> int:
-    """A new queue, and its dead-letter queue if that is missing. Settings None: the defaults."""
-    queue = _add(connection, name, settings or _default_settings(name), now)
-    if settings is not None and settings.dead_letter is not None:
-        target = settings.dead_letter
+def make(connection: Connection, name: str, chosen: QueueSettings | None, now: int) -> int:
+    """A new queue, and its dead-letter queue if that is missing. Chosen None: the defaults."""
+    queue = _add(connection, name, chosen or _default_settings(name), now)
+    if chosen is not None and chosen.dead_letter is not None:
+        target = chosen.dead_letter
     elif name.endswith(DEAD_SUFFIX):
         return queue  # nothing comes after death
     else:
@@ -69,11 +69,16 @@ def dead_letter_id(connection: Connection, queue: int, target: str, now: int) ->
 
 def entry(row: sqlite3.Row) -> QueueEntry:
     """The entity of a row that carries `dead_letter_name`."""
-    return QueueEntry(row["name"], settings_of(row), row["dead_letter_name"], row["created_at"])
+    return QueueEntry(row["name"], settings(row), row["dead_letter_name"], row["created_at"])
 
 
-def _add(connection: Connection, name: str, settings: QueueSettings, now: int) -> int:
-    row = {**settings_row(settings), "name": name, "created_at": now}
+def settings(row: sqlite3.Row) -> QueueSettings:
+    """The settings in a queue's row."""
+    return settings_of(cast("Mapping[str, Any]", row))  # a Row answers to names as a mapping does
+
+
+def _add(connection: Connection, name: str, chosen: QueueSettings, now: int) -> int:
+    row = {**settings_row(chosen), "name": name, "created_at": now}
     queue = connection.execute(SQL["add"], row).lastrowid
     assert queue is not None
     return queue

@@ -15,7 +15,7 @@ from penstock.sqlite._connection import Connection
 from penstock.sqlite.procedures import _channel
 from penstock.sqlite.procedures._queue import is_limited
 from penstock.sqlite.procedures._visits import SQL, Free, Limited, Visit
-from penstock.words.entities import Shard
+from penstock.words.entities import Shard, Turn
 from penstock.words.verbs import Receive
 
 _END = b""
@@ -26,9 +26,7 @@ _LOOK_AT_MOST = 1_000
 class Turns:
     """Chooses the messages of one `receive`, and writes down what limited channels gave."""
 
-    def __init__(
-        self, connection: Connection, queue: sqlite3.Row, verb: Receive, now: int
-    ) -> None:
+    def __init__(self, connection: Connection, queue: sqlite3.Row, verb: Receive, now: int) -> None:
         self._connection = connection
         self._queue = queue
         self._verb = verb
@@ -38,58 +36,79 @@ class Turns:
         self._has_limits = bool(queue["has_channels"]) or is_limited(queue)
         self._visits: dict[str, Visit] = {}
         self.ids: list[int] = []
+        self.turn: Turn | None = None
+        """Where the next `receive` goes on; None: as the deliveries tell."""
 
     def choose(self) -> list[int]:
         """The ids of the messages to hand out."""
-        if self._verb.shard is None and not self._has_limits:
-            self._take_free_turn()
-        else:
+        is_free = self._take_free_turn()
+        if not is_free:
             self._go_on_with_last_turn()
             self._take_turn()
-        while self._left and (again := [v for v in self._visits.values() if v.has_more]):
+        while self._left and (again := {n: v for n, v in self._visits.items() if v.has_more}):
             self._go_round_again(again)
+        if is_free:
+            self.turn = None
         self._write_down()
         return self.ids
 
-    def _take_free_turn(self) -> None:
-        """Where there are no limits, what a turn gives is what the hops find."""
-        known: dict[str, list[int]] = {}
+    def _take_free_turn(self) -> bool:
+        """Where no limited channel has a say, what a turn gives is what the hops find, and it need
+        not be looked at channel by channel. False: one has, and nothing was taken.
+        """
+        if self._verb.shard is not None or is_limited(self._queue) or self._is_any_awake():
+            return False
+        found: list[tuple[int, str]] = []
         for first, until in self._stretches():
-            found = self._hop(first, until, self._left)
-            self.ids += [id_ for id_, _ in found]
-            self._left -= len(found)
-            if not self._left:
-                return
-            for id_, channel in found:
-                known.setdefault(channel, []).append(id_)
-        self._visits = {
-            name: Free(self._connection, self._queue["id"], name, ids, taken=len(ids))
-            for name, ids in known.items()
-            if len(ids) == self._quantum
-        }
+            if len(found) < self._left:
+                found += self._hop(first, until, self._left - len(found))
+        known: dict[str, list[int]] = {}
+        for id_, channel in found:
+            known.setdefault(channel, []).append(id_)
+        if _channel.limited(self._connection, self._queue, known):
+            return False
+        self.ids = [id_ for id_, _ in found]
+        self._left -= len(found)
+        if self._left:
+            self._visits = {
+                name: Free(self._connection, self._queue["id"], name, ids, taken=len(ids))
+                for name, ids in known.items()
+                if len(ids) == self._quantum
+            }
+        return True
+
+    def _is_any_awake(self) -> bool:
+        if not self._queue["has_channels"]:
+            return False
+        about = {"queue": self._queue["id"]}
+        return bool(self._connection.execute(SQL["any_awake"], about).fetchone()[0])
 
     def _take_turn(self) -> None:
         for first, until in self._stretches():
             for name, visit in self._between(first, until):
                 self._visits[name] = visit
-                self._take(visit, self._quantum * visit.weight)
+                self._take(name, visit, self._quantum)
                 if not self._left:
                     return
 
-    def _go_round_again(self, again: list[Visit]) -> None:
-        """A whole turn was not enough, so those that had more are visited again, from anywhere: if
-        it were always from the same channel, the rest of a batch would always go to the same."""
-        weights = [visit.weight for visit in again]
-        share = -(-self._left // sum(weights))
-        (start,) = self._connection.random.choices(range(len(again)), weights)
-        for visit in again[start:] + again[:start]:
-            self._take(visit, share * visit.weight)
+    def _go_round_again(self, again: dict[str, Visit]) -> None:
+        """A whole turn was not enough: as many more at once as fill the batch."""
+        turns = -(-self._left // sum(visit.weight for visit in again.values()))
+        for name, visit in again.items():
+            self._take(name, visit, turns)
 
-    def _take(self, visit: Visit, share: int) -> None:
-        if self._left:
-            ids = visit.give(min(share, self._left))
-            self._left -= len(ids)
-            self.ids += ids
+    def _take(self, name: str, visit: Visit, quantum: int, *, served: int = 0) -> None:
+        """What a visit gives: a quantum times the weight, less what its turn gave already."""
+        if not self._left:
+            return
+        share = quantum * (visit.weight - served)
+        ids = visit.give(min(share, self._left))
+        self.ids += ids
+        self._left -= len(ids)
+        is_cut_off = not self._left and len(ids) < share
+        served = served + len(ids) // quantum if is_cut_off else visit.weight
+        if ids and served:
+            self.turn = Turn(name, served)
 
     def _go_on_with_last_turn(self) -> None:
         """A channel whose weight is above what its last turn gave has not finished its turn."""
@@ -103,10 +122,10 @@ class Turns:
         if visit.weight > turn.served:
             self._move_over(turn.channel)
             self._visits[turn.channel] = visit
-            self._take(visit, visit.weight * self._quantum - turn.served)
+            self._take(turn.channel, visit, self._quantum, served=turn.served)
 
     def _stretches(self) -> tuple[tuple[str, str | bytes], ...]:
-        """The whole circle of names from the place of the receiver on: from, and up to but without."""
+        """The whole circle of names from the receiver's place on: from, and up to but without."""
         start = self._verb.turn.channel
         if start is None:
             return (("", _END),)
@@ -117,18 +136,19 @@ class Turns:
         shard = self._verb.shard
         while self._left:
             most = min(self._left * (1 if shard is None else shard.count), _LOOK_AT_MOST)
-            heads: dict[str, list[int]] = {}
             found = self._hop(first, until, most)
+            heads: dict[str, list[int]] = {}
             for id_, channel in found:
                 heads.setdefault(channel, []).append(id_)
             awake = self._awake(first, until, most)
-            known_to = min(
-                (max(names) for names, n in ((heads, len(found)), (awake, len(awake))) if n == most),
-                default=None,
-            )
+            ends = [
+                max(names) for names, n in ((heads, len(found)), (awake, len(awake))) if n == most
+            ]
+            known_to = min(ends, default=None)
+            limited = awake | _channel.limited(self._connection, self._queue, heads)
             for name in sorted(heads.keys() | awake.keys()):
                 if (known_to is None or name <= known_to) and _is_in(name, shard):
-                    yield name, self._visit(name, heads, awake)
+                    yield name, self._visit(name, heads.get(name), limited.get(name))
             if known_to is None:
                 return
             first = known_to + "\0"
@@ -145,24 +165,20 @@ class Turns:
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}
         return {row["name"]: row for row in self._connection.execute(SQL["awake"], about)}
 
-    def _visit(
-        self, name: str, heads: dict[str, list[int]], awake: dict[str, sqlite3.Row]
-    ) -> Visit:
+    def _visit(self, name: str, heads: list[int] | None, row: sqlite3.Row | None) -> Visit:
         if visit := self._visits.get(name):
             return visit
-        row = awake.get(name)
-        if name in heads:
-            if row is None and self._has_limits:
-                row = _channel.limited(self._connection, self._queue, (name,)).get(name)
-            if row is None:
-                return Free(self._connection, self._queue["id"], name, heads[name])
+        if row is None:
+            assert heads is not None
+            return Free(self._connection, self._queue["id"], name, heads)
+        if heads:
             self._move_over(name)
-        assert row is not None
         return Limited(self._connection, self._queue, row, self._now)
 
     def _move_over(self, channel: str) -> None:
         """Messages sent before the channel was limited go to the limited side, the first ones
-        first, and enough of them that none behind them can be handed out before."""
+        first, and enough of them that none behind them can be handed out before.
+        """
         most = max(_MOVE_OVER, self._verb.max_messages)
         about = {"queue": self._queue["id"], "channel": channel, "most": most}
         self._connection.execute(SQL["move_over"], about)

@@ -21,7 +21,7 @@ from penstock.words.entities import (
     State,
 )
 from penstock.words.errors import QueueNotFound
-from penstock.words.policy import NO_POLICY, Policy, policy_of
+from penstock.words.policy import NO_POLICY, Policy
 from penstock.words.verbs import (
     Peek,
     PolicyGet,
@@ -37,6 +37,7 @@ _LEASED = 2
 
 
 def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
+    """Messages as they are, by id."""
     queue = _queue.need(connection, verb.queue)
     step = verb.state if verb.state in ("leased", "scheduled") else "all"
     found = connection.execute(
@@ -54,6 +55,7 @@ def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
 
 
 def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:
+    """Counts of one queue or of all."""
     about = {"queue": verb.queue, "now": now}
     found = connection.execute(statements("stats")["count"], about).fetchall()
     if verb.queue is not None and not found:
@@ -64,14 +66,13 @@ def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ..
 def stats_of_channels(
     connection: Connection, verb: StatsOfChannels, now: int
 ) -> tuple[ChannelStats, ...]:
+    """Counts of the fullest channels, and what blocks them."""
     queue = _queue.need(connection, verb.queue)
     counts = connection.execute(
         _CHANNELS["count"], {"queue": queue["id"], "now": now, "most": verb.limit}
     ).fetchall()
     oldest = [row["oldest"] for row in counts if row["oldest"] is not None]
-    sent_at = dict(
-        connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall()
-    )
+    sent_at = dict(connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall())
     limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
     return tuple(
         ChannelStats(
@@ -87,29 +88,29 @@ def stats_of_channels(
 
 
 def queue_get(connection: Connection, verb: QueueGet, _now: int) -> QueueEntry:
+    """One queue with its settings."""
     return queue_entry(connection, verb.queue)
 
 
 def queue_list(connection: Connection, _verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
+    """All queues with their settings, by name."""
     found = connection.execute(statements("queue_list")["entries"])
     return tuple(_queue.entry(row) for row in found)
 
 
 def policy_get(connection: Connection, verb: PolicyGet, _now: int) -> Policy:
+    """The channel's own policy."""
     queue = _queue.need(connection, verb.queue)
     about = {"queue": queue["id"], "channel": verb.channel}
     row = connection.execute(statements("policy_get")["policy"], about).fetchone()
-    return NO_POLICY if row is None else policy_of(row, paused=bool(row["paused"]))
+    return NO_POLICY if row is None else _channel.policy(row)
 
 
-def policy_list(
-    connection: Connection, verb: PolicyList, _now: int
-) -> tuple[ChannelPolicy, ...]:
+def policy_list(connection: Connection, verb: PolicyList, _now: int) -> tuple[ChannelPolicy, ...]:
+    """Channels with a policy of their own, by name."""
     queue = _queue.need(connection, verb.queue)
     found = connection.execute(statements("policy_list")["policies"], {"queue": queue["id"]})
-    return tuple(
-        ChannelPolicy(row["name"], policy_of(row, paused=bool(row["paused"]))) for row in found
-    )
+    return tuple(ChannelPolicy(row["name"], _channel.policy(row)) for row in found)
 
 
 def queue_entry(connection: Connection, name: str) -> QueueEntry:

@@ -14,7 +14,7 @@ from penstock.words.entities import QueueEntry
 from penstock.words.errors import UsageError
 from penstock.words.limits import DEAD_SUFFIX
 from penstock.words.outcomes import AlreadyExists, Created, CreateOutcome, Deleted, Purged
-from penstock.words.policy import QueueSettings, settings_of, settings_row
+from penstock.words.policy import QueueSettings, settings_row
 from penstock.words.verbs import Purge, QueueCreate, QueueDelete, QueueUpdate, Tend
 
 _PURGE = statements("purge")
@@ -25,6 +25,7 @@ _TEND_ROWS = 10_000
 
 
 def queue_create(connection: Connection, verb: QueueCreate, now: int) -> CreateOutcome:
+    """Make a queue, unless there is one of that name."""
     if _queue.find(connection, verb.queue) is not None:
         return AlreadyExists(queue_entry(connection, verb.queue))
     _queue.make(connection, verb.queue, verb.settings, now)
@@ -32,8 +33,9 @@ def queue_create(connection: Connection, verb: QueueCreate, now: int) -> CreateO
 
 
 def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEntry:
+    """Change settings; the channels are looked at again under the new ones."""
     old = _queue.need(connection, verb.queue)
-    settings = settings_of(old).changed(verb.changes)
+    settings = _queue.settings(old).changed(verb.changes)
     if settings.fifo != bool(old["fifo"]):
         raise UsageError("fifo is fixed when a queue is made: make another queue, and move to it")
     connection.execute(
@@ -53,6 +55,7 @@ def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEn
 
 
 def queue_delete(connection: Connection, verb: QueueDelete, _now: int) -> Deleted:
+    """Remove a queue with all that is in it."""
     queue = _queue.need(connection, verb.queue)
     about = {"queue": queue["id"]}
     source = connection.execute(_DELETE["sources"], about).fetchone()
@@ -68,6 +71,7 @@ def queue_delete(connection: Connection, verb: QueueDelete, _now: int) -> Delete
 
 
 def purge(connection: Connection, verb: Purge, now: int) -> Purged:
+    """Cancel messages: a row of history each."""
     queue = _queue.need(connection, verb.queue)
     states = ("scheduled", "ready") if verb.state is None else (verb.state,)
     chosen = connection.execute(
@@ -89,6 +93,7 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
 
 
 def tend(connection: Connection, verb: Tend, now: int) -> None:
+    """Sweep old history, and drop the rows of channels that nobody needs."""
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         return

@@ -18,19 +18,21 @@ _SQL = statements("receive")
 
 
 def receive(connection: Connection, verb: Receive, now: int) -> Received:
+    """Lease what is ready, the channels in turn; nothing: say when to ask again."""
     queue = _queue.need(connection, verb.queue)
     _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     if not queue["paused"]:
-        ids = Turns(connection, queue, verb, now).choose()
+        turns = Turns(connection, queue, verb, now)
+        ids = turns.choose()
         if ids:
             lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-            return Received(_lease(connection, ids, lease_ms, now))
+            return Received(_lease(connection, ids, lease_ms, now), turn=turns.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
 
 
 def _turn_timers(connection: Connection, queue: sqlite3.Row, now: int, most: int) -> None:
-    """Due messages become ready, leases that ran out are charged, sleepers wake: a share of them."""
+    """What is due becomes ready, leases that ran out are charged, sleepers wake: a share."""
     about = {"queue": queue["id"], "now": now, "most": most}
     due, expired, sleepers = connection.execute(_SQL["timers"], about).fetchone()
     changes = _channel.Changes()
@@ -74,10 +76,8 @@ def _charge_crashes(
 def _lease(
     connection: Connection, ids: Sequence[int], lease_ms: int, now: int
 ) -> tuple[Delivery, ...]:
-    until = now + lease_ms
-    about = {"ids": json.dumps(ids), "until": until, "now": now}
+    about = {"ids": json.dumps(ids), "until": now + lease_ms, "lease_ms": lease_ms, "now": now}
     connection.execute(_SQL["lease"], about)
     cursor = connection.cursor()
     cursor.row_factory = None  # plain tuples: this is the hottest loop
-    leased = cursor.execute(_SQL["leased"], about)
-    return tuple(Delivery._make((*row, until, lease_ms)) for row in leased.fetchall())
+    return tuple(map(Delivery._make, cursor.execute(_SQL["leased"], about)))

@@ -24,6 +24,7 @@ _Row = tuple[int, int, bool, int, str, int, int, str | None, str, bytes]
 
 
 def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
+    """Put messages in, unless a channel has no room for them."""
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         _queue.make(connection, verb.queue, None, now)

@@ -20,8 +20,8 @@ from penstock.words.outcomes import (
     Acked,
     AckOutcome,
     Dead,
-    Deferred,
     DeferOutcome,
+    Deferred,
     Extended,
     ExtendOutcome,
     FailOutcome,
@@ -70,6 +70,7 @@ class _Held:
 
 
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
+    """These are done."""
     queue = _queue.need(connection, verb.queue)
     if _all_hold(connection, queue, verb.receipts):
         _finish.end(connection, queue, "done", [receipt.id for receipt in verb.receipts], now)
@@ -91,6 +92,7 @@ def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
 
 
 def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, ...]:
+    """These come back later, uncharged."""
     queue = _queue.need(connection, verb.queue)
     held = _Held(connection, queue, (d.receipt for d in verb.deferrals), now)
     outcomes: list[DeferOutcome] = []
@@ -110,6 +112,7 @@ def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, 
 
 
 def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
+    """These attempts failed: their messages come back after a back-off, or die."""
     queue = _queue.need(connection, verb.queue)
     held = _Held(connection, queue, (f.receipt for f in verb.failures), now)
     outcomes: list[FailOutcome | None] = []
@@ -143,6 +146,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
 
 
 def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
+    """These leases run for longer."""
     queue = _queue.need(connection, verb.queue)
     held = _Held(connection, queue, verb.receipts, now)
     taken = [held.take(receipt) for receipt in verb.receipts]
@@ -156,6 +160,7 @@ def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcom
 
 
 def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOutcome, ...]:
+    """These are given back at once, uncharged."""
     queue = _queue.need(connection, verb.queue)
     held = _Held(connection, queue, verb.receipts, now)
     outcomes: list[ReleaseOutcome] = []
@@ -175,7 +180,8 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
 
 def _all_hold(connection: Connection, queue: sqlite3.Row, receipts: Sequence[Receipt]) -> bool:
     """Whether all of them hold, at one attempt, of messages in channels without limits: the common
-    batch, which need not be looked at one by one."""
+    batch, which need not be looked at one by one.
+    """
     ids = {receipt.id for receipt in receipts}
     attempt = receipts[0].attempt
     if len(ids) < len(receipts) or any(receipt.attempt != attempt for receipt in receipts):
@@ -186,7 +192,7 @@ def _all_hold(connection: Connection, queue: sqlite3.Row, receipts: Sequence[Rec
 
 
 def _wait(queue: sqlite3.Row, delay: int, now: int) -> tuple[int, int]:
-    """Status and time of a message that comes back. In a FIFO queue it keeps its place, as ready."""
+    """Status and time of a message that comes back; in a FIFO queue it keeps its place, ready."""
     if delay == 0:
         return _READY, 0
     return (_READY if queue["fifo"] else _SCHEDULED), now + delay

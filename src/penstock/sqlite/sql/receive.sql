@@ -16,7 +16,7 @@ update message set status = 0, at = 0
 where id in (
   select id from message
   where queue_id = :queue and status = 1 and at > 0 and at <= :now
-  order by at
+  order by at, id
   limit :most
 )
 returning channel, limited;
@@ -26,7 +26,7 @@ returning channel, limited;
 select id, channel, limited, attempt, failures, crashes, first_error, last_error
 from message
 where queue_id = :queue and status = 2 and at > 0 and at <= :now
-order by at
+order by at, id
 limit :most;
 
 -- name: crash
@@ -85,6 +85,12 @@ where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
 limit :most;
 
+-- name: any_awake
+-- Whether any limited channel may have something to give.
+select exists (
+  select 1 from channel indexed by channel_awake where queue_id = :queue and wake_at = 0
+);
+
 -- name: awake
 -- The next limited channels that may have something to give. Without `indexed by`, SQLite would walk
 -- over all that sleep.
@@ -121,11 +127,11 @@ update message set status = 2, at = :until, attempt = attempt + 1, leased_at = :
 where id in (select value from json_each(:ids));
 
 -- name: leased
--- All that a delivery carries. (As `returning` of the update it would take half as long again:
+-- The deliveries, field by field. (As `returning` of the update it would take half as long again:
 -- SQLite keeps returned rows in a table of their own.)
 select message.id, message.attempt, message.channel, message.priority, message.payload,
   message.content_type, message.headers, message.state, message.failures, message.crashes,
-  message.sent_at
+  message.sent_at, :until, :lease_ms
 from json_each(:ids) as chosen
 cross join message on message.id = chosen.value;
 

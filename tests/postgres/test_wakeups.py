@@ -1,0 +1,267 @@
+"""LISTEN and NOTIFY between stores: heard at once, the last of many too, and polling where they fail."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import penstock
+import penstock.aio
+from penstock import UsageError
+from tests.postgres.test_store import OTHERS, Beside, ask, eventually
+from tests.postgres.test_url import and_also
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+
+PATIENT = "poll_seconds=30"  # so that only a notification can be the reason
+AT_ONCE = 0.5
+
+
+@pytest.fixture(scope="module")
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def name(request) -> str:
+    return f"q{abs(hash(request.node.nodeid))}"
+
+
+@pytest.fixture
+def receiver(url, name) -> Iterator[Any]:
+    """A queue seen by a store that waits, and that listens already."""
+    with penstock.connect(and_also(url, PATIENT)) as ps:
+        queue = ps.queue(name)
+        queue.create()
+        assert not queue.receive(wait_seconds=0.05)
+        yield queue
+
+
+def asleep(call: Beside, seconds: float = 0.2) -> None:
+    time.sleep(seconds)
+    assert call._thread.is_alive(), call._answer
+
+
+@pytest.mark.parametrize("what", ["send", "release", "defer", "policy", "resume"])
+def test_what_makes_a_message_ready_is_heard_by_another_store(url, name, receiver, what):
+    with penstock.connect(url) as other:
+        queue = other.queue(name)
+        if what == "send":
+            act = lambda: queue.send("x")  # noqa: E731
+        elif what in ("release", "defer"):
+            queue.send("x")
+            (m,) = queue.receive(lease_seconds=600)
+            act = getattr(m, what)
+        elif what == "policy":
+            queue.send("x", channel="a")
+            queue.channel("a").pause()
+            assert not queue.receive()
+            act = queue.channel("a").resume
+        else:
+            queue.pause()
+            queue.send("x")
+            act = queue.resume
+        time.sleep(0.2)  # what was said so far has been heard
+        call = Beside(lambda: receiver.receive(wait_seconds=20))
+        asleep(call)
+        acted = time.monotonic()
+        act()
+        assert [m.text() for m in call.answer()] == ["x"]
+        assert time.monotonic() - acted < AT_ONCE
+
+
+def test_a_slot_that_gets_free_is_heard(url, name, receiver):
+    with penstock.connect(url) as other:
+        queue = other.queue(name)
+        queue.channel("a").set_policy(penstock.Policy(max_concurrency=1))
+        queue.send_many([penstock.message("1", channel="a"), penstock.message("2", channel="a")])
+        (m,) = queue.receive(lease_seconds=600)
+        call = Beside(lambda: receiver.receive(wait_seconds=20))
+        asleep(call)
+        acted = time.monotonic()
+        m.ack()
+        assert [m.text() for m in call.answer()] == ["2"]
+        assert time.monotonic() - acted < AT_ONCE
+
+
+def test_the_last_of_many_quick_sends_is_heard(url, name, receiver):
+    """Most notifications of a burst are left out; never the one at its end."""
+    heard: dict[str, float] = {}
+
+    def listen() -> None:
+        while "99" not in heard and (batch := receiver.receive(10, wait_seconds=10)):
+            for m in batch:
+                heard[m.text()] = time.monotonic()
+                m.ack()
+
+    with penstock.connect(url) as other:
+        queue = other.queue(name)
+        queue.send("warm")
+        call = Beside(listen)
+        for n in range(100):
+            queue.send(f"{n}")
+        sent = time.monotonic()
+        call.answer()
+    assert heard["99"] - sent < AT_ONCE
+    assert len(heard) == 101
+
+
+def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
+    """Sends at all distances around the pause that is kept between two notifications."""
+    with penstock.connect(url) as other:
+        queue = other.queue(name)
+        for distance in (0.0, 0.02, 0.045, 0.05, 0.055, 0.1):
+            queue.send("first")
+            time.sleep(distance)
+            first = receiver.receive(wait_seconds=10)
+            call = Beside(lambda: receiver.receive(wait_seconds=10))
+            time.sleep(0.005)
+            queue.send("second")
+            sent = time.monotonic()
+            second = call.answer()
+            assert time.monotonic() - sent < AT_ONCE, f"{distance} s apart"
+            assert [m.text() for m in [*first, *second]] == ["first", "second"]
+            for m in [*first, *second]:
+                m.ack()
+
+
+def test_asyncio_hears_and_is_heard(url, name, receiver):
+    async def main() -> None:
+        async with (
+            penstock.aio.connect(and_also(url, PATIENT)) as ps,
+            penstock.aio.connect(url) as other,
+        ):
+            assert not await ps.queue(name).receive(wait_seconds=0.05)
+            call = asyncio.ensure_future(ps.queue(name).receive(wait_seconds=20))
+            await asyncio.sleep(0.2)
+            sent = time.monotonic()
+            await other.queue(name).send("x")
+            (m,) = await call
+            assert time.monotonic() - sent < AT_ONCE
+            await m.ack()
+
+            done = 0
+            sent = 0.0
+
+            async def send() -> None:
+                nonlocal sent
+                for n in range(100):
+                    await other.queue(name).send(f"{n}")
+                sent = time.monotonic()
+
+            sending = asyncio.ensure_future(send())
+            while done < 100:
+                batch = await ps.queue(name).receive(10, wait_seconds=10)
+                assert batch, f"{done} of 100"
+                done += len(batch)
+                await ps.queue(name).ack([m.receipt for m in batch])
+            await sending
+            assert time.monotonic() - sent < AT_ONCE
+
+            waiting = Beside(lambda: receiver.receive(wait_seconds=20))
+            await asyncio.sleep(0.2)
+            await other.queue(name).send("to a thread")
+            assert len(await asyncio.to_thread(waiting.answer)) == 1
+            assert waiting.took < 0.2 + AT_ONCE + 0.2
+
+    asyncio.run(main())
+
+
+def test_without_listen_it_polls(url, name):
+    """As behind a transaction pooler: nobody listens, and a waiter asks again each `poll_seconds`."""
+    options = "listen=off&prepare=off&poll_seconds=0.2&application_name=deaf"
+    with penstock.connect(and_also(url, options)) as ps, penstock.connect(url) as other:
+        queue = ps.queue(name)
+        queue.create()
+        call = Beside(lambda: queue.receive(wait_seconds=20))
+        asleep(call, 0.5)
+        sessions = ask(url, f"select query {OTHERS} and application_name = 'deaf'")
+        assert len(sessions) == 1
+        assert not any("listen" in query for (query,) in sessions)
+        sent = time.monotonic()
+        other.queue(name).send("x")
+        assert len(call.answer()) == 1
+        assert time.monotonic() - sent < 1.5
+
+
+def test_a_listener_that_was_cut_off_listens_again(url, name):
+    with (
+        penstock.connect(and_also(url, f"{PATIENT}&application_name=ear")) as ps,
+        penstock.connect(url) as other,
+    ):
+        queue = ps.queue(name)
+        queue.create()
+        call = Beside(lambda: queue.receive(wait_seconds=25))
+        listening = f"select pid {OTHERS} and application_name = 'ear' and query = 'listen penstock'"
+        (pid,) = eventually(url, listening)
+        ask(url, "select pg_terminate_backend(%s, 5000)", pid)
+        (again,) = eventually(url, listening)
+        assert again != pid
+        sent = time.monotonic()
+        other.queue(name).send("x")
+        assert len(call.answer()) == 1
+        assert time.monotonic() - sent < AT_ONCE
+
+
+def test_news_while_the_listener_was_away_are_not_slept_over(url, name):
+    with (
+        penstock.connect(and_also(url, f"{PATIENT}&application_name=away")) as ps,
+        penstock.connect(url) as other,
+    ):
+        queue = ps.queue(name)
+        queue.create()
+        call = Beside(lambda: queue.receive(wait_seconds=25))
+        listening = f"select pid {OTHERS} and application_name = 'away' and query = 'listen penstock'"
+        (pid,) = eventually(url, listening)
+        ask(url, "select pg_terminate_backend(%s, 5000)", pid)
+        other.queue(name).send("x")
+        assert len(call.answer(10)) == 1
+        assert call.took < 5
+
+
+def test_close_ends_a_wait_quickly(url, name):
+    """`Calls that wait return; later calls raise UsageError`, as `close` says."""
+    with penstock.connect(and_also(url, PATIENT)) as ps:
+        queue = ps.queue(name)
+        queue.create()
+        calls = [Beside(lambda: queue.receive(wait_seconds=25)) for _ in range(3)]
+        asleep(calls[0])
+        ps.close()
+        for call in calls:
+            answer = call.answer(5)
+            assert call.took < 3
+            assert not isinstance(answer, Exception), repr(answer)
+            assert len(answer) == 0
+        with pytest.raises(UsageError):
+            queue.receive()
+
+
+def test_close_ends_a_wait_quickly_for_asyncio(url, name):
+    async def main() -> None:
+        ps = penstock.aio.connect(and_also(url, PATIENT))
+        queue = ps.queue(name)
+        await queue.create()
+        call = asyncio.ensure_future(queue.receive(wait_seconds=25))
+        await asyncio.sleep(0.3)
+        closed = time.monotonic()
+        await ps.close()
+        assert len(await asyncio.wait_for(call, 5)) == 0
+        assert time.monotonic() - closed < 2
+
+    asyncio.run(main())
+
+
+def test_a_closed_store_leaves_no_session_behind(url, name):
+    for _ in range(2):
+        with penstock.connect(and_also(url, "application_name=gone")) as ps:
+            ps.queue(name).create()
+            ps.queue(name).receive(wait_seconds=0.1)
+            ps.queue(name).send("x")
+            ps.queue(name).send("y")  # its notification is still to come
+    time.sleep(0.2)
+    assert ask(url, f"select pid, query {OTHERS} and application_name = 'gone'") == []
