@@ -1,8 +1,8 @@
 """From a URL to a store: the only file that names the stores. Each is imported when asked for.
 
-    sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
-    sqlite://                     in memory, private to this connection
-    postgresql://user@host/db     a PostgreSQL database that `penstock migrate up` was run on
+sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
+sqlite://                     in memory, private to this connection
+postgresql://user@host/db     a PostgreSQL database that `penstock migrate up` was run on
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ class Store(Protocol):
 
     def signal(self, queue: str) -> int:
         """A number that changes when something may have been sent to the queue. Ask before
-        `receive`, so that nothing sent in between is slept over."""
+        `receive`, so that nothing sent in between is slept over.
+        """
         ...
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
@@ -50,7 +51,8 @@ class AsyncStore(Protocol):
 
     async def signal(self, queue: str) -> int:
         """A number that changes when something may have been sent to the queue. Ask before
-        `receive`, so that nothing sent in between is slept over."""
+        `receive`, so that nothing sent in between is slept over.
+        """
         ...
 
     async def wait(self, queue: str, seen: int, seconds: float) -> None:

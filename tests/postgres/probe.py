@@ -56,10 +56,3 @@ def touched(connection: Connection, sql: str, parameters: Sequence[Any] = ()) ->
 def counters(connection: Connection) -> dict[str, tuple[int, int]]:
     """Blocks and entries so far, by name."""
     return {name: (blocks, entries) for name, blocks, entries in connection.execute(COUNTERS)}
-
-
-def settled(connection: Connection, sql: str, parameters: Sequence[Any] = ()) -> Touched:
-    """What a statement touches when everybody's hints have been set: it is run, undone, and run again."""
-    with connection.transaction(force_rollback=True):
-        connection.execute(sql, parameters)
-    return touched(connection, sql, parameters)

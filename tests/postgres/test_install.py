@@ -191,8 +191,14 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
         other.rollback()
     assert len(raised) == 1
     assert isinstance(raised[0], Disconnected)
-    assert ask(postgres_url, "select relname from pg_class where relnamespace = %s::regnamespace",
-               "penstock") == []
+    assert (
+        ask(
+            postgres_url,
+            "select relname from pg_class where relnamespace = %s::regnamespace",
+            "penstock",
+        )
+        == []
+    )
     assert install.status(postgres_url).current == 0
     assert len(install.up(postgres_url)) == len(install.migrations()) + 1
     with penstock.connect(postgres_url) as ps:
@@ -235,8 +241,12 @@ def test_other_functions_are_refused_until_up_has_run(migrated):
             ps.queue("q").send("x")
     assert "penstock migrate up --url 'postgresql://" in str(refused.value)
     assert install.up(migrated) == (f"functions {install.digest()}",)
-    names = {name for (name,) in ask(migrated, "select proname from pg_proc where pronamespace ="
-                                     " 'penstock'::regnamespace")}
+    names = {
+        name
+        for (name,) in ask(
+            migrated, "select proname from pg_proc where pronamespace = 'penstock'::regnamespace"
+        )
+    }
     assert names == set(FILES)
     with penstock.connect(migrated) as ps:
         assert isinstance(ps.queue("q").send("x"), Sent)

@@ -57,7 +57,10 @@ class Session:
         """The ids; None if the channel is full."""
         ((ids,),) = self.ask(
             "select ids from penstock.send(%s, %s::bytea[], channels => %s, now_ms => %s)",
-            self.queue, [t.encode() for t in texts], [channel] * len(texts), START,
+            self.queue,
+            [t.encode() for t in texts],
+            [channel] * len(texts),
+            START,
         )
         return ids
 
@@ -66,7 +69,9 @@ class Session:
         rows = self.ask(
             "select payload, id, attempt from penstock.receive(%s, %s, now_ms => %s)"
             " where id is not null",
-            self.queue, most, now,
+            self.queue,
+            most,
+            now,
         )
         return {payload.decode(): (id, attempt) for payload, id, attempt in rows}
 
@@ -90,14 +95,19 @@ class Session:
             "defer": ("delays => %s, states => %s", [[0] * n, [b"s"] * n]),
             "fail": ("errors => %s, retries => %s, delays => %s", [["e"] * n, [True] * n, [0] * n]),
             "refuse": (
-                "errors => %s, retries => %s, delays => %s", [["e"] * n, [False] * n, [0] * n]
+                "errors => %s, retries => %s, delays => %s",
+                [["e"] * n, [False] * n, [0] * n],
             ),
             "extend": ("lease_ms => %s", [60_000]),
         }[verb]
         name = "fail" if verb == "refuse" else verb
         rows = self.ask(
             f"select now from penstock.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
-            self.queue, ids, attempts, *more[1], START,
+            self.queue,
+            ids,
+            attempts,
+            *more[1],
+            START,
         )
         return [now for (now,) in rows]
 
@@ -206,8 +216,11 @@ def test_many_open_producers_of_one_channel_commit_in_any_order(of_each_kind):
 # --- in opposite orders --------------------------------------------------------------------------
 
 VERBS = ("ack", "release", "defer", "fail", "refuse", "extend")
-PAIRS = [pair for pair in itertools.combinations_with_replacement(VERBS, 2) if "ack" in pair
-         or pair[0] == pair[1] or pair == ("fail", "extend")]
+PAIRS = [
+    pair
+    for pair in itertools.combinations_with_replacement(VERBS, 2)
+    if "ack" in pair or pair[0] == pair[1] or pair == ("fail", "extend")
+]
 
 
 @pytest.mark.parametrize(("one_s", "two_s"), PAIRS)
@@ -271,9 +284,7 @@ def test_many_that_have_not_written_settle_overlapping_batches(plain, verb):
     parts = [receipts[:60], receipts[30:][::-1], receipts[60:] + receipts[:30]]
     with ExitStack() as stack:
         answers = [
-            stack.enter_context(
-                beside(lambda s=s, p=p: (s.settle(verb, p), s.commit())[0])
-            )
+            stack.enter_context(beside(lambda s=s, p=p: (s.settle(verb, p), s.commit())[0]))
             for s, p in zip(sessions, parts, strict=True)
         ]
     assert all(isinstance(a[0], list) for a in answers), answers
@@ -286,13 +297,17 @@ def test_many_that_have_not_written_settle_overlapping_batches(plain, verb):
 def test_two_send_and_set_policies_in_opposite_orders(of_each_kind):
     one, two = of_each_kind(), of_each_kind()
     for channel in "ab":
-        one.ask("select penstock.policy_set(%s, %s, '{\"max_concurrency\": 9}')", one.queue, channel)
+        one.ask(
+            "select penstock.policy_set(%s, %s, '{\"max_concurrency\": 9}')", one.queue, channel
+        )
     one.commit()
 
     def touch(session: Session, channel: str) -> None:
         assert session.send("x", channel=channel)
         session.ask(
-            "select penstock.policy_set(%s, %s, %s::jsonb)", session.queue, channel,
+            "select penstock.policy_set(%s, %s, %s::jsonb)",
+            session.queue,
+            channel,
             '{"max_concurrency": 5}',
         )
 
@@ -303,8 +318,9 @@ def test_two_send_and_set_policies_in_opposite_orders(of_each_kind):
         two.commit()
     assert not isinstance(ones[0], Exception), ones[0]
     assert len({*one.receive(50), *one.receive(50)}) == 1, "payloads are all x"
-    policies = one.ask("select channel, policy->'max_concurrency' from penstock.policy_list(%s)",
-                       one.queue)
+    policies = one.ask(
+        "select channel, policy->'max_concurrency' from penstock.policy_list(%s)", one.queue
+    )
     assert policies == [("a", 5), ("b", 5)]
 
 

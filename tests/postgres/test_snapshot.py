@@ -144,8 +144,10 @@ def entries(noted: list[Touched]) -> int:
 # --- the cost ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("channels", "most", "bound"), [(1, 100, 4_000), (1, 10, 1_500), (1, 1, 400),
-                                                         (50, 100, 8_000), (50, 10, 3_000)])
+@pytest.mark.parametrize(
+    ("channels", "most", "bound"),
+    [(1, 100, 4_000), (1, 10, 1_500), (1, 1, 400), (50, 100, 8_000), (50, 10, 3_000)],
+)
 def test_a_receive_reads_few_entries_however_many_have_passed(passing, old, channels, most, bound):
     passed = PASSED if most > 1 else 4_000
     passing.send(passed + 500, channels)
@@ -239,12 +241,21 @@ def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
         case "fail":
             passing.ask(
                 "select count(*) from penstock.fail('q', %s, %s, %s, %s, %s, %s)",
-                ids, attempts, ["e"] * n, [True] * n, [0] * n, passing.now,
+                ids,
+                attempts,
+                ["e"] * n,
+                [True] * n,
+                [0] * n,
+                passing.now,
             )
         case "defer":
             passing.ask(
                 "select count(*) from penstock.defer('q', %s, %s, %s, %s, %s)",
-                ids, attempts, [0] * n, [None] * n, passing.now,
+                ids,
+                attempts,
+                [0] * n,
+                [None] * n,
+                passing.now,
             )
         case "lease":
             passing.now += 10_000
@@ -363,16 +374,22 @@ def test_nobody_counts_or_shows_a_buoy(passing, old):
     assert passing.buoys() > 0
     left = passing.send(8, 4, delay=5_000)
     stats = passing.connection.execute(
-        "select scheduled, ready, leased, oldest_ready_ms from penstock.stats('q', %s)", [passing.now]
+        "select scheduled, ready, leased, oldest_ready_ms from penstock.stats('q', %s)",
+        [passing.now],
     ).fetchone()
     assert stats == (8, 0, 0, None)
-    shown = passing.connection.execute("select id from penstock.peek('q', 1000, after_id => -9999999)")
+    shown = passing.connection.execute(
+        "select id from penstock.peek('q', 1000, after_id => -9999999)"
+    )
     assert [id for (id,) in shown if id > 0] == left
     channels = passing.connection.execute(
-        "select channel, scheduled, ready from penstock.stats_of_channels('q', 100, %s)", [passing.now]
+        "select channel, scheduled, ready from penstock.stats_of_channels('q', 100, %s)",
+        [passing.now],
     ).fetchall()
     assert channels == [(f"c{n:03}", 2, 0) for n in range(4)]
-    assert passing.ask("select penstock.purge('q', state => 'ready', now_ms => %s)", passing.now) == 0
+    assert (
+        passing.ask("select penstock.purge('q', state => 'ready', now_ms => %s)", passing.now) == 0
+    )
     assert passing.ask("select penstock.purge('q', now_ms => %s)", passing.now) == 8
     assert passing.ask("select count(*) from penstock.history where id < 0") == 0
     assert passing.buoys() > 0
@@ -398,10 +415,19 @@ def test_messages_behind_buoys_are_found_by_every_way(passing, old, how):
     if how == "shard":
         rows = passing.connection.execute(
             "select s, r.* from generate_series(0, 1) s,"
-            " penstock.receive('q', 300, shard => s, shards => 2, now_ms => %s) r", [passing.now]
+            " penstock.receive('q', 300, shard => s, shards => 2, now_ms => %s) r",
+            [passing.now],
         ).fetchall()
-        assert len([row for row in rows if row[1] is not None and row[4] is not None
-                    and row[5] is not None]) == 200
+        assert (
+            len(
+                [
+                    row
+                    for row in rows
+                    if row[1] is not None and row[4] is not None and row[5] is not None
+                ]
+            )
+            == 200
+        )
         return
     if how == "policy":
         for n in range(3):

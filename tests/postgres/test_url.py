@@ -48,9 +48,22 @@ def test_ours_are_taken_out_and_libpq_s_stay():
 
 @pytest.mark.parametrize(
     "wrong",
-    ["prepare=maybe", "prepare=", "listen=1", "listen=OFF", "poll_seconds=0", "poll_seconds=-1",
-     "poll_seconds=soon", "poll_seconds=nan", "poll_seconds=inf", "busy_seconds=0",
-     "busy_seconds=3601", "max_connections=0", "max_connections=1001", "max_connections=2.5"],
+    [
+        "prepare=maybe",
+        "prepare=",
+        "listen=1",
+        "listen=OFF",
+        "poll_seconds=0",
+        "poll_seconds=-1",
+        "poll_seconds=soon",
+        "poll_seconds=nan",
+        "poll_seconds=inf",
+        "busy_seconds=0",
+        "busy_seconds=3601",
+        "max_connections=0",
+        "max_connections=1001",
+        "max_connections=2.5",
+    ],
 )
 def test_an_unknown_value_is_refused_by_name(wrong):
     name = wrong.partition("=")[0]
@@ -100,8 +113,11 @@ def test_so_it_is_for_asyncio(nowhere):
 
 @pytest.mark.parametrize(
     "wrong",
-    [f"postgresql://bob:{SECRET}@127.0.0.1:port/db", "postgresql://u@127.0.0.1:1/db?prepaer=off",
-     f"postgresql://bob:{SECRET}@127.0.0.1:1/db?sslmode=perhaps"],
+    [
+        f"postgresql://bob:{SECRET}@127.0.0.1:port/db",
+        "postgresql://u@127.0.0.1:1/db?prepaer=off",
+        f"postgresql://bob:{SECRET}@127.0.0.1:1/db?sslmode=perhaps",
+    ],
 )
 def test_what_libpq_cannot_read_is_no_outage(wrong):
     """To repeat the call would not help: it must not look as if it did."""
@@ -173,14 +189,18 @@ def test_a_lock_timeout_of_the_session_is_busy(url):
         ([], ()),
         (["grant usage on schema penstock to {0}"], ()),
         (
-            ["grant usage on schema penstock to {0}",
-             "grant select on all tables in schema penstock to {0}"],
+            [
+                "grant usage on schema penstock to {0}",
+                "grant select on all tables in schema penstock to {0}",
+            ],
             ("stats", "peek"),
         ),
         (
-            ["grant usage on schema penstock to {0}",
-             "grant select on all tables in schema penstock to {0}",
-             "grant insert on penstock.message, penstock.tally to {0}"],
+            [
+                "grant usage on schema penstock to {0}",
+                "grant select on all tables in schema penstock to {0}",
+                "grant insert on penstock.message, penstock.tally to {0}",
+            ],
             ("stats", "peek", "send"),
         ),
     ],

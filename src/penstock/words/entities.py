@@ -48,6 +48,11 @@ class Receipt(_ReceiptFields):
         return cls(int(match[1]), int(match[2]))
 
 
+_USUAL_TYPES = frozenset(
+    {"application/octet-stream", "application/json", "text/plain; charset=utf-8"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A message to send. `delay_ms` None takes the queue's default."""
@@ -61,9 +66,12 @@ class Outgoing:
 
     def __post_init__(self) -> None:
         limits.payload(self.payload, limits.PAYLOAD_BYTES_HARD_MAX)
-        limits.content_type(self.content_type)
-        limits.channel_name(self.channel)
-        limits.whole(self.priority, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX)
+        if type(self.content_type) is not str or self.content_type not in _USUAL_TYPES:
+            limits.content_type(self.content_type)
+        if self.channel != "":
+            limits.channel_name(self.channel)
+        if self.priority or type(self.priority) is not int:
+            limits.whole(self.priority, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX)
         if self.delay_ms is not None:
             limits.duration_ms(self.delay_ms, "delay_ms")
         if self.headers is not None:

@@ -22,6 +22,8 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
     """The deliveries in turn, and the turn to start the next `receive` from."""
     if not deliveries:
         return deliveries, start
+    if len(deliveries) == 1:
+        return deliveries, _after(deliveries[0].channel, 1, start)
     by_channel: dict[str, list[Delivery]] = {}
     for delivery in sorted(deliveries, key=_by_priority):
         by_channel.setdefault(delivery.channel, []).append(delivery)

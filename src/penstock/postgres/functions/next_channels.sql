@@ -1,5 +1,6 @@
 -- The next channels of the turn and how many messages to take from each: names after `from_place`, around
--- the end of the names once, up to `start`, until `left_over` messages are spoken for. Names above `start`
+-- the end of the names once, up to `start`, until `left_over` messages are spoken for
+-- `boost` times. Names above `start`
 -- are lap 0, the others lap 1. `is_end`: the turn is over
 -- with these. `served`: how much of its weight the last channel gets now.
 --
@@ -10,6 +11,7 @@ create or replace function penstock.next_channels(
     from_place text,
     from_lap int,
     left_over int,
+    boost int,
     quantum int,
     limits boolean,
     now_ms bigint,
@@ -21,7 +23,7 @@ create or replace function penstock.next_channels(
 language plpgsql as $$
 #variable_conflict use_column
 declare
-    v_visits int := (left_over + quantum - 1) / quantum;
+    v_visits int := least((left_over * boost + quantum - 1) / quantum, left_over + 500);
     v_open text[];
     v_strays text[] := '{}';
     v_held text[] := '{}';
@@ -138,7 +140,7 @@ begin
     into names, takes, limited, v_visited, place, served
     from (
         select a.nr, a.name, a.kind, a.weight, a.wish,
-            least(a.wish, left_over - a.before)::int as take,
+            least(a.wish, left_over * boost - a.before, left_over)::int as take,
             a.kind = 'open' or a.kind = 'limited' and a.name = any (v_held) as is_given
         from (
             select u.nr, u.name, u.kind, u.weight, u.weight * quantum as wish,
@@ -147,7 +149,7 @@ begin
                 ), 0) as before
             from unnest(v_all, v_kinds, v_weights) with ordinality u (name, kind, weight, nr)
         ) a
-        where a.before < left_over
+        where a.before < left_over * boost
     ) t;
     lap := (place <= start collate "C")::int;
     is_end := is_end and v_visited = cardinality(v_all);

@@ -1,5 +1,5 @@
--- Take from limited channels whose rows the caller has locked: up to `takes` from each, as far as concurrency,
--- rate and order allow. Then put to sleep the rows that
+-- Take from limited channels whose rows the caller has locked: up to `takes` from each and `most` in all, as far
+-- as concurrency, rate and order allow. Then put to sleep the rows that
 -- have nothing to give, and drop those that nothing remembers.
 --
 -- The lock came in an earlier statement: what it protects is read here, as of now. A row is put to sleep
@@ -9,6 +9,7 @@ create or replace function penstock.receive_limited(
     queue penstock.queue,
     channels text[],
     takes int[],
+    most int,
     now_ms bigint,
     until_ms bigint
 ) returns setof penstock.delivery
@@ -71,6 +72,7 @@ begin
             ))
             for update skip locked
         ) head
+        limit most
     ) picked;
 
     -- 3. Lease them.

@@ -31,6 +31,8 @@ declare
     v_served int;             -- how much of its weight the last channel was offered
     v_got int;
     v_any boolean := false;   -- something was taken in this turn
+    v_boost int := 1;         -- how many more channels to look at, after rounds that gave nothing
+    v_before int;
     v_weight int;
     v_turn penstock.delivery; -- the answer's last row
 begin
@@ -42,7 +44,7 @@ begin
         for update skip locked;
         if v_weight > served then
             return query select * from penstock.receive_limited(
-                queue, array[start], array[least(v_left, v_weight - served)], now_ms, until_ms);
+                queue, array[start], array[v_weight - served], v_left, now_ms, until_ms);
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
             v_turn.channel := start;
@@ -53,10 +55,12 @@ begin
     -- 2. Round after round.
     for i in 1 .. 20 loop
         exit when v_left <= 0;
+        v_before := v_left;
         select n.names, n.takes, n.limited, n.served, n.place, n.lap, n.is_end
         into v_names, v_takes, v_limited, v_served, v_place, v_lap, v_end
         from penstock.next_channels(
-            queue, start, v_place, v_lap, v_left, quantum, limits, now_ms, shard, shards) n;
+            queue, start, v_place, v_lap, v_left, v_boost, quantum, limits, now_ms, shard,
+            shards) n;
 
         if v_place is not null then
             v_turn.channel := v_place;
@@ -78,6 +82,7 @@ begin
                     for update skip locked
                 ) head
                 where not o.limited
+                limit v_left
             ))
             returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
                 m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, until_ms - now_ms;
@@ -85,7 +90,7 @@ begin
             v_left := v_left - v_got;
             v_any := v_any or v_got > 0;
         end if;
-        if true = any (v_limited) then
+        if v_left > 0 and true = any (v_limited) then
             return query
             select d.*
             from (
@@ -94,10 +99,15 @@ begin
                 where o.limited
             ) l
             cross join lateral penstock.receive_limited(
-                queue, l.channels, l.takes, now_ms, until_ms) d;
+                queue, l.channels, l.takes, v_left, now_ms, until_ms) d;
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
             v_any := v_any or v_got > 0;
+        end if;
+
+        -- Channels that have woken for nothing must not keep the others waiting.
+        if v_left = v_before then
+            v_boost := least(4 * v_boost, 256);
         end if;
 
         -- A turn is over: go round again while that finds anything.

@@ -33,33 +33,31 @@ def end(
     ids: Sequence[int],
     now: int,
 ) -> None:
-    """These messages have ended. Their channels are the caller's affair."""
+    """These messages have ended. Their channels are the caller's affair.
+
+    Once per reading of the queue's row, which counts the ended ones.
+    """
     if not ids:
         return
-    id_array = json.dumps(ids)
+    about = {"ids": json.dumps(ids), "outcome": outcome, "now": now}
     if queue["history_ms"]:
-        connection.execute(
-            SQL["keep"],
-            {
-                "after": _finished(connection, queue),
-                "outcome": outcome,
-                "now": now,
-                "ids": id_array,
-            },
-        )
-    connection.execute(SQL["drop"], {"ids": id_array})
+        connection.execute(SQL["keep"], {**about, "after": _finished(queue)})
+    connection.execute(SQL["drop"], about)
     connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
 
 
 def bury(
     connection: Connection, queue: sqlite3.Row, deaths: Sequence[Death], now: int
 ) -> str | None:
-    """These messages have died: they move to the dead-letter queue, or end. Its name, if any."""
+    """These messages have died: they move to the dead-letter queue, or end. Its name, if any.
+
+    Once per reading of the queue's row, which counts the ended ones.
+    """
     if not deaths:
         return None
     ids = [death.row["id"] for death in deaths]
     if queue["history_ms"]:
-        after = _finished(connection, queue)
+        after = _finished(queue)
         connection.executemany(
             SQL["keep_dead"],
             [
@@ -71,9 +69,7 @@ def bury(
     if queue["dead_letter_id"] is None:
         connection.execute(SQL["drop"], {"ids": json.dumps(ids)})
         return None
-    name: str = connection.execute(_queue.SQL["name"], {"id": queue["dead_letter_id"]}).fetchone()[
-        0
-    ]
+    (name,) = connection.execute(_queue.SQL["name"], {"id": queue["dead_letter_id"]}).fetchone()
     _move(connection, queue, _queue.need(connection, name), deaths, now)
     connection.news.add(name)
     return name
@@ -116,6 +112,6 @@ def _origin(queue: str, death: Death, now: int) -> str:
     )
 
 
-def _finished(connection: Connection, queue: sqlite3.Row) -> int:
+def _finished(queue: sqlite3.Row) -> int:
     """How many messages of the queue have ended: the place of the last one in the history."""
-    return connection.execute(_queue.SQL["finished"], {"queue": queue["id"]}).fetchone()[0]
+    return queue["done"] + queue["dead"] + queue["cancelled"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite.procedures import _channel
@@ -62,14 +62,14 @@ class Turns:
         for first, until in self._stretches():
             if len(found) < self._left:
                 found += self._hop(first, until, self._left - len(found))
-        known: dict[str, list[int]] = {}
-        for id_, channel in found:
-            known.setdefault(channel, []).append(id_)
-        if _channel.limited(self._connection, self._queue, known):
+        if self._has_limits and _channel.limited(
+            self._connection, self._queue, {channel for _, channel in found}
+        ):
             return False
         self.ids = [id_ for id_, _ in found]
         self._left -= len(found)
         if self._left:
+            known = _by_channel(found)
             self._visits = {
                 name: Free(self._connection, self._queue["id"], name, ids, taken=len(ids))
                 for name, ids in known.items()
@@ -137,9 +137,7 @@ class Turns:
         while self._left:
             most = min(self._left * (1 if shard is None else shard.count), _LOOK_AT_MOST)
             found = self._hop(first, until, most)
-            heads: dict[str, list[int]] = {}
-            for id_, channel in found:
-                heads.setdefault(channel, []).append(id_)
+            heads = _by_channel(found)
             awake = self._awake(first, until, most)
             ends = [
                 max(names) for names, n in ((heads, len(found)), (awake, len(awake))) if n == most
@@ -187,6 +185,13 @@ class Turns:
         results = [v.result() for v in self._visits.values() if isinstance(v, Limited)]
         if results:
             self._connection.executemany(SQL["served"], results)
+
+
+def _by_channel(found: Sequence[tuple[int, str]]) -> dict[str, list[int]]:
+    heads: dict[str, list[int]] = {}
+    for id_, channel in found:
+        heads.setdefault(channel, []).append(id_)
+    return heads
 
 
 def _is_in(channel: str, shard: Shard | None) -> bool:

@@ -72,9 +72,10 @@ class _Held:
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
     queue = _queue.need(connection, verb.queue)
-    if _all_hold(connection, queue, verb.receipts):
-        _finish.end(connection, queue, "done", [receipt.id for receipt in verb.receipts], now)
-        return (_ACKED,) * len(verb.receipts)
+    ids, attempts = zip(*verb.receipts, strict=True)
+    if _all_hold(connection, queue, ids, attempts):
+        _finish.end(connection, queue, "done", ids, now)
+        return (_ACKED,) * len(ids)
     held = _Held(connection, queue, verb.receipts, now)
     outcomes: list[AckOutcome] = []
     done: list[int] = []
@@ -178,15 +179,16 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
     return tuple(outcomes)
 
 
-def _all_hold(connection: Connection, queue: sqlite3.Row, receipts: Sequence[Receipt]) -> bool:
-    """Whether all of them hold, at one attempt, of messages in channels without limits: the common
-    batch, which need not be looked at one by one.
+def _all_hold(
+    connection: Connection, queue: sqlite3.Row, ids: Sequence[int], attempts: Sequence[int]
+) -> bool:
+    """Whether all of them hold, at one attempt, of messages in channels without limits.
+
+    That is the common batch, which need not be looked at one by one.
     """
-    ids = {receipt.id for receipt in receipts}
-    attempt = receipts[0].attempt
-    if len(ids) < len(receipts) or any(receipt.attempt != attempt for receipt in receipts):
+    if len(set(ids)) < len(ids) or len(set(attempts)) > 1:
         return False
-    about = {"queue": queue["id"], "ids": json.dumps(list(ids)), "attempt": attempt}
+    about = {"queue": queue["id"], "ids": json.dumps(ids), "attempt": attempts[0]}
     held, limited = connection.execute(_SQL["ack"]["held"], about).fetchone()
     return held == len(ids) and not limited
 

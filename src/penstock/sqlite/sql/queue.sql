@@ -48,7 +48,3 @@ update queue set dead = dead + :n where id = :queue;
 -- name: count_cancelled
 -- More messages have ended as cancelled.
 update queue set cancelled = cancelled + :n where id = :queue;
-
--- name: finished
--- How many messages have ended, one way or another.
-select done + dead + cancelled from queue where id = :queue;
