@@ -1,5 +1,7 @@
-"""What one statement touched: blocks and entries of each table and index, read from the session's own
-counters before and after, in one transaction. Needs no rights, no settings and no waiting.
+"""What one statement touched: blocks and entries of each table and index.
+
+Read from the session's own counters, before and after, in one transaction: this needs no rights,
+no settings and no waiting, and works on all versions.
 """
 
 from collections.abc import Sequence

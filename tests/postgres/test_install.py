@@ -287,18 +287,28 @@ def test_a_database_that_was_never_migrated_says_so(postgres_url):
 # --- the script ----------------------------------------------------------------------------------
 
 DUMP = [
-    "select table_name, column_name, ordinal_position, data_type, collation_name, is_nullable,"
-    " column_default, is_identity, identity_generation, generation_expression"
-    " from information_schema.columns where table_schema = 'penstock' order by 1, 3",
-    "select relname, relkind::text, reloptions from pg_class"
-    " where relnamespace = 'penstock'::regnamespace order by 1",
-    "select c.relname, t.reloptions from pg_class c join pg_class t on t.oid = c.reltoastrelid"
-    " where c.relnamespace = 'penstock'::regnamespace order by 1",
+    (
+        "select table_name, column_name, ordinal_position, data_type, collation_name, is_nullable,"
+        " column_default, is_identity, identity_generation, generation_expression"
+        " from information_schema.columns where table_schema = 'penstock' order by 1, 3"
+    ),
+    (
+        "select relname, relkind::text, reloptions from pg_class"
+        " where relnamespace = 'penstock'::regnamespace order by 1"
+    ),
+    (
+        "select c.relname, t.reloptions from pg_class c join pg_class t on t.oid = c.reltoastrelid"
+        " where c.relnamespace = 'penstock'::regnamespace order by 1"
+    ),
     "select indexname, indexdef from pg_indexes where schemaname = 'penstock' order by 1",
-    "select conname, pg_get_constraintdef(oid) from pg_constraint"
-    " where connamespace = 'penstock'::regnamespace order by 1, 2",
-    "select proname, pg_get_functiondef(oid) from pg_proc"
-    " where pronamespace = 'penstock'::regnamespace order by 1",
+    (
+        "select conname, pg_get_constraintdef(oid) from pg_constraint"
+        " where connamespace = 'penstock'::regnamespace order by 1, 2"
+    ),
+    (
+        "select proname, pg_get_functiondef(oid) from pg_proc"
+        " where pronamespace = 'penstock'::regnamespace order by 1"
+    ),
     "select number, name, functions from penstock.version order by 1",
 ]
 

@@ -1,8 +1,8 @@
 """More staged interleavings, in plain SQL on both sides, each session with an alarm of two seconds.
 
-`races/test_staged.py` stages the library against an open transaction; here both sides are somebody's own
-transactions that call the SQL functions among other work, as producers and workers do that keep
-their data in the same database.
+`races/test_staged.py` stages the library against an open transaction; here both sides are
+somebody's own transactions that call the SQL functions among other work, as producers and workers
+do that keep their data in the same database.
 """
 
 import itertools
@@ -73,13 +73,13 @@ class Session:
             most,
             now,
         )
-        return {payload.decode(): (id, attempt) for payload, id, attempt in rows}
+        return {payload.decode(): (number, attempt) for payload, number, attempt in rows}
 
     def retry_after(self, now: int = START) -> int | None:
-        ((id, at),) = self.ask(
+        ((number, at),) = self.ask(
             "select id, at from penstock.receive(%s, 1, now_ms => %s)", self.queue, now
         )
-        assert id is None
+        assert number is None
         return at
 
     def settle(self, verb: str, receipts: list[Receipt]) -> list[str | None]:
@@ -225,7 +225,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("one_s", "two_s"), PAIRS)
 def test_two_settle_the_same_messages_in_opposite_orders(plain, one_s, two_s):
-    """Each settles one, then the other's: nobody ends in a deadlock, and each message is settled once."""
+    """Each settles one, then the other's: no deadlock, and each message is settled once."""
     one, two = plain(), plain()
     one.send("x", "y")
     one.commit()

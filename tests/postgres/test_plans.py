@@ -1,7 +1,7 @@
 """No bad plan: what a call touches follows its batch, whatever lies in the table.
 
-Plans are made three ways: while the table was empty and had no statistics, in the session that then meets
-the load (the worst case of a new installation); from statistics of the empty table; and from
+Plans are made three ways: while the table was empty and had no statistics, in the session that then
+meets the load (the worst case of a new installation); from statistics of the empty table; and from
 statistics of the load.
 """
 
@@ -113,7 +113,7 @@ class Caller:
         )
 
     def between(self) -> None:
-        """What came back is taken in, and dead entries are marked, before the next figure is taken."""
+        """What came back is taken in, and dead entries are marked, before the next figure."""
         self.now += 120_000
         for _ in range(3):
             self.settle("ack", self.receive(10).rows)
@@ -146,15 +146,15 @@ class Caller:
 
 FAILING = "penstock.fail('q', %s, %s, errors => %s, retries => %s, delays => %s, now_ms => %s)"
 SETTLING: dict[str, Callable[[int], tuple[str, list[Any]]]] = {
-    "ack": lambda n: ("penstock.ack('q', %s, %s, %s)", []),
-    "release": lambda n: ("penstock.release('q', %s, %s, %s)", []),
+    "ack": lambda _: ("penstock.ack('q', %s, %s, %s)", []),
+    "release": lambda _: ("penstock.release('q', %s, %s, %s)", []),
     "defer": lambda n: (
         "penstock.defer('q', %s, %s, delays => %s, states => %s, now_ms => %s)",
         [[60_000] * n, [b"s"] * n],
     ),
     "fail": lambda n: (FAILING, [["boom"] * n, [True] * n, [None] * n]),
     "refuse": lambda n: (FAILING, [["boom"] * n, [False] * n, [None] * n]),
-    "extend": lambda n: ("penstock.extend('q', %s, %s, lease_ms => 700000, now_ms => %s)", []),
+    "extend": lambda _: ("penstock.extend('q', %s, %s, lease_ms => 700000, now_ms => %s)", []),
 }
 
 
@@ -206,7 +206,7 @@ PLANS = ("made while empty", "from statistics of empty tables", "from statistics
 
 
 def worse(usual: dict[str, Touched], here: dict[str, Touched], slack: float = SLACK) -> str:
-    """The calls that touch more than usual, the worst first, with both figures; empty if none does."""
+    """The calls that touch more than usual, the worst first, with both figures."""
     found = sorted(
         (
             (max(seen.blocks / norm.blocks, seen.entries / (norm.entries + 1)), call)

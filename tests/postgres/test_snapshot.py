@@ -1,5 +1,7 @@
-"""An old snapshot is held open (a backup, a forgotten transaction) while many messages pass: receives
-stay as cheap as before, and nothing that comes back behind a buoy is lost (functions/lay_buoys.sql).
+"""An old snapshot is held open (a backup, a forgotten transaction) while many messages pass.
+
+Receives stay as cheap as before, and nothing that comes back behind a buoy is lost: see
+functions/lay_buoys.sql.
 """
 
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ def url(postgres_server) -> Iterator[str]:
 
 @contextmanager
 def snapshot(url: str) -> Iterator[Connection]:
-    """A transaction that keeps seeing the database as it is now, so that vacuum may remove nothing."""
+    """A transaction that sees the database as it is now, so that vacuum may remove nothing."""
     with psycopg.connect(url) as connection:
         connection.execute("set transaction isolation level repeatable read")
         connection.execute("select count(*) from penstock.message")
@@ -270,10 +272,22 @@ def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
     held = passing.receive(30)
     assert [row[0] for row in held.rows]
     beyond(passing)
-    for id in reversed(mine):
-        passing.ask("select penstock.release('q', %s, %s, %s)", [id], [1], passing.now)
+    for number in reversed(mine):
+        passing.ask("select penstock.release('q', %s, %s, %s)", [number], [1], passing.now)
         (row,) = passing.receive(1).rows
-        assert row[0] == id, "the first of the channel comes first"
+        assert row[0] == number, "the first of the channel comes first"
+
+
+def test_returns_above_the_mark_lay_no_buoys(passing, old):
+    """The first one that comes back lowers the mark; those after it lie behind it anyway."""
+    mine = passing.send(300)
+    assert len(passing.receive(300).rows) == 300
+    beyond(passing)
+    before = passing.buoys()
+    for number in mine:
+        passing.ask("select penstock.release('q', %s, %s, %s)", [number], [1], passing.now)
+    assert passing.buoys() <= before + 2
+    assert set(mine) <= set(passing.drained())
 
 
 @pytest.mark.parametrize("priority", [-1, 0, 1])
@@ -381,7 +395,7 @@ def test_nobody_counts_or_shows_a_buoy(passing, old):
     shown = passing.connection.execute(
         "select id from penstock.peek('q', 1000, after_id => -9999999)"
     )
-    assert [id for (id,) in shown if id > 0] == left
+    assert [number for (number,) in shown if number > 0] == left
     channels = passing.connection.execute(
         "select channel, scheduled, ready from penstock.stats_of_channels('q', 100, %s)",
         [passing.now],

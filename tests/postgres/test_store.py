@@ -1,4 +1,4 @@
-"""The store on PostgreSQL when things go wrong around it: connections, servers, forks, waits, threads."""
+"""The store on PostgreSQL when things go wrong around it: threads, connections, servers, forks."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""LISTEN and NOTIFY between stores: heard at once, the last of many too, and polling where they fail."""
+"""LISTEN and NOTIFY between stores: heard at once, the last of many too; and polling without."""
 
 import asyncio
 import time

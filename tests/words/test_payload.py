@@ -74,7 +74,7 @@ def test_breadth_and_brackets_in_text_are_not_depth():
         [b"bytes"],
         range(3),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_json_cannot_say_is_refused(value):
     with pytest.raises(UsageError):

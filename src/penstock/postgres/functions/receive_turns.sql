@@ -105,9 +105,12 @@ begin
             v_any := v_any or v_got > 0;
         end if;
 
-        -- Channels that have woken for nothing must not keep the others waiting.
+        -- Channels that have woken for nothing must not keep the others waiting: look at more of them.
+        -- Then only the messages themselves tell where the turn has come to.
         if v_left = v_before then
             v_boost := least(4 * v_boost, 256);
+        elsif v_boost > 1 then
+            v_turn := null;
         end if;
 
         -- A turn is over: go round again while that finds anything.
@@ -118,7 +121,7 @@ begin
             v_lap := 0;
         end if;
     end loop;
-    if v_left < most then
+    if v_left < most and v_turn.channel is not null then
         return next v_turn;
     end if;
 end
