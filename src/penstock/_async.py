@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from penstock.words.entities import (
     Shard,
     State,
 )
-from penstock.words.errors import UsageError
+from penstock.words.errors import Unavailable, Uncertain, UsageError
 from penstock.words.outcomes import (
     AckOutcome,
     CreateOutcome,
@@ -77,6 +78,7 @@ class AsyncPenstock:
         self._store = store
         self._rounds = Rounds()
         self._max_payload_bytes = max_payload_bytes
+        self._is_closed = False
 
     @property
     def store(self) -> AsyncStore:
@@ -97,6 +99,7 @@ class AsyncPenstock:
 
     async def close(self) -> None:
         """Free connections and files. Calls that wait return; later calls raise UsageError."""
+        self._is_closed = True
         await self._store.close()
 
     async def __aenter__(self) -> Self:
@@ -194,10 +197,15 @@ class AsyncQueue:
                 return Batch([AsyncMessage(self, d) for d in deliveries], retry_after_ms)
             pause = left if retry_after_ms is None else min(left, retry_after_ms / 1000)
             await self._store.wait(self.name, seen, pause)
+            if self._penstock._is_closed:
+                return Batch([], None)
 
     async def _receive_once(self, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
         """One `receive` from where this process stands in the round robin."""
         rounds = self._penstock._rounds
+        if rounds.must_tend(self.name):
+            with suppress(Unavailable, Uncertain):  # housekeeping; the next one will do
+                await self._store.run(Tend(self.name))
         turn = rounds.take(self.name, verb.shard)
         try:
             received = await self._store.run(
@@ -207,8 +215,6 @@ class AsyncQueue:
             turn = received.turn or guess
         finally:
             rounds.put(self.name, turn, verb.shard)
-        if rounds.must_tend(self.name):
-            await self._store.run(Tend(self.name))
         return deliveries, received.retry_after_ms
 
     async def messages(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from penstock.words.entities import (
     Shard,
     State,
 )
-from penstock.words.errors import UsageError
+from penstock.words.errors import Unavailable, Uncertain, UsageError
 from penstock.words.outcomes import (
     AckOutcome,
     CreateOutcome,
@@ -73,6 +74,7 @@ class Penstock:
         self._store = store
         self._rounds = Rounds()
         self._max_payload_bytes = max_payload_bytes
+        self._is_closed = False
 
     @property
     def store(self) -> Store:
@@ -93,6 +95,7 @@ class Penstock:
 
     def close(self) -> None:
         """Free connections and files. Calls that wait return; later calls raise UsageError."""
+        self._is_closed = True
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -190,10 +193,15 @@ class Queue:
                 return Batch([Message(self, d) for d in deliveries], retry_after_ms)
             pause = left if retry_after_ms is None else min(left, retry_after_ms / 1000)
             self._store.wait(self.name, seen, pause)
+            if self._penstock._is_closed:
+                return Batch([], None)
 
     def _receive_once(self, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
         """One `receive` from where this process stands in the round robin."""
         rounds = self._penstock._rounds
+        if rounds.must_tend(self.name):
+            with suppress(Unavailable, Uncertain):  # housekeeping; the next one will do
+                self._store.run(Tend(self.name))
         turn = rounds.take(self.name, verb.shard)
         try:
             received = self._store.run(
@@ -203,8 +211,6 @@ class Queue:
             turn = received.turn or guess
         finally:
             rounds.put(self.name, turn, verb.shard)
-        if rounds.must_tend(self.name):
-            self._store.run(Tend(self.name))
         return deliveries, received.retry_after_ms
 
     def messages(

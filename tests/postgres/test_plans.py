@@ -295,7 +295,7 @@ def fill_limited(connection: Connection, load: Load) -> None:
     for status, at in ((0, START), (2, LATER)):
         connection.execute(
             "insert into penstock.message (at, sent_at, leased_at, queue_id, attempt, priority,"
-            f" status, limited, channel, content_type, payload) select {at}, {START}, {START}, q.id,"
+            f" status, limited, channel, content_type, payload) select {at}, {START}, null, q.id,"
             f" 1, 0, {status}, true, 'b' || i, 'text', 'x' from penstock.queue q,"
             " generate_series(1, %s) i where q.name = 'q'",
             [load.channels],

@@ -173,7 +173,7 @@ def test_asyncio_hears_and_is_heard(url, name, receiver):
 
 
 def test_without_listen_it_polls(url, name):
-    """As behind a transaction pooler: nobody listens, and a waiter asks again each `poll_seconds`."""
+    """As behind a transaction pooler: nobody listens, and a waiter asks now and then."""
     options = "listen=off&prepare=off&poll_seconds=0.2&application_name=deaf"
     with penstock.connect(and_also(url, options)) as ps, penstock.connect(url) as other:
         queue = ps.queue(name)

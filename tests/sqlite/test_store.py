@@ -1,14 +1,11 @@
-"""The SQLite store as a thing in a file: opening, refusing, sharing, forking, filling up."""
+"""The SQLite store as a thing in a file: opening, refusing, forking, filling up."""
 
-import asyncio
-import multiprocessing
 import os
 import shutil
 import sqlite3
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,13 +13,10 @@ import pytest
 from penstock.sqlite import _checkpoint
 from penstock.sqlite._connection import APPLICATION_ID, SCHEMA, SQLITE_SAFE
 from penstock.sqlite._url import place
-from penstock.sqlite.async_store import AsyncSqliteStore
 from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Outgoing, Receipt
+from penstock.words.entities import Receipt
 from penstock.words.errors import (
-    Busy,
     Forbidden,
-    QueueNotFound,
     StorageFull,
     UsageError,
     WrongVersion,
@@ -33,41 +27,10 @@ from penstock.words.verbs import (
     Ack,
     Peek,
     QueueCreate,
-    QueueDelete,
-    QueueGet,
     Receive,
-    Send,
     Stats,
-    Tend,
 )
-
-spawn = multiprocessing.get_context("spawn")
-
-
-def one(payload: bytes = b"x") -> Send:
-    return Send("q", (Outgoing(payload),))
-
-
-def sent_in(store: SqliteStore) -> int:
-    return store.run(Stats("q"))[0].sent
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "app.db"
-
-
-@pytest.fixture
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
-
-
-@pytest.fixture
-def store(url: str):
-    store = SqliteStore(url)
-    yield store
-    store.close()
-
+from tests.sqlite.support import full, one, sent_in, spawn
 
 # --- URLs ---
 
@@ -244,321 +207,6 @@ def test_a_closed_store_says_so(store):
     store.close()
 
 
-# --- locks ---
-
-
-def test_a_held_lock_is_busy_after_busy_seconds_and_nothing_happened(url, path):
-    store = SqliteStore(f"{url}?busy_seconds=0.2")
-    store.run(one())
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("begin immediate")
-    begun = time.monotonic()
-    with pytest.raises(Busy, match="busy_seconds"):
-        store.run(one())
-    assert 0.2 <= time.monotonic() - begun < 2
-    assert sent_in(store) == 1, "reading waits for nobody"
-    other.execute("rollback")
-    other.close()
-    store.run(one())
-    assert sent_in(store) == 2
-    store.close()
-
-
-def write_for(url: str, seconds: float, answers) -> None:
-    store = SqliteStore(url)
-    worst, count, ends_at = 0.0, 0, time.monotonic() + seconds
-    while time.monotonic() < ends_at:
-        begun = time.monotonic()
-        store.run(one())
-        worst = max(worst, time.monotonic() - begun)
-        count += 1
-    store.close()
-    answers.put((count, worst))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_no_process_starves(url):
-    SqliteStore(url).close()
-    answers = spawn.Queue()
-    children = [spawn.Process(target=write_for, args=(url, 3, answers)) for _ in range(6)]
-    for child in children:
-        child.start()
-    seen = [answers.get() for _ in children]
-    for child in children:
-        child.join()
-    assert max(worst for _, worst in seen) < 2, seen
-    assert min(count for count, _ in seen) * 5 > max(count for count, _ in seen), seen
-
-
-# --- group commit ---
-
-
-def hold_writer(store: SqliteStore, callers: list[threading.Thread]) -> list[int]:
-    """Let all callers hang their tickets on the line, then let go. The sizes of the commits."""
-    writer = store._opened.writer
-    sizes: list[int] = []
-    committed = writer._committed
-
-    def counted(tickets):
-        sizes.append(len(tickets))
-        committed(tickets)
-
-    writer._committed = counted
-    with writer._using:
-        for caller in callers:
-            caller.start()
-        while len(writer._line) < len(callers) - 1:
-            time.sleep(0.001)
-    for caller in callers:
-        caller.join()
-    return sizes
-
-
-def test_waiting_verbs_are_committed_together(store):
-    answers = []
-    callers = [threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(40)]
-    sizes = hold_writer(store, callers)
-    assert sizes == [1, 39]
-    assert {answer.id for answer in answers} == set(range(1, 41))
-    assert sent_in(store) == 40
-
-
-def test_an_error_in_a_group_undoes_its_own_verb_alone(store):
-    store.run(QueueCreate("x", QueueSettings()))
-    errors = []
-
-    def fails():
-        try:
-            store.run(QueueDelete("x-dead"))  # refused: it is the dead-letter queue of x
-        except UsageError as error:
-            errors.append(error)
-
-    good = [threading.Thread(target=lambda: store.run(one())) for _ in range(5)]
-    bad = [threading.Thread(target=fails) for _ in range(3)]
-    sizes = hold_writer(store, [*good[:3], *bad, *good[3:]])
-    assert sizes == [1, 7]
-    assert len(errors) == 3
-    assert sent_in(store) == 5
-
-
-def test_a_bug_in_one_verb_of_a_group_is_its_own(store):
-    store.run(one())
-    errors = []
-
-    def breaks():
-        try:
-            store.run(Receive("q", None))  # type: ignore[arg-type]
-        except TypeError as error:
-            errors.append(error)
-
-    good = [threading.Thread(target=lambda: store.run(one())) for _ in range(4)]
-    hold_writer(store, [*good[:2], threading.Thread(target=breaks), *good[2:]])
-    assert len(errors) == 1
-    assert sent_in(store) == 5
-
-
-def test_more_than_64_verbs_take_more_commits(store):
-    callers = [threading.Thread(target=lambda: store.run(one())) for _ in range(100)]
-    assert hold_writer(store, callers) == [1, 64, 35]
-
-
-def test_a_leader_that_is_interrupted_leaves_the_others_in_line(store):
-    writer = store._opened.writer
-    carry, interrupted = writer._carry, []
-
-    def interrupt_once(connection, verb):
-        if not interrupted:
-            interrupted.append(verb)
-            raise KeyboardInterrupt
-        return carry(connection, verb)
-
-    def first():
-        with pytest.raises(KeyboardInterrupt):
-            store.run(one(b"first"))
-
-    writer._carry = interrupt_once
-    others = [threading.Thread(target=lambda: store.run(one())) for _ in range(10)]
-    hold_writer(store, [threading.Thread(target=first), *others])
-    assert [m.payload for m in store.run(Peek("q", 100))] == [b"x"] * 10
-    store.run(one())
-    assert sent_in(store) == 11
-
-
-def test_an_empty_list_touches_nothing(store):
-    writer = store._opened.writer
-    with writer._using:  # nobody can write now
-        assert store.run(Send("q", ())) == Sent(())
-        assert store.run(Ack("q", ())) == ()
-    with pytest.raises(QueueNotFound):
-        store.run(QueueGet("q"))
-
-
-def test_a_receive_that_finds_nothing_writes_nothing(store):
-    store.run(one())
-    store.run(Receive("q", 1))
-    before = store._opened.writer.connection.total_changes
-    for _ in range(3):
-        assert not store.run(Receive("q", 10)).deliveries
-        store.run(Tend("q"))
-    assert store._opened.writer.connection.total_changes == before
-
-
-# --- asyncio ---
-
-
-def test_async_verbs_are_committed_together(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await asyncio.gather(*(store.run(one()) for _ in range(200)))
-        (stats,) = await store.run(Stats("q"))
-        assert stats.sent == 200
-        await store.close()
-        with pytest.raises(UsageError, match="closed"):
-            await store.run(one())
-
-    asyncio.run(main())
-
-
-def test_opening_waits_for_the_first_call(url, path):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        assert not path.exists()
-        await store.close()
-        assert not path.exists()
-
-    asyncio.run(main())
-
-
-def test_what_a_cancelled_receive_leased_is_released(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await store.run(one())
-        with store._opened.writer._using:  # the writer's thread stops before its commit
-            task = asyncio.create_task(store.run(Receive("q", 1)))
-            await asyncio.sleep(0.05)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        await asyncio.sleep(0.05)
-        (delivery,) = (await store.run(Receive("q", 1))).deliveries
-        assert (delivery.attempt, delivery.failures, delivery.crashes) == (2, 0, 0)
-        receipt = Receipt(delivery.id, delivery.attempt)
-        assert await store.run(Ack("q", (receipt,))) == (Acked(),)
-        await store.close()
-
-    asyncio.run(main())
-
-
-def test_cancelled_calls_harm_nobody(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await store.run(one())
-        for _ in range(20):
-            tasks = [asyncio.create_task(store.run(one())) for _ in range(10)]
-            await asyncio.sleep(0)
-            for task in tasks[::2]:
-                task.cancel()
-            done = await asyncio.gather(*tasks, return_exceptions=True)
-            assert all(isinstance(answer, Sent) for answer in done[1::2])
-        (stats,) = await store.run(Stats("q"))
-        assert 101 <= stats.sent <= 201
-        assert stats.sent == len(await store.run(Peek("q", 1000)))
-        await store.close()
-
-    asyncio.run(main())
-
-
-# --- news ---
-
-
-def test_a_send_wakes_who_waits_in_this_process(store):
-    store.run(one())
-    seen = store.signal("q")
-    threading.Timer(0.1, lambda: store.run(one())).start()
-    begun = time.monotonic()
-    store.wait("q", seen, 10)
-    assert time.monotonic() - begun < 1
-    assert store.signal("q") != seen
-
-
-def test_news_between_signal_and_wait_is_not_slept_over(url, store):
-    store.run(one())
-    other = SqliteStore(url)
-    seen = store.signal("q")
-    other.run(one())
-    begun = time.monotonic()
-    store.wait("q", seen, 10)
-    assert time.monotonic() - begun < 0.5
-    other.close()
-
-
-def send_at(url: str, ready, go, times) -> None:
-    store = SqliteStore(url)
-    ready.set()
-    go.wait()
-    time.sleep(0.2)
-    store.run(one())
-    times.put(time.time())
-    store.close()
-
-
-@pytest.mark.timeout(60)
-def test_another_process_wakes_who_waits_within_100_ms(url, store):
-    store.run(one())
-    ready, go, times = spawn.Event(), spawn.Event(), spawn.Queue()
-    child = spawn.Process(target=send_at, args=(url, ready, go, times))
-    child.start()
-    ready.wait()
-    store.wait("q", store.signal("q"), 0.05)  # the child's opening is no news any more
-    seen = store.signal("q")
-    go.set()
-    store.wait("q", seen, 20)
-    woken = time.time()
-    assert woken - times.get() < 0.1
-    child.join()
-
-
-def test_nobody_looks_while_nobody_waits(store):
-    store.run(one())
-    store.wait("q", store.signal("q"), 0.05)
-    looks = []
-    look = store._opened.wakes._look
-    store._opened.wakes._look = lambda: looks.append(1) or look()
-    time.sleep(0.1)
-    assert not looks
-
-
-def test_closing_wakes_who_waits(url):
-    store = SqliteStore(url)
-    seen = store.signal("q")
-    waiting = threading.Thread(target=store.wait, args=("q", seen, 30))
-    waiting.start()
-    time.sleep(0.05)
-    store.close()
-    waiting.join(5)
-    assert not waiting.is_alive()
-
-
-def test_async_wait_ends_by_news_by_time_and_by_close(url):
-    async def main() -> None:
-        store, other = AsyncSqliteStore(url), SqliteStore(url)
-        await store.run(one())
-        seen = await store.signal("q")
-        await store.wait("q", seen, 0.05)
-        waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
-        await asyncio.sleep(0.05)
-        other.run(one())
-        await asyncio.wait_for(waiting, 1)
-        waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
-        await asyncio.sleep(0.05)
-        await store.close()
-        await asyncio.wait_for(waiting, 1)
-        other.close()
-
-    asyncio.run(main())
-
-
 # --- fork ---
 
 
@@ -610,13 +258,6 @@ def test_memory_serves_many_threads():
 # --- disk ---
 
 
-def full(store: SqliteStore) -> None:
-    """From now on the file cannot grow."""
-    connection = store._opened.writer.connection
-    (pages,) = connection.execute("pragma page_count").fetchone()
-    connection.execute(f"pragma max_page_count = {pages}")
-
-
 def test_a_full_disk_refuses_sends_and_takes_acks(url):
     store = SqliteStore(url)
     store.run(QueueCreate("q", QueueSettings(history_seconds=0)))
@@ -632,39 +273,16 @@ def test_a_full_disk_refuses_sends_and_takes_acks(url):
     store.close()
 
 
-def test_a_full_disk_stops_a_send_and_not_the_ack_beside_it(url):
-    store = SqliteStore(url)
-    store.run(QueueCreate("q", QueueSettings(history_seconds=0)))
-    store.run(one(b"x" * 100_000))
-    (delivery,) = store.run(Receive("q", 1)).deliveries
-    full(store)
-    seen = []
-
-    def too_much():
-        try:
-            store.run(one(b"x" * 500_000))
-        except StorageFull:
-            seen.append("full")
-
-    def ack():
-        seen.extend(store.run(Ack("q", (Receipt(delivery.id, delivery.attempt),))))
-
-    idle = threading.Thread(target=lambda: store.run(Tend("q")))
-    hold_writer(store, [idle, threading.Thread(target=too_much), threading.Thread(target=ack)])
-    assert sorted(map(str, seen)) == ["Acked()", "full"]
-    store.close()
-
-
 def test_the_log_is_moved_into_the_file_now_and_then(url, path, monkeypatch):
     """Where automatic checkpoints are off; elsewhere SQLite sees to it."""
     monkeypatch.setattr(_checkpoint, "LOG_BYTES", 100_000)
-    monkeypatch.setattr(_checkpoint, "_COMMITS_BETWEEN", 5)
+    monkeypatch.setattr(_checkpoint, "LOG_FRAMES", 100)
     store = SqliteStore(url)
     for _ in range(100):
         store.run(one(b"x" * 10_000))
     assert path.stat().st_size > 500_000
     if sqlite3.sqlite_version_info < SQLITE_SAFE:
-        assert Path(f"{path}-wal").stat().st_size < 1_000_000
+        assert Path(f"{path}-wal").stat().st_size < 1_000_000, "and is written over"
         writer = store._opened.writer.connection
         assert writer.execute("pragma wal_autocheckpoint").fetchone()[0] == 0
     store.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -167,11 +168,13 @@ class AsyncPostgresStore:
 class _Connection:
     """One connection in autocommit, with the cursor that all its calls use."""
 
-    __slots__ = ("_cursor", "raw")
+    __slots__ = ("_cursor", "_poll", "raw")
 
     def __init__(self, raw: psycopg.AsyncConnection[Any]) -> None:
         self.raw = raw
         self._cursor = psycopg.AsyncRawCursor(raw)
+        self._poll = select.poll()
+        self._poll.register(raw.fileno(), select.POLLIN)
 
     @classmethod
     async def open(cls, options: Options) -> _Connection:
@@ -182,6 +185,10 @@ class _Connection:
                 prepare_threshold=0 if options.prepare else None,
             )
         )
+
+    def is_fresh(self) -> bool:
+        """False if the server has hung up meanwhile: an idle connection has nothing to say."""
+        return not self.raw.closed and not self._poll.poll(0)
 
     async def run(self, sql: bytes, parameters: Any) -> list[Any]:
         await self._cursor.execute(sql, parameters, binary=True)
@@ -211,8 +218,9 @@ class _Pool:
         try:
             while self._idle:
                 connection = self._idle.pop()
-                if not connection.raw.closed:
+                if connection.is_fresh():
                     return connection
+                await connection.raw.close()
             return await self._open()
         except BaseException:
             self._free.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,8 @@ from penstock.words.errors import (
     WrongVersion,
 )
 from penstock.words.verbs import Verb
+
+_SECRET = re.compile(r"[a-z]*password=")
 
 NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 """No such schema, table, function, column, type: ours are missing or from another version."""
@@ -66,6 +69,8 @@ def translate(
         return Forbidden(f"PostgreSQL does not allow it: {text}")
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")
+    if not code and re.match(r"(connection .* )?invalid \S+ value", text):
+        return UsageError(f"PostgreSQL's client refused the URL: {text}")
     if code == "" or code[:2] in ("08", "57", "53") or isinstance(error, psycopg.OperationalError):
         if sent:
             return Uncertain(
@@ -88,5 +93,5 @@ def shown(url: str) -> str:
     place = parts.netloc.rpartition("@")
     user = place[0].partition(":")[0]
     shown_place = f"{user}@{place[2]}" if user else place[2]
-    query = "&".join(part for part in parts.query.split("&") if not part.startswith("password="))
+    query = "&".join(p for p in parts.query.split("&") if not _SECRET.match(p))
     return f"{parts.scheme}://{shown_place}{parts.path}" + (f"?{query}" if query else "")

@@ -41,6 +41,7 @@ class PostgresStore:
         self._ear: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._pid = os.getpid()
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one call of its function."""
@@ -129,6 +130,9 @@ class PostgresStore:
         self._bell.wait(queue, seen, min(seconds, self._options.poll_seconds))
 
     def _listen(self) -> None:
+        if self._pid != os.getpid():  # a forked child listens for itself
+            self._pid, self._bell, self._ear = os.getpid(), Bell(), None
+            self._lock = threading.Lock()
         if self._ear is not None or not self._options.listen:
             return
         with self._lock:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from penstock.words.errors import UsageError
+from penstock.words.limits import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +32,37 @@ class Options:
     busy_seconds: float = 30.0
 
 
+_SWITCHES = ("prepare", "listen")
 _SWITCH = {"on": True, "off": False}
 
 
 def parse(url: str) -> Options:
-    """Take Penstock's options out of the query of a URL; unknown ones are libpq's."""
+    """Take Penstock's options out of the query of a URL; the rest stays as it is, for libpq.
+
+    Raises: UsageError for a value that is wrong, or that libpq cannot read.
+    """
     parts = urlsplit(url)
-    rest: list[tuple[str, str]] = []
+    rest: list[str] = []
     own: dict[str, object] = {}
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name in ("prepare", "listen"):
+    for part in filter(None, parts.query.split("&")):
+        name, _, value = part.partition("=")
+        if name in _SWITCHES:
             if value not in _SWITCH:
-                raise UsageError(f"{name} in the URL is on or off, not {value!r}")
+                raise UsageError(f"{name} in the URL is on or off, not {shown(value)}")
             own[name] = _SWITCH[value]
         elif name in ("poll_seconds", "busy_seconds"):
             own[name] = _number(name, value, 0.01, 3600.0)
         elif name == "max_connections":
+            if not value.isdecimal():
+                raise UsageError(f"{name} in the URL is a whole number, not {shown(value)}")
             own[name] = int(_number(name, value, 1, 1000))
         else:
-            rest.append((name, value))
-    conninfo = urlunsplit(parts._replace(query=urlencode(rest)))
+            rest.append(part)
+    conninfo = urlunsplit(parts._replace(query="&".join(rest)))
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        raise UsageError(f"PostgreSQL's client cannot read the URL: {error}") from None
     return Options(url, conninfo, **own)  # pyright: ignore[reportArgumentType]
 
 
@@ -55,7 +70,7 @@ def _number(name: str, value: str, least: float, most: float) -> float:
     try:
         number = float(value)
     except ValueError as error:
-        raise UsageError(f"{name} in the URL is a number, not {value!r}") from error
+        raise UsageError(f"{name} in the URL is a number, not {shown(value)}") from error
     if not least <= number <= most:
-        raise UsageError(f"{name} in the URL is {least:g} to {most:g}, not {value}")
+        raise UsageError(f"{name} in the URL is {least:g} to {most:g}, not {shown(value)}")
     return number

@@ -16,15 +16,16 @@ from penstock.sqlite._connection import SQLITE_SAFE, Connection, connect
 from penstock.sqlite._url import Place
 
 LOG_BYTES = 4 * 1024 * 1024
-_ROWS_BETWEEN = 20_000
-_COMMITS_BETWEEN = 200
+LOG_FRAMES = 4_000
+"""Frames of the log, a page each, between two checkpoints: 16 MB. The fewer checkpoints, the fewer
+pages are written twice; the longer the log, the longer a checkpoint holds everybody up."""
 
 
 class Checkpoints:
     """Moves the log into the file now and then. Used under the writer's lock only.
 
-    A log never shrinks, so its size alone does not say that there is something to move: it has
-    to have grown, or enough has to have been written over it since.
+    A log never shrinks, so its size does not say how much of it is new. But a checkpoint tells
+    how many frames there were, so the number of commits to the next one can be guessed.
     """
 
     def __init__(self, place: Place, writer: Connection) -> None:
@@ -35,7 +36,7 @@ class Checkpoints:
             self._log = None
         self._connection: Connection | None = None
         self._commits = 0
-        self._rows = 0
+        self._commits_between = 64
         self._size = LOG_BYTES
 
     def after_commit(self) -> None:
@@ -43,26 +44,28 @@ class Checkpoints:
         if self._log is None:
             return
         self._commits += 1
-        busy = (
-            self._commits >= _COMMITS_BETWEEN
-            or self._writer.total_changes - self._rows >= _ROWS_BETWEEN
-        )
         size = self._log.stat().st_size
-        if size > LOG_BYTES and (busy or size > self._size + LOG_BYTES):
-            self._checkpoint()
+        is_due = size > LOG_BYTES and self._commits >= self._commits_between
+        if is_due or size > self._size + 4 * LOG_BYTES:
+            frames = self._checkpoint()
+            guess = self._commits * LOG_FRAMES // max(frames, 1)
+            self._commits_between = min(max(guess, 16), 4 * self._commits_between, 4_096)
+            self._commits = 0
             self._size = size
-            self._commits, self._rows = 0, self._writer.total_changes
 
     def close(self) -> None:
+        """Close the second connection."""
         if self._connection is not None:
             self._connection.close()
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self) -> int:
+        """Move what can be moved. How many frames the log had."""
         if self._connection is None:
             self._connection = connect(self._place)
         self._writer.execute("begin immediate")
         try:
-            self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+            moved = self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
         finally:
             with contextlib.suppress(sqlite3.Error):
                 self._writer.execute("rollback")
+        return moved[1]

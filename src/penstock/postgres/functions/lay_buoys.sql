@@ -36,17 +36,20 @@ begin
         end if;
         exit when v_found.channel is null or v_lap = 1 and v_found.channel > start collate "C";
         v_place := v_found.channel;
-        v_live := v_found.id;
         if v_found.id < 0 then
             v_before := penstock.dead_entries();
-            select m.id into v_live
-            from penstock.message m
-            where m.queue_id = lay_buoys.queue_id and m.channel = v_found.channel
-                and m.status = 0 and not m.limited
-                and (m.priority, m.id) >= (v_found.priority, v_found.at) and m.id + 0 > 0
-            order by m.priority, m.id
-            limit 1;
         end if;
+        -- What others hold is passed over: an open receive must not keep the buoy back. If it is
+        -- rolled back, tend finds its messages behind the mark.
+        select m.id into v_live
+        from penstock.message m
+        where m.queue_id = lay_buoys.queue_id and m.channel = v_found.channel
+            and m.status = 0 and not m.limited and m.id + 0 > 0
+            and (m.priority, m.id) >= (
+                v_found.priority, case when v_found.id < 0 then v_found.at else v_found.id end)
+        order by m.priority, m.id
+        limit 1
+        for update skip locked;
         if v_live is not null and penstock.dead_entries() > v_before + 16 then
             if v_found.id < 0 then
                 delete from penstock.message m

@@ -13,11 +13,15 @@ begin
             where m.id = any (ids) and m.status + 0 = 0 and m.limited::int = 0
             group by m.channel, m.priority
         ) low
-        where exists (
-            select from penstock.message b
+        cross join lateral (
+            -- The newest buoy of that run is its first entry.
+            select b.at as mark from penstock.message b
             where b.queue_id = lower_buoys.queue_id and b.channel = low.channel and b.status = 0
                 and not b.limited and b.priority = low.priority and b.id < 0
-        );
+            order by b.priority, b.id
+            limit 1
+        ) newest
+        where newest.mark > low.id;
     end if;
 end
 $$;

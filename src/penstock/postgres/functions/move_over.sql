@@ -4,21 +4,37 @@
 create or replace function penstock.move_over(queue_id int, channels text[], most int) returns void
 language plpgsql as $$
 begin
-    update penstock.message m
-    set limited = true
+    -- Buoys of the skip scan: nobody will look for these channels there any more.
+    delete from penstock.message m
     where m.id = any (array(
-        select head.id
+        select b.id
         from unnest(channels) o (channel)
         cross join lateral (
             select r.id from penstock.message r
             where r.queue_id = move_over.queue_id and r.channel = o.channel
-                and r.status = 0 and not r.limited and r.id + 0 > 0
-            order by r.priority, r.id
-            limit most
+                and r.status = 0 and not r.limited and r.id < 0
             for update skip locked
-        ) head
+        ) b
     ));
+
+    with moved as (
+        update penstock.message m
+        set limited = true
+        where m.id = any (array(
+            select head.id
+            from unnest(channels) o (channel)
+            cross join lateral (
+                select r.id from penstock.message r
+                where r.queue_id = move_over.queue_id and r.channel = o.channel
+                    and r.status = 0 and not r.limited and r.id + 0 > 0
+                order by r.priority, r.id
+                limit most
+                for update skip locked
+            ) head
+        ))
+        returning m.channel
+    )
     insert into penstock.wake (queue_id, channel)
-    select move_over.queue_id, o.channel from unnest(channels) o (channel);
+    select distinct move_over.queue_id, d.channel from moved d;
 end
 $$;

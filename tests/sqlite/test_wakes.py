@@ -1,0 +1,100 @@
+"""News: who waits is told, by this process at once and by others soon."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from penstock.sqlite.async_store import AsyncSqliteStore
+from penstock.sqlite.store import SqliteStore
+from tests.sqlite.support import one, spawn
+
+# --- news ---
+
+
+def test_a_send_wakes_who_waits_in_this_process(store):
+    store.run(one())
+    seen = store.signal("q")
+    threading.Timer(0.1, lambda: store.run(one())).start()
+    begun = time.monotonic()
+    store.wait("q", seen, 10)
+    assert time.monotonic() - begun < 1
+    assert store.signal("q") != seen
+
+
+def test_news_between_signal_and_wait_is_not_slept_over(url, store):
+    store.run(one())
+    other = SqliteStore(url)
+    seen = store.signal("q")
+    other.run(one())
+    begun = time.monotonic()
+    store.wait("q", seen, 10)
+    assert time.monotonic() - begun < 0.5
+    other.close()
+
+
+def send_at(url: str, ready, go, times) -> None:
+    store = SqliteStore(url)
+    ready.set()
+    go.wait()
+    time.sleep(0.2)
+    store.run(one())
+    times.put(time.time())
+    store.close()
+
+
+@pytest.mark.timeout(60)
+def test_another_process_wakes_who_waits_within_100_ms(url, store):
+    store.run(one())
+    ready, go, times = spawn.Event(), spawn.Event(), spawn.Queue()
+    child = spawn.Process(target=send_at, args=(url, ready, go, times))
+    child.start()
+    ready.wait()
+    store.wait("q", store.signal("q"), 0.05)  # the child's opening is no news any more
+    seen = store.signal("q")
+    go.set()
+    store.wait("q", seen, 20)
+    woken = time.time()
+    assert woken - times.get() < 0.1
+    child.join()
+
+
+def test_nobody_looks_while_nobody_waits(store):
+    store.run(one())
+    store.wait("q", store.signal("q"), 0.05)
+    looks = []
+    look = store._opened.wakes._look
+    store._opened.wakes._look = lambda: looks.append(1) or look()
+    time.sleep(0.1)
+    assert not looks
+
+
+def test_closing_wakes_who_waits(url):
+    store = SqliteStore(url)
+    seen = store.signal("q")
+    waiting = threading.Thread(target=store.wait, args=("q", seen, 30))
+    waiting.start()
+    time.sleep(0.05)
+    store.close()
+    waiting.join(5)
+    assert not waiting.is_alive()
+
+
+def test_async_wait_ends_by_news_by_time_and_by_close(url):
+    async def main() -> None:
+        store, other = AsyncSqliteStore(url), SqliteStore(url)
+        await store.run(one())
+        seen = await store.signal("q")
+        await store.wait("q", seen, 0.05)
+        waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
+        await asyncio.sleep(0.05)
+        other.run(one())
+        await asyncio.wait_for(waiting, 1)
+        waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
+        await asyncio.sleep(0.05)
+        await store.close()
+        await asyncio.wait_for(waiting, 1)
+        other.close()
+
+    asyncio.run(main())

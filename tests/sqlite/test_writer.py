@@ -1,0 +1,279 @@
+"""The one writer: locks between processes, group commit between threads and between tasks."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from penstock.sqlite.async_store import AsyncSqliteStore
+from penstock.sqlite.store import SqliteStore
+from penstock.words.entities import Receipt
+from penstock.words.errors import (
+    Busy,
+    QueueNotFound,
+    StorageFull,
+    UsageError,
+)
+from penstock.words.outcomes import Acked, Sent
+from penstock.words.policy import QueueSettings
+from penstock.words.verbs import (
+    Ack,
+    Peek,
+    QueueCreate,
+    QueueDelete,
+    QueueGet,
+    Receive,
+    Send,
+    Stats,
+    Tend,
+)
+from tests.sqlite.support import full, one, sent_in, spawn
+
+# --- locks ---
+
+
+def test_a_held_lock_is_busy_after_busy_seconds_and_nothing_happened(url, path):
+    store = SqliteStore(f"{url}?busy_seconds=0.2")
+    store.run(one())
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    begun = time.monotonic()
+    with pytest.raises(Busy, match="busy_seconds"):
+        store.run(one())
+    assert 0.2 <= time.monotonic() - begun < 2
+    assert sent_in(store) == 1, "reading waits for nobody"
+    other.execute("rollback")
+    other.close()
+    store.run(one())
+    assert sent_in(store) == 2
+    store.close()
+
+
+def write_for(url: str, seconds: float, answers) -> None:
+    store = SqliteStore(url)
+    worst, count, ends_at = 0.0, 0, time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        begun = time.monotonic()
+        store.run(one())
+        worst = max(worst, time.monotonic() - begun)
+        count += 1
+    store.close()
+    answers.put((count, worst))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_no_process_starves(url):
+    SqliteStore(url).close()
+    answers = spawn.Queue()
+    children = [spawn.Process(target=write_for, args=(url, 3, answers)) for _ in range(6)]
+    for child in children:
+        child.start()
+    seen = [answers.get() for _ in children]
+    for child in children:
+        child.join()
+    assert max(worst for _, worst in seen) < 2, seen
+    assert min(count for count, _ in seen) * 5 > max(count for count, _ in seen), seen
+
+
+# --- group commit ---
+
+
+def hold_writer(store: SqliteStore, callers: list[threading.Thread]) -> list[int]:
+    """Let all callers hang their tickets on the line, then let go. The sizes of the commits."""
+    writer = store._opened.writer
+    sizes: list[int] = []
+    committed = writer._committed
+
+    def counted(tickets):
+        sizes.append(len(tickets))
+        committed(tickets)
+
+    writer._committed = counted
+    with writer._using:
+        for caller in callers:
+            caller.start()
+        while len(writer._line) < len(callers) - 1:
+            time.sleep(0.001)
+    for caller in callers:
+        caller.join()
+    return sizes
+
+
+def test_waiting_verbs_are_committed_together(store):
+    answers = []
+    callers = [threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(40)]
+    sizes = hold_writer(store, callers)
+    assert sizes == [1, 39]
+    assert {answer.id for answer in answers} == set(range(1, 41))
+    assert sent_in(store) == 40
+
+
+def test_an_error_in_a_group_undoes_its_own_verb_alone(store):
+    store.run(QueueCreate("x", QueueSettings()))
+    errors = []
+
+    def fails():
+        try:
+            store.run(QueueDelete("x-dead"))  # refused: it is the dead-letter queue of x
+        except UsageError as error:
+            errors.append(error)
+
+    good = [threading.Thread(target=lambda: store.run(one())) for _ in range(5)]
+    bad = [threading.Thread(target=fails) for _ in range(3)]
+    sizes = hold_writer(store, [*good[:3], *bad, *good[3:]])
+    assert sizes == [1, 7]
+    assert len(errors) == 3
+    assert sent_in(store) == 5
+
+
+def test_a_bug_in_one_verb_of_a_group_is_its_own(store):
+    store.run(one())
+    errors = []
+
+    def breaks():
+        try:
+            store.run(Receive("q", None))  # type: ignore[arg-type]
+        except TypeError as error:
+            errors.append(error)
+
+    good = [threading.Thread(target=lambda: store.run(one())) for _ in range(4)]
+    hold_writer(store, [*good[:2], threading.Thread(target=breaks), *good[2:]])
+    assert len(errors) == 1
+    assert sent_in(store) == 5
+
+
+def test_more_than_64_verbs_take_more_commits(store):
+    callers = [threading.Thread(target=lambda: store.run(one())) for _ in range(100)]
+    assert hold_writer(store, callers) == [1, 64, 35]
+
+
+def test_a_leader_that_is_interrupted_leaves_the_others_in_line(store):
+    writer = store._opened.writer
+    carry, interrupted = writer._carry, []
+
+    def interrupt_once(connection, verb):
+        if not interrupted:
+            interrupted.append(verb)
+            raise KeyboardInterrupt
+        return carry(connection, verb)
+
+    def first():
+        with pytest.raises(KeyboardInterrupt):
+            store.run(one(b"first"))
+
+    writer._carry = interrupt_once
+    others = [threading.Thread(target=lambda: store.run(one())) for _ in range(10)]
+    hold_writer(store, [threading.Thread(target=first), *others])
+    assert [m.payload for m in store.run(Peek("q", 100))] == [b"x"] * 10
+    store.run(one())
+    assert sent_in(store) == 11
+
+
+def test_an_empty_list_touches_nothing(store):
+    writer = store._opened.writer
+    with writer._using:  # nobody can write now
+        assert store.run(Send("q", ())) == Sent(())
+        assert store.run(Ack("q", ())) == ()
+    with pytest.raises(QueueNotFound):
+        store.run(QueueGet("q"))
+
+
+def test_a_receive_that_finds_nothing_writes_nothing(store):
+    store.run(one())
+    store.run(Receive("q", 1))
+    before = store._opened.writer.connection.total_changes
+    for _ in range(3):
+        assert not store.run(Receive("q", 10)).deliveries
+        store.run(Tend("q"))
+    assert store._opened.writer.connection.total_changes == before
+
+
+# --- asyncio ---
+
+
+def test_async_verbs_are_committed_together(url):
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        await asyncio.gather(*(store.run(one()) for _ in range(200)))
+        (stats,) = await store.run(Stats("q"))
+        assert stats.sent == 200
+        await store.close()
+        with pytest.raises(UsageError, match="closed"):
+            await store.run(one())
+
+    asyncio.run(main())
+
+
+def test_opening_waits_for_the_first_call(url, path):
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        assert not path.exists()
+        await store.close()
+        assert not path.exists()
+
+    asyncio.run(main())
+
+
+def test_what_a_cancelled_receive_leased_is_released(url):
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        await store.run(one())
+        with store._opened.writer._using:  # the writer's thread stops before its commit
+            task = asyncio.create_task(store.run(Receive("q", 1)))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await asyncio.sleep(0.05)
+        (delivery,) = (await store.run(Receive("q", 1))).deliveries
+        assert (delivery.attempt, delivery.failures, delivery.crashes) == (2, 0, 0)
+        receipt = Receipt(delivery.id, delivery.attempt)
+        assert await store.run(Ack("q", (receipt,))) == (Acked(),)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_cancelled_calls_harm_nobody(url):
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        await store.run(one())
+        for _ in range(20):
+            tasks = [asyncio.create_task(store.run(one())) for _ in range(10)]
+            await asyncio.sleep(0)
+            for task in tasks[::2]:
+                task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(answer, Sent) for answer in done[1::2])
+        (stats,) = await store.run(Stats("q"))
+        assert 101 <= stats.sent <= 201
+        assert stats.sent == len(await store.run(Peek("q", 1000)))
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_stops_a_send_and_not_the_ack_beside_it(url):
+    store = SqliteStore(url)
+    store.run(QueueCreate("q", QueueSettings(history_seconds=0)))
+    store.run(one(b"x" * 100_000))
+    (delivery,) = store.run(Receive("q", 1)).deliveries
+    full(store)
+    seen = []
+
+    def too_much():
+        try:
+            store.run(one(b"x" * 500_000))
+        except StorageFull:
+            seen.append("full")
+
+    def ack():
+        seen.extend(store.run(Ack("q", (Receipt(delivery.id, delivery.attempt),))))
+
+    idle = threading.Thread(target=lambda: store.run(Tend("q")))
+    hold_writer(store, [idle, threading.Thread(target=too_much), threading.Thread(target=ack)])
+    assert sorted(map(str, seen)) == ["Acked()", "full"]
+    store.close()
