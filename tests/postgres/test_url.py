@@ -121,7 +121,7 @@ def test_so_it_is_for_asyncio(nowhere):
 )
 def test_what_libpq_cannot_read_is_no_outage(wrong):
     """To repeat the call would not help: it must not look as if it did."""
-    with penstock.connect(wrong) as ps, pytest.raises(PenstockError) as refused:
+    with pytest.raises(PenstockError) as refused, penstock.connect(wrong) as ps:
         ps.queue("q").send("x")
     assert not refused.value.retryable, repr(refused.value)
     assert not isinstance(refused.value, Unavailable)

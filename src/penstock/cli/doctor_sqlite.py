@@ -47,11 +47,11 @@ select count(*) from message m where m.limited = 1 and not exists (
   select 1 from channel c where c.queue_id = m.queue_id and c.name = m.channel)
 """
 
-# A channel's own counts against its messages.
+# A channel's own counts against its messages, those from before it had limits among them.
 DRIFT = """
 select count(*) from channel c where c.size <> (
   select count(*) from message m
-  where m.queue_id = c.queue_id and m.channel = c.name and m.limited = 1
+  where m.queue_id = c.queue_id and m.channel = c.name
 ) or c.leased <> (
   select count(*) from message m
   where m.queue_id = c.queue_id and m.channel = c.name and m.limited = 1 and m.status = 2

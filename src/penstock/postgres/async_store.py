@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from penstock.postgres.calls import CALLS, Call, merge_twins, nothing_to_do, without_twins
+from penstock.postgres.calls import CALLS, Call
 from penstock.postgres.errors import meaning, translate
+from penstock.postgres.items import merge_twins, nothing_to_do, without_twins
 from penstock.postgres.store import CHECK_SCHEMA, check_schema
 from penstock.postgres.url import Options, parse
 from penstock.postgres.wakeups import NOTIFY, WAKING, Bell

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import psycopg
 
 from penstock.postgres import install
-from penstock.postgres.calls import CALLS, Call, merge_twins, nothing_to_do, without_twins
+from penstock.postgres.calls import CALLS, Call
 from penstock.postgres.errors import meaning, shown, translate
+from penstock.postgres.items import merge_twins, nothing_to_do, without_twins
 from penstock.postgres.url import Options, parse
 from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
 from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
@@ -51,7 +52,8 @@ class PostgresStore:
         twins = without_twins(verb)
         if twins is not None:
             first, others = twins
-            return merge_twins(verb, self.run(first), self.run(others))  # type: ignore[return-value]
+            answers = self.run(first), self.run(others)
+            return merge_twins(verb, *answers)  # type: ignore[return-value]
         call = CALLS[type(verb)]
         if isinstance(verb, Purge):
             return self._purge(call, verb)

@@ -67,8 +67,8 @@ class Policy:
         limits.optional_whole(self.max_size, "max_size", 1, limits.INTEGER_MAX)
         limits.optional_whole(self.weight, "weight", 1, WEIGHT_MAX)
         limits.flag(self.paused, "paused")
-        if self.rate is not None and not isinstance(self.rate, Rate):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"rate is a Rate or None, not {type(self.rate).__name__}")
+        if self.rate is not None:
+            _is_a(Rate, "rate", self.rate)
 
     def changed(self, changes: Mapping[str, Any]) -> Policy:
         """This policy with some fields replaced; unknown fields are refused by name."""
@@ -129,8 +129,9 @@ class QueueSettings:
         limits.flag(self.paused, "paused")
         if self.dead_letter is not None:
             limits.queue_name(self.dead_letter)
-        if not isinstance(self.policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"policy is a Policy, not {type(self.policy).__name__}")
+        _is_a(Policy, "policy", self.policy)
+        if self.policy.paused:
+            raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
 
     def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
         """These settings with some fields replaced; unknown fields are refused by name."""
@@ -214,6 +215,11 @@ def _known(changes: Mapping[str, Any], kind: type[Policy | QueueSettings]) -> No
     for name in changes:
         if name not in known:
             raise UsageError(f"{kind.__name__} has no {name!r}; it has {', '.join(known)}")
+
+
+def _is_a(kind: type[Rate | Policy], what: str, value: object) -> None:
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} is a {kind.__name__}, not {type(value).__name__}")
 
 
 def _first(value: _T | None, default: _T | None) -> _T | None:

@@ -10,7 +10,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from penstock import _async, _sync
 from penstock.store import AsyncStore
@@ -84,7 +84,8 @@ class WatchedStore:
                     lease.verbs -= 1
         assert isinstance(answer, tuple)
         extends = isinstance(verb, Extend)
-        for lease, outcome in zip(leases, answer, strict=True):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        outcomes = cast("tuple[object, ...]", answer)
+        for lease, outcome in zip(leases, outcomes, strict=True):
             if lease is not None:
                 lost = isinstance(outcome, LeaseLost)
                 lease.lost = lease.lost or lost

@@ -1,5 +1,5 @@
--- End messages as done. Answers null if all are done; else for each receipt what its message is now, null
--- for those that are done.
+-- End messages as done. Answers null if all are done; else for each receipt what its message is
+-- now, null for those that are done.
 create or replace function penstock.ack(
     queue text, ids bigint[], attempts int[], now_ms bigint default null,
     patient boolean default true
@@ -27,10 +27,13 @@ begin
         perform penstock.find_queue(ack.queue);
     end if;
 
-    -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for it
-    --    and it may wait, a little: it takes rows in the order of their ids. If that was not enough, the
-    --    call fails with a lock timeout, to be repeated without patience. Any other waits for nobody.
-    if patient and pg_current_xact_id_if_assigned() is null and ack.attempts[1] = all (ack.attempts) then
+    -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for
+    --    it and it may wait, a little: it takes rows in the order of their ids. If that was not
+    --    enough, the call fails with a lock timeout, to be repeated without patience. Any other
+    --    waits for nobody.
+    if patient and pg_current_xact_id_if_assigned() is null
+        and ack.attempts[1] = all (ack.attempts)
+    then
         v_attempt := ack.attempts[1];
     else
         v_ids := penstock.hold(v_queue_id, ack.ids, ack.attempts);

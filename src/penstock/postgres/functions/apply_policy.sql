@@ -1,5 +1,6 @@
 -- Write a policy into its channel's row, which the caller has locked, and wake the channel.
-create or replace function penstock.apply_policy(queue_id int, channel text, policy jsonb) returns void
+create or replace function penstock.apply_policy(queue_id int, channel text, policy jsonb)
+returns void
 language sql as $$
     update penstock.channel c
     set max_concurrency = p.max_concurrency,

@@ -13,8 +13,8 @@ begin
             id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
             channel, error
         )
-        select m.id, m.sent_at, m.leased_at, now_ms, m.queue_id, m.attempt, m.failures, m.crashes, 2,
-            m.channel, m.last_error
+        select m.id, m.sent_at, m.leased_at, now_ms, m.queue_id, m.attempt, m.failures, m.crashes,
+            2, m.channel, m.last_error
         from penstock.message m
         where m.id = any (ids);
     end if;

@@ -1,6 +1,6 @@
 -- Give leased messages back: status and time are set by the caller's kind of ending. Each `delays`
--- counts from now; 0 is ready at once. In a FIFO queue a message that waits stays ready with a time in the
--- future, so that it keeps its place at the head. Wakes limited channels.
+-- counts from now; 0 is ready at once. In a FIFO queue a message that waits stays ready with a time
+-- in the future, so that it keeps its place at the head. Wakes limited channels.
 create or replace function penstock.come_back(
     queue penstock.queue, ids bigint[], delays bigint[], now_ms bigint
 ) returns void

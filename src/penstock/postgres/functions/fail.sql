@@ -1,6 +1,7 @@
--- These attempts failed: charged, and back after a wait, or dead. A null delay waits for the back-off.
--- Answers per receipt: its place in the list, and one of `at` (it comes back then), `dead` (with the
--- dead-letter queue's name, '' if there is none), `now` (the receipt was no current lease).
+-- These attempts failed: charged, and back after a wait, or dead. A null delay waits for the
+-- back-off. Answers per receipt: its place in the list, and one of `at` (it comes back then),
+-- `dead` (with the dead-letter queue's name, '' if there is none), `now` (the receipt was no
+-- current lease).
 create or replace function penstock.fail(
     queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
     now_ms bigint default null

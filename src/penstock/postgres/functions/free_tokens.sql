@@ -5,6 +5,8 @@ create or replace function penstock.free_tokens(
 ) returns int
 language sql immutable parallel safe as $$
     select case when interval_us is null then 2147483647
-        else greatest(0, burst - (greatest(tat_us - now_us, 0) + interval_us - 1) / interval_us)::int
+        else greatest(
+            0, burst - (greatest(tat_us - now_us, 0) + interval_us - 1) / interval_us
+        )::int
     end
 $$;

@@ -1,12 +1,13 @@
--- Lock the messages whose receipts are current leases of the queue; answers with their ids. A single
--- attempt holds for all ids.
+-- Lock the messages whose receipts are current leases of the queue; answers with their ids. A
+-- single attempt holds for all ids.
 --
--- Rows that another transaction holds are not waited for, so that no two transactions can wait for each
--- other, whatever they touch in whatever order. They are tried again a few times, since most such
--- holders are gone within milliseconds; then the receipt counts as lost.
+-- Rows that another transaction holds are not waited for, so that no two transactions can wait for
+-- each other, whatever they touch in whatever order. They are tried again a few times, since most
+-- such holders are gone within milliseconds; then the receipt counts as lost.
 --
 -- `+ 0` keeps these columns out of the choice of an index: the key is the way to a receipt.
-create or replace function penstock.hold(queue_id int, ids bigint[], attempts int[]) returns bigint[]
+create or replace function penstock.hold(queue_id int, ids bigint[], attempts int[])
+returns bigint[]
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -18,7 +19,8 @@ begin
             select m.id
             from unnest(ids, attempts) t (id, attempt)
             join penstock.message m on m.id = t.id
-            where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2 and m.queue_id + 0 = hold.queue_id
+            where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2
+                and m.queue_id + 0 = hold.queue_id
             for update of m skip locked
         ) r;
         if cardinality(v_held) = cardinality(ids) or i = 5 then
@@ -28,7 +30,8 @@ begin
         exit when not exists (
             select from unnest(ids, attempts) t (id, attempt)
             join penstock.message m on m.id = t.id
-            where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2 and m.queue_id + 0 = hold.queue_id
+            where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2
+                and m.queue_id + 0 = hold.queue_id
                 and (v_held is null or m.id <> all (v_held))
         );
         perform pg_sleep(0.002 * (1 << i));

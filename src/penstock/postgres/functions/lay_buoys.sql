@@ -1,11 +1,12 @@
--- Mark the heads of channels that are hidden behind many dead entries, so that the next receive jumps there.
+-- Mark the heads of channels that are hidden behind many dead entries, so that the next receive
+-- jumps there.
 --
--- While an old snapshot is open (a backup, a forgotten transaction) vacuum can remove nothing, and the
--- entries of finished messages pile up before the live ones of their channel: every receive would walk
--- them all. A buoy is a row with a negative id, so it sorts before its channel's messages of that
--- priority, and dead buoys sort behind it; `at` holds its mark, the id below which nothing was live.
--- What comes back below a mark (returned messages, late commits) is found again: lower_buoys lays a
--- lower one at once where it knows, and tend looks each second.
+-- While an old snapshot is open (a backup, a forgotten transaction) vacuum can remove nothing, and
+-- the entries of finished messages pile up before the live ones of their channel: every receive
+-- would walk them all. A buoy is a row with a negative id, so it sorts before its channel's
+-- messages of that priority, and dead buoys sort behind it; `at` holds its mark, the id below which
+-- nothing was live. What comes back below a mark (returned messages, late commits) is found again:
+-- lower_buoys lays a lower one at once where it knows, and tend looks each second.
 --
 -- Entries that vacuum or an index scan could remove are gone at the second look, which is this one.
 create or replace function penstock.lay_buoys(queue_id int, start text, visits int) returns void

@@ -1,8 +1,7 @@
--- The next channels of the turn and how many messages to take from each: names after `from_place`, around
--- the end of the names once, up to `start`, until `left_over` messages are spoken for
--- `boost` times. Names above `start`
--- are lap 0, the others lap 1. `is_end`: the turn is over
--- with these. `served`: how much of its weight the last channel gets now.
+-- The next channels of the turn and how many messages to take from each: names after `from_place`,
+-- around the end of the names once, up to `start`, until `left_over` messages are spoken for
+-- `boost` times. Names above `start` are lap 0, the others lap 1. `is_end`: the turn is over with
+-- these. `served`: how much of its weight the last channel gets now.
 --
 -- Limited channels in the answer have their rows locked; rows that others hold are passed over.
 create or replace function penstock.next_channels(
@@ -128,10 +127,11 @@ begin
         where a.kind = 'limited';
     end if;
 
-    -- 5. Shares: quantum times weight; with the whole turn in sight, what is left by weight. They end
-    --    where nothing is left, and there the turn goes on.
+    -- 5. Shares: quantum times weight; with the whole turn in sight, what is left by weight. They
+    --    end where nothing is left, and there the turn goes on.
     if is_end then
-        select greatest(1, left_over / sum(w.weight)) into quantum from unnest(v_weights) w (weight);
+        select greatest(1, left_over / sum(w.weight)) into quantum
+        from unnest(v_weights) w (weight);
     end if;
     select array_agg(t.name) filter (where t.is_given), array_agg(t.take) filter (where t.is_given),
         array_agg(t.kind = 'limited') filter (where t.is_given), count(*)::int,

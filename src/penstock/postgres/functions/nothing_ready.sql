@@ -1,6 +1,6 @@
--- When it is worth asking an empty queue again: at the first due message, end of a lease or waking of a
--- channel; soon, if something is there that others hold. `at` is milliseconds from now; null: only a
--- send can help.
+-- When it is worth asking an empty queue again: at the first due message, end of a lease or waking
+-- of a channel; soon, if something is there that others hold. `at` is milliseconds from now; null:
+-- only a send can help.
 create or replace function penstock.nothing_ready(queue penstock.queue, now_ms bigint)
 returns setof penstock.delivery
 language plpgsql stable as $$

@@ -3,9 +3,9 @@ create or replace function penstock.peek(
     queue text, most int, state text default null, channel text default null,
     after_id bigint default 0, now_ms bigint default null
 ) returns table (
-    id bigint, is_now text, from_channel text, priority smallint, attempt int, failures int, crashes int,
-    sent_at bigint, at bigint, payload bytea, content_type text, headers text, saved_state bytea,
-    last_error text, origin text
+    id bigint, is_now text, from_channel text, priority smallint, attempt int, failures int,
+    crashes int, sent_at bigint, at bigint, payload bytea, content_type text, headers text,
+    saved_state bytea, last_error text, origin text
 )
 language plpgsql stable as $$
 #variable_conflict use_column

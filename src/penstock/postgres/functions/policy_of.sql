@@ -1,5 +1,5 @@
--- The policy of a channel as columns, with changes that nobody has folded into its row yet; the last
--- of them tells all. Null: it has none.
+-- The policy of a channel as columns, with changes that nobody has folded into its row yet; the
+-- last of them tells all. Null: it has none.
 create or replace function penstock.policy_of(queue_id int, channel text) returns jsonb
 language plpgsql stable as $$
 #variable_conflict use_column

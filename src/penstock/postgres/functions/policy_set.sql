@@ -1,5 +1,5 @@
--- Change some columns of a channel's policy, or with `replace` all of them. The change is news for the
--- channel, folded in at once unless somebody holds the row; then by the next receive.
+-- Change some columns of a channel's policy, or with `replace` all of them. The change is news for
+-- the channel, folded in at once unless somebody holds the row; then by the next receive.
 create or replace function penstock.policy_set(
     queue text, channel text, changes jsonb, replace boolean default false,
     now_ms bigint default null

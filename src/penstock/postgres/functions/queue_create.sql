@@ -1,5 +1,6 @@
--- Make a queue, and its dead-letter queue if that is missing. A queue of that name is left as it is,
--- and the answer is null. `settings` holds columns of penstock.queue; the rest takes the default.
+-- Make a queue, and its dead-letter queue if that is missing. A queue of that name is left as it
+-- is, and the answer is null. `settings` holds columns of penstock.queue; the rest takes the
+-- default.
 create or replace function penstock.queue_create(
     queue text, settings jsonb default '{}', now_ms bigint default null
 ) returns penstock.queue

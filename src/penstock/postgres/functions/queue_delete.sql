@@ -1,5 +1,6 @@
--- Remove a queue with its unfinished messages, policies, history and counts. Refused (SQLSTATE PQ409)
--- while another queue's messages go to it when they die. Answers with the number of messages.
+-- Remove a queue with its unfinished messages, policies, history and counts. Refused (SQLSTATE
+-- PQ409) while another queue's messages go to it when they die. Answers with the number of
+-- messages.
 create or replace function penstock.queue_delete(queue text) returns bigint
 language plpgsql as $$
 #variable_conflict use_column

@@ -7,11 +7,12 @@
 -- channel. Limited channels stand in the table channel, in the same order by name; they are merged
 -- in where one is awake, and taken by receive_limited.
 --
--- A visit takes 1 message in batches under 8, 2 under 40, else 4, so that large batches need fewer jumps and
--- receivers that walk the same channels meet less often. When a whole turn gave less than asked for, another goes over
--- the channels that had more.
+-- A visit takes 1 message in batches under 8, 2 under 40, else 4, so that large batches need fewer
+-- jumps and receivers that walk the same channels meet less often. When a whole turn gave less than
+-- asked for, another goes over the channels that had more.
 --
--- One row per message. If there is none, one row with null id: `at` says when it is worth asking again.
+-- One row per message. If there is none, one row with null id: `at` says when it is worth asking
+-- again.
 create or replace function penstock.receive(
     queue text,
     max_messages int,
@@ -44,7 +45,8 @@ declare
     v_limits boolean;
     v_dead bigint := penstock.dead_entries();
 begin
-    -- 1. The queue, and what time has brought: due messages, leases that ran out, news for channels.
+    -- 1. The queue, and what time has brought: due messages, leases that ran out, news for
+    --    channels.
     select q as queue,
         exists (
             select from penstock.message m
@@ -80,8 +82,9 @@ begin
         return;
     end if;
 
-    -- 2. A single message without limits: the first of the next channel that nobody holds; at the end of
-    --    the names, of the first. (Where buoys lie, or channels with rows sleep, it takes more care.)
+    -- 2. A single message without limits: the first of the next channel that nobody holds; at the
+    --    end of the names, of the first. (Where buoys lie, or channels with rows sleep, it takes
+    --    more care.)
     if receive.max_messages = 1 and not v_limits and receive.shards is null
         and not v_found.buoys and not v_found.rows
     then
@@ -108,11 +111,12 @@ begin
         end if;
     end if;
 
-    -- 3. Where no limited channel has a say, one statement does it all. The skip scan finds the next channels: each step is
-    --    one index probe for the first entry after a channel; at the end of the names it goes on at
-    --    their start, and a name beyond `turn` ends it (tested outside the probe, where it cannot
-    --    become a filter that walks every entry). Heads are locked from where the probe landed on,
-    --    and leased. A landing on a buoy (an id below zero, see lay_buoys) goes on at its mark.
+    -- 3. Where no limited channel has a say, one statement does it all. The skip scan finds the
+    --    next channels: each step is one index probe for the first entry after a channel; at the
+    --    end of the names it goes on at their start, and a name beyond `turn` ends it (tested
+    --    outside the probe, where it cannot become a filter that walks every entry). Heads are
+    --    locked from where the probe landed on, and leased. A landing on a buoy (an id below zero,
+    --    see lay_buoys) goes on at its mark.
     v_visits := (v_left + v_quantum - 1) / v_quantum;
     while v_left > 0 and v_got > 0 and not v_limits and receive.shards is null loop
         return query
@@ -178,8 +182,8 @@ begin
         or v_left > 0 and v_found.rows
     then
         return query select * from penstock.receive_turns(
-            v_queue, v_left, v_quantum, v_start, receive.served, v_limits or v_found.rows, receive.shard,
-            receive.shards, v_now, v_until);
+            v_queue, v_left, v_quantum, v_start, receive.served, v_limits or v_found.rows,
+            receive.shard, receive.shards, v_now, v_until);
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
     end if;

@@ -1,10 +1,10 @@
--- Take from limited channels whose rows the caller has locked: up to `takes` from each and `most` in all, as far
--- as concurrency, rate and order allow. Then put to sleep the rows that
--- have nothing to give, and drop those that nothing remembers.
+-- Take from limited channels whose rows the caller has locked: up to `takes` from each and `most`
+-- in all, as far as concurrency, rate and order allow. Then put to sleep the rows that have nothing
+-- to give, and drop those that nothing remembers.
 --
--- The lock came in an earlier statement: what it protects is read here, as of now. A row is put to sleep
--- only if nothing could be taken for a reason that will bring news: an end of a lease, a send, a
--- point in time. If in doubt it stays awake.
+-- The lock came in an earlier statement: what it protects is read here, as of now. A row is put to
+-- sleep only if nothing could be taken for a reason that will bring news: an end of a lease, a
+-- send, a point in time. If in doubt it stays awake.
 create or replace function penstock.receive_limited(
     queue penstock.queue,
     channels text[],
@@ -30,7 +30,7 @@ begin
         limit 1
     ) is not null;
     if v_names is not null then
-        perform penstock.move_over(queue.id, v_names, 100 + (select max(t.take) from unnest(takes) t (take)));
+        perform penstock.move_over(queue.id, v_names, 100 + most);
     end if;
 
     -- 2. What each may give now, and its heads. A slot is a live lease: they are counted, not kept.

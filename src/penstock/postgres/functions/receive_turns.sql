@@ -1,11 +1,13 @@
--- Lease up to `most` messages, limited and unlimited channels in turn by name, by weight, from `start` on.
+-- Lease up to `most` messages, limited and unlimited channels in turn by name, by weight, from
+-- `start` on.
 --
--- Each visit takes `quantum` times the channel's weight. Once a whole turn is in sight, what is left is
--- shared by weight, so that few channels need few rounds. Rounds that find only messages that move
--- over, or rows that others hold, could go on for long in a large queue: there is a limit.
+-- Each visit takes `quantum` times the channel's weight. Once a whole turn is in sight, what is
+-- left is shared by weight, so that few channels need few rounds. Rounds that find only messages
+-- that move over, or rows that others hold, could go on for long in a large queue: there is a
+-- limit.
 --
--- A last row without an id tells where the next turn starts: `channel`, and in `attempt` how often it was
--- served.
+-- A last row without an id tells where the next turn starts: `channel`, and in `attempt` how often
+-- it was served.
 create or replace function penstock.receive_turns(
     queue penstock.queue,
     most int,
@@ -105,8 +107,8 @@ begin
             v_any := v_any or v_got > 0;
         end if;
 
-        -- Channels that have woken for nothing must not keep the others waiting: look at more of them.
-        -- Then only the messages themselves tell where the turn has come to.
+        -- Channels that have woken for nothing must not keep the others waiting: look at more of
+        -- them. Then only the messages themselves tell where the turn has come to.
         if v_left = v_before then
             v_boost := least(4 * v_boost, 256);
         elsif v_boost > 1 then

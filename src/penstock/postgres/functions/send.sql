@@ -37,8 +37,10 @@ begin
         v_queue := penstock.find_queue(send.queue);  -- ours, or that of another who was first
     end if;
 
-    -- 1. Channels with a row, and all channels of a queue with limits: check sizes, mark as limited.
-    v_rows := v_queue.limited or exists (select from penstock.channel c where c.queue_id = v_queue.id);
+    -- 1. Channels with a row, and all channels of a queue with limits: check sizes, mark as
+    --    limited.
+    v_rows := v_queue.limited
+        or exists (select from penstock.channel c where c.queue_id = v_queue.id);
     if v_rows then
         return query select null::bigint[], f.channel, f.max_size, f.size
             from penstock.full_channel(v_queue, send.channels, cardinality(send.payloads)) f;
@@ -50,7 +52,8 @@ begin
     -- 2. Insert, in the order given: ids grow in that order.
     with put as (
         insert into penstock.message (
-            queue_id, channel, priority, status, limited, at, sent_at, payload, content_type, headers
+            queue_id, channel, priority, status, limited, at, sent_at, payload, content_type,
+            headers
         )
         select v_queue.id, m.channel, m.priority,
             case when m.delay > 0 and not v_queue.fifo then 1 else 0 end,
@@ -73,7 +76,8 @@ begin
         order by m.nr
         returning message.id, message.channel, message.limited
     )
-    select array_agg(put.id order by put.id), array_agg(distinct put.channel) filter (where put.limited)
+    select array_agg(put.id order by put.id),
+        array_agg(distinct put.channel) filter (where put.limited)
     into ids, v_channels
     from put;
 

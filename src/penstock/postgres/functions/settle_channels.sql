@@ -1,5 +1,5 @@
--- After a visit: pay for what was taken from limited channels, and decide whether each row stays awake.
--- `taken` names a channel once for each message taken. The rows are locked by the caller.
+-- After a visit: pay for what was taken from limited channels, and decide whether each row stays
+-- awake. `taken` names a channel once for each message taken. The rows are locked by the caller.
 create or replace function penstock.settle_channels(
     queue penstock.queue, channels text[], taken text[], now_ms bigint
 ) returns void

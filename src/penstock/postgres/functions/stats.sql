@@ -1,4 +1,5 @@
--- Counts of one queue, or of all by name. Live messages are counted, finished ones come from the tally.
+-- Counts of one queue, or of all by name. Live messages are counted, finished ones come from the
+-- tally.
 create or replace function penstock.stats(queue text default null, now_ms bigint default null)
 returns table (
     name text, scheduled bigint, ready bigint, leased bigint, sent bigint, done bigint,

@@ -2,7 +2,8 @@
 create or replace function penstock.stats_of_channels(
     queue text, most int, now_ms bigint default null
 ) returns table (
-    channel text, scheduled bigint, ready bigint, leased bigint, oldest_ready_ms bigint, blocked text
+    channel text, scheduled bigint, ready bigint, leased bigint, oldest_ready_ms bigint,
+    blocked text
 )
 language plpgsql stable as $$
 #variable_conflict use_column

@@ -1,5 +1,6 @@
--- A bounded share of housekeeping: fold a queue's tally into one row, sweep history that is older than its
--- setting, look after buoys and the timers' bound. Waits for nobody; one caller at a time does it.
+-- A bounded share of housekeeping: fold a queue's tally into one row, sweep history that is older
+-- than its setting, look after buoys and the timers' bound. Waits for nobody; one caller at a time
+-- does it.
 create or replace function penstock.tend(queue text, now_ms bigint default null) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan

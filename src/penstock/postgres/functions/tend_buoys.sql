@@ -1,6 +1,6 @@
--- Lower the buoys that something live lies behind (a late commit, a receive that was rolled back), and
--- drop those that a newer one replaces, or that are old: where one is still needed, receive lays it
--- again. Without this look a message could stay hidden: P1 rests on it.
+-- Lower the buoys that something live lies behind (a late commit, a receive that was rolled back),
+-- and drop those that a newer one replaces, or that are old: where one is still needed, receive
+-- lays it again. Without this look a message could stay hidden: P1 rests on it.
 create or replace function penstock.tend_buoys(queue_id int, now_ms bigint) returns void
 language plpgsql as $$
 #variable_conflict use_column

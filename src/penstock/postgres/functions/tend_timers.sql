@@ -1,6 +1,6 @@
--- Run all timers, from the first on; and where an old snapshot has left many dead entries before them,
--- let receive start its look behind those. What is due before that bound, a late commit, is found
--- here, a second later.
+-- Run all timers, from the first on; and where an old snapshot has left many dead entries before
+-- them, let receive start its look behind those. What is due before that bound, a late commit, is
+-- found here, a second later.
 create or replace function penstock.tend_timers(queue penstock.queue, now_ms bigint) returns void
 language plpgsql as $$
 #variable_conflict use_column

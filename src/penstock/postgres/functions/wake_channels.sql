@@ -4,8 +4,8 @@
 -- Waits for nobody: rows that others hold keep their news for the next call, and a row is only made
 -- by whoever gets its advisory lock, so no two transactions meet in the unique index.
 --
--- Rows are found name by name (unnest, lateral): `name = any (…)` may be planned as a filter on all of
--- a queue's rows.
+-- Rows are found name by name (unnest, lateral): `name = any (…)` may be planned as a filter on all
+-- of a queue's rows.
 create or replace function penstock.wake_channels(queue_id int, now_ms bigint) returns void
 language plpgsql as $$
 #variable_conflict use_column

@@ -92,8 +92,8 @@ select exists (
 );
 
 -- name: awake
--- The next limited channels that may have something to give. Without `indexed by`, SQLite would walk
--- over all that sleep.
+-- The next limited channels that may have something to give. Without `indexed by`, SQLite would
+-- walk over all that sleep.
 select * from channel indexed by channel_awake
 where queue_id = :queue and wake_at = 0 and name >= :first and name < :until
 order by name
