@@ -8,7 +8,6 @@ session state is used, so a transaction pooler may stand in between (prepared st
 from __future__ import annotations
 
 import os
-import select
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from penstock.postgres.errors import meaning, shown, translate
 from penstock.postgres.items import merge_twins, nothing_to_do, without_twins
 from penstock.postgres.url import Options, parse
 from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
+from penstock.postgres.wire import Connection
 from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
 from penstock.words.outcomes import Purged
 from penstock.words.verbs import Purge, Verb
@@ -169,105 +169,114 @@ class PostgresStore:
             self._ear.join(2.0)
 
 
-class _Connection:
-    """One connection in autocommit, with the cursor that all its calls use."""
-
-    __slots__ = ("_cursor", "_poll", "raw")
-
-    def __init__(self, options: Options) -> None:
-        self.raw = psycopg.connect(
-            options.conninfo,
-            autocommit=True,
-            prepare_threshold=0 if options.prepare else None,
-        )
-        self._cursor = psycopg.RawCursor(self.raw)
-        self._cursor.format = psycopg.pq.Format.BINARY
-        self._poll = select.poll()
-        self._poll.register(self.raw.fileno(), select.POLLIN)
-
-    def run(self, sql: bytes, parameters: Any) -> list[Any]:
-        return self._cursor.execute(sql, parameters, binary=True).fetchall()
-
-    def is_fresh(self) -> bool:
-        """False if the server has hung up meanwhile: an idle connection has nothing to say."""
-        return not self.raw.closed and not self._poll.poll(0)
-
-
 class _Pool:
-    """Idle connections, last in first out, so that few stay in use; a limit on all of them."""
+    """Idle connections, last in first out, so that few stay in use; a limit on all of them.
+
+    In the common case a call takes one and puts it back without any lock.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._idle: deque[_Connection] = deque()
-        self._free = threading.Semaphore(options.max_connections)
+        self._idle: deque[Connection] = deque()
+        self._changed = threading.Condition()
+        self._open = 0
+        self._waiting = 0
         self._pid = os.getpid()
         self._checked = False
         self._closed = False
 
-    def take(self) -> _Connection:
+    def take(self) -> Connection:
+        """A connection, for this thread alone until it is put back."""
         if self._closed:
             raise UsageError("this connection was closed: open another by penstock.connect")
         if self._pid != os.getpid():
             self._after_fork()
-        if not self._free.acquire(timeout=self._options.busy_seconds):
-            raise Busy(
-                f"all {self._options.max_connections} connections were busy for "
-                f"{self._options.busy_seconds:g} seconds: nothing happened, repeat the call"
-            )
-        try:
-            while self._idle:
+        while True:
+            try:
                 connection = self._idle.pop()
-                if connection.is_fresh():
-                    return connection
-                connection.raw.close()
-            return self._open()
-        except BaseException:
-            self._free.release()
-            raise
+            except IndexError:
+                if self._may_open():
+                    return self._connect()
+                continue
+            if connection.is_fresh():
+                return connection
+            self._drop(connection)
 
-    def put(self, connection: _Connection) -> None:
+    def put(self, connection: Connection) -> None:
+        """Give it back; one that broke is dropped."""
         if connection.raw.closed or self._closed:
-            connection.raw.close()
+            self._drop(connection)
         else:
             self._idle.append(connection)
-        self._free.release()
+            if self._waiting:
+                with self._changed:
+                    self._changed.notify()
 
     def forget(self) -> None:
         """Close what is idle: the server is another one now."""
         while self._idle:
-            self._idle.pop().raw.close()
+            self._drop(self._idle.pop())
 
     def close(self) -> None:
+        """Close what is idle now, and the others when they are put back."""
         self._closed = True
         self.forget()
 
-    def _open(self) -> _Connection:
-        try:
-            connection = _Connection(self._options)
-        except psycopg.Error as error:
-            raise translate(error, self._options.url) from error
-        if not self._checked:
-            self._check_schema(connection)
-        return connection
+    def _drop(self, connection: Connection) -> None:
+        connection.raw.close()
+        with self._changed:
+            self._open -= 1
+            self._changed.notify()
 
-    def _check_schema(self, connection: _Connection) -> None:
-        """Refuse a database that another library's migrations have left."""
+    def _may_open(self) -> bool:
+        """True: there is room for one more, and it is counted. False: one is idle by now."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                free = self._changed.wait_for(
+                    lambda: self._idle or self._open < self._options.max_connections,
+                    self._options.busy_seconds,
+                )
+            finally:
+                self._waiting -= 1
+            if not free:
+                raise Busy(
+                    f"all {self._options.max_connections} connections were busy for "
+                    f"{self._options.busy_seconds:g} seconds: nothing happened, repeat the call"
+                )
+            if self._idle:
+                return False
+            self._open += 1
+            return True
+
+    def _connect(self) -> Connection:
         try:
-            rows = connection.run(CHECK_SCHEMA, ())
-        except psycopg.Error as error:
-            connection.raw.close()
-            raise translate(error, self._options.url) from error
-        try:
-            check_schema(rows, self._options.url)
-        except WrongVersion:
-            connection.raw.close()
+            return self._connect_checked()
+        except BaseException:
+            with self._changed:
+                self._open -= 1
+                self._changed.notify()
             raise
-        self._checked = True
+
+    def _connect_checked(self) -> Connection:
+        """Open a connection; the first one asks whether the schema is this library's."""
+        try:
+            connection = Connection(self._options)
+            if not self._checked:
+                try:
+                    check_schema(connection.run(CHECK_SCHEMA, ()), self._options.url)
+                except BaseException:
+                    connection.raw.close()
+                    raise
+                self._checked = True
+        except psycopg.Error as error:
+            raise translate(error, self._options.url) from error
+        return connection
 
     def _after_fork(self) -> None:
         """A child must not speak on its parent's sockets: leave them alone, open new ones."""
-        self._idle = deque()
-        self._free = threading.Semaphore(self._options.max_connections)
+        self._idle, self._open, self._waiting = deque(), 0, 0
+        self._changed = threading.Condition()
         self._pid = os.getpid()
 
 
