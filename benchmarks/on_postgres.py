@@ -150,8 +150,9 @@ class Bare(Wire):
     def take(self, most: int) -> Sequence[Sequence[Any]]:
         """Lease some, going on where the last one ended."""
         parameters = (QUEUE, most, None, self._turn, 0, None, None, None)
-        rows = self.run(self._receive, parameters).fetchall()
-        if rows[0][0] is None:
+        answer = self.run(self._receive, parameters).fetchall()
+        rows = [row for row in answer if row[0] is not None]  # the last may tell of the turn only
+        if not rows:
             return []
         names = {row[2] for row in rows}
         again = [name for name in names if name <= (self._turn or "")]

@@ -116,7 +116,9 @@ begin
     --    end of the names it goes on at their start, and a name beyond `turn` ends it (tested
     --    outside the probe, where it cannot become a filter that walks every entry). Heads are
     --    locked from where the probe landed on, and leased. A landing on a buoy (an id below zero,
-    --    see lay_buoys) goes on at its mark.
+    --    see lay_buoys) goes on at its mark. The scan runs only as far as its channels are asked
+    --    for; whether the whole turn is shorter than a batch, so that each channel has to give more
+    --    than the quantum, is seen from its first `v_visits`.
     v_visits := (v_left + v_quantum - 1) / v_quantum;
     while v_left > 0 and v_got > 0 and not v_limits and receive.shards is null loop
         return query
@@ -139,7 +141,7 @@ begin
                 order by m.channel, m.priority, m.id limit 1)
                 limit 1
             ) next
-            where hop.nr < v_visits and (next.lap = 0 or next.channel <= v_start)
+            where hop.nr < v_left and (next.lap = 0 or next.channel <= v_start)
         )
         update penstock.message m
         set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
@@ -152,9 +154,14 @@ begin
                     and r.status = 0 and not r.limited
                     and (r.priority, r.id) >= (hop.priority, hop.since) and r.id + 0 > 0
                 order by r.priority, r.id
-                limit (select (v_left + s.seen - 1) / s.seen from (
-                    select greatest(max(h.nr), 1) as seen from hop h
-                ) s)
+                limit (
+                    select case when s.seen < v_visits then (v_left + s.seen - 1) / s.seen
+                        else v_quantum end
+                    from (
+                        select greatest(count(*), 1) as seen
+                        from (select from hop h where h.nr > 0 limit v_visits) h
+                    ) s
+                )
                 for update skip locked
             ) head
             where hop.nr > 0
@@ -174,7 +181,7 @@ begin
             perform penstock.lay_buoys(v_queue.id, v_start, v_visits);
             v_dead := penstock.dead_entries();
         end if;
-        v_visits := v_left;
+        v_visits := (v_left + v_quantum - 1) / v_quantum;
     end loop;
 
     -- 4. With limits that have a say now, or if others held all that was found: turn by turn.
