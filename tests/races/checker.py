@@ -266,16 +266,19 @@ def _fifo(history: History, report: Report) -> None:
     for leases in channels.values():
         for before, after in _overlaps(leases):
             report.wrong("P9", f"two at a time in a FIFO channel: {before} and {after}")
-        # By the store's clock: a stopped process may have written its lease down long after.
-        leases.sort(key=lambda x: (x.granted_ms, order.get(x.value or "", 0)))
-        at, handed = -1, 0
-        for lease in leases:
-            place = order.get(lease.value or "")
-            if place is None:
-                continue  # nobody knows when its send happened
+        # Only what is certain: a lease that had ended its call when the other's call began. The
+        # store's time will not do, since it is taken when a call begins.
+        known = [(x, order[x.value]) for x in leases if x.value in order]
+        answered = sorted(known, key=lambda item: item[0].got)
+        at, last, done = -1, "", 0
+        for lease, place in sorted(known, key=lambda item: item[0].asked):
+            while done < len(answered) and answered[done][0].got < lease.asked:
+                if answered[done][1] > at:
+                    at, last = answered[done][1], str(answered[done][0])
+                done += 1
             if place < at:
-                report.wrong("P9", f"{lease.value} came after a later one of its channel")
-            at, handed = max(at, place), handed + 1
+                report.wrong("P9", f"{lease} came after a later one of its channel, {last}")
+        handed = len(known)
         report.numbers["in order"] += handed
 
 

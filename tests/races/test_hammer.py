@@ -3,13 +3,14 @@
 About ten seconds a store here. `PENSTOCK_HAMMER_SECONDS=600` makes it a night's work.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.races.actors import LIMITS
-from tests.races.checker import check
+from tests.races.checker import Report, check
 from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
@@ -17,7 +18,7 @@ from tests.support.postgres import fresh_database
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.real_time,
-    pytest.mark.timeout(SECONDS * 2 + 90),
+    pytest.mark.timeout(SECONDS * 20 + 300),
 ]
 
 AT_LEAST = {
@@ -31,7 +32,10 @@ AT_LEAST = {
 }
 
 
-def judge(run: Run, folder: Path) -> None:
+TRIES = 4
+
+
+def judge(run: Run, folder: Path) -> Report:
     report = check(
         run.events,
         run.left,
@@ -41,33 +45,51 @@ def judge(run: Run, folder: Path) -> None:
         drained=run.drained,
         at_least=AT_LEAST,
     )
-    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
     if run.faults["kill"] < 3:
         report.missing.append(f"only {run.faults['kill']} kills")
     told = (folder / "errors.txt").read_text(errors="replace")
-    assert report.verdict == "valid", f"seed {SEED}\n{report}\n{told[-3000:]}"
+    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
+    assert report.verdict != "invalid", f"seed {SEED}\n{report}\n{told[-3000:]}"
+    return report
+
+
+def until_enough_was_seen(hammer: Callable[[Path, float], Report], folder: Path) -> None:
+    """A run that gave too few chances for a fault proves nothing: another, longer one."""
+    for number in range(1, TRIES + 1):
+        place = folder / str(number)
+        place.mkdir()
+        report = hammer(place, SECONDS * number)
+        if report.verdict == "valid":
+            return
+    pytest.fail(f"{TRIES} runs, and each gave too few chances: {report}")
 
 
 def test_sqlite(tmp_path):
-    judge(Hammer(f"sqlite:///{tmp_path}/app.db", tmp_path).run(), tmp_path)
+    def hammer(folder: Path, seconds: float) -> Report:
+        return judge(Hammer(f"sqlite:///{folder}/app.db", folder).run(seconds), folder)
+
+    until_enough_was_seen(hammer, tmp_path)
 
 
 def test_postgres(postgres_server, tmp_path):
-    with fresh_database(postgres_server, fill=migrate) as url:
+    def hammer(folder: Path, seconds: float) -> Report:
+        with fresh_database(postgres_server, fill=migrate) as url:
 
-        def cut_connections() -> str:
-            with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
-                connection.execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity"
-                    " where datname = %s and random() < 0.4",
-                    [psycopg.conninfo.conninfo_to_dict(url)["dbname"]],
-                )
-            return "cut"
+            def cut_connections() -> str:
+                with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+                    connection.execute(
+                        "select pg_terminate_backend(pid) from pg_stat_activity"
+                        " where datname = %s and random() < 0.4",
+                        [psycopg.conninfo.conninfo_to_dict(url)["dbname"]],
+                    )
+                return "cut"
 
-        run = Hammer(url, tmp_path).run(also=cut_connections)
-        with psycopg.connect(url) as connection:
-            row = connection.execute(
-                "select deadlocks from pg_stat_database where datname = current_database()"
-            ).fetchone()
-        assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
-        judge(run, tmp_path)
+            run = Hammer(url, folder).run(seconds, also=cut_connections)
+            with psycopg.connect(url) as connection:
+                row = connection.execute(
+                    "select deadlocks from pg_stat_database where datname = current_database()"
+                ).fetchone()
+            assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
+            return judge(run, folder)
+
+    until_enough_was_seen(hammer, tmp_path)
