@@ -125,8 +125,8 @@ def _acked(sent: Sent, ledger: Ledger) -> Check:
     never = sent.total - len(ledger.acked)
     twice = sum(1 for times in ledger.acked.values() if times > 1)
     if never or twice:
-        return _no(f"not acked exactly once: {never:,} never, {twice:,} more than once")
-    return _yes(f"each was acked exactly once ({sent.total:,} acks accepted)")
+        return _no(f"not each acked once: {never:,} never, {twice:,} more than once")
+    return _yes(f"each was acked once ({sent.total:,} acks accepted)")
 
 
 def _results(sent: Sent, ledger: Ledger) -> Check:
