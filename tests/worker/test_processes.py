@@ -272,6 +272,13 @@ class TestLoad:
 
 
 def _runs(pid: int) -> bool:
+    """Alive, and not only waiting to be collected."""
+    if Path("/proc/self").exists():
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return state != "Z"
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout
