@@ -221,7 +221,7 @@ class Bench:
     '  "channels"}, "results": [{"name", "calls", "messages", "messages_per_second", "p50_ms",\n'
     '  "p95_ms", "p99_ms", "p100_ms"}]}',
 )
-@click.option("--seconds", type=DURATION, default=10.0, show_default="10s", help="In all.")
+@click.option("--seconds", type=DURATION, default="10s", show_default=True, help="In all.")
 @click.option(
     "--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Callers at once."
 )

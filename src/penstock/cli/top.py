@@ -86,7 +86,7 @@ class Watch:
     "or 20 for one queue]",
 )  # fmt: skip
 @click.option(
-    "--interval", type=DURATION, default=2.0, show_default="2s", help="Time between two looks."
+    "--interval", type=DURATION, default="2s", show_default=True, help="Time between two looks."
 )
 @click.option("--count", type=click.IntRange(1), help="End after so many looks.")
 @click.option("--once", is_flag=True, help="One look, as plain text.")
