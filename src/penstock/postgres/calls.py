@@ -324,10 +324,10 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     v.Ack: Call(
-        "select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint)",
+        "select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true)",
         _receipts,
         _settled(Acked()),
-        impatient=b"select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false)",
+        impatient=b"select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint)",
     ),
     v.Defer: Call(
         "select * from penstock.defer($1::text, $2::bigint[], $3::int[], $4::bigint[],"

@@ -1,8 +1,12 @@
 -- End messages as done. Answers null if all are done; else for each receipt what its message is
 -- now, null for those that are done.
+--
+-- Patient, it is quick and all or nothing: it waits a little for rows that others hold, and if then
+-- not every receipt is a current lease, it fails with SQLSTATE 55P03 (lock_not_available), to be
+-- repeated without patience. For a transaction of its own only; in any other it is not patient.
 create or replace function penstock.ack(
     queue text, ids bigint[], attempts int[], now_ms bigint default null,
-    patient boolean default true
+    patient boolean default false
 ) returns text[]
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -16,31 +20,38 @@ as $$
 declare
     v_queue_id int;
     v_history_ms bigint;
+    v_rows boolean;
     v_attempt int;
     v_ids bigint[] := ack.ids;
+    v_count int;
     v_now bigint;
     v_channels text[];
 begin
-    select q.id, q.history_ms into v_queue_id, v_history_ms
+    select q.id, q.history_ms,
+        q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
+    into v_queue_id, v_history_ms, v_rows
     from penstock.queue q where q.name = ack.queue;
     if not found then
         perform penstock.find_queue(ack.queue);
     end if;
 
     -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for
-    --    it and it may wait, a little: it takes rows in the order of their ids. If that was not
-    --    enough, the call fails with a lock timeout, to be repeated without patience. Any other
-    --    waits for nobody.
-    if patient and pg_current_xact_id_if_assigned() is null
-        and ack.attempts[1] = all (ack.attempts)
-    then
+    --    it and it may wait, a little. Any other waits for nobody.
+    patient := patient and pg_current_xact_id_if_assigned() is null
+        and ack.attempts[1] = all (ack.attempts);
+    if patient then
         v_attempt := ack.attempts[1];
     else
         v_ids := penstock.hold(v_queue_id, ack.ids, ack.attempts);
     end if;
 
-    -- 2. End them.
-    if v_history_ms > 0 then
+    -- 2. End them. Without history and limits nothing has to be known of them but their number.
+    if v_history_ms = 0 and not v_rows then
+        delete from penstock.message m
+        where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
+            and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id;
+        get diagnostics v_count = row_count;
+    else
         v_now := coalesce(ack.now_ms, penstock.clock_ms());
         with gone as (
             delete from penstock.message m
@@ -57,20 +68,13 @@ begin
             select g.id, g.sent_at, g.leased_at, v_now, v_queue_id, g.attempt, g.failures,
                 g.crashes, 1, g.channel
             from gone g
+            where v_history_ms > 0
         )
-        select array_agg(g.id), array_agg(g.channel) filter (where g.limited)
-        into v_ids, v_channels
+        select count(*), array_agg(g.channel) filter (where g.limited) into v_count, v_channels
         from gone g;
-    else
-        with gone as (
-            delete from penstock.message m
-            where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
-                and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
-            returning m.id, m.channel, m.limited
-        )
-        select array_agg(g.id), array_agg(g.channel) filter (where g.limited)
-        into v_ids, v_channels
-        from gone g;
+    end if;
+    if patient and v_count < cardinality(ack.ids) then
+        raise exception 'some leases are not held' using errcode = 'lock_not_available';
     end if;
 
     -- 3. Tell limited channels, count, and name what was lost.
@@ -78,12 +82,10 @@ begin
         insert into penstock.wake (queue_id, channel)
         select distinct v_queue_id, c.name from unnest(v_channels) c (name);
     end if;
-    if v_ids is not null then
-        insert into penstock.tally (queue_id, done) values (v_queue_id, cardinality(v_ids));
+    if v_count > 0 then
+        insert into penstock.tally (queue_id, done) values (v_queue_id, v_count);
     end if;
-    if v_ids is null or cardinality(v_ids) < cardinality(ack.ids) then
-        return penstock.lost(v_queue_id, ack.ids, coalesce(v_ids, '{}'));
-    end if;
-    return null;
+    return case when v_count < cardinality(ack.ids)
+        then penstock.lost(v_queue_id, ack.ids, v_ids) end;
 end
 $$;
