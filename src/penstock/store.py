@@ -7,7 +7,8 @@ class for either colour; this file knows none of them.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 from penstock.words.verbs import Verb
 
@@ -24,9 +25,16 @@ class Store(Protocol):
         """
         ...
 
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
+
+        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
+        """
+        ...
+
     def signal(self, queue: str) -> int:
-        """A number that changes when something may have been sent to the queue. Ask before
-        `receive`, so that nothing sent in between is slept over.
+        """A number that changes when something may have been sent to the queue, or ended in it.
+        Ask before the look, so that nothing that comes in between is slept over.
         """
         ...
 
@@ -49,9 +57,16 @@ class AsyncStore(Protocol):
         """
         ...
 
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
+
+        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
+        """
+        ...
+
     async def signal(self, queue: str) -> int:
-        """A number that changes when something may have been sent to the queue. Ask before
-        `receive`, so that nothing sent in between is slept over.
+        """A number that changes when something may have been sent to the queue, or ended in it.
+        Ask before the look, so that nothing that comes in between is slept over.
         """
         ...
 

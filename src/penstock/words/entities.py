@@ -13,7 +13,14 @@ from typing import Literal, NamedTuple, Self
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
-from penstock.words.policy import Policy, QueueSettings
+from penstock.words.policy import (
+    DEDUP_MODES,
+    DEDUP_SCOPES,
+    DedupMode,
+    DedupScope,
+    Policy,
+    QueueSettings,
+)
 
 State = Literal["scheduled", "ready", "leased"]
 
@@ -55,7 +62,7 @@ _USUAL_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message to send. `delay_ms` None takes the queue's default."""
+    """A message to send. None takes the queue's default; no `dedup_key`, no dedup."""
 
     payload: bytes
     content_type: str = "application/octet-stream"
@@ -63,6 +70,11 @@ class Outgoing:
     priority: int = 0
     delay_ms: int | None = None
     headers: Mapping[str, str] | None = None
+    ttl_ms: int | None = None
+    dedup_key: str | None = None
+    dedup_mode: DedupMode | None = None
+    dedup_window_ms: int | None = None
+    dedup_scope: DedupScope | None = None
 
     def __post_init__(self) -> None:
         limits.payload(self.payload, limits.PAYLOAD_BYTES_HARD_MAX)
@@ -76,6 +88,22 @@ class Outgoing:
             limits.duration_ms(self.delay_ms, "delay_ms")
         if self.headers is not None:
             limits.headers(self.headers)
+        if self.ttl_ms is not None:
+            limits.whole(self.ttl_ms, "ttl_ms", 1, limits.DELAY_SECONDS_MAX * 1000)
+        if self.dedup_key is not None:
+            self._check_dedup()
+        elif (self.dedup_mode, self.dedup_window_ms, self.dedup_scope) != (None, None, None):
+            raise UsageError("dedup_mode, dedup_window and dedup_scope need a dedup_key")
+
+    def _check_dedup(self) -> None:
+        limits.dedup_key(self.dedup_key)
+        if self.dedup_mode is not None:
+            limits.choice(self.dedup_mode, "dedup_mode", DEDUP_MODES)
+        if self.dedup_scope is not None:
+            limits.choice(self.dedup_scope, "dedup_scope", DEDUP_SCOPES)
+        limits.optional_whole(
+            self.dedup_window_ms, "dedup_window_ms", 1, limits.DELAY_SECONDS_MAX * 1000
+        )
 
 
 class Delivery(NamedTuple):
@@ -120,6 +148,8 @@ class Origin:
     died_at: int
     first_error: str | None
     last_error: str | None
+    redrives: int = 0
+    """How often it was redriven out of a dead-letter queue so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +172,14 @@ class Peeked:
     saved_state: bytes | None
     error: str | None
     origin: Origin | None
+    """Of a message that died once: here, or, after a redrive, before."""
+    expires_at: int | None = None
+    cancel_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """Counts of one queue. sent = scheduled + ready + leased + done + dead + cancelled."""
+    """Counts of one queue. What was sent is one of the others: they add up."""
 
     queue: str
     scheduled: int
@@ -156,9 +189,11 @@ class QueueStats:
     done: int
     dead: int
     cancelled: int
+    expired: int
     oldest_ready_ms: int | None
     """How long ago the ready message that was sent first was sent; None if none is ready."""
     paused: bool
+    pause_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +205,8 @@ class ChannelStats:
     ready: int
     leased: int
     oldest_ready_ms: int | None
-    blocked: Literal["paused", "concurrency", "rate", "fifo"] | None
+    blocked: Literal["paused", "concurrency", "rate", "fifo", "exhausted"] | None
+    """`exhausted`: its first message has no attempts left and waits for a person (`retry`)."""
 
 
 @dataclass(frozen=True, slots=True)

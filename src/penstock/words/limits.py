@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from penstock.words.errors import UsageError
@@ -23,7 +23,11 @@ HEADERS_MAX = 64
 HEADERS_BYTES_MAX = 16 * 1024
 CONTENT_TYPE_CHARS_MAX = 255
 ERROR_CHARS_MAX = 16 * 1024
+RESULT_BYTES_MAX = 1024 * 1024
+DEDUP_KEY_BYTES_MAX = 255
+REASON_CHARS_MAX = 1024
 SEND_MESSAGES_MAX = 10_000
+IDS_MAX = 10_000
 RECEIVE_MESSAGES_MAX = 1_000
 PEEK_MESSAGES_MAX = 1_000
 PRIORITY_MIN, PRIORITY_MAX = -32_768, 32_767
@@ -35,6 +39,8 @@ WAIT_SECONDS_MAX = 3600
 JSON_DEPTH_MAX = 64
 DEAD_SUFFIX = "-dead"
 STATES = ("scheduled", "ready", "leased")
+FOREVER_MS = 9_000_000_000_000_000
+"""Due never: until a person says otherwise. Above every instant, exact in a double."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -99,6 +105,15 @@ def state(data: object) -> bytes:
         raise UsageError(f"state is bytes, not {type(data).__name__}")
     if len(data) > STATE_BYTES_MAX:
         raise UsageError(f"state has {len(data):,} bytes, over the limit of {STATE_BYTES_MAX:,}")
+    return data
+
+
+def result(data: object) -> bytes:
+    """The result of an ack: bytes, not more than a mebibyte."""
+    if not isinstance(data, bytes):
+        raise UsageError(f"a result's data is bytes here, not {type(data).__name__}")
+    if len(data) > RESULT_BYTES_MAX:
+        raise UsageError(f"the result has {len(data):,} bytes, over {RESULT_BYTES_MAX:,}")
     return data
 
 
@@ -194,6 +209,56 @@ def lease_ms(seconds: object) -> int:
 def delay_ms(seconds: object) -> int:
     """Milliseconds of a delay: none to 366 days."""
     return milliseconds(seconds, "delay_seconds", DELAY_SECONDS_MAX)
+
+
+def ttl_ms(seconds: object) -> int:
+    """Milliseconds of a time to live: a millisecond to 366 days."""
+    return milliseconds(seconds, "ttl_seconds", DELAY_SECONDS_MAX, least=0.001)
+
+
+def window_ms(seconds: object) -> int:
+    """Milliseconds of a dedup window: a millisecond to 366 days."""
+    return milliseconds(seconds, "dedup_window_seconds", DELAY_SECONDS_MAX, least=0.001)
+
+
+def dedup_key(key: object) -> str:
+    """Text of 1 to 255 bytes in UTF-8."""
+    encoded = utf8(key, "a dedup key")
+    if not 1 <= len(encoded) <= DEDUP_KEY_BYTES_MAX:
+        raise UsageError(
+            f"a dedup key has 1 to {DEDUP_KEY_BYTES_MAX} bytes in UTF-8, not {len(encoded)}"
+        )
+    assert isinstance(key, str)
+    return key
+
+
+def choice(value: object, what: str, choices: Sequence[str]) -> str:
+    """One of some words."""
+    if not isinstance(value, str) or value not in choices:
+        raise UsageError(f"{what} is one of {', '.join(choices)}, not {shown(value)}")
+    return value
+
+
+def reason(text: object) -> str | None:
+    """None, or why something is paused: up to 1,024 characters."""
+    if text is None:
+        return None
+    utf8(text, "a reason")
+    assert isinstance(text, str)
+    if len(text) > REASON_CHARS_MAX:
+        raise UsageError(f"a reason has at most {REASON_CHARS_MAX:,} characters, not {len(text):,}")
+    return text
+
+
+def message_ids(given: object) -> tuple[int, ...]:
+    """Ids of messages, at most 10,000."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise UsageError(f"ids are a list of int, not {type(given).__name__}")
+    ids = tuple(cast("Iterable[int]", given))
+    whole(len(ids), "ids in one call", 0, IDS_MAX)
+    for one in ids:
+        whole(one, "an id", 1, ID_MAX)
+    return ids
 
 
 def shown(value: object) -> str:

@@ -14,9 +14,17 @@ from penstock.words.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Accepted, all of them; `ids` in the order given. On disk when the call returns."""
+    """Accepted, all of them; `ids` in the order given. On disk when the call returns.
+
+    Where a dedup key suppressed or replaced one, its place holds the id of the message that
+    survives, and is named in `duplicates` or `replaced`.
+    """
 
     ids: tuple[int, ...]
+    duplicates: tuple[int, ...] = ()
+    """Places (from 0) of messages that were not put in: an earlier one stands for them."""
+    replaced: tuple[int, ...] = ()
+    """Places of messages whose content took the place of a waiting one's (mode `latest`)."""
 
     @property
     def id(self) -> int:
@@ -34,6 +42,15 @@ class ChannelFull:
     max_size: int
     size: int
     """Unfinished messages in the channel now."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFull:
+    """Refused, all of them: the queue would hold more than its `max_messages`."""
+
+    max_messages: int
+    size: int
+    """Unfinished messages in the queue now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +94,41 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """Attempts are used up: it stays at the head of its FIFO channel until a person says `retry`
+    or `cancel`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """It ended as cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """It is leased: its holder is told at the next `extend`, and it will not come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """It is ready now, its charges forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotWaiting:
+    """Nothing was changed: it is leased, or gone (finished, in another queue, never there)."""
+
+    now: Literal["leased", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
 class Extended:
     """The lease now runs until `lease_until`."""
 
     lease_until: int
+    cancel_requested: bool = False
+    """Somebody asked for its cancelling: end soon; it will not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +175,32 @@ class Purged:
     messages: int
 
 
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """So many rows of history were removed."""
+
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """The schedule's message was sent (`id`), or left out (None), and its row has moved on."""
+
+    id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotDue:
+    """Somebody else has fired it, or it was changed or removed."""
+
+
 AckOutcome = Acked | LeaseLost
-DeferOutcome = Deferred | LeaseLost
-FailOutcome = Retrying | Dead | LeaseLost
+DeferOutcome = Deferred | Cancelled | LeaseLost
+FailOutcome = Retrying | Dead | Blocked | Cancelled | LeaseLost
 ExtendOutcome = Extended | LeaseLost
-ReleaseOutcome = Released | LeaseLost
-SendOutcome = Sent | ChannelFull
+ReleaseOutcome = Released | Cancelled | LeaseLost
+CancelOutcome = Cancelled | CancelRequested | NotWaiting
+RetryOutcome = Retried | NotWaiting
+SendOutcome = Sent | ChannelFull | QueueFull
+FireOutcome = Fired | NotDue
 CreateOutcome = Created | AlreadyExists

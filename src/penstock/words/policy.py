@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
 
 RATE_PERIOD_SECONDS_MAX = 86_400.0
 WEIGHT_MAX = 1_000
+HISTORY_SECONDS_MAX = 3660 * 86_400.0
+
+DedupMode = Literal["window", "sliding", "until_started", "until_finished", "latest", "rerun"]
+DedupScope = Literal["queue", "channel"]
+OnExhausted = Literal["dead_letter", "drop", "block", "dead_letter_channel"]
+EventLevel = Literal["off", "hints", "all"]
+DEDUP_MODES: tuple[str, ...] = get_args(DedupMode)
+DEDUP_SCOPES: tuple[str, ...] = get_args(DedupScope)
+ON_EXHAUSTED: tuple[str, ...] = get_args(OnExhausted)
+EVENT_LEVELS: tuple[str, ...] = get_args(EventLevel)
 
 _T = TypeVar("_T")
 
@@ -54,6 +64,7 @@ class Policy:
     max_size         unfinished messages; a send beyond it is refused with `ChannelFull`
     weight           messages a turn of the round robin; 1 unless given
     paused           nothing is handed out; sends are still taken
+    pause_reason     why, for people to read
     """
 
     max_concurrency: int | None = None
@@ -61,12 +72,14 @@ class Policy:
     max_size: int | None = None
     weight: int | None = None
     paused: bool = False
+    pause_reason: str | None = None
 
     def __post_init__(self) -> None:
         limits.optional_whole(self.max_concurrency, "max_concurrency", 1, limits.INTEGER_MAX)
         limits.optional_whole(self.max_size, "max_size", 1, limits.INTEGER_MAX)
         limits.optional_whole(self.weight, "weight", 1, WEIGHT_MAX)
         limits.flag(self.paused, "paused")
+        limits.reason(self.pause_reason)
         if self.rate is not None:
             _is_a(Rate, "rate", self.rate)
 
@@ -83,6 +96,7 @@ class Policy:
             max_size=_first(self.max_size, default.max_size),
             weight=_first(self.weight, default.weight),
             paused=self.paused,
+            pause_reason=self.pause_reason,
         )
 
 
@@ -101,8 +115,20 @@ class QueueSettings:
     delay_seconds        delay of messages that name none
     fifo                 one message of a channel at a time, a retried one first; set at creation
     paused               `receive` hands out nothing; sends are still taken
+    pause_reason         why, for people to read
+    on_exhausted         what becomes of a message without attempts left: `dead_letter`, `drop`,
+                         `block` (FIFO only: its channel waits for a person), `dead_letter_channel`
     dead_letter          queue that exhausted messages move to; None: `<queue>-dead`
-    history_seconds      how long a finished message's row stays in the history; 0 keeps none
+    ttl_seconds          a message still waiting after that expires; None: never
+    max_messages         unfinished messages; a send beyond it is refused with `QueueFull`
+    dedup_mode           of sends with a key that name none: `window`, `sliding`, `until_started`,
+                         `until_finished`, `latest`, `rerun`
+    dedup_window_seconds how long a key suppresses in the modes `window` and `sliding`
+    dedup_scope          `queue` or `channel`: where a key counts
+    history_seconds      how long the row of a message that is done stays; 0 keeps none
+    history_failed_seconds  the same for messages that ended otherwise; None: the same time
+    history_payload      whether these rows keep the payload and headers
+    events               `off`, `hints` or `all`
     policy               the default policy of every channel in the queue
     """
 
@@ -114,8 +140,18 @@ class QueueSettings:
     delay_seconds: float = 0.0
     fifo: bool = False
     paused: bool = False
+    pause_reason: str | None = None
+    on_exhausted: OnExhausted = "dead_letter"
     dead_letter: str | None = None
+    ttl_seconds: float | None = None
+    max_messages: int | None = None
+    dedup_mode: DedupMode = "window"
+    dedup_window_seconds: float = 300.0
+    dedup_scope: DedupScope = "queue"
     history_seconds: float = 7 * 86_400.0
+    history_failed_seconds: float | None = None
+    history_payload: bool = False
+    events: EventLevel = "off"
     policy: Policy = field(default=NO_POLICY)
 
     def __post_init__(self) -> None:
@@ -123,13 +159,29 @@ class QueueSettings:
         limits.optional_whole(self.max_attempts, "max_attempts", 1, limits.INTEGER_MAX)
         for name in ("backoff_seconds", "backoff_max_seconds", "delay_seconds"):
             limits.milliseconds(getattr(self, name), name, limits.DELAY_SECONDS_MAX)
-        limits.milliseconds(self.history_seconds, "history_seconds", 3660 * 86_400)
+        limits.milliseconds(self.history_seconds, "history_seconds", HISTORY_SECONDS_MAX)
+        if self.history_failed_seconds is not None:
+            limits.milliseconds(
+                self.history_failed_seconds, "history_failed_seconds", HISTORY_SECONDS_MAX
+            )
+        if self.ttl_seconds is not None:
+            limits.ttl_ms(self.ttl_seconds)
+        limits.optional_whole(self.max_messages, "max_messages", 1, limits.INTEGER_MAX)
+        limits.window_ms(self.dedup_window_seconds)
+        limits.choice(self.dedup_mode, "dedup_mode", DEDUP_MODES)
+        limits.choice(self.dedup_scope, "dedup_scope", DEDUP_SCOPES)
+        limits.choice(self.on_exhausted, "on_exhausted", ON_EXHAUSTED)
+        limits.choice(self.events, "events", EVENT_LEVELS)
+        limits.flag(self.history_payload, "history_payload")
+        limits.reason(self.pause_reason)
         limits.milliseconds(self.backoff_jitter, "backoff_jitter", 1.0)
         limits.flag(self.fifo, "fifo")
         limits.flag(self.paused, "paused")
         if self.dead_letter is not None:
             limits.queue_name(self.dead_letter)
         _is_a(Policy, "policy", self.policy)
+        if self.on_exhausted == "block" and not self.fifo:
+            raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
         if self.policy.paused:
             raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
 
@@ -141,6 +193,7 @@ class QueueSettings:
 
 def settings_row(settings: QueueSettings) -> dict[str, int | str | bool | None]:
     """The columns that a store keeps for a queue's settings, in order."""
+    failed = settings.history_failed_seconds
     return {
         "lease_ms": limits.lease_ms(settings.lease_seconds),
         "max_attempts": settings.max_attempts,
@@ -150,8 +203,18 @@ def settings_row(settings: QueueSettings) -> dict[str, int | str | bool | None]:
         "delay_ms": _ms(settings.delay_seconds),
         "fifo": settings.fifo,
         "paused": settings.paused,
+        "pause_reason": settings.pause_reason,
+        "on_exhausted": settings.on_exhausted,
         "dead_letter": settings.dead_letter,
+        "ttl_ms": None if settings.ttl_seconds is None else limits.ttl_ms(settings.ttl_seconds),
+        "max_messages": settings.max_messages,
+        "dedup_mode": settings.dedup_mode,
+        "dedup_window_ms": limits.window_ms(settings.dedup_window_seconds),
+        "dedup_scope": settings.dedup_scope,
         "history_ms": _ms(settings.history_seconds),
+        "history_failed_ms": None if failed is None else _ms(failed),
+        "history_payload": settings.history_payload,
+        "events": settings.events,
         **policy_row(settings.policy),
     }
 
@@ -181,13 +244,23 @@ def settings_of(row: Mapping[str, Any]) -> QueueSettings:
         delay_seconds=row["delay_ms"] / 1000,
         fifo=bool(row["fifo"]),
         paused=bool(row["paused"]),
+        pause_reason=row["pause_reason"],
+        on_exhausted=row["on_exhausted"],
         dead_letter=row["dead_letter"],
+        ttl_seconds=_seconds(row["ttl_ms"]),
+        max_messages=row["max_messages"],
+        dedup_mode=row["dedup_mode"],
+        dedup_window_seconds=row["dedup_window_ms"] / 1000,
+        dedup_scope=row["dedup_scope"],
         history_seconds=row["history_ms"] / 1000,
-        policy=policy_of(row, paused=False),
+        history_failed_seconds=_seconds(row["history_failed_ms"]),
+        history_payload=bool(row["history_payload"]),
+        events=row["events"],
+        policy=policy_of(row, paused=False, pause_reason=None),
     )
 
 
-def policy_of(row: Mapping[str, Any], *, paused: bool) -> Policy:
+def policy_of(row: Mapping[str, Any], *, paused: bool, pause_reason: str | None) -> Policy:
     """The policy in a channel's or queue's row; the inverse of `policy_row`."""
     rate = None
     if row["rate_count"] is not None:
@@ -198,12 +271,17 @@ def policy_of(row: Mapping[str, Any], *, paused: bool) -> Policy:
         max_size=row["max_size"],
         weight=row["weight"],
         paused=paused,
+        pause_reason=pause_reason,
     )
 
 
 def as_dict(value: Policy | QueueSettings) -> dict[str, Any]:
     """A plain dictionary of a policy or of settings, for JSON and tables."""
     return asdict(value)
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
 
 
 def _ms(seconds: float) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from penstock.words.entities import (
     FIRST_TURN,
@@ -28,17 +28,32 @@ from penstock.words.entities import (
 )
 from penstock.words.outcomes import (
     AckOutcome,
+    CancelOutcome,
+    Cleared,
     CreateOutcome,
     DeferOutcome,
     Deleted,
     ExtendOutcome,
     FailOutcome,
+    FireOutcome,
     Purged,
     Received,
     ReleaseOutcome,
+    RetryOutcome,
     SendOutcome,
 )
 from penstock.words.policy import Policy, QueueSettings
+from penstock.words.records import (
+    EVERYTHING,
+    Ending,
+    EventPage,
+    HistoryPage,
+    Outcome,
+    Redrive,
+    RedriveFilter,
+    Result,
+)
+from penstock.words.schedules import Schedule, ScheduleEntry
 
 A = TypeVar("A", covariant=True)
 
@@ -79,6 +94,8 @@ class Ack(Verb[tuple[AckOutcome, ...]]):
     name: ClassVar[str] = "ack"
     queue: str
     receipts: tuple[Receipt, ...]
+    results: tuple[Result | None, ...] = ()
+    """One for each receipt, or none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,24 @@ class Release(Verb[tuple[ReleaseOutcome, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel(Verb[tuple[CancelOutcome, ...]]):
+    """Waiting messages end as cancelled; for leased ones the wish is noted."""
+
+    name: ClassVar[str] = "cancel"
+    queue: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(Verb[tuple[RetryOutcome, ...]]):
+    """Waiting messages are ready now, their charges forgotten."""
+
+    name: ClassVar[str] = "retry"
+    queue: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Peek(Verb[tuple[Peeked, ...]]):
     """Unfinished messages by id, after `after_id`, of one state or channel if named."""
 
@@ -155,6 +190,90 @@ class Purge(Verb[Purged]):
     queue: str
     channel: str | None = None
     state: State | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endings(Verb[tuple[Ending | None, ...]]):
+    """How these messages of the queue ended; None while one is unfinished."""
+
+    name: ClassVar[str] = "endings"
+    queue: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History(Verb[HistoryPage]):
+    """Finished messages, the newest first, on from `cursor`."""
+
+    name: ClassVar[str] = "history"
+    queue: str
+    limit: int = 20
+    outcome: Outcome | None = None
+    channel: str | None = None
+    error: str | None = None
+    """Text in the error, exactly as written."""
+    finished_from: int | None = None
+    finished_until: int | None = None
+    """Up to, not including, that instant."""
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clear(Verb[Cleared]):
+    """Remove the oldest rows of history, at most `limit`."""
+
+    name: ClassVar[str] = "clear"
+    queue: str
+    which: Literal["done", "failed", "all"]
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Events(Verb[EventPage]):
+    """What happened after `cursor`; without one no events, and the cursor of now."""
+
+    name: ClassVar[str] = "events"
+    queue: str
+    cursor: str | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveStart(Verb[Redrive]):
+    """Note a redrive; with `dry_run` only count what it would move."""
+
+    name: ClassVar[str] = "redrive_start"
+    queue: str
+    target: str | None = None
+    filter: RedriveFilter = EVERYTHING
+    per_second: int | None = None
+    max_redrives: int = 3
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveStep(Verb[Redrive]):
+    """Move the next messages of a running redrive, as many as its rate allows by now."""
+
+    name: ClassVar[str] = "redrive_step"
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveCancel(Verb[Redrive]):
+    """Stop a running redrive where it is; one that has ended is left as it is."""
+
+    name: ClassVar[str] = "redrive_cancel"
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveList(Verb[tuple[Redrive, ...]]):
+    """Redrives of all queues or one, the newest first."""
+
+    name: ClassVar[str] = "redrive_list"
+    queue: str | None = None
+    limit: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +349,58 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelDelete(Verb[Deleted]):
+    """Cancel a channel's waiting messages and clear its policy; leases run on."""
+
+    name: ClassVar[str] = "channel_delete"
+    queue: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSet(Verb[ScheduleEntry]):
+    """Make or replace a schedule; `next_at` is its first due time, worked out by the caller."""
+
+    name: ClassVar[str] = "schedule_set"
+    schedule: Schedule
+    next_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDelete(Verb[bool]):
+    """Remove a schedule; whether it was there."""
+
+    name: ClassVar[str] = "schedule_delete"
+    schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
+    """Schedules by name, of one queue if named; with `due`, those that are due and not paused."""
+
+    name: ClassVar[str] = "schedule_list"
+    queue: str | None = None
+    due: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFire(Verb[FireOutcome]):
+    """If the schedule's next due time still is `due_at`: send its message, unless `skip` or an
+    overlap that it does not allow, and set the next due time.
+    """
+
+    name: ClassVar[str] = "schedule_fire"
+    schedule: str
+    due_at: int
+    next_at: int | None
+    skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Tend(Verb[None]):
-    """A bounded share of housekeeping: sweep old history, fold counters, drop idle channels."""
+    """A bounded share of housekeeping: sweep what is old, fold counters, end what has expired, take
+    a step of each redrive.
+    """
 
     name: ClassVar[str] = "tend"
     queue: str
@@ -245,10 +414,20 @@ VOCABULARY: tuple[type[Verb[Any]], ...] = (
     Fail,
     Extend,
     Release,
+    Cancel,
+    Retry,
     Peek,
     Stats,
     StatsOfChannels,
     Purge,
+    Endings,
+    History,
+    Clear,
+    Events,
+    RedriveStart,
+    RedriveStep,
+    RedriveCancel,
+    RedriveList,
     QueueCreate,
     QueueGet,
     QueueUpdate,
@@ -257,5 +436,10 @@ VOCABULARY: tuple[type[Verb[Any]], ...] = (
     PolicySet,
     PolicyGet,
     PolicyList,
+    ChannelDelete,
+    ScheduleSet,
+    ScheduleDelete,
+    ScheduleList,
+    ScheduleFire,
     Tend,
 )

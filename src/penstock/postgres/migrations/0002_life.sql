@@ -1,0 +1,122 @@
+-- What the whole life of a message needs: dedup, endings with results, time to live, cancel,
+-- redrive, events, schedules. What they mean: docs/design/life.md.
+
+alter table penstock.queue
+    add pause_reason text,
+    add on_exhausted text not null default 'dead_letter',
+    add ttl_ms bigint,
+    add max_messages int,
+    add dedup_mode text not null default 'window',
+    add dedup_window_ms bigint not null default 300000,
+    add dedup_scope text not null default 'queue',
+    add history_failed_ms bigint,
+    add history_payload boolean not null default false,
+    add events text not null default 'off';
+
+alter table penstock.message
+    add expires_at bigint,
+    add cancel_requested boolean not null default false;
+
+create index message_expiry on penstock.message (queue_id, expires_at)
+    where expires_at is not null and status < 2;
+
+alter table penstock.channel add pause_reason text;
+
+alter table penstock.tally add expired bigint not null default 0;
+
+-- Dedup entries. Made and changed only under the advisory lock of their key. scope: '' for the
+-- queue, '/' and the name for a channel. until_ms is null where the message's life decides.
+create table penstock.dedup (
+    queue_id int not null,
+    scope text collate "C" not null,
+    key text collate "C" not null,
+    message_id bigint not null,
+    until_ms bigint,
+    primary key (queue_id, scope, key)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index dedup_sweep on penstock.dedup (queue_id, until_ms, message_id);
+
+-- Finished messages, a partition a day; tend makes them ahead and drops them. What was there before
+-- is the default partition, as is whatever no day was made for. outcome: 1 done, 2 dead,
+-- 3 cancelled, 4 expired. xid puts rows in the order of commits; null: from before this column.
+alter table penstock.history rename to history_default;
+drop index penstock.history_id, penstock.history_finished;
+alter table penstock.history_default
+    add result bytea,
+    add result_type text,
+    add payload bytea,
+    add content_type text,
+    add headers text,
+    add xid xid8;
+
+create table penstock.history (
+    like penstock.history_default
+) partition by range (finished_at);
+
+alter table penstock.history alter column xid set default pg_current_xact_id();
+create index history_id on penstock.history (id);
+create index history_finished on penstock.history (queue_id, finished_at, id);
+alter table penstock.history attach partition penstock.history_default default;
+alter table penstock.history_default alter column xid set default pg_current_xact_id();
+
+-- Events, of queues that want all of them; only inserted, swept after a day.
+create table penstock.event (
+    seq bigint generated always as identity,
+    xid xid8 not null default pg_current_xact_id(),
+    at bigint not null,
+    message_id bigint not null,
+    due_at bigint,
+    queue_id int not null,
+    attempt int not null,
+    kind text not null,
+    channel text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index event_order on penstock.event (queue_id, xid, seq);
+
+-- Redrives, running and ended. last_id: the last message looked at.
+create table penstock.redrive (
+    id bigint generated always as identity primary key,
+    queue_id int not null,
+    queue text collate "C" not null,
+    target text collate "C",
+    channel text collate "C",
+    died_from bigint,
+    died_until bigint,
+    error text,
+    per_second int,
+    max_redrives int not null,
+    state text not null,
+    moved bigint not null default 0,
+    skipped bigint not null default 0,
+    last_id bigint not null default 0,
+    created_at bigint not null,
+    finished_at bigint
+);
+
+create index redrive_running on penstock.redrive (queue_id) where state = 'running';
+
+-- Schedules. template: the message to send, without its payload.
+create table penstock.schedule (
+    name text collate "C" primary key,
+    queue text collate "C" not null,
+    template jsonb not null,
+    payload bytea not null,
+    cron text,
+    zone text not null,
+    every_ms bigint,
+    anchor bigint not null,
+    at bigint,
+    missed text not null,
+    overlap text not null,
+    gap text not null,
+    fold text not null,
+    paused boolean not null,
+    next_at bigint,
+    last_at bigint,
+    last_id bigint,
+    sent bigint not null default 0
+);
+
+create index schedule_due on penstock.schedule (next_at) where next_at is not null;
