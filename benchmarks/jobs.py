@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-Side = Literal["raw", "bare", "ours"]
+Side = Literal["raw", "bare", "loud", "ours"]
 Action = Literal["drain", "put", "churn", "split"]
 WARM_CALLS = 6  # PostgreSQL chooses the plan of a prepared statement at its sixth call
 EIGHTHS = 8
@@ -72,7 +72,8 @@ def open_client(url: str, side: Side, channels: int) -> Client:
         return on_sqlite.Raw(url, channels)
     from benchmarks import on_postgres
 
-    return on_postgres.Raw(url) if side == "raw" else on_postgres.Bare(url, channels)
+    sides = {"raw": on_postgres.Raw, "bare": on_postgres.Bare, "loud": on_postgres.Loud}
+    return sides[side](url, channels)
 
 
 def serve(pipe: Any) -> None:

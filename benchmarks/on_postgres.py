@@ -177,6 +177,15 @@ class Bare(Wire):
         self.run(self._send, parameters).fetchall()
 
 
+class Loud(Bare):
+    """Our send with a NOTIFY in its transaction: what others do, and we don't."""
+
+    def __init__(self, url: str, channels: int = 1) -> None:
+        super().__init__(url, channels)
+        head, _, call = self._send.partition(b" from ")
+        self._send = head + b", pg_notify('bench', 'sent')::text from " + call
+
+
 def _statement(verb: type[verbs.Verb[Any]]) -> bytes:
     statement: str | bytes = CALLS[verb].sql
     return statement.encode() if isinstance(statement, str) else statement
@@ -199,10 +208,10 @@ class PostgresBase:
         cursor = self._admin.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 
-    def make_queue(self, *, history: bool = False) -> None:
+    def make_queue(self, *, history: bool = False, events: str = "off") -> None:
         """The queue that is measured."""
         ms = 604_800_000 if history else 0
-        settings = f'{{"history_ms": {ms}}}'
+        settings = f'{{"history_ms": {ms}, "events": "{events}"}}'
         self.say(f"select penstock.queue_create('{QUEUE}', '{settings}')")
 
     def fill_raw(self, backlog: int) -> None:

@@ -111,9 +111,9 @@ class SqliteBase:
         with contextlib.closing(open_raw(self.url)) as connection:
             connection.executescript(RAW)
 
-    def make_queue(self, *, history: bool = False) -> None:
+    def make_queue(self, *, history: bool = False, events: str = "off") -> None:
         """The queue that is measured."""
-        self._queue.create(history_seconds=7 * 86_400.0 if history else 0.0)
+        self._queue.create(history_seconds=7 * 86_400.0 if history else 0.0, events=events)
 
     def fill_raw(self, backlog: int) -> None:
         """Have so many rows in the barest table."""

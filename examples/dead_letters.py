@@ -26,13 +26,10 @@ with penstock.connect(URL) as ps:
         print(letter.channel, story.reason, f"failures={story.failures}", story.last_error)
 
     # The server is back: send again what only failed, and let go of the rest.
-    for letter in dead.peek(1000):
-        print(letter.id, "back" if letter.origin.reason == "attempts" else "let go")
-    for letter in dead.messages():
-        if "@" in letter.json()["to"]:
-            emails.send(letter.payload, channel=letter.channel, content_type=letter.content_type)
-        letter.ack()
-    print(emails.stats().ready, "ready again")
+    print(dead.redrive(error="connection", dry_run=True).moved, "would go back")
+    redrive = dead.redrive(error="connection", per_second=100)
+    print(redrive.moved, "went back:", redrive.state)
+    print(dead.purge(), "and", emails.stats().ready, "ready again")
 
 # It prints:
 #   Retrying(due_at=…)
@@ -40,6 +37,6 @@ with penstock.connect(URL) as ps:
 #   Dead(queue='emails-dead')
 #   customer-1 attempts failures=2 connection refused
 #   customer-2 refused failures=1 no such address
-#   1 back
-#   2 let go
-#   1 ready again
+#   1 would go back
+#   1 went back: done
+#   Purged(messages=1) and 1 ready again

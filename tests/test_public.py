@@ -19,7 +19,7 @@ from penstock.words.outcomes import LeaseLost
 ROOT = Path(__file__).resolve().parent.parent
 FACES = [
     (getattr(penstock, name), getattr(penstock.aio, name))
-    for name in ("Penstock", "Queue", "Channel", "Message")
+    for name in ("Penstock", "Queue", "Channel", "Message", "Schedules", "JoinedQueue")
 ]
 
 
@@ -38,8 +38,8 @@ def test_all_is_sorted_and_complete(module):
 def test_whatever_can_be_answered_or_raised_can_be_imported(module):
     for name, value in vars(module).items():
         if inspect.isclass(value) and value.__module__ == module.__name__:
-            # What `receive` answers reaches users as a Batch.
-            assert name in {*penstock.__all__, "Received"}, name
+            # What `receive` answers reaches users as a Batch; schedules are fired by the library.
+            assert name in {*penstock.__all__, "Received", "Fired", "NotDue"}, name
 
 
 def test_everything_exported_is_explained():
@@ -74,7 +74,7 @@ def test_both_faces_say_the_same(plain, awaited):
 def test_every_verb_of_the_asyncio_face_is_awaited():
     for _, awaited in FACES:
         for name, member in public(awaited).items():
-            plain = name in {"queue", "channel", "text", "json"}
+            plain = name in {"queue", "channel", "text", "json", "within", "batch"}
             if inspect.isfunction(member):
                 awaits = inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
                 assert awaits != plain, name

@@ -2,6 +2,7 @@
 
 from benchmarks.sections import (
     client,
+    events,
     fairness,
     growth,
     imports,
@@ -19,6 +20,7 @@ BY_NAME = {
         client.SECTION,
         send.SECTION,
         receive.SECTION,
+        events.SECTION,
         in_flight.SECTION,
         limited.SECTION,
         fairness.SECTION,

@@ -13,7 +13,7 @@ The same names for asyncio are in `penstock.aio`. Importing this loads the stand
 """
 
 from penstock._connect import connect
-from penstock._sync import Channel, Message, Penstock, Queue
+from penstock._sync import Channel, JoinedQueue, Message, Penstock, Queue, Schedules
 from penstock.words.batch import Batch
 from penstock.words.entities import (
     ChannelPolicy,
@@ -44,20 +44,37 @@ from penstock.words.errors import (
 from penstock.words.outcomes import (
     Acked,
     AlreadyExists,
+    Blocked,
+    Cancelled,
+    CancelRequested,
     ChannelFull,
+    Cleared,
     Created,
     Dead,
     Deferred,
     Deleted,
     Extended,
     LeaseLost,
+    NotWaiting,
     Purged,
+    QueueFull,
     Released,
+    Retried,
     Retrying,
     Sent,
 )
 from penstock.words.policy import Policy, QueueSettings, Rate
 from penstock.words.prepare import outgoing as message
+from penstock.words.records import (
+    Ending,
+    Event,
+    HistoryEntry,
+    HistoryPage,
+    Redrive,
+    RedriveFilter,
+    Result,
+)
+from penstock.words.schedules import Schedule, ScheduledMessage, ScheduleEntry
 
 __version__ = "0.1.0"
 
@@ -65,12 +82,16 @@ __all__ = [
     "Acked",
     "AlreadyExists",
     "Batch",
+    "Blocked",
     "BrokenInvariant",
     "Busy",
+    "CancelRequested",
+    "Cancelled",
     "Channel",
     "ChannelFull",
     "ChannelPolicy",
     "ChannelStats",
+    "Cleared",
     "Created",
     "Dead",
     "Deferral",
@@ -78,11 +99,17 @@ __all__ = [
     "Deleted",
     "Delivery",
     "Disconnected",
+    "Ending",
+    "Event",
     "Extended",
     "Failure",
     "Forbidden",
+    "HistoryEntry",
+    "HistoryPage",
+    "JoinedQueue",
     "LeaseLost",
     "Message",
+    "NotWaiting",
     "Origin",
     "Outgoing",
     "Peeked",
@@ -92,13 +119,22 @@ __all__ = [
     "Purged",
     "Queue",
     "QueueEntry",
+    "QueueFull",
     "QueueNotFound",
     "QueueSettings",
     "QueueStats",
     "Rate",
     "Receipt",
+    "Redrive",
+    "RedriveFilter",
     "Released",
+    "Result",
+    "Retried",
     "Retrying",
+    "Schedule",
+    "ScheduleEntry",
+    "ScheduledMessage",
+    "Schedules",
     "Sent",
     "StorageFull",
     "Unavailable",

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from types import ModuleType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
-from penstock._async import AsyncPenstock
 from penstock._sync import Penstock
 from penstock.words import limits
 from penstock.words.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock._async import AsyncPenstock
 
 Clock = Callable[[], int]
 """Milliseconds since 1970; given by tests. Unless given, time is the database's."""
@@ -46,6 +48,8 @@ def connect_async(
     url: str, *, clock: Clock | None = None, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
 ) -> AsyncPenstock:
     """`connect` for asyncio, for an `async with` block. Opens nothing until the first call."""
+    from penstock._async import AsyncPenstock
+
     if _is_sqlite(url):
         from penstock.sqlite.async_store import AsyncSqliteStore
 

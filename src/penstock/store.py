@@ -7,7 +7,7 @@ class for either colour; this file knows none of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from penstock.words.verbs import Verb
@@ -42,6 +42,12 @@ class Store(Protocol):
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`. May return early."""
         ...
 
+    def within(self, connection: object) -> Joined:
+        """A store for the verbs that join a transaction, on that connection of the caller's. It
+        commits nothing. Raises: UsageError for what is no connection of this colour and database.
+        """
+        ...
+
     def close(self) -> None:
         """Free connections and files. Waiting calls return; later calls raise UsageError."""
         ...
@@ -74,6 +80,53 @@ class AsyncStore(Protocol):
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`. May return early."""
         ...
 
+    def within(self, connection: object) -> AsyncJoined:
+        """As `Store.within`, for a connection of asyncio's."""
+        ...
+
     async def close(self) -> None:
         """Free connections and files. Waiting calls return; later calls raise UsageError."""
+        ...
+
+
+class Connections(Protocol):
+    """Connections to the store's database for handlers that work in a transaction; an asyncio store
+    that has such a thing has a method `connections()`.
+    """
+
+    receives: bool
+    """Whether the message is received in the transaction, too; if not, it is leased beforehand."""
+
+    def open(self) -> Any:
+        """A blocking connection, which begins a transaction by itself. Raises: UsageError,
+        Forbidden, Unavailable.
+        """
+        ...
+
+    async def open_async(self) -> Any:
+        """The same for asyncio; UsageError where the database has none."""
+        ...
+
+    def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> Joined:
+        """As `Store.within`, for a thread: `run` carries out a verb on the store itself."""
+        ...
+
+    async def wake(self, queue: str) -> None:
+        """As `Joined.wake`."""
+        ...
+
+
+class Joined(Store, Protocol):
+    """A store on a connection of the caller's: `run` is part of his transaction."""
+
+    def wake(self, queue: str) -> None:
+        """Tell who waits that there is news; after the commit, since no verb did."""
+        ...
+
+
+class AsyncJoined(AsyncStore, Protocol):
+    """The same for asyncio callers."""
+
+    async def wake(self, queue: str) -> None:
+        """Tell who waits that there is news; after the commit, since no verb did."""
         ...

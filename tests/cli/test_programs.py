@@ -87,7 +87,7 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
 def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: penstock.Penstock) -> None:
     opened.queue("q").create()
     receiver = program("receive", "q", "--wait", "1m")
-    time.sleep(1)
+    time.sleep(3)  # until it has begun, on a busy machine too
     receiver.send_signal(signal.SIGINT)
     _, err = receiver.communicate()
     assert receiver.returncode == 130

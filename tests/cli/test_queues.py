@@ -37,6 +37,7 @@ def test_create_get_update_list(run: Runner) -> None:
         "max_size": None,
         "weight": None,
         "paused": False,
+        "pause_reason": None,
     }
     text = run("queue", "get", "q").out
     assert "each channel: rate" in text
@@ -79,10 +80,14 @@ def test_wrong_calls_say_what_is_wrong(run: Runner, words: Any, says: str) -> No
 
 def test_pause_and_resume(run: Runner, opened: penstock.Penstock) -> None:
     run("send", "q", "x")
-    assert run("queue", "pause", "q", "--json").document() == {"queue": "q", "paused": True}
+    paused = run("queue", "pause", "q", "--reason", "the server\nmoves", "--json").document()
+    assert paused == {"queue": "q", "paused": True, "reason": "the server\nmoves"}
     run("receive", "q", code=1)
     assert "(paused)" in run("stats").out
+    assert "paused: the server\\nmoves" in run("stats", "q").out
+    assert "yes: the server\\nmoves" in run("queue", "get", "q").out
     run("queue", "resume", "q")
+    assert opened.queue("q").settings().pause_reason is None
     run("receive", "q")
 
 
@@ -131,6 +136,7 @@ def test_policies(run: Runner) -> None:
         "max_size": None,
         "weight": None,
         "paused": False,
+        "pause_reason": None,
     }
     got = run("policy", "get", "q", "c", "--json").document()
     assert got == {"queue": "q", "channel": "c", "policy": shape}
@@ -152,7 +158,7 @@ def test_policies(run: Runner) -> None:
         "–",
         "–",
         "3",
-        "paused",
+        "yes",
     ]
     replaced = run("policy", "set", "q", "c", "--max-size", "9", "--json").document()["policy"]
     assert replaced == shape | {"max_size": 9}
@@ -185,7 +191,9 @@ def test_stats(run: Runner) -> None:
         "done": 1,
         "dead": 0,
         "cancelled": 0,
+        "expired": 0,
         "paused": False,
+        "pause_reason": None,
     }
     one = run("stats", "q", "--json").document()["queues"][0]
     (channel,) = one["channels"]

@@ -40,6 +40,8 @@ def test_its_json(run: Runner) -> None:
         "queue": "q",
         "sent": 1,
         "refused": 0,
+        "duplicates": 0,
+        "replaced": 0,
         "blank": 0,
         "first_id": ident,
         "last_id": ident,

@@ -6,6 +6,7 @@ them stale by then; times are drawn to the very millisecond at which something i
 """
 
 import contextlib
+import dataclasses
 import os
 from collections import Counter
 from typing import Any, ClassVar
@@ -24,91 +25,40 @@ from hypothesis.stateful import (
 from penstock import (
     ChannelFull,
     Deferral,
+    Deleted,
     Failure,
     LeaseLost,
     Policy,
     Purged,
     QueueSettings,
-    Rate,
     Receipt,
     Sent,
     message,
 )
 from penstock.words import turns
-from penstock.words.verbs import Tend
+from penstock.words import verbs as v
+from penstock.words.outcomes import Cleared
+from penstock.words.prepare import result
+from penstock.words.records import EVERYTHING, RedriveFilter
+from tests.conformance.draws import (
+    CHANNELS,
+    CLEARED,
+    CONFIGURINGS,
+    CROWD,
+    KEYS,
+    LEASES,
+    MESSAGES,
+    PICKS,
+    POLICIES,
+    REDRIVES,
+    SETTINGS,
+    SETTLINGS,
+    WITH_CHANNEL,
+)
 from tests.conformance.model import Model
+from tests.conformance.steps import finished
 from tests.support.doors import Door
 
-CHANNELS = st.sampled_from(["a", "a", "", "ü"])
-DELAYS = st.sampled_from([None, 0, 0, 0.5, 2])
-LEASES = st.sampled_from([None, 0.001, 1, 5])
-RATES = st.sampled_from([Rate(1, 0.5), Rate(3, 1, 2), Rate(2, 10, 3)])
-POLICIES = st.builds(
-    Policy,
-    max_concurrency=st.sampled_from([None, 1, 1, 2]),
-    rate=st.none() | RATES,
-    max_size=st.sampled_from([None, 2, 3]),
-    weight=st.sampled_from([None, None, 2, 3]),
-    paused=st.sampled_from([False, False, False, True]),
-)
-DEFAULTS = st.sampled_from(
-    [Policy(), Policy(max_size=3), Policy(max_concurrency=1), Policy(rate=Rate(1, 0.5))]
-)
-MESSAGES = st.builds(
-    message,
-    st.integers(0, 99).map(str),
-    channel=CHANNELS,
-    priority=st.sampled_from([0, 0, -1, 1]),
-    delay_seconds=DELAYS,
-)
-CROWD = [message("c", channel=channel) for channel in ("", "a", "ü") for _ in range(3)]
-SETTINGS = st.fixed_dictionaries(
-    {
-        "fifo": st.booleans(),
-        "max_attempts": st.sampled_from([1, 2, 3, None]),
-        "lease_seconds": st.sampled_from([2, 30]),
-        "backoff_seconds": st.sampled_from([0, 0.5]),
-        "backoff_max_seconds": st.sampled_from([1, 60]),
-        "backoff_jitter": st.just(0.0),
-        "delay_seconds": st.sampled_from([0, 0, 1]),
-        "history_seconds": st.sampled_from([0, 3600]),
-        "policy": DEFAULTS,
-    }
-)
-CHANGES = st.fixed_dictionaries(
-    {},
-    optional={
-        "paused": st.booleans(),
-        "max_attempts": st.sampled_from([1, 3, None]),
-        "lease_seconds": st.just(7),
-        "policy": DEFAULTS,
-    },
-)
-PICKS = st.lists(st.integers(0, 30), min_size=1, max_size=3)
-ONCE = st.none()
-SETTLINGS = st.one_of(
-    st.tuples(st.just("ack"), ONCE),
-    st.tuples(
-        st.just("fail"),
-        st.tuples(st.sampled_from([True, True, True, False]), st.sampled_from([None, 0])),
-    ),
-    st.tuples(
-        st.just("defer"),
-        st.tuples(st.sampled_from([0, 0, 700]), st.sampled_from([None, b"s", b"t"])),
-    ),
-    st.tuples(st.just("release"), ONCE),
-    st.tuples(st.just("extend"), LEASES),
-    st.tuples(st.just("forge"), st.integers(-1, 2)),
-)
-CONFIGURINGS = st.one_of(
-    st.tuples(st.just("set_policy"), POLICIES),
-    st.tuples(st.just("set_policy"), POLICIES),
-    st.tuples(st.just("clear_policy"), ONCE),
-    st.tuples(st.just("update"), CHANGES),
-    st.tuples(st.just("purge"), st.sampled_from(["channel", "all", "leased", "dead"])),
-    st.tuples(st.just("make_again"), SETTINGS),
-    st.tuples(st.sampled_from(["reconnect", "tend"]), ONCE),
-)
 MOST_CONNECTIONS = 40
 
 
@@ -118,44 +68,68 @@ class Life(RuleBasedStateMachine):
     door: ClassVar[Door]
     seen: ClassVar[Counter[str]]
 
-    @initialize(chosen=SETTINGS)
-    def begin(self, chosen: dict[str, Any]) -> None:
+    @initialize(chosen=SETTINGS, messages=st.lists(MESSAGES, min_size=2, max_size=6))
+    def begin(self, chosen: dict[str, Any], messages: list[Any]) -> None:
         self.others = contextlib.ExitStack()
         self.model = Model(self.door.clock)
         self.name = self.door.name_of_a_queue()
         self.grave = f"{self.name}-dead"
         self.receipts: list[tuple[str, Receipt]] = []
+        self.ids: list[int] = []
+        self.agrees = False
         self.ps = self.door.ps
         self.queue(self.name).create(**chosen)
         self.model.create(self.name, QueueSettings(**chosen))
+        self.send(messages)
 
     def teardown(self) -> None:
         if hasattr(self, "others"):
-            self.others.close()
+            with self.others:
+                if self.agrees:  # else a step has failed, and that is what is told
+                    self.look_back()
 
     def queue(self, name: str) -> Any:
         return self.ps.queue(name)
 
+    def run(self, verb: Any) -> Any:
+        return self.ps.store.run(verb)
+
     def compare(self) -> None:
+        self.agrees = False
         for name in (self.name, self.grave):
             queue = self.queue(name)
+            ended = self.model.queues[name].expired
             self.model.compare(name, queue.peek(1000), queue.stats())
+            self.seen["expired"] += self.model.queues[name].expired - ended
+        self.agrees = True
 
     # --- sending and receiving ---
 
     @rule(messages=st.lists(MESSAGES, max_size=6) | st.just(CROWD))
     def send(self, messages: list[Any]) -> None:
-        refusals = self.model.refusals(self.name, messages)
+        if self.model.queues[self.name].settings.on_exhausted in WITH_CHANNEL:
+            messages = [dataclasses.replace(m, ttl_ms=None) for m in messages]
+        channels, queue = self.model.refusals(self.name, messages)
         outcome = self.queue(self.name).send_many(messages)
         if isinstance(outcome, Sent):
-            assert not refusals, refusals
-            self.model.sent(self.name, messages, outcome.ids)
-        else:
-            assert isinstance(outcome, ChannelFull)
-            limits = {full.channel: full.max_size for full in refusals}
-            assert limits.get(outcome.channel) == outcome.max_size
+            assert (channels, queue) == ([], None)
+            self.seen.update(self.model.sent(self.name, messages, outcome))
+            self.ids += outcome.ids
+        elif isinstance(outcome, ChannelFull):
+            full = {full.channel: full.max_size for full in channels}
+            assert full.get(outcome.channel) == outcome.max_size
             self.seen["refused sends"] += 1
+        else:
+            assert outcome == queue
+            self.seen["refused by the queue"] += 1
         self.compare()
+
+    @rule(key=KEYS, ms=st.sampled_from([0, 400, 500]))
+    def repeat(self, key: dict[str, Any], ms: int) -> None:
+        """One key again and again: a window of half a second slides, or does not."""
+        for _ in range(3):
+            self.send([message("again", **key)])
+            self.door.clock.advance(ms=ms)
 
     @rule(
         most=st.sampled_from([1, 1, 2, 7]),
@@ -175,6 +149,31 @@ class Life(RuleBasedStateMachine):
         self.receipts += [(name, m.receipt) for m in batch]
         self.seen["deliveries"] += len(batch)
         self.seen["redeliveries"] += sum(m.attempt > 1 for m in batch)
+
+    @rule(
+        settling=SETTLINGS,
+        dead=st.sampled_from([False, False, False, True]),
+        cancelled=st.sampled_from([False, False, True]),
+        ms=st.sampled_from([0, 0, 1_000, 2_000]),
+    )
+    def work(self, settling: tuple[str, Any], *, dead: bool, cancelled: bool, ms: int) -> None:
+        """Receive one (wait for it, if there is none), take some time over it, and settle it."""
+        known, name = len(self.receipts), self.grave if dead else self.name
+        self.receive_once(name, 1, None)
+        self.compare()
+        if len(self.receipts) == known:
+            self.tick_to_the_next_chance(before=False)
+        if len(self.receipts) == known:
+            return
+        if cancelled:
+            owner, receipt = self.receipts[known]
+            self.agree(
+                [self.model.cancel(owner, receipt.id)], self.run(v.Cancel(owner, (receipt.id,)))
+            )
+        if ms:
+            self.door.clock.advance(ms=ms)
+            self.receive_once(name, 1, None)
+        self.settle([len(self.receipts) - 1 - known], settling)
 
     # --- settling: most receipts are stale, and that is meant ---
 
@@ -211,9 +210,10 @@ class Life(RuleBasedStateMachine):
         """The one receipt that is most likely to be good."""
         self.settle([0], settling)
 
-    def ack(self, name: str, receipts: list[Receipt], _: Any) -> None:
-        theirs = self.queue(name).ack(receipts)
-        self.agree([self.model.ack(name, r) for r in receipts], theirs)
+    def ack(self, name: str, receipts: list[Receipt], value: Any) -> None:
+        left = tuple(result(value) for _ in receipts)
+        theirs = self.run(v.Ack(name, tuple(receipts), left))
+        self.agree([self.model.ack(name, r, left[0]) for r in receipts], theirs)
 
     def forge(self, name: str, receipts: list[Receipt], off: int) -> None:
         """Ack with an attempt that is not its own, or through the wrong queue."""
@@ -243,6 +243,18 @@ class Life(RuleBasedStateMachine):
         theirs = self.queue(name).extend(receipts, lease_seconds=lease)
         self.agree([self.model.extend(name, r, lease_ms) for r in receipts], theirs)
 
+    # --- cancel and retry: of messages in any state, most of them gone in the end ---
+
+    @precondition(lambda self: self.ids)
+    @rule(picks=PICKS, verb=st.sampled_from([v.Cancel, v.Retry]), dead=st.booleans())
+    def dispose(self, picks: list[int], verb: Any, dead: bool) -> None:
+        name = self.grave if dead and self.model.queues[self.grave].messages else self.name
+        known = [*self.ids, *self.model.queues[name].messages] if dead else self.ids
+        ids = tuple({known[-1 - pick % len(known)]: None for pick in picks})
+        verb_of_the_model = getattr(self.model, verb.name)
+        self.agree([verb_of_the_model(name, i) for i in ids], self.run(verb(name, ids)))
+        self.compare()
+
     # --- time ---
 
     @rule(ms=st.sampled_from([1, 499, 500, 1_000, 5_000, 30_000]))
@@ -268,9 +280,15 @@ class Life(RuleBasedStateMachine):
         getattr(self, op)(channel, how)
         self.compare()
 
-    def set_policy(self, channel: str, policy: Policy) -> None:
+    @rule(channel=CHANNELS, policy=POLICIES, crowded=st.booleans())
+    def limit(self, channel: str, policy: Policy, crowded: bool) -> None:
+        """A policy, perhaps put to the test at once."""
         assert self.queue(self.name).channel(channel).set_policy(policy) == policy
         self.model.set_policy(self.name, channel, policy)
+        if crowded:
+            self.send(CROWD)
+            self.receive_once(self.name, 7, None)
+        self.compare()
 
     def clear_policy(self, channel: str, _: Any) -> None:
         self.queue(self.name).channel(channel).clear_policy()
@@ -294,9 +312,78 @@ class Life(RuleBasedStateMachine):
         self.model.create(self.name, QueueSettings(**chosen))
 
     def tend(self, _: str, __: Any) -> None:
-        """Housekeeping, which the face asks for by the clock on the wall, changes nothing."""
+        """Housekeeping, which the face asks for by the clock on the wall."""
+        before = self.moved()
         for name in (self.name, self.grave):
-            self.ps.store.run(Tend(name))
+            self.run(v.Tend(name))
+        for name in (self.name, self.grave):
+            self.model.tended(name, self.queue(name).peek(1000))
+        self.redriven(before, EVERYTHING, 3)
+
+    # --- the dead and the past ---
+
+    def moved(self) -> int:
+        return sum(r.moved for r in self.run(v.RedriveList(self.grave, 100)) if not is_dry(r))
+
+    def redriven(self, before: int, chosen: RedriveFilter, most: int) -> int:
+        there = self.queue(self.grave).peek(1000)
+        moved = self.model.redriven(self.grave, there, chosen, most)
+        assert self.moved() - before == moved, "counted what it did not move"
+        self.seen["redriven"] += moved
+        return moved
+
+    @rule(how=REDRIVES, dies=st.booleans())
+    def redrive(self, how: dict[str, Any], dies: bool) -> None:
+        """Move, or only count, what matches: all of it, in a step or two."""
+        if dies:
+            self.work(("fail", (False, None)), dead=False, cancelled=False, ms=0)
+        before = self.moved()
+        move, skip = self.model.matching(self.grave, how["filter"], how["max_redrives"])
+        redrive = self.run(v.RedriveStart(self.grave, None, **how))
+        for _step in range(3):
+            if redrive.state == "running":
+                redrive = self.run(v.RedriveStep(redrive.id))
+        assert redrive.state == ("dry_run" if how["dry_run"] else "done")
+        assert (redrive.moved, redrive.skipped) == (len(move), len(skip))
+        moved = self.redriven(before, how["filter"], how["max_redrives"])
+        assert moved == (0 if how["dry_run"] else len(move))
+        self.compare()
+
+    def redrive_slowly(self, _: str, __: Any) -> None:
+        """One step of a redrive with a rate; `tend` will take more."""
+        before = self.moved()
+        redrive = self.run(v.RedriveStart(self.grave, None, per_second=1))
+        assert self.run(v.RedriveStep(redrive.id)).moved <= 1
+        self.redriven(before, EVERYTHING, 3)
+
+    @rule(how=CLEARED, ms=st.sampled_from([0, 500]))
+    def clear(self, how: tuple[Any, int | None], ms: int) -> None:
+        self.door.clock.advance(ms=ms)
+        outcome = self.run(v.Clear(self.name, *how))
+        left = finished(self.queue(self.name))
+        assert outcome == Cleared(self.model.cleared(self.name, *how, left))
+
+    @rule(channel=CHANNELS)
+    def delete_channel(self, channel: str) -> None:
+        """One whose message somebody works on, if there is one."""
+        leased = [m for m in self.model.queues[self.name].messages.values() if m.status == "leased"]
+        channel = leased[-1].channel if leased else channel
+        gone = self.run(v.ChannelDelete(self.name, channel))
+        assert gone == Deleted(self.model.delete_channel(self.name, channel))
+        self.compare()
+
+    def look_back(self) -> None:
+        """History and endings tell what has become of everything."""
+        for name in (self.name, self.grave):
+            self.model.compare_history(name, finished(self.queue(name)))
+            ids = tuple(self.ids[-20:])
+            for number, ending in zip(ids, self.run(v.Endings(name, ids)), strict=True):
+                row = self.model.ending(name, number)
+                if row is None or isinstance(row, str):
+                    assert (ending and ending.outcome) == row, (number, ending)
+                else:
+                    story = (ending.outcome, ending.attempt, ending.error, ending.result)
+                    assert story == (row.outcome, row.attempt, row.error, row.result)
 
     def reconnect(self, _: str, __: Any) -> None:
         """Go on through a new connection, as after a restart: it has no memory of turns."""
@@ -305,6 +392,10 @@ class Life(RuleBasedStateMachine):
             self.seen["connections"] += 1
             for queue in self.model.queues.values():
                 queue.passed_over.clear()
+
+
+def is_dry(redrive: Any) -> bool:
+    return redrive.state == "dry_run"
 
 
 def live(door: Door, examples: int, steps: int = 40, *, shrink: bool = True) -> Counter[str]:

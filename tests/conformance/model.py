@@ -1,88 +1,39 @@
-"""The queue in dicts: an executable specification of `docs/design/scheduling.md`.
+"""The queue in dicts: an executable specification of `docs/design/scheduling.md` and `life.md`.
 
 `Model` lives the same verbs as a store. What it can foresee, it answers; what is left to the store
 (ids, and which of the channels come next) it is told, and refuses what is not promised. Nothing
 here is quick or clever: every verb is read from the rules, one message at a time.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock import (
     Acked,
-    ChannelFull,
     Dead,
     Deferral,
     Deferred,
     Extended,
     Failure,
     LeaseLost,
-    Origin,
-    Outgoing,
     Policy,
     QueueSettings,
     Receipt,
     Released,
     Retrying,
 )
+from penstock.words import limits
+from penstock.words.outcomes import Blocked, Cancelled
+from penstock.words.records import Result
+from tests.conformance.model_ends import Ends
+from tests.conformance.model_rows import Message, Queue
+from tests.conformance.model_sends import Sends
 
 
-@dataclass
-class Message:
-    """An unfinished message. `at`: when it is due, or when its lease runs out."""
-
-    id: int
-    channel: str
-    priority: int
-    payload: bytes
-    sent_at: int
-    status: str
-    at: int
-    attempt: int = 0
-    failures: int = 0
-    crashes: int = 0
-    state: bytes | None = None
-    first_error: str | None = None
-    last_error: str | None = None
-    origin: Origin | None = None
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self.priority, self.id
-
-
-@dataclass
-class Queue:
-    name: str
-    settings: QueueSettings
-    grave: str | None
-    messages: dict[int, Message] = field(default_factory=dict)
-    policies: dict[str, Policy] = field(default_factory=dict)
-    tat: dict[str, int] = field(default_factory=dict)
-    """Per channel, the theoretical arrival time of its token bucket, in microseconds."""
-    passed_over: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Per channel with something to give, what others were given since it had its turn."""
-    sent: int = 0
-    done: int = 0
-    dead: int = 0
-    cancelled: int = 0
-
-    def policy(self, channel: str) -> Policy:
-        return self.policies.get(channel, Policy()).over(self.settings.policy)
-
-    def of(self, channel: str) -> list[Message]:
-        mine = [m for m in self.messages.values() if m.channel == channel]
-        return sorted(mine, key=lambda m: m.place)
-
-    def exhausted(self, charged: int) -> bool:
-        most = self.settings.max_attempts
-        return most is not None and charged >= most
-
-
-class Model:
-    """All queues of a store."""
+class Model(Sends, Ends):
+    """All queues of a store. Sending is in `model_sends`, endings are in `model_ends`."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
@@ -112,33 +63,6 @@ class Model:
             queue.policies[channel] = policy
         queue.passed_over.clear()
 
-    # --- send ---
-
-    def refusals(self, name: str, messages: Iterable[Outgoing]) -> list[ChannelFull]:
-        """The channels that these messages would fill above their size; none: they are taken."""
-        queue = self.queues[name]
-        full = []
-        for channel, more in Counter(m.channel for m in messages).items():
-            most, size = queue.policy(channel).max_size, len(queue.of(channel))
-            if most is not None and size + more > most:
-                full.append(ChannelFull(channel, most, size))
-        return full
-
-    def sent(self, name: str, messages: Iterable[Outgoing], ids: Iterable[int]) -> None:
-        """These were taken, under these ids."""
-        queue, now = self.queues[name], self.clock()
-        for message, number in zip(messages, ids, strict=True):
-            assert number > self.last_id, "ids grow"
-            self.last_id = number
-            delay = message.delay_ms
-            if delay is None:
-                delay = round(queue.settings.delay_seconds * 1000)
-            queue.messages[number] = Message(
-                number, message.channel, message.priority, message.payload, now, "ready", now
-            )
-            self._put_off(queue, queue.messages[number], delay)
-            queue.sent += 1
-
     # --- receive ---
 
     def at(self, name: str, now: int) -> dict[str, list[Message]]:
@@ -148,14 +72,7 @@ class Model:
             return {}
         offer = {}
         for channel in {m.channel for m in queue.messages.values()}:
-            waiting, leased = [], 0
-            for m in queue.of(channel):
-                if m.status != "leased":
-                    waiting.append(m)
-                elif m.at > now:
-                    leased += 1
-                elif not queue.exhausted(m.failures + m.crashes + 1):
-                    waiting.append(m)
+            waiting, leased = self._waiting(queue, channel, now)
             policy, most = queue.policy(channel), 10**9
             if queue.settings.fifo:
                 waiting, most = waiting[:1], 1 - leased
@@ -166,6 +83,23 @@ class Model:
             if due[: max(0, most)]:
                 offer[channel] = due[:most]
         return offer
+
+    def _waiting(self, queue: Queue, channel: str, now: int) -> tuple[list[Message], int]:
+        """A channel's messages that wait at that time, lost leases included, and its leases."""
+        waiting, leased, way = list[Message](), 0, queue.settings.on_exhausted
+        for m in queue.of(channel):
+            if m.status == "leased" and m.at > now:
+                leased += 1
+            elif m.status == "leased" and m.cancel_requested:
+                pass
+            elif m.status == "leased" and queue.exhausted(m.failures + m.crashes + 1):
+                if way == "dead_letter_channel":
+                    return [], leased
+                if way == "block":
+                    waiting.append(replace(m, at=limits.FOREVER_MS))
+            elif m.expires_at is None or m.expires_at > now:
+                waiting.append(m)
+        return waiting, leased
 
     def _tokens(self, queue: Queue, channel: str, now: int) -> int:
         rate = queue.policy(channel).rate
@@ -179,7 +113,8 @@ class Model:
     def next_chance(self, name: str) -> int | None:
         """When time alone will next have something to hand out; None: never."""
         queue, now = self.queues[name], self.clock()
-        times = {m.at for m in queue.messages.values()}
+        times = {m.at for m in queue.messages.values() if m.at < limits.FOREVER_MS}
+        times |= {m.expires_at for m in queue.messages.values() if m.expires_at is not None}
         for channel, tat in queue.tat.items():
             if (rate := queue.policy(channel).rate) is not None:
                 times.add(-(-(tat - (rate.burst - 1) * rate.interval_us) // 1000))
@@ -232,6 +167,13 @@ class Model:
                 turns = 2 * (queue.policy(other).weight or 1)
                 assert times <= turns, f"{channel!r} waits while {other!r} had {times}"
 
+    def tended(self, name: str, peeked: Any) -> None:
+        """Housekeeping was done: a store may notice lost leases then, or leave them to receive."""
+        queue, leased = self.queues[name], {p.id for p in peeked if p.state == "leased"}
+        lost = {m.id for m in queue.messages.values() if m.status == "leased"} - leased
+        if lost:
+            self._run_timers(queue)
+
     def _run_timers(self, queue: Queue) -> None:
         now = self.clock()
         for m in list(queue.messages.values()):
@@ -239,7 +181,11 @@ class Model:
                 m.status = "ready"
             elif m.status == "leased" and m.at <= now:
                 m.status = "ready"
-                self._charge(queue, m, "crashes")
+                if m.cancel_requested:
+                    m.crashes += 1
+                    self._end(queue, m, "cancelled")
+                else:
+                    self._charge(queue, m, "crashes")
 
     # --- settle ---
 
@@ -251,26 +197,31 @@ class Model:
             return LeaseLost(m.status)
         return m
 
-    def ack(self, name: str, receipt: Receipt) -> Acked | LeaseLost:
+    def ack(self, name: str, receipt: Receipt, result: Result | None = None) -> Acked | LeaseLost:
         if isinstance(m := self._held(name, receipt), LeaseLost):
             return m
-        del self.queues[name].messages[m.id]
-        self.queues[name].done += 1
+        self._end(self.queues[name], m, "done", result)
         return Acked()
 
-    def defer(self, name: str, deferral: Deferral) -> Deferred | LeaseLost:
+    def defer(self, name: str, deferral: Deferral) -> Deferred | Cancelled | LeaseLost:
         if isinstance(m := self._held(name, deferral.receipt), LeaseLost):
             return m
         if deferral.state is not None:
             m.state = deferral.state
-        self._put_off(self.queues[name], m, deferral.delay_ms)
-        return Deferred(m.at)
+        return self._back(name, m, deferral.delay_ms) or Deferred(m.at)
 
-    def release(self, name: str, receipt: Receipt) -> Released | LeaseLost:
+    def release(self, name: str, receipt: Receipt) -> Released | Cancelled | LeaseLost:
         if isinstance(m := self._held(name, receipt), LeaseLost):
             return m
-        self._put_off(self.queues[name], m, 0)
-        return Released()
+        return self._back(name, m, 0) or Released()
+
+    def _back(self, name: str, m: Message, delay_ms: int) -> Cancelled | None:
+        """It comes back, unless it is not wanted."""
+        if m.cancel_requested:
+            self._end(self.queues[name], m, "cancelled")
+            return Cancelled()
+        self._put_off(self.queues[name], m, delay_ms)
+        return None
 
     def extend(self, name: str, receipt: Receipt, lease_ms: int | None) -> Extended | LeaseLost:
         if isinstance(m := self._held(name, receipt), LeaseLost):
@@ -278,16 +229,22 @@ class Model:
         if lease_ms is None:
             lease_ms = round(self.queues[name].settings.lease_seconds * 1000)
         m.at = max(m.at, self.clock() + lease_ms)
-        return Extended(m.at)
+        return Extended(m.at, m.cancel_requested)
 
-    def fail(self, name: str, failure: Failure) -> Retrying | Dead | LeaseLost:
+    def fail(
+        self, name: str, failure: Failure
+    ) -> Retrying | Dead | Blocked | Cancelled | LeaseLost:
         if isinstance(m := self._held(name, failure.receipt), LeaseLost):
             return m
         queue = self.queues[name]
         m.first_error = failure.error if m.first_error is None else m.first_error
         m.last_error = failure.error
-        if self._charge(queue, m, "failures", retry=failure.retry):
-            return Dead(queue.grave)
+        if m.cancel_requested:
+            m.failures += 1
+            self._end(queue, m, "cancelled")
+            return Cancelled()
+        if ended := self._charge(queue, m, "failures", retry=failure.retry):
+            return ended
         delay, settings = failure.delay_ms, queue.settings
         if delay is None:
             assert settings.backoff_jitter == 0, "the model does not throw dice"
@@ -296,48 +253,15 @@ class Model:
         self._put_off(queue, m, delay)
         return Retrying(m.at)
 
-    def purge(self, name: str, channel: str | None, state: str | None) -> int:
-        queue = self.queues[name]
-        gone = [
-            m.id
-            for m in queue.messages.values()
-            if channel in (None, m.channel) and (m.status == "leased") == (state == "leased")
-        ]
-        for number in gone:
-            del queue.messages[number]
-        queue.cancelled += len(gone)
-        return len(gone)
-
-    def _put_off(self, queue: Queue, m: Message, delay_ms: int) -> None:
-        """Back after a delay. In a FIFO queue it is ready and holds its place."""
-        m.status = "scheduled" if delay_ms > 0 and not queue.settings.fifo else "ready"
-        m.at = self.clock() + delay_ms
-
-    def _charge(self, queue: Queue, m: Message, what: str, *, retry: bool = True) -> bool:
-        """Charge an attempt; True if that was the last one, and the message died of it."""
-        setattr(m, what, getattr(m, what) + 1)
-        used_up = queue.exhausted(m.failures + m.crashes)
-        if retry and not used_up:
-            return False
-        reason = "refused" if not retry else "attempts" if what == "failures" else "crashes"
-        del queue.messages[m.id]
-        queue.dead += 1
-        if queue.grave is not None:
-            grave = self.queues[queue.grave]
-            m.origin = Origin(
-                queue.name, reason, m.failures, m.crashes, self.clock(), m.first_error, m.last_error
-            )
-            m.failures, m.crashes, m.first_error, m.last_error = 0, 0, None, None
-            m.status, m.at = "ready", self.clock()
-            grave.messages[m.id] = m
-            grave.sent += 1
-        return True
-
     # --- the contents ---
 
     def compare(self, name: str, peeked: Any, stats: Any) -> None:
         """What `peek` and `stats` say is what there is (P15)."""
         queue, now = self.queues[name], self.clock()
+        there = {p.id for p in peeked}
+        for m in list(queue.messages.values()):
+            if m.has_passed(now) and m.id not in there:  # when, is left to the store
+                self._end(queue, m, "expired")
         assert [p.id for p in peeked] == sorted(queue.messages)
         for p in peeked:
             m = queue.messages[p.id]
@@ -346,14 +270,16 @@ class Model:
                 assert getattr(p, field_) == getattr(m, field_), field_
             assert (p.crashes, p.saved_state, p.error) == (m.crashes, m.state, m.last_error)
             assert p.origin == m.origin
-            if m.at > now:
+            assert (p.expires_at, p.cancel_requested) == (m.expires_at, m.cancel_requested)
+            if limits.FOREVER_MS > m.at > now:
                 assert p.due_at == m.at
         leased = sum(m.status == "leased" for m in queue.messages.values())
         assert stats.leased == leased
         assert stats.scheduled + stats.ready == len(queue.messages) - leased
-        for field_ in ("sent", "done", "dead", "cancelled"):
+        for field_ in ("sent", "done", "dead", "cancelled", "expired"):
             assert getattr(stats, field_) == getattr(queue, field_), field_
-        assert queue.sent == len(queue.messages) + queue.done + queue.dead + queue.cancelled
+        ended = queue.done + queue.dead + queue.cancelled + queue.expired
+        assert queue.sent == len(queue.messages) + ended
         assert stats.paused == queue.settings.paused
 
     def _states(self, queue: Queue, m: Message) -> set[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from penstock import LeaseLost, Receipt, message
 from penstock.words import verbs as v
 from penstock.words.entities import FIRST_TURN
+from penstock.words.outcomes import Cleared
 
 
 class Mutant:
@@ -21,7 +22,7 @@ class Mutant:
     def __init__(self, store: Any, path: str, clock: Callable[[], int]) -> None:
         self.store, self.clock = store, clock
         self.rows = sqlite3.connect(path, isolation_level=None)
-        self.signal, self.wait = store.signal, store.wait
+        self.signal, self.wait, self.run_together = store.signal, store.wait, store.run_together
 
     def close(self) -> None:
         self.rows.close()
@@ -215,6 +216,216 @@ class SendInPart(Mutant):
         answer = self.store.run(verb)
         if not hasattr(answer, "ids"):
             self.store.run(v.Send(verb.queue, (message("x", channel="other"),)))
+        return answer
+
+
+# --- dedup ---
+
+
+class WindowsNeverEnd(Mutant):
+    """An entry that has expired goes on suppressing until it is swept."""
+
+    def send(self, verb: v.Send) -> Any:
+        self.sql("update dedup set until_ms = until_ms + 1000000000 where until_ms < 4e12")
+        answer = self.store.run(verb)
+        self.sql("update dedup set until_ms = until_ms - 1000000000 where until_ms > 1.8005e12")
+        return answer
+
+
+class SlidingStandsStill(Mutant):
+    """A suppressed attempt does not extend a sliding window."""
+
+    def send(self, verb: v.Send) -> Any:
+        kept = self.sql("select until_ms, queue_id, scope, key, message_id from dedup")
+        answer = self.store.run(verb)
+        statement = (
+            "update dedup set until_ms = ? where queue_id = ? and scope = ? and key = ?"
+            " and message_id = ? and until_ms is not null"
+        )
+        for row in kept:
+            self.sql(statement, *row)
+        return answer
+
+
+class ScopeIgnored(Mutant):
+    def send(self, verb: v.Send) -> Any:
+        wide = [
+            dataclasses.replace(m, dedup_scope="queue") if m.dedup_scope == "channel" else m
+            for m in verb.messages
+        ]
+        return self.store.run(v.Send(verb.queue, tuple(wide)))
+
+
+class SecondRerun(Mutant):
+    """While one runs, each send of its key is kept, not exactly one."""
+
+    def send(self, verb: v.Send) -> Any:
+        free = [
+            dataclasses.replace(
+                m, dedup_key=None, dedup_mode=None, dedup_scope=None, dedup_window_ms=None
+            )
+            if m.dedup_mode == "rerun"
+            else m
+            for m in verb.messages
+        ]
+        return self.store.run(v.Send(verb.queue, tuple(free)))
+
+
+class SuppressedIsCounted(Mutant):
+    def send(self, verb: v.Send) -> Any:
+        answer = self.store.run(verb)
+        more = len(getattr(answer, "duplicates", ()))
+        self.sql("update queue set sent = sent + ? where name = ?", more, verb.queue)
+        return answer
+
+
+class SurvivorMisnamed(Mutant):
+    """A suppressed send is answered with an id that no message has."""
+
+    def send(self, verb: v.Send) -> Any:
+        answer = self.store.run(verb)
+        if not getattr(answer, "duplicates", ()):
+            return answer
+        ids = [i + (place in answer.duplicates) for place, i in enumerate(answer.ids)]
+        return dataclasses.replace(answer, ids=tuple(ids))
+
+
+class LatestKeepsTheOld(Mutant):
+    """Replaced, it says; but the old payload is delivered."""
+
+    def send(self, verb: v.Send) -> Any:
+        kept = self.sql("select payload, id from message")
+        answer = self.store.run(verb)
+        for row in kept:
+            self.sql("update message set payload = ? where id = ?", *row)
+        return answer
+
+
+# --- endings ---
+
+
+class ExpiredIsDelivered(Mutant):
+    def receive(self, verb: v.Receive) -> Any:
+        self.sql("update message set expires_at = null where expires_at <= ?", self.clock())
+        return self.store.run(verb)
+
+
+class ExpiryEndsLeases(Mutant):
+    """The lease of a message whose time has passed is taken away."""
+
+    def receive(self, verb: v.Receive) -> Any:
+        self.sql("update message set at = 0 where status = 2 and expires_at <= ?", self.clock())
+        return self.store.run(verb)
+
+
+class CancelledComesBack(Mutant):
+    def defer(self, verb: v.Defer) -> Any:
+        for deferral in verb.deferrals:
+            self._forget(deferral.receipt)
+        return self.store.run(verb)
+
+    def release(self, verb: v.Release) -> Any:
+        for receipt in verb.receipts:
+            self._forget(receipt)
+        return self.store.run(verb)
+
+    def _forget(self, receipt: Receipt) -> None:
+        self.sql("update message set cancel_requested = 0 where id = ?", receipt.id)
+
+
+class CancelTakesTheLease(Mutant):
+    """A leased message is ended under its holder's hands."""
+
+    def cancel(self, verb: v.Cancel) -> Any:
+        for number in verb.ids:
+            self.sql("update message set status = 0, at = 0 where status = 2 and id = ?", number)
+        return self.store.run(verb)
+
+
+class RetryKeepsCharges(Mutant):
+    def retry(self, verb: v.Retry) -> Any:
+        kept = self.sql("select failures, crashes, id from message")
+        outcomes = self.store.run(verb)
+        for row in kept:
+            self.sql("update message set failures = ?, crashes = ? where id = ?", *row)
+        return outcomes
+
+
+class BlockDelivers(Mutant):
+    """A message without attempts left is handed out again, and its channel never waits."""
+
+    def receive(self, verb: v.Receive) -> Any:
+        now = self.clock()
+        if self.sql("update message set at = ? where at > 8e15 returning id", now):
+            self.sql("update channel set wake_at = 0")
+        return self.store.run(verb)
+
+
+class ResultLost(Mutant):
+    def ack(self, verb: v.Ack) -> Any:
+        return self.store.run(v.Ack(verb.queue, verb.receipts))
+
+
+class DeadLeaveNoRow(Mutant):
+    """What dies is not in history."""
+
+    def fail(self, verb: v.Fail) -> Any:
+        outcomes = self.store.run(verb)
+        self.sql("delete from history where outcome = 'dead'")
+        return outcomes
+
+
+class ClearTakesTheNewest(Mutant):
+    def clear(self, verb: v.Clear) -> Any:
+        gone = self.sql(
+            "delete from history where (queue_id, seq) in (select queue_id, seq from history"
+            " where queue_id = (select id from queue where name = ?)"
+            " and (? = 'all' or (? = 'done') = (outcome = 'done'))"
+            " order by seq desc limit ?) returning id",
+            *(verb.queue, verb.which, verb.which, -1 if verb.limit is None else verb.limit),
+        )
+        return Cleared(len(gone))
+
+
+class OneMoreThanTheBound(Mutant):
+    def queue_create(self, verb: v.QueueCreate) -> Any:
+        most = verb.settings.max_messages
+        more = verb.settings.changed({"max_messages": None if most is None else most + 1})
+        return self.store.run(v.QueueCreate(verb.queue, more))
+
+
+class RemovalTakesTheLeased(Mutant):
+    def channel_delete(self, verb: v.ChannelDelete) -> Any:
+        answer = self.store.run(verb)
+        self.store.run(v.Purge(verb.queue, verb.channel, "leased"))
+        return answer
+
+
+# --- redrive ---
+
+
+class RedriveLosesOne(Mutant):
+    def redrive_step(self, verb: v.RedriveStep) -> Any:
+        before = self.sql("select id, queue_id from message")
+        answer = self.store.run(verb)
+        now = dict(self.sql("select id, queue_id from message"))
+        moved = [number for number, queue in before if now.get(number) != queue]
+        self.sql("delete from message where id = ?", moved[-1] if moved else 0)
+        return answer
+
+
+class RedriveGuardOffByOne(Mutant):
+    def redrive_start(self, verb: v.RedriveStart) -> Any:
+        more = dataclasses.replace(verb, max_redrives=verb.max_redrives + 1)
+        return self.store.run(more)
+
+
+class DryRunMoves(Mutant):
+    def redrive_start(self, verb: v.RedriveStart) -> Any:
+        answer = self.store.run(verb)
+        if verb.dry_run:
+            real = self.store.run(dataclasses.replace(verb, dry_run=False))
+            self.store.run(v.RedriveStep(real.id))
         return answer
 
 

@@ -3,6 +3,9 @@
 from typing import Any
 
 from penstock import Acked, QueueStats, Sent
+from penstock.words import verbs as v
+from penstock.words.records import Ending, HistoryEntry
+from tests.support.doors import beside
 
 
 def sent(queue: Any, *payloads: Any, **options: Any) -> list[int]:
@@ -37,13 +40,58 @@ def one_by_one(queue: Any, most: int = 1000, *, ack: bool = True) -> list[Any]:
 def counts(queue: Any) -> QueueStats:
     """The queue's stats, which add up (P15)."""
     stats = queue.stats()
-    parts = (stats.scheduled, stats.ready, stats.leased, stats.done, stats.dead, stats.cancelled)
+    ended = (stats.done, stats.dead, stats.cancelled, stats.expired)
+    parts = (stats.scheduled, stats.ready, stats.leased, *ended)
     assert min(parts) >= 0
     assert stats.sent == sum(parts), stats
-    assert stats.scheduled + stats.ready + stats.leased == len(queue.peek(1000))
+    unfinished = stats.scheduled + stats.ready + stats.leased
+    assert min(unfinished, 1000) == len(queue.peek(1000))
     return stats
 
 
 def is_empty(queue: Any) -> bool:
     """Whether a receive hands out nothing now."""
     return not queue.receive(10)
+
+
+def run(queue: Any, verb: v.Verb[Any]) -> Any:
+    """Hand a verb to the store under that queue."""
+    return queue._store.run(verb)
+
+
+def do(queue: Any, verb: Any, *args: Any, **fields: Any) -> Any:
+    """Hand a verb about that queue to the store under it."""
+    return run(queue, verb(queue.name, *args, **fields))
+
+
+def grave_of(queue: Any) -> Any:
+    """The queue's dead-letter queue, where it has the usual name."""
+    return beside(queue, f"{queue.name}-dead")
+
+
+def tended(queue: Any, times: int = 1) -> None:
+    """Housekeeping, as each process does it about once a second."""
+    for _ in range(times):
+        do(queue, v.Tend)
+
+
+def acked(queue: Any, message: Any, value: Any = None) -> None:
+    """Ack that message, with a result."""
+    assert queue.ack([message.receipt], results=[value]) == (Acked(),)
+
+
+def ending(queue: Any, number: int) -> Ending | None:
+    """How that message of the queue ended."""
+    (answer,) = queue.endings([number])
+    return answer
+
+
+def finished(queue: Any, **asked: Any) -> list[HistoryEntry]:
+    """The queue's history, or what is asked of it, page by page; the newest first."""
+    entries: list[HistoryEntry] = []
+    page = queue.history(**{"limit": 1000, **asked})
+    while True:
+        entries += page.entries
+        if page.cursor is None:
+            return entries
+        page = queue.history(**{"limit": 1000, **asked, "cursor": page.cursor})

@@ -8,11 +8,15 @@ SEEN = [
     *("Acked", "Deferred", "Retrying", "Dead", "Extended", "Released"),
     *("lost: gone", "lost: leased", "lost: ready"),
     *("deliveries", "redeliveries", "refused sends", "ticks to a chance"),
+    *("suppressed", "replaced", "expired", "redriven"),
+    *("Cancelled", "CancelRequested", "Retried", "NotWaiting"),
 ]
+RARE = ["Blocked", "refused by the queue"]
+"""Seen at the doors that are quick enough for many lives."""
 
 
 @pytest.mark.timeout(180)
 def test_store_and_model_live_the_same_life(door):
     seen = live(door, examples=door.lives)
-    for what in SEEN:
+    for what in SEEN if door.lives < 100 else SEEN + RARE:
         assert seen[what], f"never seen: {what} in {seen}"

@@ -27,6 +27,9 @@ def test_peek_shows_when_things_are_due(queue, clock):
     leased, scheduled = queue.peek()
     assert (leased.state, leased.due_at) == ("leased", clock.now + 20_000)
     assert (scheduled.state, scheduled.due_at) == ("scheduled", clock.now + 9_000)
+    clock.advance(9)
+    (*_, due) = queue.peek()
+    assert (due.id, due.state, due.due_at) == (scheduled.id, "ready", due.sent_at)
 
 
 def test_peek_by_state_and_channel(queue):

@@ -11,6 +11,7 @@ MANY = 400
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", list(mutants()), ids=lambda mutant: mutant.__name__)
 def test_a_planted_bug_is_found(mutant, tmp_path):
     with opened("sqlite", tmp_path) as door, spoiled(door, mutant):

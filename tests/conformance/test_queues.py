@@ -106,7 +106,8 @@ def test_changed_settings_hold_for_what_comes_next(queue, clock):
         {"fifo": 1},
         {"dead_letter": ""},
         {"dead_letter": 5},
-        {"policy": {"weight": 1}},
+        {"policy": {"weight": 0}},
+        {"policy": {"nonsense": 1}},
         {"policy": None},
         {"nonsense": 1},
     ],
@@ -122,6 +123,12 @@ def test_wrong_settings_are_refused_and_change_nothing(door, queue, changes):
         missing.create(**changes)
     with pytest.raises(QueueNotFound):
         missing.settings()
+
+
+def test_some_fields_of_the_default_policy_change_and_the_others_stay(door):
+    queue = door.fresh(policy=Policy(max_concurrency=2, weight=3))
+    assert queue.update(policy={"weight": 5}).policy == Policy(max_concurrency=2, weight=5)
+    assert queue.update(policy=Policy(max_size=1)).policy == Policy(max_size=1)
 
 
 def test_fifo_is_fixed_at_creation(door):

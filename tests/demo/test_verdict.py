@@ -44,7 +44,8 @@ def did(ledger: Ledger, rows: list[int], worker: str = "w", late: int = 1) -> No
 
 
 def stats(**changed: int) -> QueueStats:
-    counts: dict[str, Any] = dict.fromkeys(("scheduled", "ready", "leased", "dead", "cancelled"), 0)
+    none = ("scheduled", "ready", "leased", "dead", "cancelled", "expired")
+    counts: dict[str, Any] = dict.fromkeys(none, 0)
     counts |= {"sent": 366, "done": 366, "oldest_ready_ms": None, "paused": False, **changed}
     return QueueStats(queue="q", **counts)
 

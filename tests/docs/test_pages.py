@@ -29,7 +29,13 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 def test_it_runs_on_postgresql_too(page: Path, tmp_path: Path) -> None:
     server = postgres._servers.get(0 if postgres.GIVEN else 18)
     with postgres.fresh_database(server, fill=migrate) as url:
-        run(page, tmp_path, lambda text: text.replace("sqlite:///app.db", url))
+        run(page, tmp_path, lambda text: elsewhere(text, url))
+
+
+def elsewhere(text: str, url: str) -> str:
+    """The same code with another database: its URL, and connections of one's own to it."""
+    own = f"__import__('psycopg').connect({url!r})"
+    return text.replace("sqlite:///app.db", url).replace('sqlite3.connect("app.db")', own)
 
 
 def test_pages_have_code() -> None:

@@ -13,19 +13,23 @@ import psycopg
 import pytest
 
 import penstock
-from penstock import Disconnected, Sent, WrongVersion
+from penstock import Busy, Disconnected, Sent, UsageError, WrongVersion
 from penstock.pgserver import PostgresServer
 from penstock.postgres import install
 from penstock.postgres.calls import CALLS
+from penstock.postgres.revision import DIGEST, REVISION, rendered, schema
 from penstock.words.policy import QueueSettings, settings_row
 from penstock.words.verbs import VOCABULARY
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from tests.upgrade import catalog
 
 needs_server = pytest.mark.slow
 
 FOLDER = files("penstock.postgres") / "functions"
 FILES = {Path(str(f)).stem: f.read_text(encoding="utf-8") for f in FOLDER.iterdir()}
+CREATED = re.compile(r"(?m)^create or replace function penstock\.(\w+)\(")
+LATEST = set(CREATED.findall(install.latest()))
 
 
 @pytest.fixture
@@ -59,10 +63,32 @@ def test_migrations_are_numbered_without_gaps():
     assert all(step.name.startswith(f"{step.number:04}_") for step in steps)
 
 
+def test_a_step_says_which_libraries_it_leaves_behind():
+    assert all(1 <= step.oldest <= REVISION for step in install.migrations())
+    assert install.migrations()[1].oldest == 2
+
+
+def test_a_changed_function_asks_for_a_new_revision():
+    assert install.digest() == DIGEST, (
+        "the functions have changed. Has revision "
+        f"{REVISION} been released? Then raise REVISION in postgres/revision.py. In any case write "
+        f"DIGEST = {install.digest()!r} there."
+    )
+
+
+def test_a_set_calls_itself_and_nothing_but_itself():
+    """In a set's text each call is of that set, and each name called is a function of it."""
+    text = rendered(install.functions(), 7)
+    assert set(re.findall(r"\bpenstock\.(\w+)\(", text)) == set()
+    assert set(re.findall(r"\bpenstock_r7\.(\w+)\(", text)) == set(FILES)
+    assert "penstock.message" in text
+
+
 def test_what_nobody_calls_is_not_there():
     """Each function is called by another, or is a verb's."""
-    texts = "\n".join([*FILES.values(), *(call.text for call in CALLS.values())])
-    calls = re.findall(r"penstock\.(\w+)\(", texts)
+    called = [(call.text, (call.impatient or b"").decode()) for call in CALLS.values()]
+    texts = "\n".join([*FILES.values(), *(text for both in called for text in both)])
+    calls = re.findall(r"penstock\w*\.(\w+)\(", texts)
     assert {name for name in FILES if calls.count(name) < 2} == set()
 
 
@@ -75,8 +101,10 @@ def test_every_verb_has_its_call_and_nothing_else_has():
 
 @pytest.mark.parametrize("verb", VOCABULARY, ids=lambda v: v.name)
 def test_a_verb_s_call_names_the_function_of_that_verb(verb):
-    called = re.findall(r"penstock\.(\w+)\(", CALLS[verb].text)
-    assert called == [{"queue_get": "queue_list"}.get(verb.name, verb.name)]
+    called = set(re.findall(r"penstock_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
+    also = {"queue_list"} if verb.name == "queue_create" else set[str]()
+    assert called == {{"queue_get": "queue_list"}.get(verb.name, verb.name)} | also
+    assert not re.search(r"\bpenstock\.\w", CALLS[verb].text), "a role has no rights on tables"
 
 
 @needs_server
@@ -87,14 +115,14 @@ def test_calls_fit_the_functions_parameters(migrated):
             migrated,
             "select p.proname, array(select format_type(t.oid, null) from unnest(p.proargtypes)"
             " with ordinality a (oid, nr) join pg_type t on t.oid = a.oid order by a.nr)"
-            " from pg_proc p where p.pronamespace = 'penstock'::regnamespace",
+            f" from pg_proc p where p.pronamespace = '{schema()}'::regnamespace",
         )
     )
     names = {"int": "integer", "int[]": "integer[]"}
     with psycopg.connect(migrated) as connection:
         for verb, call in CALLS.items():
             connection.execute(f"prepare {verb.name} as {call.text}".encode())
-            name, inside = re.findall(r"penstock\.(\w+)\(([^)]*)\)", call.text)[0]
+            name, inside = re.findall(r"penstock_r\d+\.((?!clock_ms)\w+)\(([^)]*)\)", call.text)[0]
             given = [word.strip() for word in inside.split(",") if word.strip()]
             types = [word.partition("::")[2] for word in given]
             types = [names.get(t, t) or declared[name][nr] for nr, t in enumerate(types)]
@@ -215,46 +243,64 @@ def wait_for(url: str, sql: str) -> tuple[Any, ...]:
 
 # --- other versions ------------------------------------------------------------------------------
 
+NEWER = "insert into penstock.version (number, name, functions, oldest) values (9000, 'x', 'y', %s)"
+
 
 @needs_server
-def test_a_newer_schema_is_refused_by_all_who_meet_it(migrated):
-    ask(migrated, "insert into penstock.version (number, name, functions) values (9000, 'x', 'y')")
+def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(migrated):
+    ask(migrated, NEWER, REVISION + 1)
     with pytest.raises(WrongVersion, match=r"step 9000.*upgrade penstock"):
         install.up(migrated)
     with penstock.connect(migrated) as ps, pytest.raises(WrongVersion, match="upgrade penstock"):
         ps.queue("q").send("x")
     status = install.status(migrated)
-    assert (status.current, status.pending) == (9000, ())
+    assert (status.current, status.pending, status.too_new) == (9000, (), True)
     assert ask(migrated, "select count(*) from penstock.message") == [(0,)]
-    functions = ask(migrated, "select functions from penstock.version where number < 9000")
-    assert functions == [(install.digest(),)], "a newer library's functions were written over"
+
+
+@needs_server
+def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
+    ask(migrated, NEWER, REVISION)
+    assert install.up(migrated) == ()
+    status = install.status(migrated)
+    assert (status.current, status.pending, status.too_new) == (9000, (), False)
+    with penstock.connect(migrated) as ps:
+        assert isinstance(ps.queue("q").send("x"), Sent)
+
+
+OTHER = "update penstock.revision set digest = 'old'"
 
 
 @needs_server
 def test_other_functions_are_refused_until_up_has_run(migrated):
-    ask(migrated, "update penstock.version set functions = 'old'")
-    ask(migrated, "drop function penstock.tell")
-    ask(migrated, "create function penstock.long_gone() returns int language sql as 'select 1'")
+    ask(migrated, OTHER)
+    for place in ("penstock", schema()):
+        ask(migrated, f"drop function {place}.tell")
+        ask(migrated, f"create function {place}.long_gone() returns int language sql as 'select 1'")
     assert install.status(migrated).pending == (f"functions {install.digest()}",)
     for _ in range(2):  # a refusal is not remembered as a success
         with penstock.connect(migrated) as ps, pytest.raises(WrongVersion) as refused:
             ps.queue("q").send("x")
     assert "penstock migrate up --url 'postgresql://" in str(refused.value)
     assert install.up(migrated) == (f"functions {install.digest()}",)
-    names = {
-        name
-        for (name,) in ask(
-            migrated, "select proname from pg_proc where pronamespace = 'penstock'::regnamespace"
-        )
-    }
-    assert names == set(FILES)
+    assert names_in(migrated, schema()) == set(FILES)
+    assert names_in(migrated, "penstock") == set(FILES) | LATEST
     with penstock.connect(migrated) as ps:
         assert isinstance(ps.queue("q").send("x"), Sent)
 
 
+def names_in(url: str, place: str) -> set[str]:
+    return {
+        name
+        for (name,) in ask(
+            url, "select proname from pg_proc where pronamespace = %s::regnamespace", place
+        )
+    }
+
+
 @needs_server
 def test_one_store_is_refused_and_then_served_when_up_has_run(migrated):
-    ask(migrated, "update penstock.version set functions = 'old'")
+    ask(migrated, OTHER)
     with penstock.connect(migrated) as ps:
         with pytest.raises(WrongVersion):
             ps.queue("q").send("x")
@@ -270,11 +316,50 @@ def test_functions_may_be_replaced_while_stores_are_connected(migrated):
         for n in range(8):
             queue.send(f"{n}")
         (m,) = queue.receive()
-        ask(migrated, "update penstock.version set functions = 'old'")
+        ask(migrated, OTHER)
         install.up(migrated)
         assert isinstance(m.ack(), penstock.Acked)
         assert len(queue.receive(10)) == 7
         assert isinstance(queue.send("x"), Sent)
+
+
+@needs_server
+def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
+    older = schema(REVISION - 1)
+    ask(migrated, f"create schema {older}")
+    ask(migrated, f"create function {older}.send() returns int language sql as 'select 1'")
+    ask(migrated, "insert into penstock.revision values (%s, 'old', '{}')", REVISION - 1)
+    ask(migrated, f"create view mine as select {older}.send() as n")
+    assert install.status(migrated).revisions == (REVISION - 1, REVISION)
+    with pytest.raises(UsageError, match="view mine depends on function"):
+        install.prune(migrated)
+    ask(migrated, "drop view mine")
+    assert install.prune(migrated) == (older,)
+    assert install.prune(migrated) == ()
+    assert install.status(migrated).revisions == (REVISION,)
+    assert ask(migrated, "select to_regnamespace(%s)", older) == [(None,)]
+
+
+@needs_server
+def test_nothing_is_pruned_before_this_version_is_installed(migrated):
+    ask(migrated, OTHER)
+    with pytest.raises(UsageError, match="penstock migrate up"):
+        install.prune(migrated)
+
+
+@needs_server
+def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_url, monkeypatch):
+    """A lock that waits makes all who come later wait: up gives way, and tries again."""
+    monkeypatch.setattr(install, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(install, "PAUSE_SECONDS", 0.0)
+    ask(postgres_url, "create schema penstock")
+    with psycopg.connect(postgres_url) as other:
+        other.execute("create table penstock.history (id int)")
+        with pytest.raises(Busy):
+            install.up(postgres_url)
+        other.rollback()
+    assert install.status(postgres_url).current == 0
+    assert install.up(postgres_url)
 
 
 @needs_server
@@ -285,32 +370,6 @@ def test_a_database_that_was_never_migrated_says_so(postgres_url):
 
 
 # --- the script ----------------------------------------------------------------------------------
-
-DUMP = [
-    (
-        "select table_name, column_name, ordinal_position, data_type, collation_name, is_nullable,"
-        " column_default, is_identity, identity_generation, generation_expression"
-        " from information_schema.columns where table_schema = 'penstock' order by 1, 3"
-    ),
-    (
-        "select relname, relkind::text, reloptions from pg_class"
-        " where relnamespace = 'penstock'::regnamespace order by 1"
-    ),
-    (
-        "select c.relname, t.reloptions from pg_class c join pg_class t on t.oid = c.reltoastrelid"
-        " where c.relnamespace = 'penstock'::regnamespace order by 1"
-    ),
-    "select indexname, indexdef from pg_indexes where schemaname = 'penstock' order by 1",
-    (
-        "select conname, pg_get_constraintdef(oid) from pg_constraint"
-        " where connamespace = 'penstock'::regnamespace order by 1, 2"
-    ),
-    (
-        "select proname, pg_get_functiondef(oid) from pg_proc"
-        " where pronamespace = 'penstock'::regnamespace order by 1"
-    ),
-    "select number, name, functions from penstock.version order by 1",
-]
 
 
 @needs_server
@@ -325,10 +384,7 @@ def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url,
         check=False,
     )
     assert (said.returncode, said.stdout) == (0, ""), said.stderr
-    for dump in DUMP:
-        by_script = ask(postgres_url, dump)
-        assert by_script
-        assert by_script == ask(migrated, dump)
+    assert catalog.of_postgres(postgres_url) == catalog.of_postgres(migrated)
     assert install.status(postgres_url).pending == ()
     assert install.up(postgres_url) == ()
     with penstock.connect(postgres_url) as ps:

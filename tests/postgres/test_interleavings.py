@@ -101,8 +101,9 @@ class Session:
             "extend": ("lease_ms => %s", [60_000]),
         }[verb]
         name = "fail" if verb == "refuse" else verb
+        now = "case when outcome = 'lost' then what end" if name == "fail" else "now"
         rows = self.ask(
-            f"select now from penstock.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
+            f"select {now} from penstock.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
             self.queue,
             ids,
             attempts,

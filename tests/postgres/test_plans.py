@@ -72,7 +72,7 @@ def fill(connection: Connection, load: Load, queue: str = "q") -> None:
 
 def create(connection: Connection, settings: str = "{}") -> None:
     connection.execute("select penstock.queue_create('q', %s)", [settings])
-    for table in ("message", "channel", "wake", "tally", "history"):
+    for table in ("message", "channel", "wake", "tally", "history_default"):
         # Nobody but the test analyzes or vacuums: either would drop the plans under test.
         connection.execute(f"alter table penstock.{table} set (autovacuum_enabled = off)")
 

@@ -74,6 +74,7 @@ class Producer(Actor):
         until = self.plan["until"]
         while not self.stopped and time.monotonic() < until:
             fifo = self.dice.random() < 0.35
+            keyed = self.dice.random() < 0.3
             messages, told = [], []
             channel = f"mine-{self.plan['slot']}"
             for _ in range(self.dice.choice([1, 1, 2, 5])):
@@ -88,17 +89,24 @@ class Producer(Actor):
                         channel=channel,
                         delay_seconds=delay,
                         priority=0 if fifo else self.dice.choice([0, 0, 5]),
+                        dedup_key=value if keyed else None,
                     )
                 )
                 told.append([value, channel, delay or 0])
-            name = FIFO if fifo else FREE
-            queue = self.ps.queue(name)
-            self.call(
-                {"op": "send", "q": name, "messages": told},
-                lambda queue=queue, messages=messages: queue.send_many(messages),
+            self.send(FIFO if fifo else FREE, messages, told, keyed=keyed)
+            time.sleep(self.dice.uniform(0, self.plan["pause"]))
+
+    def send(self, name: str, messages: list[Any], told: list[Any], *, keyed: bool) -> None:
+        """With keys a send is repeated: for certain if its answer was lost, and else at times."""
+        queue = self.ps.queue(name)
+        for turn in range(4):
+            ids = self.call(
+                {"op": "send", "q": name, "messages": told, "again": turn > 0},
+                lambda: queue.send_many(messages),
                 lambda sent: list(sent.ids),
             )
-            time.sleep(self.dice.uniform(0, self.plan["pause"]))
+            if not keyed or (ids is not None and self.dice.random() < 0.7):
+                return
 
 
 class Worker(Actor):

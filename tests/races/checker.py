@@ -141,7 +141,9 @@ def check(
 def _delivered_as_sent(
     history: History, left: dict[str, list[Any]], report: Report, *, drained: bool
 ) -> None:
-    """P2, P3. What came out went in, unharmed; sends of many happened wholly or not at all."""
+    """P2, P3, P4. What came out went in, unharmed and once, however often a send was repeated with
+    its key; sends of many happened wholly or not at all.
+    """
     sent: dict[str | None, tuple[str, str]] = {}
     for call in history.sends:
         sent |= {value: (call.queue, channel) for value, channel, _ in call.said["messages"]}
@@ -151,7 +153,14 @@ def _delivered_as_sent(
             report.wrong("P2", f"delivered what nobody sent: {lease}")
         elif seen.setdefault(lease.id, lease.value) != lease.value:
             report.wrong("P2", f"message {lease.id} was {seen[lease.id]}, is {lease.value}")
-    there = {value_of(p.payload.decode()) for kept in left.values() for p in kept}
+    left_ids = {p.id: value_of(p.payload.decode()) for kept in left.values() for p in kept}
+    there = set(left_ids.values())
+    ids: dict[str | None, set[int]] = defaultdict(set)
+    for number, value in (*seen.items(), *left_ids.items()):
+        ids[value].add(number)
+    for value, several in ids.items():
+        if len(several) > 1:
+            report.wrong("P4", f"{value} was sent once, or again with its key, and is {several}")
     if strange := there - sent.keys():
         report.wrong("P2", f"there is what nobody sent: {strange}")
     if drained:  # then every message that there ever was has been seen
@@ -161,6 +170,7 @@ def _delivered_as_sent(
             if call.out is None and 0 < len(known.intersection(values)) < len(values):
                 report.wrong("P3", f"a send of many happened in part: {values}")
     report.numbers["attempted"] = len(sent)
+    report.numbers["repeated"] = sum(call.said.get("again", False) for call in history.sends)
 
 
 def _ended_once(history: History, left: dict[str, list[Any]], report: Report) -> None:
@@ -314,11 +324,12 @@ def _rates(history: History, rates: dict[str, Rate], report: Report) -> None:
 def _adds_up(history: History, stats: dict[str, Any], report: Report) -> None:
     """P15. Counts add up, and agree with what producers and workers know."""
     for name, s in stats.items():
-        if s.sent != s.scheduled + s.ready + s.leased + s.done + s.dead + s.cancelled:
+        ended = s.done + s.dead + s.cancelled + s.expired
+        if s.sent != s.scheduled + s.ready + s.leased + ended:
             report.wrong("P15", f"{name} does not add up: {s}")
         sends = [call for call in history.sends if call.queue == name]
-        sure = sum(len(call.said["messages"]) for call in sends if call.out is not None)
-        most = sum(len(call.said["messages"]) for call in sends)
+        sure = len({number for call in sends for number in call.out or ()})
+        most = len({value for call in sends for value, _, _ in call.said["messages"]})
         if sends and not sure <= s.sent <= most:
             report.wrong("P15", f"{name} counts {s.sent} sent, not {sure} to {most}")
         acks = [c for c in history.settles if c.queue == name and c.op == "ack"]

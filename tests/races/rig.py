@@ -13,9 +13,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import penstock
@@ -41,6 +42,9 @@ class Run:
 
 class Hammer:
     """Producers and workers on the store at `url`, which exists and has no such queues yet."""
+
+    program = "tests.races.actors"
+    more: Mapping[str, Any] = MappingProxyType({})  # for the plan of each of them
 
     def __init__(self, url: str, folder: Path, *, producers: int = 2, workers: int = 4) -> None:
         self.url, self.log = url, folder / "history.jsonl"
@@ -94,7 +98,7 @@ class Hammer:
             "pause": 0.02,
             "calm": self.calm,
         }
-        words = [sys.executable, "-m", "tests.races.actors", json.dumps(plan)]
+        words = [sys.executable, "-m", self.program, json.dumps({**plan, **self.more})]
         source = str(Path(penstock.__file__).parent.parent)
         environment = {**os.environ, "PYTHONPATH": source}
         self.processes[slot] = subprocess.Popen(

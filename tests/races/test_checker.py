@@ -57,6 +57,7 @@ class Tale:
                 done=self.done[queue],
                 dead=0,
                 cancelled=0,
+                expired=0,
             )
             for queue, sent in self.sent.items()
         }
@@ -125,6 +126,16 @@ def test_what_is_unknown_is_no_violation(tale):
     assert tale.check().verdict == "valid", str(tale.check())
 
 
+def test_a_send_repeated_with_its_key_is_one_message(tale):
+    good(tale)
+    tale.send(6, "open")
+    tale.call("send", FREE, [6], messages=[["v6", "open", 0]], again=True)
+    tale.receive(6, 1, "open")
+    tale.ack(6, 1)
+    report = tale.check(at_least={"repeated": 1})
+    assert report.verdict == "valid", str(report)
+
+
 def planted(tale: Tale, fault: str) -> None:  # noqa: C901, PLR0912, PLR0915 (a list of faults)
     match fault:
         case "P1 lost":
@@ -145,6 +156,13 @@ def planted(tale: Tale, fault: str) -> None:  # noqa: C901, PLR0912, PLR0915 (a 
             tale.call("send", FREE, None, messages=said)
             tale.receive(6, 1, "open")
             tale.ack(6, 1)
+        case "P4 twice":
+            tale.send(6, "open")
+            tale.call("send", FREE, [8], messages=[["v6", "open", 0]], again=True)
+            tale.sent[FREE] += 1
+            for number in (6, 8):
+                tale.receive(number, 1, "open", value="v6")
+                tale.ack(number, 1)
         case "P5 two leases":
             tale.send(6, "open")
             tale.receive(6, 1, "open")
@@ -216,6 +234,7 @@ def planted(tale: Tale, fault: str) -> None:  # noqa: C901, PLR0912, PLR0915 (a 
     "fault",
     [
         *("P1 lost", "P1 done twice", "P2 invented", "P2 damaged", "P3 in part"),
+        "P4 twice",
         *("P5 two leases", "P5 a receipt twice", "P6 no fence", "P7 after its end", "P8 early"),
         *("P9 two at a time", "P9 out of order", "P10 too many", "P11 too fast", "P13 stuck"),
         *("P15 miscounted", "P17 crashed"),

@@ -29,6 +29,7 @@ AT_LEAST = {
     "rate met": 3,
     "in order": 30,
     "delayed": 10,
+    "repeated": 10,
 }
 
 

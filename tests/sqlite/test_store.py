@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.sqlite import _checkpoint
-from penstock.sqlite._connection import APPLICATION_ID, SCHEMA, SQLITE_SAFE
+from penstock.sqlite._connection import SQLITE_SAFE
+from penstock.sqlite._schema import APPLICATION_ID, SCHEMA
 from penstock.sqlite._url import place
 from penstock.sqlite.store import SqliteStore
 from penstock.words.entities import Receipt

@@ -45,7 +45,8 @@ class Clock:
 
 def blocking(runner: asyncio.Runner, thing: Any) -> Any:
     """An asyncio face for blocking callers. Nothing else in the tests knows a colour."""
-    if isinstance(thing, _ASYNC) or inspect.iscoroutinefunction(getattr(thing, "run", None)):
+    is_face = type(thing).__module__.startswith("penstock._async")
+    if is_face or inspect.iscoroutinefunction(getattr(thing, "run", None)):
         return Blocking(runner, thing)
     if isinstance(thing, penstock.Batch):
         return penstock.Batch([blocking(runner, m) for m in thing], thing.retry_after_ms)
@@ -67,16 +68,21 @@ class Blocking:
     def __getattr__(self, name: str) -> Any:
         return blocking(self._runner, getattr(self._thing, name))
 
+    def __enter__(self) -> Any:
+        return blocking(self._runner, self._thing.__aenter__())
+
+    def __exit__(self, *error: object) -> Any:
+        return blocking(self._runner, self._thing.__aexit__(*error))
+
     def __repr__(self) -> str:
         return repr(self._thing)
 
 
-_ASYNC: Final = (
-    penstock.aio.Penstock,
-    penstock.aio.Queue,
-    penstock.aio.Channel,
-    penstock.aio.Message,
-)
+def beside(queue: Any, name: str) -> Any:
+    """Another queue, over the same connection."""
+    if isinstance(queue, Blocking):
+        return Blocking(queue._runner, beside(queue._thing, name))
+    return type(queue)(queue._shared, name)
 
 
 def _iterate(runner: asyncio.Runner, source: Any) -> Iterator[Any]:

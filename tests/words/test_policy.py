@@ -1,14 +1,16 @@
 """Policies and settings: what combines how, and that a store's row keeps all of it."""
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Policy, QueueSettings, Rate, UsageError
 from penstock.words.policy import (
+    DEDUP_MODES,
+    DEDUP_SCOPES,
+    EVENT_LEVELS,
     NO_POLICY,
+    ON_EXHAUSTED,
     POLICY_COLUMNS,
     SETTINGS_COLUMNS,
     as_dict,
@@ -28,6 +30,7 @@ POLICIES = st.builds(
     max_size=COUNTS,
     weight=st.none() | st.integers(1, 1_000),
     paused=st.booleans(),
+    pause_reason=st.none() | st.just("why"),
 )
 SETTINGS = st.builds(
     QueueSettings,
@@ -40,8 +43,18 @@ SETTINGS = st.builds(
     fifo=st.booleans(),
     paused=st.booleans(),
     dead_letter=st.none() | st.just("grave"),
+    pause_reason=st.none() | st.just("why"),
+    on_exhausted=st.sampled_from([way for way in ON_EXHAUSTED if way != "block"]),
+    ttl_seconds=st.none() | MS,
+    max_messages=COUNTS,
+    dedup_mode=st.sampled_from(DEDUP_MODES),
+    dedup_window_seconds=MS,
+    dedup_scope=st.sampled_from(DEDUP_SCOPES),
     history_seconds=MS,
-    policy=POLICIES.map(lambda policy: policy.changed({"paused": False})),
+    history_failed_seconds=st.none() | st.just(0.0) | MS,
+    history_payload=st.booleans(),
+    events=st.sampled_from(EVENT_LEVELS),
+    policy=POLICIES.map(lambda policy: policy.changed({"paused": False, "pause_reason": None})),
 )
 
 
@@ -49,7 +62,7 @@ SETTINGS = st.builds(
 def test_a_row_keeps_a_policy(policy):
     row = policy_row(policy)
     assert tuple(row) == POLICY_COLUMNS
-    assert policy_of(row, paused=policy.paused) == policy
+    assert policy_of(row, paused=policy.paused, pause_reason=policy.pause_reason) == policy
 
 
 @given(SETTINGS)
@@ -66,7 +79,7 @@ def test_a_channel_s_policy_goes_over_its_queue_s(own, default):
     for name in ("max_concurrency", "rate", "max_size", "weight"):
         mine = getattr(own, name)
         assert getattr(both, name) == (getattr(default, name) if mine is None else mine)
-    assert both.paused == own.paused
+    assert (both.paused, both.pause_reason) == (own.paused, own.pause_reason)
     assert own.over(NO_POLICY) == own
 
 
@@ -98,9 +111,10 @@ def test_changes_name_their_fields():
         QueueSettings().changed({"lease": 2})
 
 
-def test_values_are_frozen():
-    with pytest.raises(FrozenInstanceError):
-        Policy().weight = 3
+def test_a_default_policy_is_never_paused():
+    for wrong in (Policy(paused=True), Policy(pause_reason="a row has no place for it")):
+        with pytest.raises(UsageError, match="pause the queue"):
+            QueueSettings(policy=wrong)
 
 
 def test_settings_as_a_dictionary():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from penstock import aio
-from penstock.store import AsyncStore
+from penstock.store import AsyncJoined, AsyncStore
 from penstock.words.verbs import Verb
 from penstock.worker import Worker
 
@@ -49,6 +49,14 @@ class Watched:
         self._ran.set()
         self.after(verb)
         return answer
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        answers = await self.store.run_together(verbs)
+        self.verbs += verbs
+        return answers
+
+    def within(self, connection: object) -> AsyncJoined:
+        return self.store.within(connection)
 
     async def signal(self, queue: str) -> int:
         return await self.store.signal(queue)

@@ -4,8 +4,9 @@ import pytest
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
+from penstock.words.records import Result
 from penstock.worker import Defer, GiveUp
-from penstock.worker.endings import Done, Failed, PutOff, ending_of
+from penstock.worker.endings import Done, Failed, PutOff, Returned, ending_of
 
 
 def raised(error: BaseException) -> BaseException:
@@ -15,8 +16,12 @@ def raised(error: BaseException) -> BaseException:
         return caught
 
 
-def test_a_return_is_an_ack() -> None:
-    assert ending_of(None) == Done()
+def test_a_return_is_an_ack_with_the_value_as_its_result() -> None:
+    assert ending_of(Returned()) == Done()
+    assert ending_of(Returned(0)) == Done(Result(b"0", "application/json"))
+    assert ending_of(Returned(Result(b"x", "image/png"))) == Done(Result(b"x", "image/png"))
+    assert ending_of(Returned(Defer())) == PutOff(0, None)
+    assert ending_of(Returned(KeyError("a value, not raised"))) == Done()
 
 
 def test_defer() -> None:

@@ -34,7 +34,7 @@ def test_the_worker_lives_through_a_crash_of_the_server(
         seen: set[int] = set()
         enough, go = asyncio.Event(), asyncio.Event()
 
-        @worker.handler("work", concurrency=10, prefetch=prefetch, lease_seconds=3)
+        @worker.handler("work", concurrency=10, prefetch=prefetch, lease_seconds=15)
         async def handle(message: AsyncMessage) -> None:
             seen.add(message.json())
             if len(seen) == MESSAGES // 2:

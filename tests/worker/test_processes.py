@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,71 +13,9 @@ import pytest
 import penstock
 from penstock.words.errors import UsageError
 from penstock.worker import load, run_processes
+from tests.worker.yard import SECONDS, SOURCE, Yard
 
 pytestmark = pytest.mark.slow
-
-SECONDS = 30.0
-SOURCE = Path(penstock.__file__).parents[1]
-
-
-class Yard:
-    """A folder with a worker's module and a database, and the processes started there."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.url = f"sqlite:///{folder / 'app.db'}"
-        self.penstock = penstock.connect(self.url)
-        self.queue = self.penstock.queue("work")
-        self.queue.create(lease_seconds=1.0, backoff_seconds=0.0)
-        self.children: list[subprocess.Popen[bytes]] = []
-
-    def module(self, name: str, body: str) -> str:
-        """A module with `worker` in it; the target to start it by."""
-        head = f"""
-            import os, time
-            from pathlib import Path
-            from penstock.worker import Worker
-            folder = Path({str(self.folder)!r})
-            worker = Worker({self.url!r}, grace_seconds=0.2)
-
-            def note(name, text):
-                with (folder / name).open("a") as file:
-                    file.write(f"{{text}}\\n")
-        """
-        text = textwrap.dedent(head) + textwrap.dedent(body)
-        (self.folder / f"{name}.py").write_text(text)
-        return f"{name}:worker"
-
-    def start(self, target: str, *options: str) -> subprocess.Popen[bytes]:
-        with (self.folder / "log.txt").open("ab") as log:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "penstock.worker", target, *options],
-                cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(SOURCE)},
-                stderr=log,
-            )
-        self.children.append(child)
-        return child
-
-    def lines(self, name: str) -> list[str]:
-        file = self.folder / name
-        return file.read_text().splitlines() if file.exists() else []
-
-    def until(self, what: Callable[[], bool]) -> None:
-        ends_at = time.monotonic() + SECONDS
-        while not what():
-            assert time.monotonic() < ends_at, (self.folder / "log.txt").read_text()
-            time.sleep(0.01)
-
-
-@pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    made = Yard(tmp_path)
-    yield made
-    for child in made.children:
-        child.kill()
-        child.wait()
-    made.penstock.close()
 
 
 SLOW = """

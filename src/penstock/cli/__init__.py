@@ -10,13 +10,19 @@ import click
 from penstock import __version__
 from penstock.cli import (
     bench,
+    channel,
     completion,
     doctor,
+    history,
+    ids,
     migrate,
+    move,
     policy,
     queue,
     receive,
+    redrive,
     run,
+    schedule,
     send,
     settle,
     stats,
@@ -60,8 +66,13 @@ main.add_section(
     settle.fail,
     settle.extend,
     settle.release,
+    ids.cancel,
+    ids.retry,
+    ids.wait,
     queue.purge,
 )
-main.add_section("Queues", queue.queue, policy.policy, stats.stats, top.top)
-main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor, bench.bench)
+main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
+main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
+main.add_section("Schedules", schedule.schedule)
+main.add_section("Database", migrate.migrate, migrate.sql, move.move, doctor.doctor, bench.bench)
 main.add_section("Programs", run.demo, run.worker, run.dev, completion.completion)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +53,50 @@ class Duration(_Kind):
             return seconds(value)
         except ValueError:
             self.fail(f"{value!r} is no duration: write 90, 90s, 1m30s, 250ms, 2h or 7d", param)
+
+
+class DurationOrNone(_Kind):
+    """A duration, or `none`."""
+
+    name = "duration|none"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        return value if value == NONE else DURATION.convert(value, param, ctx)
+
+
+class Instant(_Kind):
+    """A time: so long ago (`2h`), or as ISO 8601 writes it. Milliseconds since 1970."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return round((time.time() - seconds(value)) * 1000)
+        except ValueError:
+            pass
+        try:
+            # Without a zone it is meant as the clock on the wall says.
+            return round(datetime.fromisoformat(value).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            self.fail(
+                f"{value!r} is no time: write how long ago (2h, 7d) or 2026-05-01T12:00", param
+            )
+
+
+class PerSecond(_Kind):
+    """`50` or `50/s`."""
+
+    name = "N/s"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).removesuffix("/s")
+        if not (text.isascii() and text.isdigit() and int(text)):
+            self.fail(f"{value!r} is no number of messages a second: write 50 or 50/s", param)
+        return int(text)
 
 
 class RateKind(_Kind):
@@ -152,6 +198,9 @@ class QueueName(_Kind):
 
 
 DURATION = Duration()
+DURATION_OR_NONE = DurationOrNone()
+INSTANT = Instant()
+PER_SECOND = PerSecond()
 RATE = RateKind()
 WHOLE_OR_NONE = WholeOrNone()
 HEADER = HeaderKind()

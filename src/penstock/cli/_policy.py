@@ -8,14 +8,22 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli import _show
-from penstock.cli._kinds import DURATION, NONE, RATE, WHOLE_OR_NONE
-from penstock.words.policy import Policy, QueueSettings, Rate
+from penstock.cli._kinds import DURATION, DURATION_OR_NONE, NONE, RATE, WHOLE_OR_NONE
+from penstock.words.policy import (
+    DEDUP_MODES,
+    DEDUP_SCOPES,
+    EVENT_LEVELS,
+    ON_EXHAUSTED,
+    Policy,
+    QueueSettings,
+    Rate,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 POLICY_FORM = (
     '"policy": {"max_concurrency", "rate": {"count", "per_seconds", "burst"},\n'
-    '  "max_size", "weight", "paused"}; null: not limited'
+    '  "max_size", "weight", "paused", "pause_reason"}; null: not limited'
 )
 
 
@@ -70,12 +78,66 @@ def settings_options(function: F) -> F:
                 help="Where dead messages go; none: QUEUE-dead.",
             ),
             click.option(
-                "--history", "history_seconds", type=DURATION, help="Keep finished ones; 0: none."
+                "--on-exhausted",
+                type=click.Choice(ON_EXHAUSTED),
+                help="What becomes of a message without attempts left.",
+            ),
+            click.option(
+                "--ttl", "ttl_seconds", type=DURATION_OR_NONE, help="Expire if still waiting."
+            ),
+            click.option(
+                "--max-messages", type=WHOLE_OR_NONE, metavar="N", help="Unfinished in the queue."
             ),
         )
     ):
         function = option(function)
-    return policy_options(function)
+    return policy_options(_record_options(_dedup_options(function)))
+
+
+def _dedup_options(function: F) -> F:
+    for option in reversed(
+        (
+            click.option(
+                "--dedup-mode",
+                type=click.Choice(DEDUP_MODES),
+                help="How long a dedup key suppresses, unless a send says.",
+            ),
+            click.option(
+                "--dedup-window", "dedup_window_seconds", type=DURATION, help="In window, sliding."
+            ),
+            click.option(
+                "--dedup-scope", type=click.Choice(DEDUP_SCOPES), help="Where a key counts."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def _record_options(function: F) -> F:
+    for option in reversed(
+        (
+            click.option(
+                "--history", "history_seconds", type=DURATION, help="Keep finished ones; 0: none."
+            ),
+            click.option(
+                "--history-failed",
+                "history_failed_seconds",
+                type=DURATION_OR_NONE,
+                help="Those that are not done; none: the same.",
+            ),
+            click.option(
+                "--history-payload/--no-history-payload",
+                default=None,
+                help="Keep their payloads, too.",
+            ),
+            click.option(
+                "--events", type=click.Choice(EVENT_LEVELS), help="What `penstock events` tells."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,6 +176,22 @@ def limit(value: int | None) -> str:
     return "–" if value is None else _show.count(value)
 
 
+def paused(reason: str | None) -> str:
+    """That it is paused, and why."""
+    return "yes" if reason is None else f"yes: {_show.clean(reason)}"
+
+
+def _optional(seconds: float | None) -> str:
+    return "–" if seconds is None else _show.duration(seconds)
+
+
+def _history(settings: QueueSettings) -> str:
+    text = _show.duration(settings.history_seconds)
+    if settings.history_failed_seconds is not None:
+        text += f", {_show.duration(settings.history_failed_seconds)} of those that failed"
+    return text + (", with payloads" if settings.history_payload else "")
+
+
 def policy_facts(policy: Policy) -> list[tuple[str, str]]:
     """The limits of a policy, named as the options are."""
     return [
@@ -134,9 +212,18 @@ def settings_facts(settings: QueueSettings, dead_letter: str | None) -> list[tup
         ("backoff-jitter", f"{settings.backoff_jitter:g}"),
         ("delay", _show.duration(settings.delay_seconds)),
         ("fifo", "yes" if settings.fifo else "no"),
-        ("paused", "yes" if settings.paused else "no"),
+        ("paused", paused(settings.pause_reason) if settings.paused else "no"),
+        ("on-exhausted", settings.on_exhausted),
         ("dead-letter", dead_letter or "–"),
-        ("history", _show.duration(settings.history_seconds)),
+        ("ttl", _optional(settings.ttl_seconds)),
+        ("max-messages", limit(settings.max_messages)),
+        (
+            "dedup",
+            f"{settings.dedup_mode}, {_show.duration(settings.dedup_window_seconds)}, by "
+            + settings.dedup_scope,
+        ),
+        ("history", _history(settings)),
+        ("events", settings.events),
     ]
     if settings.policy != Policy():
         pairs += [(f"each channel: {name}", v) for name, v in policy_facts(settings.policy)]

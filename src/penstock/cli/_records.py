@@ -11,8 +11,8 @@ import io
 import os
 import select
 import stat
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, cast
 
 from penstock.words import limits
@@ -62,6 +62,10 @@ class Shape:
     priority: int = 0
     delay_seconds: float | None = None
     headers: dict[str, str] | None = None
+    ttl_seconds: float | None = None
+    dedup: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments of `outgoing` that say how; `dedup_key` among them for a single message."""
+    dedup_key_from: str | None = None
     kind: Literal["auto", "json", "text"] = "auto"
 
     def from_text(self, text: bytes) -> Outgoing:
@@ -72,7 +76,7 @@ class Shape:
             try:
                 return self._made(text, JSON, decode_json(text))
             except UsageError:
-                if self.channel_from is not None:
+                if self.channel_from is not None or self.dedup_key_from is not None:
                     raise
         try:
             text.decode()
@@ -92,7 +96,10 @@ class Shape:
     def _made(self, payload: bytes, content_type: str, value: object) -> Outgoing:
         channel = self.channel
         if self.channel_from is not None:
-            channel = _channel_in(value, self.channel_from)
+            channel = _text_in(value, self.channel_from, "channel")
+        dedup = dict(self.dedup)
+        if self.dedup_key_from is not None:
+            dedup["dedup_key"] = _text_in(value, self.dedup_key_from, "dedup key")
         return outgoing(
             payload,
             channel=channel,
@@ -100,22 +107,24 @@ class Shape:
             delay_seconds=self.delay_seconds,
             headers=self.headers,
             content_type=content_type,
+            ttl_seconds=self.ttl_seconds,
+            **dedup,
         )
 
 
-def _channel_in(value: object, field: str) -> str:
-    """The channel that a field names: its own name first, then a path with dots."""
+def _text_in(value: object, name: str, what: str) -> str:
+    """The text that a field holds: one of just that name first, then a path with dots."""
     found: object = value
-    for part in [field] if isinstance(value, dict) and field in value else field.split("."):
+    for part in [name] if isinstance(value, dict) and name in value else name.split("."):
         if not isinstance(found, dict) or part not in found:
-            raise UsageError(f"there is no field {field!r} to take the channel from")
+            raise UsageError(f"there is no field {name!r} to take the {what} from")
         found = cast("dict[str, object]", found)[part]
     if isinstance(found, str):
         return found
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found)
     raise UsageError(
-        f"the field {field!r} is {limits.shown(found)}: a channel's name is text or a whole number"
+        f"the field {name!r} is {limits.shown(found)}: a {what} is text or a whole number"
     )
 
 

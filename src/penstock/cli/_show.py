@@ -12,6 +12,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -169,6 +170,14 @@ def when(at: int, now: float | None = None) -> str:
     if abs(seconds) < 1:
         return "now"
     return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
+
+
+def clock_time(at: int) -> str:
+    """An instant as the clock on the wall shows it, with the day if it is not today."""
+    then = datetime.fromtimestamp(at / 1000).astimezone()
+    shown = f"{then:%H:%M:%S}.{at % 1000:03d}"
+    today = datetime.now().astimezone().date()
+    return shown if then.date() == today else f"{then:%Y-%m-%d} {shown}"
 
 
 # --- tables --------------------------------------------------------------------------------------

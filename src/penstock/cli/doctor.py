@@ -100,10 +100,10 @@ def _schema(url: str) -> Check:
         status = installer(url).status(url)
     except PenstockError as error:
         return fail("schema", str(error), "see what it says, then run doctor again")
-    if status.current > status.wanted:
+    if status.too_new:
         return fail(
             "schema",
-            f"step {status.current}, newer than this library's {status.wanted}",
+            f"step {status.current}, beyond this library's {status.wanted}",
             "pip install -U penstock",
         )
     if status.pending:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from penstock.cli import _show
+from penstock.cli import _show, doctor_promises
 from penstock.cli._check import (
     LEASE_OVERDUE_MS,
     Check,
@@ -60,7 +60,7 @@ select q.name, q.paused,
   coalesce(m.live, 0), coalesce(m.overdue, 0), m.oldest
 from penstock.queue q
 left join (
-  select queue_id, sum(sent) as sent, sum(done + dead + cancelled) as finished
+  select queue_id, sum(sent) as sent, sum(done + dead + cancelled + expired) as finished
   from penstock.tally group by queue_id
 ) t on t.queue_id = q.id
 left join (
@@ -289,6 +289,15 @@ def _of_queues(db: psycopg.Connection[Any]) -> Iterator[Check]:
             "no message is where nobody looks",
             "messages or channels are where no receive looks",
         )
+        yield from doctor_promises.answers(
+            lambda statement: _count(db, statement, now), doctor_promises.POSTGRES
+        )
+
+
+def _count(db: psycopg.Connection[Any], statement: str, now: int) -> int:
+    row = db.execute(statement.encode(), {"now": now}).fetchone()
+    assert row is not None
+    return row[0]
 
 
 def _setting(db: psycopg.Connection[Any], name: str) -> str:

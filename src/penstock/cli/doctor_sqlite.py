@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from penstock.cli import _places, _show
+from penstock.cli import _places, _show, doctor_promises
 from penstock.cli._check import (
     LEASE_OVERDUE_MS,
     Check,
@@ -194,6 +194,10 @@ def _of_queues(db: sqlite3.Connection) -> Iterator[Check]:
         _one(db, DRIFT),
         "their counts agree with their messages",
         "channels count wrong",
+    )
+    yield from doctor_promises.answers(
+        lambda statement: db.execute(statement, {"now": now}).fetchone()[0],
+        doctor_promises.SQLITE,
     )
 
 

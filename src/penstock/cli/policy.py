@@ -13,6 +13,7 @@ from penstock.cli._policy import (
     POLICY_FORM,
     given,
     limit,
+    paused,
     policy_facts,
     policy_options,
     rate,
@@ -145,7 +146,7 @@ def list_(app: App, queue: str) -> None:
             rate(one.policy.rate),
             limit(one.policy.max_size),
             limit(one.policy.weight),
-            "paused" if one.policy.paused else "",
+            paused(one.policy.pause_reason) if one.policy.paused else "",
         )
         for one in found
     ]
@@ -153,7 +154,10 @@ def list_(app: App, queue: str) -> None:
 
 
 def _print(app: App, queue: str, channel: str, policy: Policy) -> None:
-    pairs = [*policy_facts(policy), ("paused", "yes" if policy.paused else "no")]
+    pairs = [
+        *policy_facts(policy),
+        ("paused", paused(policy.pause_reason) if policy.paused else "no"),
+    ]
     value = {"queue": queue, "channel": channel, "policy": as_dict(policy)}
     app.outcome(value, _show.facts(pairs))
 

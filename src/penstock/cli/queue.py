@@ -18,7 +18,9 @@ from penstock.words.policy import Policy, QueueSettings, as_dict
 SHAPE = '{"queue", "dead_letter", "created_at", "settings"}'
 SETTINGS_FORM = (
     '\n"settings": {"lease_seconds", "max_attempts", "backoff_seconds", "backoff_max_seconds",\n'
-    '  "backoff_jitter", "delay_seconds", "fifo", "paused", "dead_letter", "history_seconds",\n'
+    '  "backoff_jitter", "delay_seconds", "fifo", "paused", "pause_reason", "on_exhausted",\n'
+    '  "dead_letter", "ttl_seconds", "max_messages", "dedup_mode", "dedup_window_seconds",\n'
+    '  "dedup_scope", "history_seconds", "history_failed_seconds", "history_payload", "events",\n'
     f'  "policy"}}\n{POLICY_FORM}'
 )
 YES = click.option("--yes", is_flag=True, help="Don't ask.")
@@ -44,6 +46,7 @@ def queue() -> None:
         "penstock queue create emails",
         "penstock queue create payments --fifo --lease 2m --max-attempts none",
         "penstock queue create emails --max-concurrency 5 --if-missing",
+        "penstock queue create codes --ttl 10m --max-messages 100000 --on-exhausted drop",
     ],
     json_form=f'{{"created": true | false, "queue": {SHAPE}}}' + SETTINGS_FORM,
 )
@@ -103,6 +106,7 @@ def get(app: App, name: str) -> None:
     examples=[
         "penstock queue update emails --lease 5m --backoff 10s",
         "penstock queue update emails --max-attempts none --rate none",
+        "penstock queue update emails --dedup-mode until_finished --events all",
     ],
     json_form=SHAPE + SETTINGS_FORM,
 )
@@ -120,7 +124,7 @@ def update(app: App, name: str, **options: Any) -> None:
     with app.open() as penstock:
         handle = penstock.queue(name)
         if limits:
-            changes["policy"] = handle.settings().policy.changed(limits)
+            changes["policy"] = limits  # only these: what another sets meanwhile stays
         handle.update(**changes)
         entry = _entry(penstock, name)
     if app.as_json:
@@ -182,7 +186,7 @@ def delete(app: App, name: str, yes: bool) -> None:
         handle = penstock.queue(name)
         stats = handle.stats()
         live = stats.scheduled + stats.ready + stats.leased
-        _confirm(yes, f"Remove the queue {name} and its {_show.plural(live, 'message')}?")
+        confirm(yes, f"Remove the queue {name} and its {_show.plural(live, 'message')}?")
         outcome = handle.delete()
     app.outcome(
         {"queue": name, "messages": outcome.messages},
@@ -193,17 +197,21 @@ def delete(app: App, name: str, yes: bool) -> None:
 @command(
     "pause",
     short_help="Hand out nothing until resume.",
-    examples=["penstock queue pause emails"],
-    json_form='{"queue", "paused": true}',
+    examples=[
+        "penstock queue pause emails",
+        "penstock queue pause emails --reason 'the mail server moves, until noon'",
+    ],
+    json_form='{"queue", "paused": true, "reason"}',
 )
 @click.argument("name", type=QUEUE, metavar="QUEUE")
+@click.option("--reason", metavar="TEXT", help="Why; `penstock queue get` and `stats` show it.")
 @pass_app
-def pause(app: App, name: str) -> None:
+def pause(app: App, name: str, reason: str | None) -> None:
     """Hand out no message of QUEUE until `resume`. Sends are still taken."""
     with app.open() as penstock:
-        penstock.queue(name).pause()
+        penstock.queue(name).pause(reason=reason)
     again = f"Paused {name}. Hand out again: penstock queue resume {name}"
-    app.outcome({"queue": name, "paused": True}, again)
+    app.outcome({"queue": name, "paused": True, "reason": reason}, again)
 
 
 @command(
@@ -246,7 +254,7 @@ def purge(app: App, name: str, channel: str | None, state: State | None, yes: bo
     with app.open() as penstock:
         handle = penstock.queue(name)
         handle.settings()  # a wrong name is told before a question is asked
-        _confirm(yes, f"Cancel all {which} messages of {name}{of}?")
+        confirm(yes, f"Cancel all {which} messages of {name}{of}?")
         outcome = handle.purge(channel=channel, state=state)
     app.outcome(
         {"queue": name, "messages": outcome.messages},
@@ -254,7 +262,7 @@ def purge(app: App, name: str, channel: str | None, state: State | None, yes: bo
     )
 
 
-def _confirm(yes: bool, question: str) -> None:
+def confirm(yes: bool, question: str) -> None:
     """Ask, on a terminal; elsewhere nobody can answer, so --yes is needed."""
     if yes:
         return

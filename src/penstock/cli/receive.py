@@ -158,8 +158,8 @@ def _extras(priority: int, headers: Any) -> list[str]:
     ],
     json_form='one line for each: {"id", "state", "channel", "priority", "payload",\n'
     '  "payload_base64", "content_type", "headers", "attempt", "failures", "crashes",\n'
-    '  "sent_at", "due_at", "saved_state", "saved_state_base64", "error", "origin"}\n'
-    + PAYLOAD_SHAPE,
+    '  "sent_at", "due_at", "saved_state", "saved_state_base64", "error", "origin",\n'
+    '  "expires_at", "cancel_requested"}\n' + PAYLOAD_SHAPE,
 )
 @click.argument("queue", type=QUEUE)
 @click.option(
@@ -233,7 +233,13 @@ def _print_peeked(message: Peeked) -> None:
     about = [_show.bold(str(message.id)), message.state, _show.channel(message.channel)]
     about.append(f"sent {_show.when(message.sent_at)}")
     if due:
-        about.append(f"{due} {_show.when(message.due_at)}")
+        never = message.due_at >= limits.FOREVER_MS
+        when = "when a person says `retry`" if never else _show.when(message.due_at)
+        about.append(f"{due} {when}")
+    if message.expires_at is not None:
+        about.append(f"expires {_show.when(message.expires_at)}")
+    if message.cancel_requested:
+        about.append(_show.yellow("to be cancelled"))
     about += _extras(message.priority, message.headers)
     _show.out("  ".join(about))
     _show.out(_show.payload(message.payload))
@@ -251,6 +257,8 @@ def _story(origin: Origin) -> str:
         f"{_show.plural(origin.failures, 'failure')}, "
         f"{origin.crashes} {'crash' if origin.crashes == 1 else 'crashes'})"
     )
+    if origin.redrives:
+        text += f", redriven {_show.plural(origin.redrives, 'time')}"
     if origin.last_error:
         text += f": {_show.clean(origin.last_error, lines=True)}"
     return text
@@ -267,10 +275,10 @@ def delivery_json(delivery: Delivery) -> dict[str, Any]:
         "attempt": delivery.attempt,
         "channel": delivery.channel,
         "priority": delivery.priority,
-        **_bytes_json("payload", delivery.payload, delivery.content_type),
+        **bytes_json("payload", delivery.payload, delivery.content_type),
         "content_type": delivery.content_type,
         "headers": dict(delivery.headers),
-        **_bytes_json("state", delivery.state, ""),
+        **bytes_json("state", delivery.state, ""),
         "failures": delivery.failures,
         "crashes": delivery.crashes,
         "sent_at": delivery.sent_at,
@@ -287,7 +295,7 @@ def peeked_json(message: Peeked) -> dict[str, Any]:
         "state": message.state,
         "channel": message.channel,
         "priority": message.priority,
-        **_bytes_json("payload", message.payload, message.content_type),
+        **bytes_json("payload", message.payload, message.content_type),
         "content_type": message.content_type,
         "headers": dict(message.headers),
         "attempt": message.attempt,
@@ -295,13 +303,15 @@ def peeked_json(message: Peeked) -> dict[str, Any]:
         "crashes": message.crashes,
         "sent_at": message.sent_at,
         "due_at": message.due_at,
-        **_bytes_json("saved_state", message.saved_state, ""),
+        **bytes_json("saved_state", message.saved_state, ""),
         "error": message.error,
         "origin": None if message.origin is None else asdict(message.origin),
+        "expires_at": message.expires_at,
+        "cancel_requested": message.cancel_requested,
     }
 
 
-def _bytes_json(name: str, data: bytes | None, content_type: str) -> dict[str, Any]:
+def bytes_json(name: str, data: bytes | None, content_type: str) -> dict[str, Any]:
     """Bytes as a JSON value, a text, or in base64: whichever keeps them readable."""
     if data is None:
         return {name: None, f"{name}_base64": None}

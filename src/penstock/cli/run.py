@@ -29,7 +29,8 @@ DATABASE = "penstock"
         "penstock worker app.jobs:worker --processes 4",
         "penstock worker app:worker --until-empty --url sqlite:///test.db",
     ],
-    json_form='{"handled", "failed", "deferred", "released", "lost"} at the end, of one process',
+    json_form='{"handled", "failed", "deferred", "released", "lost", "cancelled"} at the end,\n'
+    "  of one process",
 )
 @click.argument("target", metavar="MODULE:NAME")
 @click.option(

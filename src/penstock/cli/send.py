@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 import click
 
@@ -21,7 +21,8 @@ from penstock.cli._records import ENDINGS, BadLine, Format, Lines, Record, Recor
 from penstock.words import limits
 from penstock.words.entities import Outgoing
 from penstock.words.errors import PenstockError, Uncertain
-from penstock.words.outcomes import ChannelFull, Sent
+from penstock.words.outcomes import ChannelFull, QueueFull, Sent
+from penstock.words.policy import DEDUP_MODES, DEDUP_SCOPES
 
 if TYPE_CHECKING:
     from penstock import Queue
@@ -29,18 +30,33 @@ if TYPE_CHECKING:
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 WAIT_SECONDS = 0.25
 
+F = TypeVar("F", bound=Callable[..., Any])
 WhenFull = Literal["stop", "skip", "wait"]
 
 
 class Full(Exception):
-    """A channel is full, and the user said to stop."""
+    """The queue or a channel is full, and the user said to stop."""
 
-    def __init__(self, outcome: ChannelFull) -> None:
+    def __init__(self, queue: str, outcome: ChannelFull | QueueFull) -> None:
         super().__init__()
-        self.text = (
-            f"channel {_show.channel(outcome.channel)} is full: it holds {outcome.size:,} "
-            f"unfinished messages and its policy allows {outcome.max_size:,}"
-        )
+        holds = f"is full: it holds {outcome.size:,} unfinished messages and"
+        if isinstance(outcome, ChannelFull):
+            self.code = "channel_full"
+            name = _show.channel(outcome.channel)
+            self.text = f"channel {name} {holds} its policy allows {outcome.max_size:,}"
+        else:
+            self.code = "queue_full"
+            self.text = f"queue {queue} {holds} its max_messages is {outcome.max_messages:,}"
+
+
+def _room(full: ChannelFull | QueueFull) -> int:
+    most = full.max_size if isinstance(full, ChannelFull) else full.max_messages
+    return max(0, most - full.size)
+
+
+def _is_for(record: Record, full: ChannelFull | QueueFull) -> bool:
+    """Whether the message takes room of what is full."""
+    return isinstance(full, QueueFull) or record.message.channel == full.channel
 
 
 @dataclass
@@ -52,6 +68,8 @@ class Sender:
     when_full: WhenFull
     sent: int = 0
     refused: int = 0
+    duplicates: int = 0
+    replaced: int = 0
     first_id: int | None = None
     last_id: int | None = None
     waiting_for: str | None = None
@@ -91,30 +109,32 @@ class Sender:
         self._bytes = 0
 
     def _count(self, outcome: Sent, part: int) -> None:
-        self.sent += len(outcome.ids)
+        self.duplicates += len(outcome.duplicates)
+        self.replaced += len(outcome.replaced)
+        self.sent += len(outcome.ids) - len(outcome.duplicates) - len(outcome.replaced)
         self.first_id = self.first_id or outcome.ids[0]
         self.last_id = outcome.ids[-1]
         self.waiting_for = None
         del self.pending[:part]
         self.on_sent()
 
-    def _fitting(self, full: ChannelFull, part: int) -> int:
+    def _fitting(self, full: ChannelFull | QueueFull, part: int) -> int:
         """How many leading messages fit; fewer than were refused, so that this comes to an end."""
-        room = max(0, full.max_size - full.size)
-        for i, record in enumerate(self.pending[:part]):
-            if record.message.channel == full.channel:
+        room = _room(full)
+        for i, record in enumerate(self.pending[: part - 1]):
+            if _is_for(record, full):
                 if not room:
                     return i
                 room -= 1
         return part - 1
 
-    def _skip(self, full: ChannelFull) -> None:
+    def _skip(self, full: ChannelFull | QueueFull) -> None:
         """Drop the messages that do not fit, at least one; the others stay in order."""
-        mine = sum(r.message.channel == full.channel for r in self.pending)
-        room = min(max(0, full.max_size - full.size), mine - 1)
+        mine = sum(_is_for(record, full) for record in self.pending)
+        room = min(_room(full), mine - 1)
         kept: list[Record] = []
         for record in self.pending:
-            if record.message.channel != full.channel:
+            if not _is_for(record, full):
                 kept.append(record)
             elif room:
                 room -= 1
@@ -122,13 +142,43 @@ class Sender:
         self.refused += len(self.pending) - len(kept)
         self.pending[:] = kept
 
-    def _stop_or_wait(self, full: ChannelFull) -> None:
+    def _stop_or_wait(self, full: ChannelFull | QueueFull) -> None:
         if self.when_full == "stop":
-            raise Full(full)
-        if self.waiting_for != full.channel:
-            self.waiting_for = full.channel
-            _show.note(f"Waiting for room in channel {_show.channel(full.channel)} …")
+            raise Full(self.queue.name, full)
+        where = self.queue.name
+        if isinstance(full, ChannelFull):
+            where = f"channel {_show.channel(full.channel)}"
+        if self.waiting_for != where:
+            self.waiting_for = where
+            _show.note(f"Waiting for room in {where} …")
         time.sleep(WAIT_SECONDS)
+
+
+def _dedup_options(function: F) -> F:
+    for option in reversed(
+        (
+            click.option(
+                "--dedup-key", metavar="KEY", help="Of the one PAYLOAD: it is sent once for it."
+            ),
+            click.option(
+                "--dedup-key-from", metavar="FIELD", help="Take it from this field or column."
+            ),
+            click.option(
+                "--dedup-mode",
+                type=click.Choice(DEDUP_MODES),
+                help="How long a key suppresses; unless given, as the queue says.",
+            ),
+            click.option(
+                "--dedup-window",
+                "dedup_window_seconds",
+                type=DURATION,
+                help="In the modes window and sliding.",
+            ),
+            click.option("--dedup-scope", type=click.Choice(DEDUP_SCOPES), help="Where it counts."),
+        )
+    ):
+        function = option(function)
+    return function
 
 
 @command(
@@ -139,8 +189,13 @@ class Sender:
         'penstock send emails \'{"to": "ada@example.org"}\' --delay 10m --header trace=abc',
         "penstock send events --file events.jsonl --channel-from customer_id",
         "zcat orders.csv.gz | penstock send orders --format csv --channel-from shop",
+        "penstock send invoices '{\"order\": 7}' --dedup-key order-7 --dedup-window 1d",
+        "penstock send orders --file orders.csv --dedup-key-from order_id",
     ],
-    json_form='{"queue", "sent", "refused", "blank", "first_id", "last_id", "next_line"}\n'
+    json_form='{"queue", "sent", "refused", "duplicates", "replaced", "blank", "first_id",\n'
+    '  "last_id", "next_line"}\n'
+    "duplicates: not sent, as an earlier message stands for it; replaced: took a waiting one's\n"
+    "  place; their ids are those of the messages that survive\n"
     "blank: empty lines passed over; next_line: where to go on from if it stopped early",
 )
 @click.argument("queue", type=QUEUE)
@@ -156,6 +211,7 @@ class Sender:
 @click.option("--channel-from", metavar="FIELD", help="Take it from this field or column.")
 @click.option("--priority", type=int, default=0, help="Smaller numbers first, in a channel.")
 @click.option("--delay", type=DURATION, help="Deliver after this time (90s, 5m, 2h).")
+@click.option("--ttl", type=DURATION, help="Expire if it still waits after this time.")
 @click.option("--header", "headers", type=HEADER, multiple=True, help="May be repeated.")
 @click.option("--json-payload", "as_json", is_flag=True, help="It must be JSON.")
 @click.option("--text", "as_text", is_flag=True, help="It is text, even if it looks like JSON.")
@@ -172,8 +228,9 @@ class Sender:
     type=click.Choice(["stop", "skip", "wait"]),
     default="stop",
     show_default=True,
-    help="What to do when a channel's max_size is reached.",
+    help="What to do when a channel's max_size or the queue's max_messages is reached.",
 )
+@_dedup_options
 @pass_app
 def send(
     app: App,
@@ -185,12 +242,15 @@ def send(
     channel_from: str | None,
     priority: int,
     delay: float | None,
+    ttl: float | None,
     headers: tuple[tuple[str, str], ...],
     as_json: bool,
     as_text: bool,
     batch_size: int,
     from_line: int,
     when_full: WhenFull,
+    dedup_key_from: str | None,
+    **dedup: Any,
 ) -> None:
     """Send messages to QUEUE, which is made if it is not there.
 
@@ -198,26 +258,31 @@ def send(
     --file, each line, each JSON line or each row of CSV (as a JSON object, its cells as text). A
     text that is a JSON object or list is sent as JSON. Blank lines are passed over.
 
+    A dedup key makes a send safe to repeat: while an earlier message with it stands, as the mode
+    says, nothing is sent, and the answer has that one's id.
+
     Batches are all or nothing. If a line is wrong, everything before it has been sent, nothing
     after it, and --from-line goes on there.
     """
-    if as_json and as_text:
-        raise click.UsageError("--json-payload and --text exclude each other")
-    if channel and channel_from:
-        raise click.UsageError("--channel and --channel-from exclude each other")
-    shape = Shape(
-        channel,
-        channel_from,
-        priority,
-        delay,
-        dict(headers) or None,
-        "json" if as_json else "text" if as_text else "auto",
+    shape = _shape(
+        as_json=as_json,
+        as_text=as_text,
+        channel=channel,
+        channel_from=channel_from,
+        priority=priority,
+        delay_seconds=delay,
+        headers=dict(headers) or None,
+        ttl_seconds=ttl,
+        dedup={name: value for name, value in dedup.items() if value is not None},
+        dedup_key_from=dedup_key_from,
     )
     if payload is not None and payload != "-":
         if path is not None:
             raise click.UsageError("give a PAYLOAD or a --file, not both")
         _send_one(app, queue, shape.from_text(_bytes_of(payload)), when_full)
         return
+    if "dedup_key" in shape.dedup:
+        raise click.UsageError("one key for all lines would send one: use --dedup-key-from")
     kind = kind or _format_of(path)
     if as_text and kind != "text":
         raise click.UsageError(f"--text does not go with {kind}")
@@ -226,6 +291,19 @@ def send(
         lines = Lines(stream, sender.flush)
         records = Records(lines, kind, shape, from_line=from_line)
         _send_all(app, sender, lines, records, _size_of(path))
+
+
+def _shape(*, as_json: bool, as_text: bool, **options: Any) -> Shape:
+    """The options of `send` as they shape each message; those that exclude each other refused."""
+    if as_json and as_text:
+        raise click.UsageError("--json-payload and --text exclude each other")
+    if options["channel"] and options["channel_from"]:
+        raise click.UsageError("--channel and --channel-from exclude each other")
+    if options["dedup"].get("dedup_key") and options["dedup_key_from"]:
+        raise click.UsageError("--dedup-key and --dedup-key-from exclude each other")
+    if options["dedup"] and not options["dedup_key_from"] and "dedup_key" not in options["dedup"]:
+        raise click.UsageError("--dedup-mode, --dedup-window, --dedup-scope need a --dedup-key")
+    return Shape(**options, kind="json" if as_json else "text" if as_text else "auto")
 
 
 def _bytes_of(payload: str) -> bytes:
@@ -273,14 +351,18 @@ def _send_one(app: App, name: str, message: Outgoing, when_full: WhenFull) -> No
         except Full as full:
             if app.as_json:
                 app.document(_report(sender, 0, None) | {"refused": 1})
-            app.refuse("channel_full", f"{full.text}. Nothing was sent.", NOT_AS_WISHED)
+            app.refuse(full.code, f"{full.text}. Nothing was sent.", NOT_AS_WISHED)
         except KeyboardInterrupt:
-            if not sender.sent:
+            if sender.last_id is None:
                 raise  # else it came too late: say what happened
     where = f", channel {_show.channel(message.channel)}" if message.channel else ""
     text = f"Sent {sender.last_id} to {name}{where}."
-    if sender.refused:
-        text = f"Not sent: channel {_show.channel(message.channel)} is full."
+    if sender.duplicates:
+        text = f"Not sent: {sender.last_id} has the same dedup key and stands for it."
+    elif sender.replaced:
+        text = f"Replaced the content of {sender.last_id}, which was waiting in {name}{where}."
+    elif sender.refused:
+        text = f"Not sent: {name} or its channel {_show.channel(message.channel)} is full."
     app.outcome(_report(sender, 0, None), text)
     if sender.refused:
         raise click.exceptions.Exit(NOT_AS_WISHED)
@@ -307,7 +389,7 @@ def _send_all(app: App, sender: Sender, lines: Lines, records: Records, total: i
                 sender.flush()
         except Full as full:
             next_line = sender.pending[0].line
-            problem = ("channel_full", f"line {next_line}: {full.text}", NOT_AS_WISHED)
+            problem = (full.code, f"line {next_line}: {full.text}", NOT_AS_WISHED)
         except PenstockError as error:
             next_line = sender.pending[0].line if sender.pending else records.next_line
             problem = (error.code, _with_lines(error, sender), exit_code(error))
@@ -338,6 +420,8 @@ def _report(sender: Sender, blank: int, next_line: int | None) -> dict[str, obje
         "queue": sender.queue.name,
         "sent": sender.sent,
         "refused": sender.refused,
+        "duplicates": sender.duplicates,
+        "replaced": sender.replaced,
         "blank": blank,
         "first_id": sender.first_id,
         "last_id": sender.last_id,
@@ -350,7 +434,11 @@ def _summary(name: str, sender: Sender, blank: int, seconds: float) -> str:
     if seconds > 0.1 and sender.sent > 1:
         text += f" ({_show.count(round(sender.sent / seconds))}/s)"
     if sender.refused:
-        text += f", {_show.plural(sender.refused, 'message')} refused: channels are full"
+        text += f", {_show.plural(sender.refused, 'message')} refused: no room"
+    if sender.duplicates:
+        text += f", {_show.plural(sender.duplicates, 'duplicate')} not sent"
+    if sender.replaced:
+        text += f", {_show.plural(sender.replaced, 'waiting message')} replaced"
     if blank:
         text += f", {_show.plural(blank, 'blank line')} passed over"
     return f"{text}."

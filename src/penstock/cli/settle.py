@@ -12,10 +12,13 @@ from penstock.cli import _show
 from penstock.cli._app import NOT_AS_WISHED, App, command, pass_app
 from penstock.cli._interrupt import Unbroken
 from penstock.cli._kinds import DURATION, QUEUE, RECEIPT
+from penstock.cli._records import Shape
 from penstock.words import limits
 from penstock.words.entities import Deferral, Failure, Receipt
 from penstock.words.outcomes import (
     Acked,
+    Blocked,
+    Cancelled,
     Dead,
     Deferred,
     Extended,
@@ -23,11 +26,12 @@ from penstock.words.outcomes import (
     Released,
     Retrying,
 )
+from penstock.words.records import Result
 
 if TYPE_CHECKING:
     from penstock import Queue
 
-Outcome = Acked | Deferred | Retrying | Dead | Extended | Released | LeaseLost
+Outcome = Acked | Deferred | Retrying | Dead | Blocked | Cancelled | Extended | Released | LeaseLost
 F = TypeVar("F", bound=Callable[..., Any])
 
 PER_CALL = 1000
@@ -40,7 +44,7 @@ LOST = {
 
 
 def _json_form(outcomes: str) -> str:
-    return f'one line for each: {{"receipt", "outcome": {outcomes} | "lease_lost"…}}'
+    return f'one line for each: {{"receipt", "outcome"}}; outcome: {outcomes}\n  | "lease_lost"'
 
 
 def _receipts(function: F) -> F:
@@ -55,17 +59,24 @@ def _receipts(function: F) -> F:
     examples=[
         "penstock ack emails 4711.1 4712.1",
         "penstock receive emails -n 100 --json | jq -r .receipt | penstock ack emails",
+        "penstock ack renders 4711.1 --result '{\"pages\": 12}'",
     ],
     json_form=_json_form('"acked"') + '\n"lease_lost" lines have "now": where the message is',
 )
 @_receipts
+@click.option("--result", metavar="TEXT", help="For those who wait; an object or list is JSON.")
 @pass_app
-def ack(app: App, queue: str, receipts: tuple[Receipt, ...]) -> None:
+def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None) -> None:
     """End messages of QUEUE: they are done. RECEIPTs are arguments, or lines of the input.
 
-    Exit code 1 if a lease was lost: somebody else may be doing that message again.
+    The result is kept in the queue's history: `penstock wait` prints it. Exit code 1 if a lease
+    was lost: somebody else may be doing that message again.
     """
-    _settle(app, queue, receipts, lambda q, some: q.ack(some))
+    kept = None
+    if result is not None:
+        message = Shape().from_text(result.encode(errors="surrogateescape"))
+        kept = Result(message.payload, message.content_type)
+    _settle(app, queue, receipts, lambda q, some: q.ack(some, results=[kept] * len(some)))
 
 
 @command(
@@ -75,7 +86,7 @@ def ack(app: App, queue: str, receipts: tuple[Receipt, ...]) -> None:
         "penstock defer emails 4711.1 --delay 10m",
         "penstock defer imports 4711.1 --state '{\"page\": 7}'",
     ],
-    json_form=_json_form('"deferred"') + '\n"deferred" lines have "due_at"',
+    json_form=_json_form('"deferred" | "cancelled"') + '\n"deferred" lines have "due_at"',
 )
 @_receipts
 @click.option("--delay", type=DURATION, default=0, help="After this time; unless given, at once.")
@@ -102,7 +113,7 @@ def defer(
         "penstock fail emails 4711.1 --error 'SMTP said 550'",
         "penstock fail emails 4711.1 --no-retry",
     ],
-    json_form=_json_form('"retrying" | "dead"')
+    json_form=_json_form('"retrying" | "dead" | "blocked" | "cancelled"')
     + '\n"retrying" lines have "due_at"; "dead" ones "queue", the dead-letter queue or null',
 )
 @_receipts
@@ -121,7 +132,8 @@ def fail(
     """Charge a failed attempt to messages of QUEUE.
 
     They come back after the queue's back-off; when their attempts are used up they move to the
-    dead-letter queue.
+    dead-letter queue, or what the queue's --on-exhausted says. One that somebody wanted to cancel
+    ends as cancelled.
     """
     delay_ms = None if delay is None else limits.delay_ms(delay)
     text = limits.error_text(error)
@@ -137,7 +149,8 @@ def fail(
     "extend",
     short_help="Keep messages for longer.",
     examples=["penstock extend emails 4711.1 --lease 10m"],
-    json_form=_json_form('"extended"') + '\n"extended" lines have "lease_until"',
+    json_form=_json_form('"extended"')
+    + '\n"extended" lines have "lease_until" and "cancel_requested"',
 )
 @_receipts
 @click.option("--lease", type=DURATION, help="From now; unless given, as the queue says.")
@@ -151,7 +164,7 @@ def extend(app: App, queue: str, receipts: tuple[Receipt, ...], lease: float | N
     "release",
     short_help="Give messages back at once, uncharged.",
     examples=["penstock release emails 4711.1"],
-    json_form=_json_form('"released"'),
+    json_form=_json_form('"released" | "cancelled"'),
 )
 @_receipts
 @pass_app
@@ -206,7 +219,15 @@ def _json_of(receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
         case Dead():
             return shape | {"outcome": "dead", "queue": outcome.queue}
         case Extended():
-            return shape | {"outcome": "extended", "lease_until": outcome.lease_until}
+            return shape | {
+                "outcome": "extended",
+                "lease_until": outcome.lease_until,
+                "cancel_requested": outcome.cancel_requested,
+            }
+        case Blocked():
+            return shape | {"outcome": "blocked"}
+        case Cancelled():
+            return shape | {"outcome": "cancelled"}
         case Released():
             return shape | {"outcome": "released"}
         case LeaseLost():
@@ -226,6 +247,12 @@ def _line_of(receipt: Receipt, outcome: Outcome) -> str:
             text = f"dead, {where}"
         case Extended():
             text = f"extended, yours for {_show.when(outcome.lease_until).removeprefix('in ')}"
+            if outcome.cancel_requested:
+                text += _show.yellow("; somebody wants it cancelled: end soon")
+        case Blocked():
+            text = _show.yellow("no attempts left: its channel waits for `retry` or `cancel`")
+        case Cancelled():
+            text = "cancelled, as somebody had asked for"
         case Released():
             text = "released"
         case LeaseLost():

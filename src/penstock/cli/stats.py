@@ -18,11 +18,12 @@ BLOCKED = {
     "concurrency": "at its max_concurrency",
     "rate": "at its rate",
     "fifo": "behind its head (FIFO)",
+    "exhausted": "its head has no attempts left: `penstock retry` or `cancel`",
 }
 CHANNEL_SHAPE = '{"channel", "scheduled", "ready", "leased", "oldest_ready_ms", "blocked"}'
 QUEUE_SHAPE = (
     '{"queue", "scheduled", "ready", "leased", "sent", "done", "dead", "cancelled",\n'
-    '  "oldest_ready_ms", "paused"}'
+    '  "expired", "oldest_ready_ms", "paused", "pause_reason"}'
 )
 
 
@@ -46,7 +47,7 @@ QUEUE_SHAPE = (
 def stats(app: App, queue: str | None, limit: int) -> None:
     """Show what is in the queues, or in QUEUE and its busiest channels.
 
-    sent = scheduled + ready + leased + done + dead + cancelled.
+    sent = scheduled + ready + leased + done + dead + cancelled + expired.
     """
     with app.open() as penstock:
         if queue is None:
@@ -59,6 +60,8 @@ def stats(app: App, queue: str | None, limit: int) -> None:
         app.document({"queues": [asdict(counts) | {"channels": channels_json}]})
         return
     _show.out(queue_table([counts]))
+    if counts.pause_reason is not None:
+        _show.out(f"paused: {_show.clean(counts.pause_reason)}")
     if channels:
         _show.out("")
         _show.out(channel_table(channels))
@@ -75,10 +78,13 @@ def _show_queues(app: App, counts: Sequence[QueueStats]) -> None:
 
 def queue_table(counts: Sequence[QueueStats]) -> str:
     """Queues as aligned lines."""
-    heads = ("QUEUE", "READY", "LEASED", "SCHEDULED", "OLDEST", "SENT", "DONE", "DEAD", "CANCELLED")
+    heads = (
+        "QUEUE", "READY", "LEASED", "SCHEDULED", "OLDEST",
+        "SENT", "DONE", "DEAD", "CANCELLED", "EXPIRED",
+    )  # fmt: skip
     rows: list[list[str]] = []
     for one in counts:
-        numbers = [one.sent, one.done, one.dead, one.cancelled]
+        numbers = [one.sent, one.done, one.dead, one.cancelled, one.expired]
         rows.append(
             [
                 _show.clean(one.queue) + (" (paused)" if one.paused else ""),

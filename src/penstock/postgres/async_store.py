@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 
-from penstock.postgres.calls import CALLS, Call
+from penstock.postgres import install
+from penstock.postgres.call import Call
+from penstock.postgres.calls import rung, steps
 from penstock.postgres.errors import meaning, translate
-from penstock.postgres.items import merge_twins, nothing_to_do, without_twins
-from penstock.postgres.store import CHECK_SCHEMA, check_schema
+from penstock.postgres.joined import AsyncPostgresJoined, PostgresConnections
+from penstock.postgres.store import CHECK_SCHEMA
 from penstock.postgres.url import Options, parse
-from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
+from penstock.postgres.wakeups import NOTIFY, Bell
 from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
-from penstock.words.outcomes import Purged
-from penstock.words.verbs import Purge, Verb
+from penstock.words.verbs import Verb
 
 A = TypeVar("A")
 
@@ -32,6 +33,7 @@ class AsyncPostgresStore:
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self._options: Options = parse(url)
         self._clock = clock
+        self._known: set[str] = set()
         self._pool = _Pool(self._options)
         self._bell = Bell()
         self._news = asyncio.Event()
@@ -41,47 +43,36 @@ class AsyncPostgresStore:
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one call of its function."""
-        done = nothing_to_do(verb)
-        if done is not NotImplemented:
-            return done
-        twins = without_twins(verb)
-        if twins is not None:
-            first, others = twins
-            answers = await self.run(first), await self.run(others)
-            return merge_twins(verb, *answers)  # type: ignore[return-value]
-        call = CALLS[type(verb)]
-        if isinstance(verb, Purge):
-            return await self._purge(call, verb)
-        return await self._call(call, verb)
-
-    async def _purge(self, call: Call, verb: Any) -> Any:
-        """In parts, so that no transaction grows with the queue."""
-        total = 0
-        while part := (await self._call(call, verb)).messages:
-            total += part
-        return Purged(total)
+        talk = steps(verb)
+        try:
+            call, part = next(talk)
+            while True:
+                call, part = talk.send(await self._call(call, part))
+        except StopIteration as end:
+            return end.value
 
     async def _call(self, call: Call, verb: Any) -> Any:
-        now = None if self._clock is None else self._clock()
-        parameters = call.parameters(verb, now)
+        parameters = call.parameters(verb, self._now())
         try:
-            rows = await self._execute(call.sql, parameters, verb)
+            return await self._execute(call, call.sql, parameters, verb)
         except Disconnected:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()
-            rows = await self._execute(call.sql, parameters, verb)
+            return await self._execute(call, call.sql, parameters, verb)
         except Busy:
             if call.impatient is None:
                 raise
-            rows = await self._execute(call.impatient, parameters, verb)
-        return call.answer(verb, rows)
+            return await self._execute(call, call.impatient, parameters, verb)
 
-    async def _execute(self, sql: bytes, parameters: Any, verb: Any) -> Any:
+    def _now(self) -> int | None:
+        return None if self._clock is None else self._clock()
+
+    async def _execute(self, call: Call, sql: bytes, parameters: Any, verb: Any) -> Any:
         connection = await self._pool.take()
         try:
             rows = await connection.run(sql, parameters)
-            if type(verb) in WAKING:
-                await self._tell(connection, verb.queue)
+            for queue in rung(call, verb, rows):
+                await self._tell(connection, queue)
         except psycopg.Error as error:
             raise meaning(error, self._options.url, verb) from error
         except asyncio.CancelledError:
@@ -91,6 +82,69 @@ class AsyncPostgresStore:
         finally:
             await self._pool.put(connection)
         return rows
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        if not verbs:
+            return []
+        connection = await self._begin()
+        news: set[str] = set()
+        committing = False
+        try:
+            answers = [await self._inside(connection, verb, news) for verb in verbs]
+            committing = True
+            await connection.run(b"commit", ())
+            for queue in sorted(news):
+                await self._tell(connection, queue)
+        except psycopg.Error as error:
+            await connection.undo()
+            raise translate(error, self._options.url, sent=committing) from error
+        except PenstockError:
+            await connection.undo()
+            raise
+        except BaseException:
+            await connection.raw.close()
+            raise
+        finally:
+            await self._pool.put(connection)
+        return answers
+
+    async def _begin(self) -> _Connection:
+        """A connection with a transaction open."""
+        for last in (False, True):
+            connection = await self._pool.take()
+            try:
+                await connection.run(b"begin", ())
+            except psycopg.Error as error:
+                await self._pool.put(connection)
+                if last:
+                    raise translate(error, self._options.url) from error
+                await self._pool.forget()
+            except BaseException:
+                await connection.raw.close()
+                await self._pool.put(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("the second round ends")
+
+    async def _inside(self, connection: _Connection, verb: Verb[Any], news: set[str]) -> Any:
+        """A verb in the transaction of that connection. Nothing in it waits for rows."""
+        talk = steps(verb)
+        try:
+            call, part = next(talk)
+            while True:
+                parameters = call.parameters(part, self._now())
+                try:
+                    rows = await connection.run(call.impatient or call.sql, parameters)
+                except psycopg.Error as error:
+                    if (error.sqlstate or "").startswith("PQ"):
+                        raise meaning(error, self._options.url, part) from error
+                    raise
+                news.update(rung(call, part, rows))
+                call, part = talk.send(rows)
+        except StopIteration as end:
+            return end.value
 
     async def _tell(self, connection: _Connection, queue: str) -> None:
         """News of a queue, here and to other processes; the verb is done, so this may fail."""
@@ -155,6 +209,21 @@ class AsyncPostgresStore:
                 self._listening.set()
                 await asyncio.sleep(1.0)
 
+    def within(self, connection: object) -> AsyncPostgresJoined:
+        """A store on a connection of the caller's, in his transaction."""
+        return AsyncPostgresJoined(connection, self.run, self._wake, self._clock, self._known)
+
+    def connections(self) -> PostgresConnections:
+        """Connections for handlers that work in a transaction."""
+        return PostgresConnections(self._options, self._clock, self._wake)
+
+    async def _wake(self, queue: str) -> None:
+        connection = await self._pool.take()
+        try:
+            await self._tell(connection, queue)
+        finally:
+            await self._pool.put(connection)
+
     async def close(self) -> None:
         """Close the connections; waiting calls return."""
         tasks = [*self._late, *([self._ear] if self._ear else [])]
@@ -193,7 +262,15 @@ class _Connection:
 
     async def run(self, sql: bytes, parameters: Any) -> list[Any]:
         await self._cursor.execute(sql, parameters, binary=True)
-        return await self._cursor.fetchall()
+        return await self._cursor.fetchall() if self._cursor.description else []
+
+    async def undo(self) -> None:
+        """Roll back, or hang up: that does it as well."""
+        if not self.raw.closed:
+            try:
+                await self.run(b"rollback", ())
+            except psycopg.Error:
+                await self.raw.close()
 
 
 class _Pool:
@@ -249,7 +326,8 @@ class _Pool:
             if self._checked:
                 return connection
             try:
-                check_schema(await connection.run(CHECK_SCHEMA, ()), self._options.url)
+                step, oldest, ours = (await connection.run(CHECK_SCHEMA, ()))[0]
+                install.check_schema(step, oldest, ours, self._options.url)
             except (psycopg.Error, WrongVersion):
                 await connection.raw.close()
                 raise

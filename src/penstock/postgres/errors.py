@@ -54,8 +54,8 @@ def translate(
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
     if code == "PQ404":
         return QueueNotFound(queue)
-    if code == "PQ409":
-        return UsageError(f"{text}: {error.diag.message_hint}")
+    if code in ("PQ409", "2BP01"):  # ours; and something of the user's depends on our functions
+        return UsageError(f"{text}: {error.diag.message_detail or error.diag.message_hint}")
     if code in NOT_MIGRATED:
         return WrongVersion(
             f"the database {shown(url)} is not migrated to this library ({text}): "
@@ -65,7 +65,10 @@ def translate(
         return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
-    if code in ("42501", "25006") or code[:2] == "28":
+    if code == "42501":
+        todo = "`penstock migrate allow` gives a role what it needs"
+        return Forbidden(f"PostgreSQL does not allow it: {text}: {todo}")
+    if code == "25006" or code[:2] == "28":
         return Forbidden(f"PostgreSQL does not allow it: {text}")
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")

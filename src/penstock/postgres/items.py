@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import compress
 from operator import itemgetter
 from typing import Any
 
@@ -20,6 +21,9 @@ _EMPTY: dict[type[Any], tuple[str, Any]] = {
     v.Extend: ("receipts", ()),
     v.Defer: ("deferrals", ()),
     v.Fail: ("failures", ()),
+    v.Cancel: ("ids", ()),
+    v.Retry: ("ids", ()),
+    v.Endings: ("ids", ()),
 }
 
 
@@ -37,6 +41,8 @@ _ITEMS: dict[type[Any], Callable[[Any], int]] = {
     v.Extend: itemgetter(0),
     v.Defer: lambda item: item.receipt.id,
     v.Fail: lambda item: item.receipt.id,
+    v.Cancel: lambda item: item,
+    v.Retry: lambda item: item,
 }
 
 
@@ -53,15 +59,26 @@ def without_twins(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | None:
     if len({id_of(item) for item in items}) == len(items):
         return None
     seen: set[int] = set()
-    first: list[Any] = []
-    twins: list[Any] = []
+    is_twin: list[bool] = []
     for item in items:
-        (twins if id_of(item) in seen else first).append(item)
+        is_twin.append(id_of(item) in seen)
         seen.add(id_of(item))
     return (
-        replace(verb, **{field_name: tuple(first)}),
-        replace(verb, **{field_name: tuple(twins)}),
+        _of(verb, field_name, [not twin for twin in is_twin]),
+        _of(verb, field_name, is_twin),
     )
+
+
+def _of(verb: Any, field_name: str, wanted: Sequence[bool]) -> Any:
+    """The verb with some of its items, and with their results if it is an ack that has some."""
+    names = [field_name]
+    if isinstance(verb, v.Ack) and verb.results:
+        names.append("results")
+    some: dict[str, tuple[Any, ...]] = {}
+    for name in names:
+        values: Sequence[Any] = getattr(verb, name)
+        some[name] = tuple(compress(values, wanted))
+    return replace(verb, **some)
 
 
 def merge_twins(verb: v.Verb[Any], first: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:

@@ -16,19 +16,19 @@ from typing import Any, TypeVar
 import psycopg
 
 from penstock.postgres import install
-from penstock.postgres.calls import CALLS, Call
-from penstock.postgres.errors import meaning, shown, translate
-from penstock.postgres.items import merge_twins, nothing_to_do, without_twins
+from penstock.postgres.call import Call
+from penstock.postgres.calls import rung, steps
+from penstock.postgres.errors import meaning, translate
+from penstock.postgres.joined import PostgresJoined
 from penstock.postgres.url import Options, parse
-from penstock.postgres.wakeups import NOTIFY, WAKING, Bell
+from penstock.postgres.wakeups import NOTIFY, Bell
 from penstock.postgres.wire import Connection
-from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
-from penstock.words.outcomes import Purged
-from penstock.words.verbs import Purge, Verb
+from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError
+from penstock.words.verbs import Verb
 
 A = TypeVar("A")
 
-CHECK_SCHEMA = b"select number, functions from penstock.version order by number desc limit 1"
+CHECK_SCHEMA = install.CHECK.encode()
 
 
 class PostgresStore:
@@ -37,6 +37,7 @@ class PostgresStore:
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self._options: Options = parse(url)
         self._clock = clock
+        self._known: set[str] = set()
         self._pool = _Pool(self._options)
         self._bell = Bell()
         self._ear: threading.Thread | None = None
@@ -46,42 +47,31 @@ class PostgresStore:
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one call of its function."""
-        done = nothing_to_do(verb)
-        if done is not NotImplemented:
-            return done
-        twins = without_twins(verb)
-        if twins is not None:
-            first, others = twins
-            answers = self.run(first), self.run(others)
-            return merge_twins(verb, *answers)  # type: ignore[return-value]
-        call = CALLS[type(verb)]
-        if isinstance(verb, Purge):
-            return self._purge(call, verb)
-        return self._call(call, verb)
-
-    def _purge(self, call: Call, verb: Any) -> Any:
-        """In parts, so that no transaction grows with the queue."""
-        total = 0
-        while part := self._call(call, verb).messages:
-            total += part
-        return Purged(total)
+        talk = steps(verb)
+        try:
+            call, part = next(talk)
+            while True:
+                call, part = talk.send(self._call(call, part))
+        except StopIteration as end:
+            return end.value
 
     def _call(self, call: Call, verb: Any) -> Any:
-        now = None if self._clock is None else self._clock()
-        parameters = call.parameters(verb, now)
+        parameters = call.parameters(verb, self._now())
         try:
-            rows = self._execute(call.sql, parameters, verb)
+            return self._execute(call, call.sql, parameters, verb)
         except Disconnected:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             self._pool.forget()
-            rows = self._execute(call.sql, parameters, verb)
+            return self._execute(call, call.sql, parameters, verb)
         except Busy:
             if call.impatient is None:
                 raise
-            rows = self._execute(call.impatient, parameters, verb)
-        return call.answer(verb, rows)
+            return self._execute(call, call.impatient, parameters, verb)
 
-    def _execute(self, sql: bytes, parameters: Any, verb: Any) -> Any:
+    def _now(self) -> int | None:
+        return None if self._clock is None else self._clock()
+
+    def _execute(self, call: Call, sql: bytes, parameters: Any, verb: Any) -> Any:
         connection = self._pool.take()
         try:
             rows = connection.run(sql, parameters)
@@ -93,14 +83,88 @@ class PostgresStore:
             connection.raw.close()
             self._pool.put(connection)
             raise
+        self._tell(connection, rung(call, verb, rows))
+        return rows
+
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        if not verbs:
+            return []
+        connection = self._begin()
+        news: set[str] = set()
+        committing = False
         try:
-            if type(verb) in WAKING and self._bell.ring(verb.queue, self._ring_later):
-                connection.run(NOTIFY, (verb.queue,))
+            answers = [self._inside(connection, verb, news) for verb in verbs]
+            committing = True
+            connection.run(b"commit", ())
+        except psycopg.Error as error:
+            self._undo(connection)
+            raise translate(error, self._options.url, sent=committing) from error
+        except PenstockError:
+            self._undo(connection)
+            raise
+        except BaseException:
+            connection.raw.close()
+            self._pool.put(connection)
+            raise
+        self._tell(connection, sorted(news))
+        return answers
+
+    def _begin(self) -> Connection:
+        """A connection with a transaction open."""
+        for last in (False, True):
+            connection = self._pool.take()
+            try:
+                connection.run(b"begin", ())
+            except psycopg.Error as error:
+                self._pool.put(connection)
+                if last:
+                    raise translate(error, self._options.url) from error
+                self._pool.forget()
+            except BaseException:
+                connection.raw.close()
+                self._pool.put(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("the second round ends")
+
+    def _inside(self, connection: Connection, verb: Verb[Any], news: set[str]) -> Any:
+        """A verb in the transaction of that connection. Nothing in it waits for rows."""
+        talk = steps(verb)
+        try:
+            call, part = next(talk)
+            while True:
+                parameters = call.parameters(part, self._now())
+                try:
+                    rows = connection.run(call.impatient or call.sql, parameters)
+                except psycopg.Error as error:
+                    if (error.sqlstate or "").startswith("PQ"):
+                        raise meaning(error, self._options.url, part) from error
+                    raise
+                news.update(rung(call, part, rows))
+                call, part = talk.send(rows)
+        except StopIteration as end:
+            return end.value
+
+    def _undo(self, connection: Connection) -> None:
+        if not connection.raw.closed:
+            try:
+                connection.run(b"rollback", ())
+            except psycopg.Error:
+                connection.raw.close()
+        self._pool.put(connection)
+
+    def _tell(self, connection: Connection, queues: Sequence[str]) -> None:
+        """News of queues, here and to other processes; then the connection goes back."""
+        try:
+            for queue in queues:
+                if self._bell.ring(queue, self._ring_later):
+                    connection.run(NOTIFY, (queue,))
         except psycopg.Error:
             pass  # the verb is done; a notification is a hint only: receivers poll
         finally:
             self._pool.put(connection)
-        return rows
 
     def _ring_later(self, queue: str, seconds: float) -> None:
         """The last of many quick sends must be heard too: notify at the end of the pause."""
@@ -159,6 +223,13 @@ class PostgresStore:
             except psycopg.Error:
                 self._bell.ready.set()
                 self._closed.wait(1.0)
+
+    def within(self, connection: object) -> PostgresJoined:
+        """A store on a connection of the caller's, in his transaction."""
+        return PostgresJoined(connection, self.run, self._wake, self._clock, self._known)
+
+    def _wake(self, queue: str) -> None:
+        self._tell(self._pool.take(), (queue,))
 
     def close(self) -> None:
         """Close the connections; waiting calls return."""
@@ -264,7 +335,8 @@ class _Pool:
             connection = Connection(self._options)
             if not self._checked:
                 try:
-                    check_schema(connection.run(CHECK_SCHEMA, ()), self._options.url)
+                    step, oldest, ours = connection.run(CHECK_SCHEMA, ())[0]
+                    install.check_schema(step, oldest, ours, self._options.url)
                 except BaseException:
                     connection.raw.close()
                     raise
@@ -278,14 +350,3 @@ class _Pool:
         self._idle, self._open, self._waiting = deque(), 0, 0
         self._changed = threading.Condition()
         self._pid = os.getpid()
-
-
-def check_schema(rows: Sequence[tuple[int, str]], url: str) -> None:
-    """Refuse a schema that is not this library's; the text says which command to run."""
-    current, functions = rows[0] if rows else (0, "")
-    install.refuse_newer(current)
-    if current < install.migrations()[-1].number or functions != install.digest():
-        raise WrongVersion(
-            f"the database {shown(url)} was set up by another version of this library: "
-            f"run `penstock migrate up --url '{shown(url)}'`"
-        )

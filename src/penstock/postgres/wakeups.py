@@ -19,9 +19,23 @@ NOTIFY = b"select pg_notify('penstock', $1::text)"
 PAUSE_SECONDS = 0.05
 
 WAKING: frozenset[type[v.Verb[Any]]] = frozenset(
-    {v.Send, v.Ack, v.Defer, v.Fail, v.Release, v.PolicySet, v.QueueUpdate}
+    {
+        v.Send,
+        v.Ack,
+        v.Defer,
+        v.Fail,
+        v.Release,
+        v.Cancel,
+        v.Retry,
+        v.Purge,
+        v.PolicySet,
+        v.QueueUpdate,
+        v.ChannelDelete,
+    }
 )
-"""Verbs after which a message may be ready that was not: a send, a slot that got free."""
+"""Verbs after which a message may be ready that was not, or may have ended: who waits for either
+listens to the same bell.
+"""
 
 
 class Bell:

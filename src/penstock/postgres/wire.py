@@ -101,6 +101,8 @@ def _encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
                 value = b"t" if parameter else b"f"
             case int():
                 value = b"%d" % parameter
+            case bytes():
+                value, is_binary = parameter, True
             case _:
                 items: Sequence[Any] = parameter
                 is_binary = any(isinstance(item, bytes) for item in items)

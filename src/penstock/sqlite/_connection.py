@@ -6,20 +6,17 @@ import os
 import random
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock.sqlite._errors import is_busy, our_errors
-from penstock.sqlite._turnstile import Turnstile
+from penstock.sqlite._schema import APPLICATION_ID, migrate
 from penstock.sqlite._url import Place
 from penstock.words.errors import Forbidden, UsageError, WrongVersion
 
-APPLICATION_ID = 0x50454E53  # "PENS"; in migrations it must be a literal, here it is explained
 SQLITE_MIN = (3, 38, 0)  # STRICT tables, built-in JSON
 SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
-
-_MIGRATIONS = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
-SCHEMA = len(_MIGRATIONS)
 
 
 class Connection(sqlite3.Connection):
@@ -29,9 +26,17 @@ class Connection(sqlite3.Connection):
         super().__init__(*args, **kwargs)
         self.news: set[str] = set()
         """Queues beside the verb's own that got messages in this transaction."""
+        self.rows: dict[int, dict[str, Any]] = {}
+        """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
         self.random = random.Random()  # noqa: S311
         """Where the jitter of back-offs comes from; tests seed it."""
         self.row_factory = sqlite3.Row
+
+    def tuples(self, statement: str, about: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows as plain tuples, which take less time than those with names: for hot loops."""
+        cursor = self.cursor()
+        cursor.row_factory = None
+        return cursor.execute(statement, about).fetchall()
 
 
 def open_writer(place: Place) -> Connection:
@@ -86,53 +91,6 @@ def open_reader(place: Place) -> Connection:
     connection = connect(place)
     connection.execute("pragma query_only = on")
     return connection
-
-
-def migrate(connection: sqlite3.Connection, place: Place) -> None:
-    """Bring the file to this library's schema. Of many processes at once, one does it.
-
-    Raises: WrongVersion: the file was written by a newer library.
-    """
-    if schema(connection) == SCHEMA:
-        return
-    turnstile = Turnstile(place)
-    turnstile.begin(connection)
-    try:
-        for number in range(schema(connection) + 1, SCHEMA + 1):  # asked again, under the lock
-            for statement in split(_MIGRATIONS[number - 1].read_text(encoding="utf-8")):
-                connection.execute(statement)
-            connection.execute(f"pragma user_version = {number}")
-        connection.execute(f"pragma application_id = {APPLICATION_ID}")
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        raise
-    finally:
-        turnstile.close()
-
-
-def split(script: str) -> list[str]:
-    """The statements of a script: `executescript` would commit our transaction."""
-    statements: list[str] = []
-    pending = ""
-    for line in script.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            statements.append(pending)
-            pending = ""
-    return statements
-
-
-def schema(connection: sqlite3.Connection) -> int:
-    """The last step that ran on a file; WrongVersion if a newer library ran it."""
-    (version,) = connection.execute("pragma user_version").fetchone()
-    if version > SCHEMA:
-        raise WrongVersion(
-            f"the file has schema {version}, this library knows {SCHEMA}: "
-            "update it (pip install --upgrade penstock)"
-        )
-    return version
 
 
 def _check_file(path: Path) -> None:

@@ -16,12 +16,31 @@ from penstock.sqlite._errors import our_errors
 from penstock.sqlite._url import Place
 from penstock.sqlite._wakes import Wakes
 from penstock.sqlite._writer import Ticket, Writer
-from penstock.sqlite.procedures import QUIET, READS, WRITES
+from penstock.sqlite.procedures import NEWS, READS, WRITES
 from penstock.words.errors import UsageError
 from penstock.words.outcomes import Sent
-from penstock.words.verbs import Ack, Defer, Extend, Fail, Release, Send, Verb
+from penstock.words.value import value
+from penstock.words.verbs import (
+    Ack,
+    Cancel,
+    Defer,
+    Extend,
+    Fail,
+    Release,
+    Retry,
+    Send,
+    Verb,
+)
 
 A = TypeVar("A")
+
+
+@value
+class Together(Verb[list[Any]]):
+    """Some verbs as one: they are carried out in this order, or not at all."""
+
+    verbs: tuple[Verb[Any], ...]
+
 
 _LISTS: dict[type[Verb[Any]], Callable[[Any], tuple[Any, ...]]] = {
     Ack: lambda verb: verb.receipts,
@@ -30,6 +49,8 @@ _LISTS: dict[type[Verb[Any]], Callable[[Any], tuple[Any, ...]]] = {
     Extend: lambda verb: verb.receipts,
     Release: lambda verb: verb.receipts,
     Send: lambda verb: verb.messages,
+    Cancel: lambda verb: verb.ids,
+    Retry: lambda verb: verb.ids,
 }
 
 
@@ -87,16 +108,24 @@ class Engine:
         kind = type(verb)
         procedure = WRITES.get(kind) or READS.get(kind)
         if procedure is None:
+            if isinstance(verb, Together):
+                return [self._carry_or_skip(connection, one) for one in verb.verbs]
             raise UsageError(f"{kind.__name__} is no verb of this store")
         return procedure(connection, verb, self._time.now_ms())
 
+    def _carry_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
+        answer = self.nothing_to_do(verb)
+        return self._carry(connection, verb) if answer is None else answer
+
     def _committed(self, tickets: Sequence[Ticket[Any]]) -> None:
         connection = self.writer.connection
-        told = connection.news | {
-            cast("Any", ticket.verb).queue
-            for ticket in tickets
-            if type(ticket.verb) in WRITES and type(ticket.verb) not in QUIET
-        }
+        told = set(connection.news)
+        for ticket in tickets:
+            if type(ticket.verb) in NEWS:
+                told.add(cast("Any", ticket.verb).queue)
+            elif type(ticket.verb) is Together:
+                together = ticket.verb.verbs
+                told |= {cast("Any", verb).queue for verb in together if type(verb) in NEWS}
         if told:
             self.wakes.notify(told)
         with contextlib.suppress(sqlite3.Error, OSError):  # the verbs are committed all the same

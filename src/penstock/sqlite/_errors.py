@@ -17,6 +17,9 @@ from penstock.words.errors import (
     WrongVersion,
 )
 
+BEING_MOVED, MOVED = "penstock: being moved to ", "penstock: moved to "
+"""What a file says after `penstock move` has closed it; the name of a place follows."""
+
 _BUSY = (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
 
 _KNOWN: dict[int, tuple[type[PenstockError], str]] = {
@@ -43,6 +46,8 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 def translated(error: sqlite3.Error) -> PenstockError:
     """The error to raise instead. Nothing happened: SQLite has rolled back, or will."""
+    if (elsewhere := _moved(str(error))) is not None:
+        return elsewhere
     kind, advice = _KNOWN.get(_code(error), (None, ""))
     if kind is not None:
         return kind(f"SQLite: {error}: {advice}")
@@ -58,6 +63,20 @@ def our_errors() -> Generator[None]:
         yield
     except sqlite3.Error as error:
         raise translated(error) from error
+
+
+def _moved(text: str) -> PenstockError | None:
+    """The error if the queues of the file are somewhere else, or about to be."""
+    _, being_moved, place = text.partition(BEING_MOVED)
+    if being_moved:
+        return Busy(
+            f"the queues of this file are being moved to {place}: repeat the call in a moment; "
+            "if `penstock move` was stopped, run it again, and it goes on"
+        )
+    _, moved, place = text.partition(MOVED)
+    if moved:
+        return WrongVersion(f"the queues of this file were moved to {place}: connect to that URL")
+    return None
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -7,13 +7,15 @@ import contextlib
 import os
 import queue
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from penstock.sqlite._clock import Clock
-from penstock.sqlite._engine import Engine
+from penstock.sqlite._engine import Engine, Together
 from penstock.sqlite._url import place
 from penstock.sqlite._writer import TOGETHER_MAX, Ticket
+from penstock.sqlite.joined import AsyncSqliteJoined, SqliteConnections
 from penstock.words.entities import Receipt
 from penstock.words.errors import UsageError
 from penstock.words.outcomes import Received
@@ -42,18 +44,19 @@ class AsyncSqliteStore:
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb in one transaction; from many tasks, in one commit."""
-        engine = self._opened
-        if engine is None or self._closed or engine.pid != os.getpid():
-            engine = await self._open()
+        engine = await self._engine()
         answer = engine.nothing_to_do(verb)
         if answer is not None:
             return answer
-        loop = asyncio.get_running_loop()
         if engine.reads_aside(verb):
+            loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._aside, engine.read, verb)
-        future: asyncio.Future[A] = loop.create_future()
-        self._errands.put((Ticket(verb), future))
-        return await future
+        return await self._in_line(verb)
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
+        await self._engine()
+        return await self._in_line(Together(tuple(verbs)))
 
     async def signal(self, queue: str) -> int:
         """A number that is another one after any commit that the queue's receivers may want."""
@@ -78,6 +81,20 @@ class AsyncSqliteStore:
             finally:
                 wakes.unsubscribe(queue, tell)
 
+    def within(self, connection: object) -> AsyncSqliteJoined:
+        """A store on a connection of the caller's, in his transaction."""
+        return AsyncSqliteJoined(self._open, connection)
+
+    def connections(self) -> SqliteConnections:
+        """Connections for handlers that work in a transaction; for while the store is open."""
+
+        def engine() -> Engine:
+            if self._opened is None:
+                raise UsageError("the store is not open yet")
+            return self._opened
+
+        return SqliteConnections(self._place, engine)
+
     async def close(self) -> None:
         """Finish what is in line, then close the file. Later calls raise UsageError."""
         if self._closed:
@@ -87,6 +104,18 @@ class AsyncSqliteStore:
             self._opened.wakes.close()
             self._errands.put(None)
             await asyncio.to_thread(self._finish, self._opened)
+
+    async def _engine(self) -> Engine:
+        engine = self._opened
+        if engine is None or self._closed or engine.pid != os.getpid():
+            engine = await self._open()
+        return engine
+
+    async def _in_line(self, verb: Verb[A]) -> A:
+        """Have the writer carry it out."""
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._errands.put((Ticket(verb), future))
+        return await future
 
     async def _open(self) -> Engine:
         if self._closed:
@@ -145,8 +174,12 @@ class AsyncSqliteStore:
 
     def _give_back(self, ticket: Ticket[Any]) -> None:
         """A cancelled `receive` has leased messages for nobody: others may have them at once."""
-        if isinstance(ticket.verb, Receive) and isinstance(ticket.answer, Received):
-            receipts = tuple(Receipt(d.id, d.attempt) for d in ticket.answer.deliveries)
-            if receipts and not self._closed:
-                release = Ticket(Release(ticket.verb.queue, receipts))
-                self._errands.put((release, asyncio.get_running_loop().create_future()))
+        verbs, answers = (ticket.verb,), (ticket.answer,)
+        if isinstance(ticket.verb, Together):
+            verbs, answers = ticket.verb.verbs, ticket.answer or ()
+        for verb, answer in zip(verbs, answers, strict=False):  # no answers: there was an error
+            if isinstance(verb, Receive) and isinstance(answer, Received):
+                receipts = tuple(Receipt(d.id, d.attempt) for d in answer.deliveries)
+                if receipts and not self._closed:
+                    release = Ticket(Release(verb.queue, receipts))
+                    self._errands.put((release, asyncio.get_running_loop().create_future()))

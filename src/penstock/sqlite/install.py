@@ -6,55 +6,55 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from functools import cache
-from importlib.resources import files
 
-from penstock.sqlite._connection import APPLICATION_ID, open_writer, schema
+from penstock.sqlite import _schema
+from penstock.sqlite._connection import open_writer
 from penstock.sqlite._errors import our_errors
 from penstock.sqlite._url import place
 from penstock.words.migration import Migration, SchemaStatus
 
 
-@cache
 def migrations() -> tuple[Migration, ...]:
     """The steps, in order."""
-    inside = (files("penstock.sqlite") / "migrations").iterdir()
-    found = sorted((f for f in inside if f.name.endswith(".sql")), key=lambda f: f.name)
-    return tuple(
-        Migration(int(f.name[:4]), f.name.removesuffix(".sql"), f.read_text(encoding="utf-8"))
-        for f in found
-    )
+    return _schema.migrations()
 
 
-def script() -> str:
-    """Everything, to run with any tool on an empty file."""
-    steps = [f"-- {step.name}\n{step.sql}" for step in migrations()]
+def script(since: int = 0) -> str:
+    """All that a file at that step lacks, to run with any tool; 0: an empty file."""
+    steps = [f"-- {step.name}\n{step.sql}" for step in migrations() if step.number > since]
     marks = [
-        f"pragma user_version = {migrations()[-1].number};",
-        f"pragma application_id = {APPLICATION_ID};",
+        f"pragma user_version = {_schema.SCHEMA};",
+        f"pragma application_id = {_schema.APPLICATION_ID};",
     ]
-    return "\n".join(["begin immediate;", *steps, *marks, "commit;", ""])
+    ledger = [_schema.LEDGER, *_schema.notes()]
+    return "\n".join(["begin immediate;", *steps, *ledger, *marks, "commit;", ""])
 
 
 def up(url: str) -> tuple[str, ...]:
     """Bring a file to this library's schema, and make it if it is missing.
 
     Answers with the names of the steps that ran, nothing if all had.
-    Raises: WrongVersion if the file is newer than this library; Forbidden; UsageError.
+    Raises: WrongVersion if the file is beyond this library; Forbidden; UsageError.
     """
     before = status(url)
     with our_errors(), closing(open_writer(place(url))):
         return before.pending
 
 
+def prune(url: str) -> tuple[str, ...]:
+    """Nothing: a file has no functions, so no older ones are kept."""
+    place(url)
+    return ()
+
+
 def status(url: str) -> SchemaStatus:
     """How far a file has come. Makes no file, changes nothing."""
     path = place(url).path
-    wanted = migrations()[-1].number
-    current = 0
+    current, too_new = 0, False
     if path is not None and path.exists():
-        with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as file:
-            current = schema(file)
-    return SchemaStatus(
-        current, wanted, tuple(step.name for step in migrations() if step.number > current)
-    )
+        # Not mode=ro: what a killed process has left in the log could not be read then.
+        with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as file:
+            current = _schema.last_step(file)
+            too_new = _schema.is_too_new(file, current)
+    pending = tuple(step.name for step in migrations() if step.number > current)
+    return SchemaStatus(current, _schema.SCHEMA, pending, too_new=too_new)

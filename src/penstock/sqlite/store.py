@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from penstock.sqlite._clock import Clock
-from penstock.sqlite._engine import Engine
+from penstock.sqlite._engine import Engine, Together
 from penstock.sqlite._url import place
+from penstock.sqlite.joined import SqliteJoined
 from penstock.words.errors import UsageError
 from penstock.words.verbs import Verb
 
@@ -43,6 +45,10 @@ class SqliteStore:
             return answer
         return engine.read(verb) if engine.reads_aside(verb) else engine.writer.run(verb)
 
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
+        return self._engine().writer.run(Together(tuple(verbs)))
+
     def signal(self, queue: str) -> int:
         """A number that is another one after any commit that the queue's receivers may want."""
         return self._engine().wakes.signal(queue)
@@ -50,6 +56,10 @@ class SqliteStore:
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
         self._engine().wakes.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> SqliteJoined:
+        """A store on a connection of the caller's, in his transaction."""
+        return SqliteJoined(self._engine, connection)
 
     def close(self) -> None:
         """Close the file. Waiting calls return; later calls raise UsageError."""

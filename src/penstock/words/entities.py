@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 from penstock.words import limits
@@ -21,6 +20,7 @@ from penstock.words.policy import (
     Policy,
     QueueSettings,
 )
+from penstock.words.value import value
 
 State = Literal["scheduled", "ready", "leased"]
 
@@ -60,7 +60,7 @@ _USUAL_TYPES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outgoing:
     """A message to send. None takes the queue's default; no `dedup_key`, no dedup."""
 
@@ -137,7 +137,7 @@ class Delivery(NamedTuple):
         return Receipt._make((self.id, self.attempt))  # unchecked: a store handed it out
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Origin:
     """The story of a dead message: where it came from and why it died."""
 
@@ -152,7 +152,7 @@ class Origin:
     """How often it was redriven out of a dead-letter queue so far."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Peeked:
     """A message as `peek` shows it: nothing is leased or changed."""
 
@@ -177,7 +177,7 @@ class Peeked:
     cancel_requested: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueStats:
     """Counts of one queue. What was sent is one of the others: they add up."""
 
@@ -196,7 +196,7 @@ class QueueStats:
     pause_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelStats:
     """Counts of one channel, and why its ready messages wait, if a limit holds them."""
 
@@ -209,7 +209,7 @@ class ChannelStats:
     """`exhausted`: its first message has no attempts left and waits for a person (`retry`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueEntry:
     """A queue with its settings, and which queue its exhausted messages go to."""
 
@@ -219,7 +219,7 @@ class QueueEntry:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelPolicy:
     """A channel with a policy of its own."""
 
@@ -227,7 +227,7 @@ class ChannelPolicy:
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deferral:
     """One message to bring back later, with a new `state`, or with the state that it has."""
 
@@ -243,7 +243,7 @@ class Deferral:
             limits.state(self.state)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failure:
     """One failed attempt. `delay_ms` None waits for the queue's back-off."""
 
@@ -260,7 +260,7 @@ class Failure:
             limits.duration_ms(self.delay_ms, "delay_ms")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Turn:
     """Where a receiver stands in the round robin: the last channel served, and how often."""
 
@@ -268,7 +268,7 @@ class Turn:
     served: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shard:
     """The i-th of n parts of a queue's channels, by a hash that both stores share; i from 0."""
 

@@ -5,14 +5,14 @@ If a correct program can meet it in normal running, it is an outcome here and no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from penstock.words.entities import Delivery, QueueEntry, Turn
 from penstock.words.errors import UsageError
+from penstock.words.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sent:
     """Accepted, all of them; `ids` in the order given. On disk when the call returns.
 
@@ -34,7 +34,7 @@ class Sent:
         return self.ids[0]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelFull:
     """Refused, all of them: the channel would hold more than its policy's `max_size`."""
 
@@ -44,7 +44,7 @@ class ChannelFull:
     """Unfinished messages in the channel now."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueFull:
     """Refused, all of them: the queue would hold more than its `max_messages`."""
 
@@ -53,7 +53,7 @@ class QueueFull:
     """Unfinished messages in the queue now."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Received:
     """What `receive` hands out, in turn by channel; when empty, when to ask again."""
 
@@ -64,26 +64,26 @@ class Received:
     """Where the round robin goes on, where weights make that more than the last channel served."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Acked:
     """Done; it will never be delivered again."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deferred:
     """Back for later, uncharged."""
 
     due_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Retrying:
     """The failed attempt was charged; the message comes back at `due_at`."""
 
     due_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dead:
     """Attempts are used up, or `retry` was False: moved to the dead-letter queue.
 
@@ -93,36 +93,36 @@ class Dead:
     queue: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Blocked:
     """Attempts are used up: it stays at the head of its FIFO channel until a person says `retry`
     or `cancel`.
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cancelled:
     """It ended as cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelRequested:
     """It is leased: its holder is told at the next `extend`, and it will not come back."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Retried:
     """It is ready now, its charges forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotWaiting:
     """Nothing was changed: it is leased, or gone (finished, in another queue, never there)."""
 
     now: Literal["leased", "gone"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Extended:
     """The lease now runs until `lease_until`."""
 
@@ -131,12 +131,12 @@ class Extended:
     """Somebody asked for its cancelling: end soon; it will not come back."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Released:
     """Given back at once, uncharged."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaseLost:
     """The receipt is not the current lease, so nothing was changed.
 
@@ -147,49 +147,49 @@ class LeaseLost:
     now: Literal["leased", "ready", "scheduled", "gone"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Created:
     """The queue was made, and its dead-letter queue if that was missing."""
 
     queue: QueueEntry
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AlreadyExists:
     """A queue of that name was there; it was left as it is."""
 
     queue: QueueEntry
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deleted:
     """The queue and its unfinished messages are gone."""
 
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Purged:
     """So many messages were cancelled."""
 
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cleared:
     """So many rows of history were removed."""
 
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fired:
     """The schedule's message was sent (`id`), or left out (None), and its row has moved on."""
 
     id: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotDue:
     """Somebody else has fired it, or it was changed or removed."""
 

@@ -7,11 +7,12 @@ policy and its queue's default combine, and how long a retry waits, is decided h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, TypeVar, get_args
+from dataclasses import asdict, field, fields, replace
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
+from penstock.words.value import value
 
 RATE_PERIOD_SECONDS_MAX = 86_400.0
 WEIGHT_MAX = 1_000
@@ -29,7 +30,7 @@ EVENT_LEVELS: tuple[str, ...] = get_args(EventLevel)
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rate:
     """A token bucket: `count` deliveries per `per_seconds`, at most `burst` of them at once.
 
@@ -55,7 +56,7 @@ class Rate:
         return max(1, -(-round(self.per_seconds * 1_000_000) // self.count))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Policy:
     """Limits of one channel, or the default of a queue's channels. None: not limited here.
 
@@ -103,7 +104,7 @@ class Policy:
 NO_POLICY = Policy()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueSettings:
     """How a queue treats its messages. All but `fifo` may change on a live queue.
 
@@ -182,12 +183,19 @@ class QueueSettings:
         _is_a(Policy, "policy", self.policy)
         if self.on_exhausted == "block" and not self.fifo:
             raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
-        if self.policy.paused:
+        if self.policy.paused or self.policy.pause_reason is not None:
             raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
 
     def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
-        """These settings with some fields replaced; unknown fields are refused by name."""
+        """These settings with some fields replaced; unknown fields are refused by name.
+
+        `policy` is a whole Policy, or a mapping of those of its fields that change.
+        """
         _known(changes, QueueSettings)
+        policy = changes.get("policy")
+        if isinstance(policy, Mapping):
+            fields_of_it = cast("Mapping[str, Any]", policy)
+            return replace(self, **{**changes, "policy": self.policy.changed(fields_of_it)})
         return replace(self, **changes)
 
 

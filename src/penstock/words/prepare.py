@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.words import limits
-from penstock.words.entities import Outgoing
+from penstock.words.entities import Outgoing, Receipt
 from penstock.words.errors import UsageError
 from penstock.words.payload import encode
 from penstock.words.policy import DedupMode, DedupScope
-from penstock.words.records import Result
+from penstock.words.records import OUTCOMES, Outcome, Result
+from penstock.words.verbs import History, RedriveStart
+
+PER_SECOND_MAX = 1_000_000
 
 
 def outgoing(
@@ -48,9 +51,29 @@ def outgoing(
     )
 
 
+def message_of(given: Any, max_payload_bytes: int) -> Outgoing:
+    """A message as it is, or one with that payload."""
+    if not isinstance(given, Outgoing):
+        return outgoing(given, max_payload_bytes=max_payload_bytes)
+    limits.payload(given.payload, max_payload_bytes)
+    return given
+
+
 def result(value: Any) -> Result | None:
     """What an ack leaves: bytes, text or JSON, as a payload is; None is no result."""
-    return None if value is None else Result(*encode(value))
+    if value is None or isinstance(value, Result):
+        return value
+    return Result(*encode(value))
+
+
+def results(receipts: Sequence[Receipt], values: Sequence[Any] | None) -> tuple[Result | None, ...]:
+    """One result for each receipt, or none at all."""
+    if values is None:
+        return ()
+    if isinstance(values, (str, bytes)) or len(values) != len(receipts):
+        raise UsageError("results is a list with one value for each receipt; None for no result")
+    made = tuple(map(result, values))
+    return made if any(one is not None for one in made) else ()
 
 
 T = TypeVar("T")
@@ -63,3 +86,38 @@ def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
         if not isinstance(item, kind):
             raise UsageError(f"this takes {kind.__name__} values, not {type(item).__name__}")
     return items
+
+
+def history_of(
+    queue: str,
+    limit: int,
+    *,
+    outcome: Outcome | None,
+    channel: str | None,
+    error: str | None,
+    finished_from: int | None,
+    finished_until: int | None,
+    cursor: str | None = None,
+) -> History:
+    """The verb for finished messages, its arguments checked."""
+    limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
+    if outcome is not None:
+        limits.choice(outcome, "outcome", OUTCOMES)
+    limits.optional_channel(channel)
+    if error is not None:
+        limits.utf8(error, "the error text of a filter")
+    limits.optional_whole(finished_from, "finished_from", 0, limits.FOREVER_MS)
+    limits.optional_whole(finished_until, "finished_until", 0, limits.FOREVER_MS)
+    if cursor is not None:
+        limits.utf8(cursor, "a cursor")
+    return History(queue, limit, outcome, channel, error, finished_from, finished_until, cursor)
+
+
+def checked_redrive(verb: RedriveStart) -> RedriveStart:
+    """The verb, its arguments checked; the filter has checked its own."""
+    if verb.target is not None:
+        limits.queue_name(verb.target)
+    limits.optional_whole(verb.per_second, "per_second", 1, PER_SECOND_MAX)
+    limits.whole(verb.max_redrives, "max_redrives", 0, limits.INTEGER_MAX)
+    limits.flag(verb.dry_run, "dry_run")
+    return verb

@@ -6,11 +6,11 @@ Instants are milliseconds since 1970 by the database's clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from penstock.words import limits
 from penstock.words.payload import decode_json
+from penstock.words.value import value
 
 Outcome = Literal["done", "dead", "cancelled", "expired"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -20,7 +20,7 @@ EventKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Result:
     """What an ack leaves for whoever waits: bytes, as a payload is."""
 
@@ -40,7 +40,7 @@ class Result:
         return self.data.decode()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ending:
     """How a message ended. outcome `unknown`: it ended, and no row of history tells how."""
 
@@ -54,7 +54,7 @@ class Ending:
     result: Result | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HistoryEntry:
     """A finished message. The queue says whether payload and headers are kept."""
 
@@ -75,7 +75,7 @@ class HistoryEntry:
     headers: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HistoryPage:
     """Entries, the newest first. `cursor` goes on with older ones; None: that was the end."""
 
@@ -83,7 +83,7 @@ class HistoryPage:
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Event:
     """One thing that happened to a message. `changed`, with nothing else, is a hint to look."""
 
@@ -95,9 +95,11 @@ class Event:
     attempt: int | None = None
     due_at: int | None = None
     """When it is due (created, deferred, failed), or the lease ends (leased); else None."""
+    cursor: str | None = None
+    """Asks for what comes after this event; the page's own is that of its last event."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventPage:
     """Events in order; `cursor` asks for what comes after them."""
 
@@ -105,7 +107,7 @@ class EventPage:
     cursor: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RedriveFilter:
     """Which messages a redrive takes; None does not ask."""
 
@@ -126,7 +128,7 @@ class RedriveFilter:
 EVERYTHING = RedriveFilter()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Redrive:
     """A redrive and how far it has come; kept as the record of what was moved."""
 

@@ -5,12 +5,12 @@ Instants are milliseconds since 1970.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from penstock.words import limits
 from penstock.words.entities import Outgoing
 from penstock.words.errors import UsageError
+from penstock.words.value import value
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["allow", "skip"]
@@ -21,7 +21,7 @@ EVERY_MS_MIN = 1_000
 CRON_CHARS_MAX = 255
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Schedule:
     """One of `cron`, `every_ms` (counted from `anchor`) or `at` says when `message` is sent."""
 
@@ -57,9 +57,21 @@ class Schedule:
         limits.choice(self.gap, "gap", get_args(Gap))
         limits.choice(self.fold, "fold", get_args(Fold))
         limits.flag(self.paused, "paused")
+        marks = {"schedule": self.name, "due-at": str(limits.FOREVER_MS)}  # each message has them
+        limits.headers({**(self.message.headers or {}), **marks})
 
 
-@dataclass(frozen=True, slots=True)
+@value
+class ScheduledMessage:
+    """A message that a schedule has sent for a due time."""
+
+    schedule: str
+    queue: str
+    due_at: int
+    id: int
+
+
+@value
 class ScheduleEntry:
     """A schedule as it is kept. `next_at` None: it has nothing more to send."""
 
@@ -71,3 +83,15 @@ class ScheduleEntry:
     sent: int
     now: int
     """The database's clock when this was read."""
+
+    @property
+    def is_due(self) -> bool:
+        """True if it is to be fired now."""
+        return self.next_at is not None and self.next_at <= self.now and not self.schedule.paused
+
+
+def every_ms(seconds: object) -> int:
+    """Milliseconds between due times: a second to 366 days."""
+    return limits.milliseconds(
+        seconds, "every_seconds", limits.DELAY_SECONDS_MAX, least=EVERY_MS_MIN / 1000
+    )

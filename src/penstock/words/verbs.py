@@ -8,7 +8,6 @@ are checked against it. Many is the only form here; `send(one)` is the face's su
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from penstock.words.entities import (
@@ -54,18 +53,19 @@ from penstock.words.records import (
     Result,
 )
 from penstock.words.schedules import Schedule, ScheduleEntry
+from penstock.words.value import value
 
 A = TypeVar("A", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Verb(Generic[A]):
     """A request to a store; `A` is what it answers."""
 
     name: ClassVar[str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send(Verb[SendOutcome]):
     """All of the messages or none (P3). A missing queue is made with default settings."""
 
@@ -74,7 +74,7 @@ class Send(Verb[SendOutcome]):
     messages: tuple[Outgoing, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Receive(Verb[Received]):
     """Up to `max_messages` deliveries, channels in turn from `turn` on (P5, P8 to P12)."""
 
@@ -87,7 +87,7 @@ class Receive(Verb[Received]):
     turn: Turn = FIRST_TURN
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ack(Verb[tuple[AckOutcome, ...]]):
     """Done. One outcome per receipt, same order (P6, P7)."""
 
@@ -98,7 +98,7 @@ class Ack(Verb[tuple[AckOutcome, ...]]):
     """One for each receipt, or none at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Defer(Verb[tuple[DeferOutcome, ...]]):
     """Back for later, uncharged, with new state or the saved one."""
 
@@ -107,7 +107,7 @@ class Defer(Verb[tuple[DeferOutcome, ...]]):
     deferrals: tuple[Deferral, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fail(Verb[tuple[FailOutcome, ...]]):
     """This attempt failed: back after a back-off, or dead."""
 
@@ -116,7 +116,7 @@ class Fail(Verb[tuple[FailOutcome, ...]]):
     failures: tuple[Failure, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Extend(Verb[tuple[ExtendOutcome, ...]]):
     """Leases run for `lease_ms` from now; never shorter than they run already."""
 
@@ -126,7 +126,7 @@ class Extend(Verb[tuple[ExtendOutcome, ...]]):
     lease_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Release(Verb[tuple[ReleaseOutcome, ...]]):
     """Given back at once, uncharged, as at a worker's stop."""
 
@@ -135,7 +135,7 @@ class Release(Verb[tuple[ReleaseOutcome, ...]]):
     receipts: tuple[Receipt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cancel(Verb[tuple[CancelOutcome, ...]]):
     """Waiting messages end as cancelled; for leased ones the wish is noted."""
 
@@ -144,7 +144,7 @@ class Cancel(Verb[tuple[CancelOutcome, ...]]):
     ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Retry(Verb[tuple[RetryOutcome, ...]]):
     """Waiting messages are ready now, their charges forgotten."""
 
@@ -153,7 +153,7 @@ class Retry(Verb[tuple[RetryOutcome, ...]]):
     ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Peek(Verb[tuple[Peeked, ...]]):
     """Unfinished messages by id, after `after_id`, of one state or channel if named."""
 
@@ -165,7 +165,7 @@ class Peek(Verb[tuple[Peeked, ...]]):
     after_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stats(Verb[tuple[QueueStats, ...]]):
     """Counts of one queue, or of all by name."""
 
@@ -173,7 +173,7 @@ class Stats(Verb[tuple[QueueStats, ...]]):
     queue: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     """The channels with the most unfinished messages."""
 
@@ -182,7 +182,7 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     limit: int = 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Purge(Verb[Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
@@ -192,7 +192,7 @@ class Purge(Verb[Purged]):
     state: State | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Endings(Verb[tuple[Ending | None, ...]]):
     """How these messages of the queue ended; None while one is unfinished."""
 
@@ -201,7 +201,7 @@ class Endings(Verb[tuple[Ending | None, ...]]):
     ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class History(Verb[HistoryPage]):
     """Finished messages, the newest first, on from `cursor`."""
 
@@ -218,7 +218,7 @@ class History(Verb[HistoryPage]):
     cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Clear(Verb[Cleared]):
     """Remove the oldest rows of history, at most `limit`."""
 
@@ -228,7 +228,7 @@ class Clear(Verb[Cleared]):
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Events(Verb[EventPage]):
     """What happened after `cursor`; without one no events, and the cursor of now."""
 
@@ -238,7 +238,7 @@ class Events(Verb[EventPage]):
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RedriveStart(Verb[Redrive]):
     """Note a redrive; with `dry_run` only count what it would move."""
 
@@ -251,7 +251,7 @@ class RedriveStart(Verb[Redrive]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RedriveStep(Verb[Redrive]):
     """Move the next messages of a running redrive, as many as its rate allows by now."""
 
@@ -259,7 +259,7 @@ class RedriveStep(Verb[Redrive]):
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RedriveCancel(Verb[Redrive]):
     """Stop a running redrive where it is; one that has ended is left as it is."""
 
@@ -267,7 +267,7 @@ class RedriveCancel(Verb[Redrive]):
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RedriveList(Verb[tuple[Redrive, ...]]):
     """Redrives of all queues or one, the newest first."""
 
@@ -276,7 +276,7 @@ class RedriveList(Verb[tuple[Redrive, ...]]):
     limit: int = 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueCreate(Verb[CreateOutcome]):
     """Make a queue, and its dead-letter queue with it."""
 
@@ -285,7 +285,7 @@ class QueueCreate(Verb[CreateOutcome]):
     settings: QueueSettings
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueGet(Verb[QueueEntry]):
     """A queue with its settings."""
 
@@ -293,7 +293,7 @@ class QueueGet(Verb[QueueEntry]):
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueUpdate(Verb[QueueEntry]):
     """Change some settings of a live queue; `fifo` is fixed at creation."""
 
@@ -302,14 +302,14 @@ class QueueUpdate(Verb[QueueEntry]):
     changes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueList(Verb[tuple[QueueEntry, ...]]):
     """All queues with their settings, by name."""
 
     name: ClassVar[str] = "queue_list"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueDelete(Verb[Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
@@ -317,7 +317,7 @@ class QueueDelete(Verb[Deleted]):
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PolicySet(Verb[Policy]):
     """Change some fields of a channel's policy, or with `replace` all of them.
 
@@ -331,7 +331,7 @@ class PolicySet(Verb[Policy]):
     replace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PolicyGet(Verb[Policy]):
     """The channel's own policy; `NO_POLICY` where it has none."""
 
@@ -340,7 +340,7 @@ class PolicyGet(Verb[Policy]):
     channel: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     """Channels with a policy of their own, by name."""
 
@@ -348,7 +348,7 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelDelete(Verb[Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
@@ -357,7 +357,7 @@ class ChannelDelete(Verb[Deleted]):
     channel: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ScheduleSet(Verb[ScheduleEntry]):
     """Make or replace a schedule; `next_at` is its first due time, worked out by the caller."""
 
@@ -366,7 +366,7 @@ class ScheduleSet(Verb[ScheduleEntry]):
     next_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ScheduleDelete(Verb[bool]):
     """Remove a schedule; whether it was there."""
 
@@ -374,19 +374,21 @@ class ScheduleDelete(Verb[bool]):
     schedule: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     """Schedules by name, of one queue if named; with `due`, those that are due and not paused."""
 
     name: ClassVar[str] = "schedule_list"
     queue: str | None = None
     due: bool = False
+    schedule: str | None = None
+    """Only the one of that name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ScheduleFire(Verb[FireOutcome]):
-    """If the schedule's next due time still is `due_at`: send its message, unless `skip` or an
-    overlap that it does not allow, and set the next due time.
+    """If the schedule's next due time still is `due_at`: send its message, unless `skip`, an
+    overlap that it does not allow, or one sent for that time already; set the next due time.
     """
 
     name: ClassVar[str] = "schedule_fire"
@@ -396,7 +398,7 @@ class ScheduleFire(Verb[FireOutcome]):
     skip: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tend(Verb[None]):
     """A bounded share of housekeeping: sweep what is old, fold counters, end what has expired, take
     a step of each redrive.

@@ -24,7 +24,7 @@ from penstock._sync import Queue
 from penstock.words.batch import Batch
 from penstock.words.entities import Delivery
 from penstock.words.errors import QueueNotFound, Unavailable, Uncertain
-from penstock.words.outcomes import LeaseLost
+from penstock.words.outcomes import Cancelled, Extended, LeaseLost
 from penstock.worker.endings import (
     Defer,
     Done,
@@ -33,6 +33,7 @@ from penstock.worker.endings import (
     GivenBack,
     GiveUp,
     PutOff,
+    Returned,
     ending_of,
 )
 from penstock.worker.loop import (
@@ -47,7 +48,7 @@ from penstock.worker.loop import (
 )
 from penstock.worker.message import AsyncMessage, Message
 from penstock.worker.settler import Answer, Settler
-from penstock.worker.threads import Threads
+from penstock.worker.threads import End, Threads
 
 log = logging.getLogger("penstock.worker")
 
@@ -65,6 +66,8 @@ class WorkerStats:
     deferred: int = 0
     released: int = 0
     """Given back at a stop."""
+    cancelled: int = 0
+    """Ended as cancelled, as somebody had asked for that."""
     lost: int = 0
     """Their lease was lost before they were settled."""
 
@@ -77,6 +80,8 @@ class Job:
     options: Options
     sync: SyncHandler | None
     coro: AsyncHandler | None
+    transaction: bool = False
+    """The handler also takes a connection: see `transaction.py`."""
 
 
 class Surroundings(Protocol):
@@ -116,7 +121,7 @@ class Consumer:
         self._queue = run.penstock.queue(job.queue)
         self._settler = Settler(self._queue, self._told, run.broken)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
-        self._tasks: dict[Lease, asyncio.Task[BaseException | None]] = {}
+        self._tasks: dict[Lease, asyncio.Task[End]] = {}
         self._news = asyncio.Event()
         self._leases_changed = asyncio.Event()
         self._beat_at = float("inf")
@@ -220,54 +225,58 @@ class Consumer:
             # A callback, as a task that is cancelled before its first step runs nothing of its own.
             task.add_done_callback(partial(self._handled, lease))
 
-    def _handled(self, lease: Lease, task: asyncio.Task[BaseException | None]) -> None:
+    def _handled(self, lease: Lease, task: asyncio.Task[End]) -> None:
         """A handler's task is over. Cancelled: its thread, if it has one, goes on without us."""
         self._tasks.pop(lease, None)
         self._ended(lease, asyncio.CancelledError() if task.cancelled() else task.result())
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 
-    async def _call(self, lease: Lease, delivery: Delivery) -> BaseException | None:
-        """Run the handler; what it raised, or None."""
+    async def _call(self, lease: Lease, delivery: Delivery) -> End:
+        """Run the handler; what it raised or returned."""
         if self.job.coro is not None:
             try:
-                await self.job.coro(AsyncMessage(self._async_queue, delivery, lease))
+                message = AsyncMessage(self._async_queue, delivery, lease)
+                return Returned(await self.job.coro(message))
             except BaseException as error:  # noqa: BLE001 - even SystemExit must fail the message
                 return error
-            return None
         handler = self.job.sync
         assert handler is not None
-        message = Message(self._sync_queue, delivery, lease)
+        blocking = Message(self._sync_queue, delivery, lease)
 
-        def call() -> BaseException | None:
+        def call() -> End:
             try:
-                answer = handler(message)
+                answer = handler(blocking)
             except BaseException as error:  # noqa: BLE001 - as above
                 return error
             if asyncio.iscoroutine(answer):
                 answer.close()
                 return TypeError("the handler returned a coroutine: write it as `async def`")
-            return None
+            return Returned(answer)
 
         return await self._run.threads.start(call)
 
-    def _ended(self, lease: Lease, raised: BaseException | None) -> None:
+    def _ended(self, lease: Lease, end: End) -> None:
         """A handler is over: settle its message, unless it has done so or has lost it."""
         if lease.stage is not Stage.RUNNING:
             return  # it took too long to hear that it should end
-        gave_up_on = lease.lost or self._run.phase is Phase.RELEASING
+        raised = None if isinstance(end, Returned) else end
+        cut_short = lease.lost or self._run.phase is Phase.RELEASING
+        if lease.told_to_cancel and isinstance(raised, asyncio.CancelledError):
+            cut_short = True
         if lease.refused:
             self._refused(lease, "its handler ended")
             self._drop(lease)
         elif lease.settled:
             self._run.stats.handled += 1
             self._drop(lease)
-        elif gave_up_on and raised is not None and not isinstance(raised, (Defer, GiveUp)):
-            # We cut it short. If the lease was only presumed lost, giving it back still helps.
+        elif cut_short and raised is not None and not isinstance(raised, (Defer, GiveUp)):
+            # We did that. If the lease was only presumed lost, giving it back still helps; if the
+            # message is to be cancelled, this ends it so.
             self._settle(lease, GivenBack())
         else:
-            self._settle(lease, ending_of(raised))
-        if raised is None or (gave_up_on and isinstance(raised, asyncio.CancelledError)):
+            self._settle(lease, ending_of(end))
+        if raised is None or (cut_short and isinstance(raised, asyncio.CancelledError)):
             return
         log.info(
             "the handler of %s ended message %s with %s",
@@ -297,6 +306,8 @@ class Consumer:
             self._note_loss(lease)
         elif isinstance(answer, LeaseLost):
             self._refused(lease, type(ending).__name__.lower())
+        elif isinstance(answer, Cancelled):
+            stats.cancelled += 1
         else:
             match ending:
                 case Done():
@@ -388,8 +399,10 @@ class Consumer:
         finally:
             call.cancel()
         for lease, outcome in zip(leases, outcomes, strict=True):
-            if not isinstance(outcome, LeaseLost):
+            if isinstance(outcome, Extended):
                 self.held.extended(lease, asked_at)
+                if outcome.cancel_requested:
+                    self._cancel(lease)
             elif lease.alive:  # else its own ack overtook the beat
                 lease.refused = True
                 self._lose(lease, f"the message is {outcome.now}")
@@ -409,6 +422,24 @@ class Consumer:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._drop(lease)
         elif self.job.coro is not None and lease in self._tasks:
+            self._tasks[lease].cancel()
+
+    def _cancel(self, lease: Lease) -> None:
+        """Somebody wants the message cancelled: tell whoever works on it."""
+        lease.cancel_requested = True
+        if lease.told_to_cancel or not lease.alive:
+            return
+        lease.told_to_cancel = True
+        log.info(
+            "message %s of %s is to be cancelled",
+            lease.receipt,
+            self.job.queue,
+            extra=self._about(lease),
+        )
+        if lease.stage is Stage.WAITING:
+            self._waiting = deque(item for item in self._waiting if item[0] is not lease)
+            self._settle(lease, GivenBack())
+        elif self.job.options.cancellable and lease in self._tasks:
             self._tasks[lease].cancel()
 
     # --- stopping --------------------------------------------------------------------------------

@@ -1,17 +1,23 @@
 """How a handler's run can end, and what the worker then tells the database.
 
-- return: acked, done;
-- raise Defer(…): back later, uncharged;
+- return: acked, done; what it returns, if anything, is the result for those who `wait`;
+- raise Defer(…), or return it: back later, uncharged;
 - raise GiveUp("why"): failed, and no further attempt: to the dead-letter queue;
 - raise anything else: failed, with the traceback; back after the queue's back-off.
 """
 
 from __future__ import annotations
 
+import logging
 import traceback
 from dataclasses import dataclass
 
 from penstock.words import limits
+from penstock.words.errors import UsageError
+from penstock.words.prepare import result
+from penstock.words.records import Result
+
+log = logging.getLogger("penstock.worker")
 
 
 class Defer(Exception):
@@ -34,6 +40,8 @@ class GiveUp(Exception):
 @dataclass(frozen=True, slots=True)
 class Done:
     """To be acked."""
+
+    result: Result | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +68,36 @@ class GivenBack:
 Ending = Done | Failed | PutOff | GivenBack
 
 
-def ending_of(error: BaseException | None) -> Ending:
-    """What the database is told after a handler returned (None) or raised."""
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A handler came to its end, with this value."""
+
+    value: object = None
+
+
+def ending_of(end: BaseException | Returned) -> Ending:
+    """What the database is told after a handler returned or raised."""
+    error = end.value if isinstance(end, Returned) else end
     match error:
-        case None:
-            return Done()
         case Defer():
             return PutOff(error.delay_ms, error.state)
         case GiveUp():
             return Failed(limits.error_text(str(error) or traceback_of(error)), retry=False)
-        case _:
+        case BaseException() if error is end:
             return Failed(limits.error_text(traceback_of(error)))
+        case _:
+            return Done(_result(error))
+
+
+def _result(value: object) -> Result | None:
+    """What a handler returned, if it can be kept. If not, its work is done all the same: doing it
+    again would not help.
+    """
+    try:
+        return result(value)
+    except UsageError as error:
+        log.warning("a handler's return value is not kept as the result: %s", error)
+        return None
 
 
 def traceback_of(error: BaseException) -> str:

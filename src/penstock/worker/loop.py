@@ -31,11 +31,13 @@ class Options:
     lease_seconds: float | None = None
     heartbeat: bool = True
     shard: tuple[int, int] | None = None
+    cancellable: bool = False
 
     def __post_init__(self) -> None:
         limits.whole(self.concurrency, "concurrency", 1, limits.RECEIVE_MESSAGES_MAX)
         limits.whole(self.prefetch, "prefetch", 0, limits.RECEIVE_MESSAGES_MAX)
         limits.flag(self.heartbeat, "heartbeat")
+        limits.flag(self.cancellable, "cancellable")
         if self.lease_seconds is not None:
             limits.lease_ms(self.lease_seconds)
         if self.shard is not None:
@@ -72,6 +74,10 @@ class Lease:
     """The handler ended the message itself."""
     noted: bool = False
     """Its loss was logged and counted."""
+    cancel_requested: bool = False
+    """Somebody asked for its cancelling: unless it is acked, it ends as cancelled."""
+    told_to_cancel: bool = False
+    """The worker has acted on that."""
 
     @property
     def alive(self) -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from penstock import _async, _sync
-from penstock.store import AsyncStore
+from penstock.store import AsyncJoined, AsyncStore, Joined
 from penstock.words.entities import Delivery, Receipt
 from penstock.words.errors import Unavailable, UsageError
-from penstock.words.outcomes import LeaseLost
+from penstock.words.outcomes import Extended, LeaseLost
 from penstock.words.verbs import Ack, Defer, Extend, Fail, Release, Verb
 from penstock.worker.loop import Held, Lease
 
@@ -37,6 +38,13 @@ class Message(_sync.Message):
         """True once the lease is lost: stop, somebody else has the message or will have it."""
         return self._lease.lost
 
+    @property
+    def cancel_requested(self) -> bool:
+        """True once somebody has asked to cancel the message: end soon; unless it is acked, it
+        ends as cancelled. Heartbeats bring the news.
+        """
+        return self._lease.cancel_requested
+
     def mark_settled(self) -> None:
         """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
         self._lease.settled = True
@@ -56,6 +64,13 @@ class AsyncMessage(_async.AsyncMessage):
         """True once the lease is lost; the handler's task is then cancelled too."""
         return self._lease.lost
 
+    @property
+    def cancel_requested(self) -> bool:
+        """True once somebody has asked to cancel the message: end soon; unless it is acked, it
+        ends as cancelled. Heartbeats bring the news; a `cancellable` handler is then cancelled.
+        """
+        return self._lease.cancel_requested
+
     def mark_settled(self) -> None:
         """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
         self._lease.settled = True
@@ -70,28 +85,46 @@ class WatchedStore:
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb. While it is under way its messages are not extended."""
-        leases = self._named(verb)
-        if not leases:
-            return await self._store.run(verb)
-        for lease in leases:
-            if lease is not None:
-                lease.verbs += 1
-        try:
+        with self._under_way((verb,)):
             answer = await self._store.run(verb)
+        self._note(verb, answer)
+        return answer
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, as `run` does one."""
+        with self._under_way(verbs):
+            answers = await self._store.run_together(verbs)
+        for verb, answer in zip(verbs, answers, strict=True):
+            self._note(verb, answer)
+        return answers
+
+    @contextlib.contextmanager
+    def _under_way(self, verbs: Sequence[Verb[Any]]) -> Generator[None]:
+        leases = [lease for verb in verbs for lease in self._named(verb) if lease is not None]
+        for lease in leases:
+            lease.verbs += 1
+        try:
+            yield
         finally:
             for lease in leases:
-                if lease is not None:
-                    lease.verbs -= 1
+                lease.verbs -= 1
+
+    def _note(self, verb: Verb[Any], answer: object) -> None:
+        """What the answer says of the worker's leases."""
+        leases = self._named(verb)
+        if not leases:
+            return
         assert isinstance(answer, tuple)
-        extends = isinstance(verb, Extend)
         outcomes = cast("tuple[object, ...]", answer)
         for lease, outcome in zip(leases, outcomes, strict=True):
-            if lease is not None:
-                lost = isinstance(outcome, LeaseLost)
-                lease.lost = lease.lost or lost
-                lease.refused = lease.refused or lost
-                lease.settled = lease.settled or not extends
-        return answer  # pyright: ignore[reportUnknownVariableType]
+            if lease is None:
+                continue
+            lost = isinstance(outcome, LeaseLost)
+            lease.lost = lease.lost or lost
+            lease.refused = lease.refused or lost
+            lease.settled = lease.settled or not isinstance(verb, Extend)
+            if isinstance(outcome, Extended):
+                lease.cancel_requested = outcome.cancel_requested
 
     async def signal(self, queue: str) -> int:
         """As the store's."""
@@ -100,6 +133,10 @@ class WatchedStore:
     async def wait(self, queue: str, seen: int, seconds: float) -> None:
         """As the store's."""
         await self._store.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> AsyncJoined:
+        """As the store's. What ends a message so is not seen here: say `mark_settled`."""
+        return self._store.within(connection)
 
     async def close(self) -> None:
         """Nothing: the connection is the worker's, and handlers only borrow it."""
@@ -132,6 +169,10 @@ class BridgeStore:
         """Carry out a verb on the worker's loop and wait for the answer."""
         return self._on_loop(self._store.run(verb))
 
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs on the worker's loop and wait for the answers."""
+        return self._on_loop(self._store.run_together(verbs))
+
     def signal(self, queue: str) -> int:
         """As the store's."""
         return self._on_loop(self._store.signal(queue))
@@ -139,6 +180,13 @@ class BridgeStore:
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """As the store's."""
         self._on_loop(self._store.wait(queue, seen, seconds))
+
+    def within(self, connection: object) -> Joined:
+        """Refused: this store lives on the worker's loop."""
+        raise UsageError(
+            "a message's own queue cannot join your transaction here: use a queue of a connection "
+            "of yours, or the handler's option `transaction=True`"
+        )
 
     def close(self) -> None:
         """Nothing: the connection is the worker's."""

@@ -15,12 +15,14 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock._async import AsyncPenstock
+from penstock._async.schedules import fire_when_due
 from penstock._sync import Penstock
 from penstock.words.errors import Unavailable, Uncertain
 from penstock.worker.consumer import Consumer, Job, WorkerStats
 from penstock.worker.loop import Backoff, Emptiness, Held, Phase
 from penstock.worker.message import BridgeStore, WatchedStore
 from penstock.worker.threads import Threads
+from penstock.worker.transaction import consumers
 
 log = logging.getLogger("penstock.worker")
 
@@ -62,8 +64,14 @@ class Run:
         inner = AsyncPenstock(watched)
         bridge = Penstock(BridgeStore(watched, self._loop))
         return [
-            Consumer(job, self, held[job.queue], (inner.queue(job.queue), bridge.queue(job.queue)))
+            consumer
             for job in jobs
+            for consumer in consumers(
+                job,
+                self,
+                held[job.queue],
+                (inner.queue(job.queue), bridge.queue(job.queue)),
+            )
         ]
 
     # --- what consumers, signals and other threads say --------------------------------------------
@@ -105,6 +113,7 @@ class Run:
             return
         takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]
         beats = [asyncio.create_task(self._guarded(c.beat)) for c in self._consumers]
+        beats.append(asyncio.create_task(self._guarded(self._fire)))
         try:
             while self.phase is Phase.TAKING:
                 self._changed.clear()
@@ -138,6 +147,15 @@ class Run:
                     pause = backoff.next(random.random())  # noqa: S311 - jitter, no secret
                     await _within(pause, self._changed.wait())
         return self.phase is Phase.TAKING
+
+    async def _fire(self) -> None:
+        """For as long as the worker runs: send what is due by a schedule, however long handlers
+        keep the takers from asking.
+        """
+        shared = self.penstock._shared
+        while True:
+            await asyncio.sleep(shared.watch.until_look())
+            await fire_when_due(shared)
 
     async def _guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
         try:

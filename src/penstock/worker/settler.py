@@ -28,6 +28,7 @@ from penstock.worker.loop import Backoff, Lease
 log = logging.getLogger("penstock.worker")
 
 BATCH_MAX = 1_000
+BATCH_BYTES_MAX = 4 * 1024 * 1024
 Outcome = AckOutcome | DeferOutcome | FailOutcome | ReleaseOutcome
 Answer = Outcome | Literal["probably", "untold"]
 """What the database said; or that a lost answer probably meant yes; or that it was not reached."""
@@ -73,8 +74,9 @@ class Settler:
         items: list[_Item] = []
         try:
             while lane:
-                items = lane[:BATCH_MAX]
-                del lane[:BATCH_MAX]
+                count = _fitting(lane)
+                items = lane[:count]
+                del lane[:count]
                 await self._tell(items)
                 items = []
         finally:
@@ -123,7 +125,10 @@ class Settler:
         receipts = [lease.receipt for lease, _ in items]
         match items[0][1]:
             case Done():
-                return self._queue.ack(receipts)
+                results = [
+                    ending.result if isinstance(ending, Done) else None for _, ending in items
+                ]
+                return self._queue.ack(receipts, results=results if any(results) else None)
             case GivenBack():
                 return self._queue.release(receipts)
             case Failed():
@@ -144,6 +149,16 @@ class Settler:
                 )
             case _ as never:
                 assert_never(never)
+
+
+def _fitting(lane: Sequence[_Item]) -> int:
+    """How many go into one call: results may be large."""
+    size = 0
+    for count, (_, ending) in enumerate(lane[:BATCH_MAX]):
+        size += len(ending.result.data) if isinstance(ending, Done) and ending.result else 0
+        if count and size > BATCH_BYTES_MAX:
+            return count
+    return min(len(lane), BATCH_MAX)
 
 
 def _is_as_if(ending: Ending, found: LeaseLost) -> bool:

@@ -13,12 +13,15 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-Call = Callable[[], BaseException | None]
-_Job = tuple[Call, asyncio.AbstractEventLoop, "asyncio.Future[BaseException | None]"]
+from penstock.worker.endings import Returned
+
+End = BaseException | Returned
+Call = Callable[[], End]
+_Job = tuple[Call, asyncio.AbstractEventLoop, "asyncio.Future[End]"]
 
 
 class Threads:
-    """Runs calls for one event loop. A call hands back what it raised; it raises nothing."""
+    """Runs calls for one event loop. A call hands back how it ended; it raises nothing."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -27,10 +30,10 @@ class Threads:
         self._threads = 0
         self._idle = 0
 
-    def start(self, call: Call) -> asyncio.Future[BaseException | None]:
-        """A future of what the call raised. Cancelling it does not stop the call."""
+    def start(self, call: Call) -> asyncio.Future[End]:
+        """A future of how the call ended. Cancelling it does not stop the call."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[BaseException | None] = loop.create_future()
+        future: asyncio.Future[End] = loop.create_future()
         context = contextvars.copy_context()
         with self._lock:
             if self._idle > 0:
@@ -52,16 +55,16 @@ class Threads:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             call, loop, future = job
-            raised = call()
+            end = call()
             with self._lock:
                 self._idle += 1
             try:
-                loop.call_soon_threadsafe(_answer, future, raised)
+                loop.call_soon_threadsafe(_answer, future, end)
             except RuntimeError:
                 return  # the loop is closed: the worker has gone without us
-            del job, call, future, raised
+            del job, call, future, end
 
 
-def _answer(future: asyncio.Future[BaseException | None], raised: BaseException | None) -> None:
+def _answer(future: asyncio.Future[End], end: End) -> None:
     if not future.done():
-        future.set_result(raised)
+        future.set_result(end)

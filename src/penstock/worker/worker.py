@@ -20,7 +20,13 @@ from penstock.worker.loop import Options
 from penstock.worker.message import AsyncMessage, Message
 from penstock.worker.run import Run, signals_to
 
-H = TypeVar("H", bound=Callable[[Message], object] | Callable[[AsyncMessage], Awaitable[object]])
+H = TypeVar(
+    "H",
+    bound=Callable[[Message], object]
+    | Callable[[AsyncMessage], Awaitable[object]]
+    | Callable[[Message, Any], object]
+    | Callable[[AsyncMessage, Any], Awaitable[object]],
+)
 
 
 class Worker:
@@ -33,8 +39,9 @@ class Worker:
 
         worker.run()
 
-    A handler that returns has its message acked; one that raises has it failed, with the
-    traceback kept. `raise Defer(…)` brings it back later, uncharged; `raise GiveUp("why")` makes
+    A handler that returns has its message acked, with what it returned as the result for those
+    who `wait` (bytes, str or JSON); one that raises has it failed, with the traceback kept.
+    `raise Defer(…)` brings it back later, uncharged; `raise GiveUp("why")` makes
     it dead at once. A handler may also settle its message itself. Ordinary functions run in
     threads, `async` ones on the loop.
 
@@ -81,6 +88,8 @@ class Worker:
         lease_seconds: float | None = None,
         heartbeat: bool = True,
         shard: tuple[int, int] | None = None,
+        cancellable: bool = False,
+        transaction: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> Callable[[H], H]:
         """Make a function the handler of a queue.
@@ -92,8 +101,17 @@ class Worker:
         heartbeat:     extend leases while handlers run. Without it a handler that takes longer
                        than its lease loses the message.
         shard:         (i, n): only the i-th of n parts of the channels.
+        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once somebody has
+                       asked to cancel its message, and the message ends as cancelled. Heartbeats
+                       bring that news, three in a lease. Without it, and in a thread, a handler
+                       looks at `message.cancel_requested` and decides for itself: what it returns
+                       is acked, anything else ends the message as cancelled.
+        transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
+                       a `sqlite3` one, for ordinary functions only). What it does there and the
+                       end of its message are committed together, by the worker.
         settings:      a missing queue is made with these (fields of `QueueSettings`).
         """
+        limits.flag(transaction, "transaction")
         limits.queue_name(queue)
         if queue in self._jobs:
             raise UsageError(f"the queue {queue!r} has a handler already")
@@ -103,19 +121,14 @@ class Worker:
             lease_seconds=lease_seconds,
             heartbeat=heartbeat,
             shard=self.shard if shard is None else shard,
+            cancellable=cancellable,
         )
         QueueSettings().changed(settings or {})
 
         def register(function: H) -> H:
             if queue in self._jobs:
                 raise UsageError(f"the queue {queue!r} has a handler already")
-            is_async = _is_async(function)
-            self._jobs[queue] = Job(
-                queue,
-                options,
-                None if is_async else cast("SyncHandler", function),
-                cast("AsyncHandler", function) if is_async else None,
-            )
+            self._jobs[queue] = _job(queue, options, function, transaction=transaction)
             self._settings[queue] = settings or {}
             return function
 
@@ -190,6 +203,22 @@ class Worker:
                 yield penstock
         else:
             yield self._where
+
+
+def _job(queue: str, options: Options, function: object, *, transaction: bool) -> Job:
+    is_async = _is_async(function)
+    if options.cancellable and not is_async:
+        raise UsageError(
+            "a thread cannot be cancelled: look at `message.cancel_requested` in the "
+            "handler, or write it as `async def`"
+        )
+    return Job(
+        queue,
+        options,
+        None if is_async else cast("SyncHandler", function),
+        cast("AsyncHandler", function) if is_async else None,
+        transaction,
+    )
 
 
 def _is_async(function: object) -> bool:

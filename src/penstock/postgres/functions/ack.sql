@@ -1,12 +1,13 @@
 -- End messages as done. Answers null if all are done; else for each receipt what its message is
--- now, null for those that are done.
+-- now, null for those that are done. `results` and `result_types`, one for each receipt, stay in
+-- the history.
 --
 -- Patient, it is quick and all or nothing: it waits a little for rows that others hold, and if then
 -- not every receipt is a current lease, it fails with SQLSTATE 55P03 (lock_not_available), to be
 -- repeated without patience. For a transaction of its own only; in any other it is not patient.
 create or replace function penstock.ack(
     queue text, ids bigint[], attempts int[], now_ms bigint default null,
-    patient boolean default false
+    patient boolean default false, results bytea[] default null, result_types text[] default null
 ) returns text[]
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -21,6 +22,7 @@ declare
     v_queue_id int;
     v_history_ms bigint;
     v_rows boolean;
+    v_more boolean;  -- more is kept than the common columns of history
     v_attempt int;
     v_ids bigint[] := ack.ids;
     v_count int;
@@ -28,8 +30,9 @@ declare
     v_channels text[];
 begin
     select q.id, q.history_ms,
-        q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
-    into v_queue_id, v_history_ms, v_rows
+        q.limited or exists (select from penstock.channel c where c.queue_id = q.id),
+        q.history_payload or q.events = 'all'
+    into v_queue_id, v_history_ms, v_rows, v_more
     from penstock.queue q where q.name = ack.queue;
     if not found then
         perform penstock.find_queue(ack.queue);
@@ -46,7 +49,12 @@ begin
     end if;
 
     -- 2. End them. Without history and limits nothing has to be known of them but their number.
-    if v_history_ms = 0 and not v_rows then
+    if v_more or v_history_ms > 0 and ack.results is not null then
+        select d.ended, d.channels into v_count, v_channels
+        from penstock.end_done(
+            penstock.find_queue(ack.queue), v_ids, v_attempt, ack.ids, ack.results,
+            ack.result_types, coalesce(ack.now_ms, penstock.clock_ms())) d;
+    elsif v_history_ms = 0 and not v_rows then
         delete from penstock.message m
         where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
             and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id;
@@ -58,15 +66,15 @@ begin
             where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
                 and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
             returning m.id, m.sent_at, m.leased_at, m.attempt, m.failures, m.crashes, m.channel,
-                m.limited
+                m.last_error, m.limited
         ),
         kept as (
             insert into penstock.history (
                 id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
-                channel
+                channel, error
             )
             select g.id, g.sent_at, g.leased_at, v_now, v_queue_id, g.attempt, g.failures,
-                g.crashes, 1, g.channel
+                g.crashes, 1, g.channel, g.last_error
             from gone g
             where v_history_ms > 0
         )

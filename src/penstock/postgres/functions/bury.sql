@@ -1,55 +1,44 @@
--- Move messages that the caller has locked to the dead-letter queue, with their story; where there
--- is none they end here. Their ids and attempts stay, so old receipts stay void.
+-- Messages whose attempts are used up, or that were refused, and that the caller has locked: what
+-- the queue's `on_exhausted` says. Answers with the dead-letter queue's name; '' where they have
+-- ended; null where they are blocked.
 create or replace function penstock.bury(
     queue penstock.queue, ids bigint[], reason text, now_ms bigint
-) returns void
+) returns text
 language plpgsql as $$
 #variable_conflict use_column
 declare
     v_grave penstock.queue;
+    v_others bigint[];
 begin
-    if queue.history_ms > 0 then
-        insert into penstock.history (
-            id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
-            channel, error
-        )
-        select m.id, m.sent_at, m.leased_at, now_ms, m.queue_id, m.attempt, m.failures, m.crashes,
-            2, m.channel, m.last_error
-        from penstock.message m
-        where m.id = any (ids);
-    end if;
-    insert into penstock.tally (queue_id, dead) values (queue.id, cardinality(ids));
-
-    select * into v_grave from penstock.queue q where q.name = queue.dead_letter;
-    if not found then
-        delete from penstock.message m where m.id = any (ids);
-        return;
-    end if;
-
-    insert into penstock.tally (queue_id, sent) values (v_grave.id, cardinality(ids));
-    with moved as (
+    -- 1. A blocked one stays, due never: a FIFO channel waits for its head.
+    if queue.on_exhausted = 'block' and queue.fifo then
         update penstock.message m
-        set queue_id = v_grave.id,
-            status = 0,
-            at = now_ms,
-            leased_at = null,
-            failures = 0,
-            crashes = 0,
-            first_error = null,
-            last_error = null,
-            limited = v_grave.limited or exists (
-                select from penstock.channel c
-                where c.queue_id = v_grave.id and c.name = m.channel
-            ),
-            origin = json_build_object(
-                'queue', queue.name, 'reason', reason, 'failures', m.failures,
-                'crashes', m.crashes, 'died_at', now_ms, 'first_error', m.first_error,
-                'last_error', m.last_error
-            )::text
-        where m.id = any (ids)
-        returning m.channel, m.limited
-    )
-    insert into penstock.wake (queue_id, channel)
-    select distinct v_grave.id, m.channel from moved m where m.limited;
+        set status = 0, at = 9000000000000000
+        where m.id = any (ids);
+        perform penstock.tell(queue, ids);
+        if queue.events = 'all' then
+            perform penstock.note_events(queue, ids, 'failed', now_ms);
+        end if;
+        return null;
+    end if;
+
+    -- 2. With one that dies goes what waits in its channel. What others hold stays behind.
+    if queue.on_exhausted = 'dead_letter_channel' then
+        v_others := penstock.hold_channels(queue.id, array(
+            select distinct m.channel from penstock.message m where m.id = any (ids)), ids);
+    end if;
+
+    -- 3. Move them, or end them here.
+    select * into v_grave from penstock.queue q
+    where q.name = queue.dead_letter and queue.on_exhausted <> 'drop';
+    if v_grave.id is null then
+        perform penstock.end_messages(queue, ids || v_others, 2, now_ms);
+        return '';
+    end if;
+    perform penstock.bury_in(queue, v_grave, ids, reason, now_ms);
+    if cardinality(v_others) > 0 then
+        perform penstock.bury_in(queue, v_grave, v_others, 'channel', now_ms);
+    end if;
+    return v_grave.name;
 end
 $$;

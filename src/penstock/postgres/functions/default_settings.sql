@@ -5,6 +5,9 @@ language sql immutable parallel safe as $$
     select '{
         "lease_ms": 30000, "max_attempts": 5, "backoff_ms": 1000, "backoff_max_ms": 3600000,
         "backoff_jitter_percent": 10, "delay_ms": 0, "fifo": false, "paused": false,
-        "dead_letter": null, "history_ms": 604800000
+        "pause_reason": null, "on_exhausted": "dead_letter", "dead_letter": null, "ttl_ms": null,
+        "max_messages": null, "dedup_mode": "window", "dedup_window_ms": 300000,
+        "dedup_scope": "queue", "history_ms": 604800000, "history_failed_ms": null,
+        "history_payload": false, "events": "off"
     }'::jsonb
 $$;

@@ -1,5 +1,6 @@
 -- Bring leased messages back later, uncharged, with a new state (null keeps the saved one).
--- Answers per receipt: its place in the list, and either `at` or what the message is now.
+-- Answers per receipt: its place in the list, and either `at` or what the message is now, cancelled
+-- among that.
 create or replace function penstock.defer(
     queue text, ids bigint[], attempts int[], delays bigint[], states bytea[],
     now_ms bigint default null
@@ -16,19 +17,21 @@ declare
     v_queue penstock.queue := penstock.find_queue(defer.queue);
     v_now bigint := coalesce(defer.now_ms, penstock.clock_ms());
     v_held bigint[] := penstock.hold(v_queue.id, defer.ids, defer.attempts);
+    v_unwanted bigint[];
 begin
     update penstock.message m
     set state = t.state
     from unnest(defer.ids, defer.states) t (id, state)
     where m.id = t.id and m.id = any (v_held) and t.state is not null;
 
-    perform penstock.come_back(
-        v_queue, array_agg(t.id), array_agg(t.delay), v_now)
+    select penstock.come_back(
+        v_queue, array_agg(t.id), array_agg(t.delay), v_now, 'deferred')
+    into v_unwanted
     from unnest(defer.ids, defer.delays) t (id, delay)
     where t.id = any (v_held);
 
     return query
-    select t.nr::int, v_now + t.delay, null::text
+    select t.nr::int, v_now + t.delay, case when t.id = any (v_unwanted) then 'cancelled' end
     from unnest(defer.ids, defer.delays) with ordinality t (id, delay, nr)
     where t.id = any (v_held)
     union all

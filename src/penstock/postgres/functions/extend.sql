@@ -1,8 +1,10 @@
--- Let leases run for lease_ms from now; never shorter than they run already. Answers as defer does.
+-- Let leases run for lease_ms from now; never shorter than they run already. Answers per
+-- receipt: its place in the list, and either `at` and whether its cancelling was asked for, or what
+-- the message is now.
 create or replace function penstock.extend(
     queue text, ids bigint[], attempts int[], lease_ms bigint default null,
     now_ms bigint default null
-) returns table (nr int, at bigint, now text)
+) returns table (nr int, at bigint, cancel_requested boolean, now text)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -22,14 +24,14 @@ begin
         update penstock.message m
         set at = greatest(m.at, v_until)
         where m.id = any (v_held)
-        returning m.id, m.at
+        returning m.id, m.at, m.cancel_requested
     )
-    select t.nr::int, l.at, null::text
+    select t.nr::int, l.at, l.cancel_requested, null::text
     from unnest(extend.ids) with ordinality t (id, nr)
     join longer l on l.id = t.id;
 
     return query
-    select l.nr::int, null::bigint, l.now
+    select l.nr::int, null::bigint, false, l.now
     from unnest(penstock.lost(v_queue.id, extend.ids, v_held)) with ordinality l (now, nr)
     where l.now is not null;
 end

@@ -1,11 +1,11 @@
 -- These attempts failed: charged, and back after a wait, or dead. A null delay waits for the
--- back-off. Answers per receipt: its place in the list, and one of `at` (it comes back then),
--- `dead` (with the dead-letter queue's name, '' if there is none), `now` (the receipt was no
--- current lease).
+-- back-off. Answers per receipt: its place in the list, the outcome (retrying | dead | blocked |
+-- cancelled | lost), and with it: `at` when it comes back, or in `what` the name of the dead-letter
+-- queue (null if there is none), or what the message is now.
 create or replace function penstock.fail(
     queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
     now_ms bigint default null
-) returns table (nr int, at bigint, dead text, now text)
+) returns table (nr int, outcome text, at bigint, what text)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -22,6 +22,7 @@ declare
     v_used_up bigint[];
     v_back bigint[];
     v_delays bigint[];
+    v_unwanted bigint[];
     v_grave text;
 begin
     -- 1. Charge, keep the error, and see who may try again.
@@ -33,45 +34,49 @@ begin
         from unnest(fail.ids, fail.errors, fail.retries, fail.delays)
             t (id, error, retry, delay)
         where m.id = t.id and m.id = any (v_held)
-        returning m.id, t.retry, m.failures, m.crashes, t.delay
+        returning m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
     ),
     judged as (
-        select c.id, c.retry, penstock.exhausted(v_queue, c.failures, c.crashes) as used_up,
+        select c.id, c.retry, c.cancel_requested,
+            penstock.exhausted(v_queue, c.failures, c.crashes) as used_up,
             coalesce(c.delay, penstock.backoff_ms(v_queue, c.failures + c.crashes)) as delay
         from charged c
     )
-    select array_agg(j.id) filter (where not j.retry),
-        array_agg(j.id) filter (where j.retry and j.used_up),
-        array_agg(j.id) filter (where j.retry and not j.used_up),
-        array_agg(j.delay) filter (where j.retry and not j.used_up)
+    select array_agg(j.id) filter (where not j.retry and not j.cancel_requested),
+        array_agg(j.id) filter (where j.retry and j.used_up and not j.cancel_requested),
+        array_agg(j.id) filter (where j.retry and not j.used_up or j.cancel_requested),
+        array_agg(j.delay) filter (where j.retry and not j.used_up or j.cancel_requested)
     into v_refused, v_used_up, v_back, v_delays
     from judged j;
 
-    -- 2. Bring back, or bury.
+    -- 2. Bring back, or bury. (Those that were to be cancelled do not come back.)
     if v_back is not null then
-        perform penstock.come_back(v_queue, v_back, v_delays, v_now);
+        v_unwanted := penstock.come_back(v_queue, v_back, v_delays, v_now, 'failed');
     end if;
     if v_refused is not null then
         perform penstock.tell(v_queue, v_refused);
-        perform penstock.bury(v_queue, v_refused, 'refused', v_now);
+        v_grave := penstock.bury(v_queue, v_refused, 'refused', v_now);
     end if;
     if v_used_up is not null then
         perform penstock.tell(v_queue, v_used_up);
-        perform penstock.bury(v_queue, v_used_up, 'attempts', v_now);
+        v_grave := penstock.bury(v_queue, v_used_up, 'attempts', v_now);
     end if;
 
     -- 3. Answer.
-    select coalesce(max(q.name), '') into v_grave from penstock.queue q
-    where q.name = v_queue.dead_letter;
     return query
-    select t.nr::int, v_now + b.delay,
-        case when t.id = any (v_refused) or t.id = any (v_used_up) then v_grave end, null::text
+    select t.nr::int, case
+            when t.id = any (v_unwanted) then 'cancelled'
+            when b.id is not null then 'retrying'
+            when v_grave is null then 'blocked'
+            else 'dead'
+        end,
+        case when t.id <> all (coalesce(v_unwanted, '{}')) then v_now + b.delay end,
+        case when b.id is null then nullif(v_grave, '') end
     from unnest(fail.ids) with ordinality t (id, nr)
     left join unnest(v_back, v_delays) b (id, delay) on b.id = t.id
     where t.id = any (v_held)
     union all
-    select l.nr::int, null::bigint, null::text, l.now
-   
+    select l.nr::int, 'lost', null::bigint, l.now
     from unnest(penstock.lost(v_queue.id, fail.ids, v_held)) with ordinality l (now, nr)
     where l.now is not null;
 end

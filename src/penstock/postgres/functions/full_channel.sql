@@ -1,7 +1,8 @@
 -- The first channel that would hold more than its max_size with these messages; no row: none would.
--- The count stops at max_size, so its cost is bounded by the limit and not by the backlog.
+-- The count stops at max_size, so its cost is bounded by the limit and not by the backlog. `put`:
+-- these messages stand in the table already.
 create or replace function penstock.full_channel(
-    queue penstock.queue, channels text[], messages int
+    queue penstock.queue, channels text[], messages int, put boolean default false
 ) returns table (channel text, max_size int, size bigint)
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -10,15 +11,17 @@ begin
     select s.channel, s.max_size, s.size
     from (
         select n.channel, coalesce(c.max_size, queue.max_size) as max_size, n.messages, (
-            select count(*) from (
+            select count(*) - case when put then n.messages else 0 end from (
                 (select from penstock.message m
                 where m.queue_id = queue.id and m.channel = n.channel and m.limited
-                limit coalesce(c.max_size, queue.max_size))
+                limit coalesce(c.max_size, queue.max_size)
+                    + case when put then n.messages else 0 end)
                 union all
                 (select from penstock.message m
                 where m.queue_id = queue.id and m.channel = n.channel
                     and m.status = 0 and not m.limited and m.id > 0
-                limit coalesce(c.max_size, queue.max_size))
+                limit coalesce(c.max_size, queue.max_size)
+                    + case when put then n.messages else 0 end)
             ) held
         ) as size
         from (

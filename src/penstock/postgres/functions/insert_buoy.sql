@@ -4,11 +4,12 @@ create or replace function penstock.insert_buoy(
 ) returns void
 language sql as $$
     insert into penstock.message (
-        id, queue_id, channel, priority, status, limited, at, sent_at, payload, content_type
+        id, queue_id, channel, priority, status, limited, at, sent_at, expires_at,
+        payload, content_type
     )
     overriding system value
     values (
         -nextval(pg_get_serial_sequence('penstock.message', 'id')), queue_id, channel, priority, 0,
-        false, mark, penstock.clock_ms(), '', ''
+        false, mark, penstock.clock_ms(), 0, '', ''
     )
 $$;

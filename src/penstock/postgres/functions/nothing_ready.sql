@@ -15,6 +15,12 @@ begin
             (select c.wake_at from penstock.channel c
             where c.queue_id = queue.id and c.wake_at is not null
             order by c.wake_at limit 1),
+            -- In a FIFO queue a head that expires lets the next one through.
+            case when queue.fifo then (
+                select m.expires_at from penstock.message m
+                where m.queue_id = queue.id and m.expires_at > now_ms and m.status < 2
+                order by m.expires_at limit 1
+            ) end,
             case when exists (
                 select from penstock.message m
                 where m.queue_id = queue.id and m.status = 0 and not m.limited and m.id + 0 > 0

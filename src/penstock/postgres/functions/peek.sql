@@ -5,7 +5,7 @@ create or replace function penstock.peek(
 ) returns table (
     id bigint, is_now text, from_channel text, priority smallint, attempt int, failures int,
     crashes int, sent_at bigint, at bigint, payload bytea, content_type text, headers text,
-    saved_state bytea, last_error text, origin text
+    saved_state bytea, last_error text, origin text, expires_at bigint, cancel_requested boolean
 )
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -15,8 +15,10 @@ declare
 begin
     return query
     select m.id, penstock.state_of(m.status, m.at, v_now), m.channel::text, m.priority, m.attempt,
-        m.failures, m.crashes, m.sent_at, m.at, m.payload, m.content_type, m.headers, m.state,
-        m.last_error, m.origin
+        m.failures, m.crashes, m.sent_at,
+        case when m.status < 2 and m.at <= v_now then m.sent_at else m.at end,
+        m.payload, m.content_type, m.headers, m.state, m.last_error, m.origin, m.expires_at,
+        m.cancel_requested
     from penstock.message m
     where m.queue_id = v_queue.id and m.id > peek.after_id
         and (peek.channel is null or m.channel = peek.channel)

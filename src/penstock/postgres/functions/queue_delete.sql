@@ -23,8 +23,15 @@ begin
     delete from penstock.message m where m.queue_id = v_queue.id;
     delete from penstock.channel c where c.queue_id = v_queue.id;
     delete from penstock.wake w where w.queue_id = v_queue.id;
-    delete from penstock.history h where h.queue_id = v_queue.id;
+    -- Two statements, each with an index.
+    delete from penstock.history h where h.queue_id = v_queue.id and h.outcome = 1;
+    delete from penstock.history h where h.queue_id = v_queue.id and h.outcome > 1;
     delete from penstock.tally t where t.queue_id = v_queue.id;
+    delete from penstock.dedup d where d.queue_id = v_queue.id;
+    delete from penstock.event e where e.queue_id = v_queue.id;
+    update penstock.redrive r
+    set state = 'cancelled', finished_at = penstock.clock_ms(), next_at = null
+    where r.queue_id = v_queue.id and r.state = 'running';
     return v_count;
 end
 $$;

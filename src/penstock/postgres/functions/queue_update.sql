@@ -10,6 +10,10 @@ declare
     s penstock.queue := jsonb_populate_record(v_old, queue_update.changes);
     v_row penstock.queue;
 begin
+    if s.on_exhausted = 'block' and not v_old.fifo then
+        raise exception 'on_exhausted=''block'' needs fifo=True'
+            using errcode = 'PQ409', hint = 'no other order is kept by it; make another queue';
+    end if;
     if s.dead_letter is not null and s.dead_letter is distinct from v_old.dead_letter then
         perform penstock.insert_queue(
             s.dead_letter, '{"max_attempts": null}',
@@ -18,8 +22,13 @@ begin
     update penstock.queue q
     set lease_ms = s.lease_ms, max_attempts = s.max_attempts, backoff_ms = s.backoff_ms,
         backoff_max_ms = s.backoff_max_ms, backoff_jitter_percent = s.backoff_jitter_percent,
-        delay_ms = s.delay_ms, paused = s.paused, dead_letter = s.dead_letter,
-        history_ms = s.history_ms, max_concurrency = s.max_concurrency, rate_count = s.rate_count,
+        delay_ms = s.delay_ms, paused = s.paused, pause_reason = s.pause_reason,
+        on_exhausted = s.on_exhausted, dead_letter = s.dead_letter, ttl_ms = s.ttl_ms,
+        max_messages = s.max_messages, dedup_mode = s.dedup_mode,
+        dedup_window_ms = s.dedup_window_ms, dedup_scope = s.dedup_scope,
+        history_ms = s.history_ms, history_failed_ms = s.history_failed_ms,
+        history_payload = s.history_payload, events = s.events, max_concurrency = s.max_concurrency,
+        rate_count = s.rate_count,
         rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,
         rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight
     where q.id = v_old.id

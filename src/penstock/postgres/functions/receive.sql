@@ -11,6 +11,9 @@
 -- jumps and receivers that walk the same channels meet less often. When a whole turn gave less than
 -- asked for, another goes over the channels that had more.
 --
+-- Where all events are wanted, the function calls itself (`inner_call`) and notes what came: other
+-- queues pay nothing for that.
+--
 -- One row per message. If there is none, one row with null id: `at` says when it is worth asking
 -- again.
 create or replace function penstock.receive(
@@ -21,7 +24,8 @@ create or replace function penstock.receive(
     served int default 0,
     shard int default null,
     shards int default null,
-    now_ms bigint default null
+    now_ms bigint default null,
+    inner_call boolean default false
 ) returns setof penstock.delivery
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -40,6 +44,8 @@ declare
     v_limits boolean;        -- a limited channel has a say now
     v_due boolean;
     v_buoys boolean;
+    v_events boolean;
+    v_odd boolean;           -- buoys lie in the queue, or something has expired
     v_now bigint := coalesce(receive.now_ms, penstock.clock_ms());
     v_until bigint;
     -- Without a turn: after the last possible name, and so around to the first.
@@ -63,16 +69,44 @@ begin
             select from penstock.message m
             where m.queue_id = q.id and m.status > 0 and m.at <= v_now and m.at > q.timers_since
         ),
-        exists (select from penstock.message b where b.queue_id = q.id and b.id < 0)
-    into v_queue_id, v_lease_ms, v_paused, v_rows, v_limits, v_due, v_buoys
+        exists (
+            select from penstock.message x
+            where x.queue_id = q.id and x.expires_at <= v_now and x.status < 2
+        ),
+        q.events = 'all'
+    into v_queue_id, v_lease_ms, v_paused, v_rows, v_limits, v_due, v_odd, v_events
     from penstock.queue q
     where q.name = receive.queue;
-    if v_queue_id is null or v_paused or v_due then
+    if v_events and not inner_call then
+        return query
+        with taken as materialized (
+            select * from penstock.receive(
+                receive.queue, receive.max_messages, receive.lease_ms, receive.turn, receive.served,
+                receive.shard, receive.shards, v_now, true)
+        ),
+        told as (
+            insert into penstock.event (at, message_id, due_at, queue_id, attempt, kind, channel)
+            select v_now, t.id, t.at, v_queue_id, t.attempt, 'leased', t.channel
+            from taken t
+            where t.id is not null
+        )
+        select * from taken;
+        return;
+    end if;
+    if v_queue_id is null or v_paused or v_due or v_odd then
         v_queue := penstock.find_queue(receive.queue);
     end if;
     v_until := v_now + coalesce(receive.lease_ms, v_lease_ms);
+    if v_odd then
+        v_buoys := exists (
+            select from penstock.message b where b.queue_id = v_queue_id and b.id < 0
+        );
+        perform penstock.expire(v_queue, v_now, 2 * receive.max_messages + 500);
+    end if;
     if v_due then
         perform penstock.run_timers(v_queue, v_now, 2 * receive.max_messages + 100);
+    end if;
+    if v_due or v_odd then
         v_limits := v_limits
             or exists (select from penstock.wake w where w.queue_id = v_queue_id);
     end if;
@@ -117,6 +151,7 @@ begin
             where r.queue_id = v_queue_id and r.channel = v_head.channel
                 and r.status = 0 and not r.limited
                 and (r.priority, r.id) >= (v_head.priority, v_head.since) and r.id + 0 > 0
+                and (r.expires_at is null or r.expires_at > v_now)
             order by r.priority, r.id limit 1
             for update skip locked;
         else
@@ -124,12 +159,14 @@ begin
             from penstock.message r
             where r.queue_id = v_queue_id and r.status = 0 and not r.limited
                 and r.channel > v_start
+                and (r.expires_at is null or r.expires_at > v_now)
             order by r.channel, r.priority, r.id limit 1
             for update skip locked;
             if not found then
                 select r.id into v_id
                 from penstock.message r
                 where r.queue_id = v_queue_id and r.status = 0 and not r.limited
+                    and (r.expires_at is null or r.expires_at > v_now)
                 order by r.channel, r.priority, r.id limit 1
                 for update skip locked;
             end if;
@@ -190,6 +227,7 @@ begin
                 where r.queue_id = v_queue_id and r.channel = hop.channel
                     and r.status = 0 and not r.limited
                     and (r.priority, r.id) >= (hop.priority, hop.since) and r.id + 0 > 0
+                    and (r.expires_at is null or r.expires_at > v_now)
                 order by r.priority, r.id
                 limit (
                     select case when s.seen < v_visits then (v_left + s.seen - 1) / s.seen

@@ -64,6 +64,7 @@ begin
                     select m.id, m.at from penstock.message m
                     where m.queue_id = queue.id and m.channel = a.name and m.limited
                         and m.status = 0
+                        and (m.expires_at is null or m.expires_at > now_ms)
                     order by m.priority, m.id
                     limit greatest(0, case when queue.fifo then least(a.allowance, 1)
                         else a.allowance end)

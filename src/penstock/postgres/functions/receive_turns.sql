@@ -79,6 +79,7 @@ begin
                     select r.id from penstock.message r
                     where r.queue_id = queue.id and r.channel = o.channel
                         and r.status = 0 and not r.limited and r.id + 0 > 0
+                        and (r.expires_at is null or r.expires_at > now_ms)
                     order by r.priority, r.id
                     limit o.take
                     for update skip locked

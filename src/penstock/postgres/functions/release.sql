@@ -1,4 +1,4 @@
--- Give leased messages back at once, uncharged. Answers as ack does.
+-- Give leased messages back at once, uncharged. Answers as ack does, or that it ended as cancelled.
 create or replace function penstock.release(
     queue text, ids bigint[], attempts int[], now_ms bigint default null
 ) returns text[]
@@ -13,10 +13,18 @@ as $$
 declare
     v_queue penstock.queue := penstock.find_queue(release.queue);
     v_held bigint[] := penstock.hold(v_queue.id, release.ids, release.attempts);
+    v_unwanted bigint[];
+    v_lost text[];
 begin
-    perform penstock.come_back(
+    v_unwanted := penstock.come_back(
         v_queue, v_held, array_fill(0::bigint, array[cardinality(v_held)]),
-        coalesce(release.now_ms, penstock.clock_ms()));
-    return penstock.lost(v_queue.id, release.ids, v_held);
+        coalesce(release.now_ms, penstock.clock_ms()), 'deferred');
+    v_lost := penstock.lost(v_queue.id, release.ids, v_held);
+    if v_unwanted is null then
+        return v_lost;
+    end if;
+    return array_agg(
+        case when t.id = any (v_unwanted) then 'cancelled' else v_lost[t.nr] end order by t.nr)
+    from unnest(release.ids) with ordinality t (id, nr);
 end
 $$;

@@ -1,5 +1,6 @@
 -- What time has brought, a bounded share of it: due messages become ready; leases that ran out are
--- charged as a crash, and their messages become ready or die. Rows that others hold are skipped.
+-- charged as a crash, and their messages become ready or die, or end as cancelled if somebody asked
+-- for that. Rows that others hold are skipped.
 create or replace function penstock.run_timers(queue penstock.queue, now_ms bigint, most int)
 returns void
 language plpgsql as $$
@@ -7,14 +8,19 @@ language plpgsql as $$
 declare
     v_ids bigint[];
     v_dead bigint[];
+    v_unwanted bigint[];
+    v_crashed bigint[];
 begin
     select array_agg(r.id),
         array_agg(r.id) filter (
-            where r.status = 2 and penstock.exhausted(queue, r.failures, r.crashes + 1)
-        )
-    into v_ids, v_dead
+            where r.status = 2 and not r.cancel_requested
+                and penstock.exhausted(queue, r.failures, r.crashes + 1)
+        ),
+        array_agg(r.id) filter (where r.status = 2 and r.cancel_requested),
+        array_agg(r.id) filter (where r.status = 2)
+    into v_ids, v_dead, v_unwanted, v_crashed
     from (
-        select m.id, m.status, m.failures, m.crashes from penstock.message m
+        select m.id, m.status, m.failures, m.crashes, m.cancel_requested from penstock.message m
         where m.queue_id = queue.id and m.status > 0 and m.at <= now_ms
             and m.at > queue.timers_since
         order by m.at, m.id
@@ -35,8 +41,17 @@ begin
     select distinct queue.id, b.channel from back b where b.limited;
 
     perform penstock.lower_buoys(queue.id, v_ids);
+    if v_unwanted is not null then
+        perform penstock.end_messages(queue, v_unwanted, 3, now_ms);
+    end if;
     if v_dead is not null then
         perform penstock.bury(queue, v_dead, 'crashes', now_ms);
+    end if;
+    if queue.events = 'all' and v_crashed is not null then
+        perform penstock.note_events(queue, array(
+            select c.id from unnest(v_crashed) c (id)
+            where c.id <> all (coalesce(v_dead, '{}'))
+        ), 'failed', now_ms);
     end if;
 end
 $$;

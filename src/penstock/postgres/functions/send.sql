@@ -1,11 +1,13 @@
 -- Send messages, all or none. Locks nothing but the rows that it inserts.
 --
 -- One element of `payloads` is one message. The other arrays may be shorter or null: what is
--- missing takes the default (channel '', priority 0, the queue's delay, no headers), so that a
--- client need not repeat itself a thousand times.
+-- missing takes the default (channel '', priority 0, the queue's delay and time to live, no
+-- headers, no dedup key), so that a client need not repeat itself a thousand times. Messages with
+-- dedup keys take a way of their own: send_keyed.
 --
--- Answers with the ids in the order given, or with the first channel that would outgrow its
--- max_size. That count sees what is committed: a lock would let one open transaction block others.
+-- Answers with the ids in the order given; or with null ids and the first channel that would
+-- outgrow its max_size; or with neither, if the queue would outgrow max_messages. Counts see what
+-- is committed: a lock would let one open transaction block others.
 create or replace function penstock.send(
     queue text,
     payloads bytea[],
@@ -15,8 +17,15 @@ create or replace function penstock.send(
     delays bigint[] default null,
     headers text[] default null,
     content_types text[] default null,
-    now_ms bigint default null
-) returns table (ids bigint[], full_channel text, max_size int, size bigint)
+    now_ms bigint default null,
+    ttls bigint[] default null,
+    dedup_keys text[] default null,
+    dedup_modes text[] default null,
+    dedup_windows bigint[] default null,
+    dedup_scopes text[] default null
+) returns table (
+    ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
+)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -26,23 +35,49 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue penstock.queue;
+    v_queue penstock.queue;  -- read only where more than the next seven is needed
+    v_queue_id int;
+    v_fifo boolean;
+    v_limited boolean;
+    v_delay_ms bigint;
+    v_ttl_ms bigint;
+    v_max_messages int;
+    v_events boolean;
     v_now bigint := coalesce(send.now_ms, penstock.clock_ms());
     v_rows boolean;
     v_channels text[];
 begin
-    select * into v_queue from penstock.queue q where q.name = send.queue;
-    if not found then
-        perform penstock.queue_create(send.queue, '{}', v_now);
-        v_queue := penstock.find_queue(send.queue);  -- ours, or that of another who was first
+    if send.dedup_keys is not null then
+        return query select * from penstock.send_keyed(
+            send.queue, send.payloads, send.content_type, send.channels, send.priorities,
+            send.delays, send.headers, send.content_types, v_now, send.ttls, send.dedup_keys,
+            send.dedup_modes, send.dedup_windows, send.dedup_scopes);
+        return;
     end if;
+    for i in 1 .. 2 loop
+        select q.id, q.fifo, q.limited, q.delay_ms, q.ttl_ms, q.max_messages, q.events = 'all',
+            q.limited or exists (select from penstock.channel c where c.queue_id = q.id)
+        into v_queue_id, v_fifo, v_limited, v_delay_ms, v_ttl_ms, v_max_messages, v_events, v_rows
+        from penstock.queue q
+        where q.name = send.queue;
+        exit when found;
+        perform penstock.queue_create(send.queue, '{}', v_now);
+    end loop;
 
     -- 1. Channels with a row, and all channels of a queue with limits: check sizes, mark as
     --    limited.
-    v_rows := v_queue.limited
-        or exists (select from penstock.channel c where c.queue_id = v_queue.id);
+    if v_max_messages is not null then
+        size := penstock.size_of(v_queue_id);
+        if size + cardinality(send.payloads) > v_max_messages then
+            max_size := v_max_messages;
+            return next;
+            return;
+        end if;
+    end if;
     if v_rows then
-        return query select null::bigint[], f.channel, f.max_size, f.size
+        v_queue := penstock.find_queue(send.queue);
+        return query
+            select null::bigint[], f.channel, f.max_size, f.size, null::int[], null::int[]
             from penstock.full_channel(v_queue, send.channels, cardinality(send.payloads)) f;
         if found then
             return;
@@ -52,26 +87,27 @@ begin
     -- 2. Insert, in the order given: ids grow in that order.
     with put as (
         insert into penstock.message (
-            queue_id, channel, priority, status, limited, at, sent_at, payload, content_type,
-            headers
+            queue_id, channel, priority, status, limited, at, sent_at, expires_at, payload,
+            content_type, headers
         )
-        select v_queue.id, m.channel, m.priority,
-            case when m.delay > 0 and not v_queue.fifo then 1 else 0 end,
-            v_queue.limited or v_rows and (
+        select v_queue_id, m.channel, m.priority,
+            case when m.delay > 0 and not v_fifo then 1 else 0 end,
+            v_limited or v_rows and (
                 select 1 from penstock.channel c
-                where c.queue_id = v_queue.id and c.name = m.channel
+                where c.queue_id = v_queue_id and c.name = m.channel
             ) is not null,
-            v_now + m.delay, v_now, m.payload, m.content_type, m.headers
+            v_now + m.delay, v_now, v_now + m.ttl, m.payload, m.content_type, m.headers
         from (
             select u.nr, u.payload, u.headers,
                 coalesce(u.channel, '') as channel,
                 coalesce(u.priority, 0::smallint) as priority,
-                coalesce(u.delay, v_queue.delay_ms) as delay,
+                coalesce(u.delay, v_delay_ms) as delay,
+                coalesce(u.ttl, v_ttl_ms) as ttl,
                 coalesce(u.content_type, send.content_type) as content_type
             from unnest(
                 send.payloads, send.channels, send.priorities, send.delays, send.headers,
-                send.content_types
-            ) with ordinality u (payload, channel, priority, delay, headers, content_type, nr)
+                send.content_types, send.ttls
+            ) with ordinality u (payload, channel, priority, delay, headers, content_type, ttl, nr)
         ) m
         order by m.nr
         returning message.id, message.channel, message.limited
@@ -83,9 +119,12 @@ begin
 
     -- 3. Tell limited channels, and count.
     if v_channels is not null then
-        insert into penstock.wake (queue_id, channel) select v_queue.id, unnest(v_channels);
+        insert into penstock.wake (queue_id, channel) select v_queue_id, unnest(v_channels);
     end if;
-    insert into penstock.tally (queue_id, sent) values (v_queue.id, cardinality(send.payloads));
+    insert into penstock.tally (queue_id, sent) values (v_queue_id, cardinality(send.payloads));
+    if v_events then
+        perform penstock.note_events(penstock.find_queue(send.queue), ids, 'created', v_now);
+    end if;
     return next;
 end
 $$;

@@ -32,6 +32,7 @@ begin
         left join lateral (
             select m.at from penstock.message m
             where m.queue_id = queue.id and m.channel = c.name and m.limited and m.status = 0
+                and (m.expires_at is null or m.expires_at > now_ms)
             order by m.priority, m.id
             limit 1
         ) head on true
@@ -60,6 +61,8 @@ begin
             if not v_row.own then
                 v_until := (v_tat + 999) / 1000;  -- to be forgotten then
             end if;
+        elsif v_row.head_at >= 9000000000000000 then
+            null;  -- blocked: a person brings news
         elsif v_row.head_at > now_ms then
             v_until := v_row.head_at;
         elsif v_rate_at > now_ms then

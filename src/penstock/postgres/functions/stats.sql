@@ -3,7 +3,8 @@
 create or replace function penstock.stats(queue text default null, now_ms bigint default null)
 returns table (
     name text, scheduled bigint, ready bigint, leased bigint, sent bigint, done bigint,
-    dead bigint, cancelled bigint, oldest_ready_ms bigint, paused boolean
+    dead bigint, cancelled bigint, expired bigint, oldest_ready_ms bigint, paused boolean,
+    pause_reason text
 )
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -15,7 +16,7 @@ begin
     end if;
     return query
     select q.name::text, m.scheduled, m.ready, m.leased, t.sent, t.done, t.dead, t.cancelled,
-        v_now - m.oldest_ready_at, q.paused
+        t.expired, v_now - m.oldest_ready_at, q.paused, q.pause_reason
     from penstock.queue q
     cross join lateral (
         select count(*) filter (where s.state = 'scheduled') as scheduled,
@@ -30,7 +31,8 @@ begin
     cross join lateral (
         select coalesce(sum(p.sent), 0)::bigint as sent, coalesce(sum(p.done), 0)::bigint as done,
             coalesce(sum(p.dead), 0)::bigint as dead,
-            coalesce(sum(p.cancelled), 0)::bigint as cancelled
+            coalesce(sum(p.cancelled), 0)::bigint as cancelled,
+            coalesce(sum(p.expired), 0)::bigint as expired
         from penstock.tally p where p.queue_id = q.id
     ) t
     where stats.queue is null or q.name = stats.queue

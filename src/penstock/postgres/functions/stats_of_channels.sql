@@ -14,6 +14,7 @@ begin
     return query
     select b.channel, b.scheduled, b.ready, b.leased, v_now - b.oldest_ready_at,
         case
+            when b.exhausted then 'exhausted'
             when b.ready = 0 then null
             when c.paused then 'paused'
             when v_queue.fifo and b.leased > 0 then 'fifo'
@@ -31,6 +32,7 @@ begin
                 as scheduled,
             count(*) filter (where penstock.state_of(m.status, m.at, v_now) = 'ready') as ready,
             count(*) filter (where m.status = 2) as leased,
+            bool_or(m.status = 0 and m.at >= 9000000000000000) as exhausted,
             min(m.sent_at) filter (where penstock.state_of(m.status, m.at, v_now) = 'ready')
                 as oldest_ready_at
         from penstock.message m

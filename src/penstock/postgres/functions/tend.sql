@@ -1,6 +1,6 @@
--- A bounded share of housekeeping: fold a queue's tally into one row, sweep history that is older
--- than its setting, look after buoys and the timers' bound. Waits for nobody; one caller at a time
--- does it.
+-- A bounded share of housekeeping: look after buoys and the timers' bound, end what has expired,
+-- take a step of each redrive, fold a queue's tally into one row, sweep what is old, make and drop
+-- days of history. Waits for nobody; one caller at a time does it.
 create or replace function penstock.tend(queue text, now_ms bigint default null) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -13,6 +13,7 @@ as $$
 declare
     v_queue penstock.queue;
     v_now bigint := coalesce(tend.now_ms, penstock.clock_ms());
+    v_redrive bigint;
 begin
     select * into v_queue from penstock.queue q where q.name = tend.queue;
     if not found then
@@ -23,6 +24,17 @@ begin
     end if;
     perform penstock.tend_buoys(v_queue.id, penstock.clock_ms());
     perform penstock.tend_timers(v_queue, v_now);
+    perform penstock.expire(v_queue, v_now, 10000);
+    for v_redrive in
+        -- Hardly anybody receives from a dead-letter queue: its redrives are tended from here, too.
+        select r.id from penstock.redrive r
+        where r.state = 'running' and r.queue_id = any (array[
+            v_queue.id, (select d.id from penstock.queue d where d.name = v_queue.dead_letter)])
+        order by r.id
+        limit 10
+    loop
+        perform penstock.redrive_step(v_redrive, v_now);
+    end loop;
 
     with parts as (
         delete from penstock.tally t
@@ -34,17 +46,25 @@ begin
         ))
         returning t.*
     )
-    insert into penstock.tally (queue_id, sent, done, dead, cancelled)
-    select v_queue.id, sum(p.sent), sum(p.done), sum(p.dead), sum(p.cancelled)
+    insert into penstock.tally (queue_id, sent, done, dead, cancelled, expired)
+    select v_queue.id, sum(p.sent), sum(p.done), sum(p.dead), sum(p.cancelled), sum(p.expired)
     from parts p
     having count(*) > 0;
 
-    delete from penstock.history h
-    where h.ctid = any (array(
-        select r.ctid from penstock.history r
-        where r.queue_id = v_queue.id and r.finished_at < v_now - v_queue.history_ms
-        limit 2000
-        for update skip locked
+    perform penstock.tend_history(v_queue, v_now);
+    perform penstock.tend_dedup(v_queue.id, v_now);
+    delete from penstock.event e
+    where e.ctid = any (array(
+        select old.ctid
+        from (
+            select r.ctid, r.at from penstock.event r
+            where r.queue_id = v_queue.id
+            order by r.xid, r.seq
+            limit 10000
+            for update skip locked
+        ) old
+        where old.at < v_now - 86400000
     ));
+    perform penstock.tend_days(v_now);
 end
 $$;

@@ -1,5 +1,6 @@
 -- What the whole life of a message needs: dedup, endings with results, time to live, cancel,
 -- redrive, events, schedules. What they mean: docs/design/life.md.
+-- oldest: 2
 
 alter table penstock.queue
     add pause_reason text,
@@ -17,8 +18,16 @@ alter table penstock.message
     add expires_at bigint,
     add cancel_requested boolean not null default false;
 
+-- What expires while it waits. Buoys stand here as well, at 0: so one look tells receive that there
+-- is nothing of either kind.
 create index message_expiry on penstock.message (queue_id, expires_at)
     where expires_at is not null and status < 2;
+update penstock.message set expires_at = 0 where id < 0;
+
+-- Buoys, and what a redrive walks through: messages that died once. One index, as each more costs
+-- every send and every lease.
+drop index penstock.message_buoy;
+create index message_odd on penstock.message (queue_id, id) where id < 0 or origin is not null;
 
 alter table penstock.channel add pause_reason text;
 
@@ -50,13 +59,18 @@ alter table penstock.history_default
     add headers text,
     add xid xid8;
 
+-- Whether a day can be made: not if rows of it are here already.
+create index history_default_day on penstock.history_default (finished_at);
+
 create table penstock.history (
     like penstock.history_default
 ) partition by range (finished_at);
 
 alter table penstock.history alter column xid set default pg_current_xact_id();
 create index history_id on penstock.history (id);
-create index history_finished on penstock.history (queue_id, finished_at, id);
+-- Apart, as each kind has its own retention: a sweep never walks over rows that stay.
+create index history_done on penstock.history (queue_id, finished_at, id) where outcome = 1;
+create index history_failed on penstock.history (queue_id, finished_at, id) where outcome > 1;
 alter table penstock.history attach partition penstock.history_default default;
 alter table penstock.history_default alter column xid set default pg_current_xact_id();
 
@@ -75,7 +89,8 @@ create table penstock.event (
 
 create index event_order on penstock.event (queue_id, xid, seq);
 
--- Redrives, running and ended. last_id: the last message looked at.
+-- Redrives, running and ended. phase: 1 looks at messages that died, 2 at all others. last_id: the
+-- last one looked at in it. next_at: no step before that.
 create table penstock.redrive (
     id bigint generated always as identity primary key,
     queue_id int not null,
@@ -90,7 +105,9 @@ create table penstock.redrive (
     state text not null,
     moved bigint not null default 0,
     skipped bigint not null default 0,
+    phase smallint not null default 1,
     last_id bigint not null default 0,
+    next_at bigint,
     created_at bigint not null,
     finished_at bigint
 );

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.sqlite._connection import Connection
+from penstock.sqlite.procedures.endings import clear, endings, history
+from penstock.sqlite.procedures.events import events
 from penstock.sqlite.procedures.look import (
     peek,
     policy_get,
@@ -19,22 +21,41 @@ from penstock.sqlite.procedures.look import (
     stats,
     stats_of_channels,
 )
-from penstock.sqlite.procedures.policies import policy_set
+from penstock.sqlite.procedures.messages import cancel, retry
+from penstock.sqlite.procedures.policies import channel_delete, policy_set
 from penstock.sqlite.procedures.queues import (
     purge,
     queue_create,
     queue_delete,
     queue_update,
-    tend,
 )
 from penstock.sqlite.procedures.receive import receive
+from penstock.sqlite.procedures.redrives import (
+    redrive_cancel,
+    redrive_list,
+    redrive_start,
+    redrive_step,
+)
+from penstock.sqlite.procedures.schedules import (
+    schedule_delete,
+    schedule_fire,
+    schedule_list,
+    schedule_set,
+)
 from penstock.sqlite.procedures.send import send
 from penstock.sqlite.procedures.settle import ack, defer, extend, fail, release
+from penstock.sqlite.procedures.tending import tend
 from penstock.words.verbs import (
     Ack,
+    Cancel,
+    ChannelDelete,
+    Clear,
     Defer,
+    Endings,
+    Events,
     Extend,
     Fail,
+    History,
     Peek,
     PolicyGet,
     PolicyList,
@@ -46,7 +67,16 @@ from penstock.words.verbs import (
     QueueList,
     QueueUpdate,
     Receive,
+    RedriveCancel,
+    RedriveList,
+    RedriveStart,
+    RedriveStep,
     Release,
+    Retry,
+    ScheduleDelete,
+    ScheduleFire,
+    ScheduleList,
+    ScheduleSet,
     Send,
     Stats,
     StatsOfChannels,
@@ -64,6 +94,11 @@ READS: Mapping[type[Verb[Any]], Procedure] = {
     QueueList: queue_list,
     PolicyGet: policy_get,
     PolicyList: policy_list,
+    Endings: endings,
+    History: history,
+    Events: events,
+    RedriveList: redrive_list,
+    ScheduleList: schedule_list,
 }
 
 WRITES: Mapping[type[Verb[Any]], Procedure] = {
@@ -74,13 +109,27 @@ WRITES: Mapping[type[Verb[Any]], Procedure] = {
     Fail: fail,
     Extend: extend,
     Release: release,
+    Cancel: cancel,
+    Retry: retry,
+    Clear: clear,
+    RedriveStart: redrive_start,
+    RedriveStep: redrive_step,
+    RedriveCancel: redrive_cancel,
+    ScheduleSet: schedule_set,
+    ScheduleDelete: schedule_delete,
+    ScheduleFire: schedule_fire,
     Purge: purge,
     QueueCreate: queue_create,
     QueueUpdate: queue_update,
     QueueDelete: queue_delete,
     PolicySet: policy_set,
+    ChannelDelete: channel_delete,
     Tend: tend,
 }
 
-QUIET: frozenset[type[Verb[Any]]] = frozenset((Receive, Extend, Tend))
-"""Verbs that write, and yet are no news for a waiting receiver."""
+NEWS = frozenset(WRITES) - {
+    *(Receive, Extend, Tend, Clear),
+    *(RedriveStep, RedriveCancel, ScheduleSet, ScheduleDelete, ScheduleFire),
+}
+"""Verbs that are news of their queue for who waits. What others ended or moved all the same, they
+say in the connection's `news`."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures._queue import is_limited
+from penstock.sqlite.procedures._queue import Queue, is_limited
 from penstock.words.policy import Policy, policy_of
 
 SQL = statements("channel")
@@ -21,7 +21,11 @@ SQL = statements("channel")
 
 def policy(row: sqlite3.Row) -> Policy:
     """The channel's own policy in its row."""
-    return policy_of(cast("Mapping[str, Any]", row), paused=bool(row["paused"]))
+    return policy_of(
+        cast("Mapping[str, Any]", row),
+        paused=bool(row["paused"]),
+        pause_reason=row["pause_reason"],
+    )
 
 
 class Changes:
@@ -57,9 +61,7 @@ def rows(connection: Connection, queue: int, names: Iterable[str]) -> dict[str, 
     return {row["name"]: row for row in found}
 
 
-def limited(
-    connection: Connection, queue: sqlite3.Row, names: Iterable[str]
-) -> dict[str, sqlite3.Row]:
+def limited(connection: Connection, queue: Queue, names: Iterable[str]) -> dict[str, sqlite3.Row]:
     """The rows of those of these channels that are limited. Missing ones are made."""
     everything = is_limited(queue)
     if not everything and not queue["has_channels"]:

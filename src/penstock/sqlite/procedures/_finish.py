@@ -10,7 +10,11 @@ from typing import Any, Literal
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _channel, _queue
+from penstock.sqlite.procedures import _channel, _events, _queue
+from penstock.sqlite.procedures._queue import Queue
+from penstock.words.limits import FOREVER_MS
+from penstock.words.outcomes import Blocked, Dead
+from penstock.words.records import Result
 
 SQL = statements("finish")
 
@@ -20,98 +24,163 @@ class Death:
     """A message that dies, as it was, and what its last attempt came to."""
 
     row: sqlite3.Row
-    reason: Literal["attempts", "refused", "crashes"]
+    reason: Literal["attempts", "refused", "crashes", "channel"]
     failures: int
     crashes: int
     error: str | None
 
 
-def end(
-    connection: Connection,
-    queue: sqlite3.Row,
-    outcome: Literal["done", "cancelled"],
-    ids: Sequence[int],
-    now: int,
-) -> None:
-    """These messages have ended. Their channels are the caller's affair.
+def blocks(queue: Queue) -> bool:
+    """Whether a message without attempts left stays, and its channel waits for a person."""
+    return queue["on_exhausted"] == "block"
 
-    Once per reading of the queue's row, which counts the ended ones.
+
+class Finish:
+    """Ends messages of a queue, in one verb: the only one that does, as it counts their places in
+    the history on from the queue's row. Their channels are the caller's affair.
     """
-    if not ids:
-        return
-    about = {"ids": json.dumps(ids), "outcome": outcome, "now": now}
-    if queue["history_ms"]:
-        connection.execute(SQL["keep"], {**about, "after": _finished(queue)})
-    connection.execute(SQL["drop"], about)
-    connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
 
+    __slots__ = ("_after", "_connection", "_queue", "now")
 
-def bury(
-    connection: Connection, queue: sqlite3.Row, deaths: Sequence[Death], now: int
-) -> str | None:
-    """These messages have died: they move to the dead-letter queue, or end. Its name, if any.
+    def __init__(self, connection: Connection, queue: Queue, now: int) -> None:
+        self._connection = connection
+        self._queue = queue
+        self.now = now
+        self._after: int = queue["done"] + queue["dead"] + queue["cancelled"]
 
-    Once per reading of the queue's row, which counts the ended ones.
-    """
-    if not deaths:
-        return None
-    ids = [death.row["id"] for death in deaths]
-    if queue["history_ms"]:
-        after = _finished(queue)
-        connection.executemany(
+    def end(
+        self,
+        outcome: Literal["done", "cancelled", "expired"],
+        ids: Sequence[int],
+        results: Sequence[Result | None] = (),
+    ) -> None:
+        """These messages have ended, with these results if they are done and have any."""
+        if not ids:
+            return
+        queue, connection = self._queue, self._connection
+        about = {"ids": json.dumps(ids), "outcome": outcome, "now": self.now}
+        _events.note(connection, queue, outcome, ids, self.now)
+        if self._keeps(outcome):
+            connection.execute(SQL["keep"], {**about, "after": self._after})
+            self._keep_more(results)
+        self._after += len(ids)
+        connection.execute(SQL["drop"], about)
+        connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
+        connection.news.add(queue["name"])
+
+    def bury(self, deaths: Sequence[Death]) -> Dead | Blocked:
+        """These messages have no attempts left. What becomes of them is the queue's setting."""
+        queue, connection = self._queue, self._connection
+        if blocks(queue):
+            self._block(deaths)
+            return Blocked()
+        if not deaths:
+            return Dead(None)
+        if queue["on_exhausted"] == "dead_letter_channel":
+            deaths = [*deaths, *self._waiting_behind(deaths)]
+        ids = [death.row["id"] for death in deaths]
+        _events.note(connection, queue, "dead", ids, self.now)
+        if self._keeps("dead"):
+            self._keep_dead(deaths)
+        self._after += len(ids)
+        connection.execute(_queue.SQL["count_dead"], {"n": len(ids), "queue": queue["id"]})
+        connection.news.add(queue["name"])
+        target = queue["dead_letter_id"]
+        if target is None or queue["on_exhausted"] == "drop":
+            connection.execute(SQL["drop"], {"ids": json.dumps(ids)})
+            return Dead(None)
+        (name,) = connection.execute(_queue.SQL["name"], {"id": target}).fetchone()
+        moves = [(death.row["id"], death.row["channel"], self._origin(death)) for death in deaths]
+        move(connection, _queue.need(connection, name), moves, self.now)
+        return Dead(name)
+
+    def _keeps(self, outcome: str) -> bool:
+        """Whether the queue keeps history of such endings."""
+        failed_ms = self._queue["history_failed_ms"]
+        if outcome == "done" or failed_ms is None:
+            return bool(self._queue["history_ms"])
+        return bool(failed_ms)
+
+    def _keep_more(self, results: Sequence[Result | None]) -> None:
+        """What the rows just kept get beside the usual."""
+        queue, connection = self._queue, self._connection
+        if queue["history_payload"]:
+            about = {"queue": queue["id"], "after": self._after}
+            connection.execute(SQL["keep_payloads"], about)
+        rows = [
+            (result.data, result.content_type, queue["id"], self._after + place)
+            for place, result in enumerate(results, 1)
+            if result is not None
+        ]
+        if rows:
+            connection.executemany(SQL["keep_result"], rows)
+
+    def _keep_dead(self, deaths: Sequence[Death]) -> None:
+        self._connection.executemany(
             SQL["keep_dead"],
             [
-                (after + place, death.failures, death.crashes, now, death.error, death.row["id"])
-                for place, death in enumerate(deaths, 1)
+                (place, death.failures, death.crashes, self.now, death.error, death.row["id"])
+                for place, death in enumerate(deaths, self._after + 1)
             ],
         )
-    connection.execute(_queue.SQL["count_dead"], {"n": len(ids), "queue": queue["id"]})
-    if queue["dead_letter_id"] is None:
-        connection.execute(SQL["drop"], {"ids": json.dumps(ids)})
-        return None
-    (name,) = connection.execute(_queue.SQL["name"], {"id": queue["dead_letter_id"]}).fetchone()
-    _move(connection, queue, _queue.need(connection, name), deaths, now)
-    connection.news.add(name)
-    return name
+        self._keep_more(())
+
+    def _block(self, deaths: Sequence[Death]) -> None:
+        rows: list[tuple[Any, ...]] = [
+            (FOREVER_MS, death.failures, death.crashes, death.error, death.error, death.row["id"])
+            for death in deaths
+        ]
+        self._connection.executemany(SQL["block"], rows)
+        ids = [death.row["id"] for death in deaths]
+        _events.note(self._connection, self._queue, "failed", ids, self.now)
+
+    def _waiting_behind(self, deaths: Sequence[Death]) -> list[Death]:
+        """All that waits in the channels of these messages dies with them."""
+        found: list[Death] = []
+        changes = _channel.Changes()
+        for channel in {death.row["channel"] for death in deaths}:
+            about = {"queue": self._queue["id"], "channel": channel}
+            for row in self._connection.execute(SQL["waiting"], about):
+                error = row["last_error"]
+                found.append(Death(row, "channel", row["failures"], row["crashes"], error))
+                changes.add(channel, size=-1)
+        if self._queue["has_channels"]:
+            changes.write(self._connection, self._queue["id"])
+        return sorted(found, key=lambda death: death.row["id"])
+
+    def _origin(self, death: Death) -> str:
+        first = death.row["first_error"]
+        earlier = death.row["origin"]
+        story: dict[str, Any] = {
+            "queue": self._queue["name"],
+            "reason": death.reason,
+            "failures": death.failures,
+            "crashes": death.crashes,
+            "died_at": self.now,
+            "first_error": death.error if first is None else first,
+            "last_error": death.error,
+        }
+        if earlier is not None and (redrives := json.loads(earlier).get("redrives")):
+            story["redrives"] = redrives  # a story begins anew, the guard against loops does not
+        return json.dumps(story, ensure_ascii=False)
 
 
-def _move(
+def move(
     connection: Connection,
-    queue: sqlite3.Row,
-    target: sqlite3.Row,
-    deaths: Sequence[Death],
+    target: Queue,
+    moves: Sequence[tuple[int, str, str | None]],
     now: int,
 ) -> None:
-    limited = _channel.limited(connection, target, {death.row["channel"] for death in deaths})
+    """Messages go to another queue: id, channel and story of each. Once per reading of its row."""
+    limited = _channel.limited(connection, target, {channel for _, channel, _ in moves})
     changes = _channel.Changes()
     moved: list[tuple[Any, ...]] = []
-    for death in deaths:
-        channel = death.row["channel"]
-        origin = _origin(queue["name"], death, now)
-        moved.append((target["id"], channel in limited, origin, death.row["id"]))
+    for id_, channel, origin in moves:
+        moved.append((target["id"], channel in limited, origin, id_))
         if channel in limited:
             changes.add(channel, size=1)
     connection.executemany(SQL["move"], moved)
     changes.write(connection, target["id"])
-    connection.execute(_queue.SQL["count_sent"], {"n": len(deaths), "queue": target["id"]})
-
-
-def _origin(queue: str, death: Death, now: int) -> str:
-    first = death.row["first_error"]
-    return json.dumps(
-        {
-            "queue": queue,
-            "reason": death.reason,
-            "failures": death.failures,
-            "crashes": death.crashes,
-            "died_at": now,
-            "first_error": death.error if first is None else first,
-            "last_error": death.error,
-        },
-        ensure_ascii=False,
-    )
-
-
-def _finished(queue: sqlite3.Row) -> int:
-    """How many messages of the queue have ended: the place of the last one in the history."""
-    return queue["done"] + queue["dead"] + queue["cancelled"]
+    connection.execute(_queue.SQL["count_sent"], {"n": len(moves), "queue": target["id"]})
+    _events.note(connection, target, "created", [id_ for id_, _, _ in moves], now)
+    connection.news.add(target["name"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Literal
 
+from penstock.sqlite.procedures._queue import Queue
+
 _PLENTY = 2**31
 
 
@@ -17,7 +19,7 @@ class Gate:
 
     __slots__ = ("_burst", "_interval", "_now", "paused", "slots", "tat_us", "weight")
 
-    def __init__(self, channel: sqlite3.Row, queue: sqlite3.Row, now: int) -> None:
+    def __init__(self, channel: sqlite3.Row, queue: Queue, now: int) -> None:
         own_rate = channel["rate_count"] is not None
         rated = channel if own_rate else queue
         self._now = now * 1000

@@ -14,14 +14,34 @@ from penstock.words.limits import DEAD_SUFFIX, shown
 from penstock.words.policy import POLICY_COLUMNS, QueueSettings, settings_of, settings_row
 
 SQL = statements("queue")
+_COUNTS = (
+    *("id", "version", "sent", "done", "dead", "cancelled", "expired", "swept"),
+    "has_channels",
+)
+_REMEMBERED = 1_000
+
+Queue = Mapping[str, Any]
+"""A queue's row as it is now, and `has_channels`: whether it has limited channels at all."""
 
 
-def find(connection: Connection, name: str) -> sqlite3.Row | None:
-    """The queue's row, and `has_channels`: whether it has limited channels at all."""
-    return connection.execute(SQL["find"], {"name": name}).fetchone()
+def find(connection: Connection, name: str) -> Queue | None:
+    """The queue's row. Its settings are read again only when they have changed, as Python's sqlite3
+    names all columns of each answer anew. Versions are random, as a rollback takes one back.
+    """
+    now = connection.execute(SQL["counts"], {"name": name}).fetchone()
+    if now is None:
+        return None
+    id_, version, *_ = now
+    row = connection.rows.get(id_)
+    if row is None or row["version"] != version:
+        row = dict(connection.execute(SQL["find"], {"name": name}).fetchone())
+        if len(connection.rows) == _REMEMBERED:
+            connection.rows.clear()
+        connection.rows[id_] = row
+    return {**row, **dict(zip(_COUNTS, now, strict=True))}
 
 
-def need(connection: Connection, name: str) -> sqlite3.Row:
+def need(connection: Connection, name: str) -> Queue:
     """The queue's row, or QueueNotFound."""
     row = find(connection, name)
     if row is None:
@@ -29,7 +49,12 @@ def need(connection: Connection, name: str) -> sqlite3.Row:
     return row
 
 
-def is_limited(queue: Mapping[str, Any] | sqlite3.Row) -> bool:
+def unfinished(row: Queue | sqlite3.Row) -> int:
+    """How many messages of the queue have not ended."""
+    return row["sent"] - row["done"] - row["dead"] - row["cancelled"]
+
+
+def is_limited(queue: Queue | sqlite3.Row) -> bool:
     """Whether every channel of the queue is limited: FIFO, or a default policy."""
     return bool(queue["fifo"]) or any(queue[column] is not None for column in POLICY_COLUMNS)
 
@@ -72,7 +97,7 @@ def entry(row: sqlite3.Row) -> QueueEntry:
     return QueueEntry(row["name"], settings(row), row["dead_letter_name"], row["created_at"])
 
 
-def settings(row: sqlite3.Row) -> QueueSettings:
+def settings(row: Queue | sqlite3.Row) -> QueueSettings:
     """The settings in a queue's row."""
     return settings_of(cast("Mapping[str, Any]", row))  # a Row answers to names as a mapping does
 

@@ -10,6 +10,7 @@ from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _channel, _queue
 from penstock.sqlite.procedures._gate import Gate
+from penstock.sqlite.procedures._queue import Queue
 from penstock.words.entities import (
     NO_HEADERS,
     ChannelPolicy,
@@ -21,6 +22,7 @@ from penstock.words.entities import (
     State,
 )
 from penstock.words.errors import QueueNotFound
+from penstock.words.limits import FOREVER_MS
 from penstock.words.policy import NO_POLICY, Policy
 from penstock.words.verbs import (
     Peek,
@@ -143,33 +145,42 @@ def _peeked(row: sqlite3.Row, now: int) -> Peeked:
         saved_state=row["state"],
         error=row["last_error"],
         origin=None if row["origin"] is None else Origin(**json.loads(row["origin"])),
+        expires_at=row["expires_at"],
+        cancel_requested=bool(row["cancel_requested"]),
     )
 
 
 def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
-    unfinished = row["sent"] - row["done"] - row["dead"] - row["cancelled"]
     return QueueStats(
         queue=row["name"],
         scheduled=row["scheduled"],
-        ready=unfinished - row["scheduled"] - row["leased"],
+        ready=_queue.unfinished(row) - row["scheduled"] - row["leased"],
         leased=row["leased"],
         sent=row["sent"],
         done=row["done"],
         dead=row["dead"],
-        cancelled=row["cancelled"],
+        cancelled=row["cancelled"] - row["expired"],
+        expired=row["expired"],
         oldest_ready_ms=None if row["oldest"] is None else max(0, now - row["oldest"]),
         paused=bool(row["paused"]),
+        pause_reason=row["pause_reason"],
     )
 
 
 def _blocked(
     connection: Connection,
-    queue: sqlite3.Row,
+    queue: Queue,
     channel: sqlite3.Row | None,
     counts: sqlite3.Row,
     now: int,
-) -> Literal["paused", "concurrency", "rate", "fifo"] | None:
-    """Why ready messages wait, if a limit holds them."""
+) -> Literal["paused", "concurrency", "rate", "fifo", "exhausted"] | None:
+    """Why ready messages wait, if a limit holds them, or a message that waits for a person."""
+    head = None
+    if channel is not None and queue["fifo"]:
+        about = {"queue": queue["id"], "channel": channel["name"]}
+        head = connection.execute(_CHANNELS["first"], about).fetchone()
+    if head is not None and head["at"] == FOREVER_MS:
+        return "exhausted"
     if not counts["ready"]:
         return None
     if queue["paused"]:
@@ -179,7 +190,5 @@ def _blocked(
     limit = Gate(channel, queue, now).blocks()
     if not queue["fifo"]:
         return limit
-    about = {"queue": queue["id"], "channel": channel["name"]}
-    head = connection.execute(_CHANNELS["first"], about).fetchone()
     held = head is not None and head["at"] > now
     return "fifo" if limit == "concurrency" or (limit is None and held) else limit

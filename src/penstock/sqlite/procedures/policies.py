@@ -1,14 +1,16 @@
-"""Policy set: a channel gets limits of its own."""
+"""A channel gets limits of its own, or is removed."""
 
 from __future__ import annotations
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _channel, _queue
+from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.words.outcomes import Deleted
 from penstock.words.policy import NO_POLICY, Policy, policy_row
-from penstock.words.verbs import PolicySet
+from penstock.words.verbs import ChannelDelete, PolicySet
 
 _SQL = statements("policy_set")
+_DELETE = statements("channel_delete")
 
 
 def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
@@ -26,8 +28,23 @@ def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
         {
             **policy_row(policy),
             "paused": policy.paused,
+            "pause_reason": policy.pause_reason,
             "queue": queue["id"],
             "channel": verb.channel,
         },
     )
     return policy
+
+
+def channel_delete(connection: Connection, verb: ChannelDelete, now: int) -> Deleted:
+    """Cancel what waits in a channel, and clear its policy. Leases run on."""
+    queue = _queue.need(connection, verb.queue)
+    about = {"queue": queue["id"], "channel": verb.channel}
+    waiting = connection.execute(_DELETE["waiting"], about).fetchall()
+    ids = sorted(row["id"] for row in waiting)
+    _finish.Finish(connection, queue, now).end("cancelled", ids)
+    changes = _channel.Changes()
+    changes.add(verb.channel, size=-len(ids))
+    changes.write(connection, queue["id"])
+    policy_set(connection, PolicySet(verb.queue, verb.channel, {}, replace=True), now)
+    return Deleted(len(ids))

@@ -1,27 +1,24 @@
-"""Verbs on whole queues: create, update, delete, purge, tend."""
+"""Verbs on whole queues: create, update, delete, purge."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from typing import Any
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures.look import queue_entry
 from penstock.words.entities import QueueEntry
 from penstock.words.errors import UsageError
 from penstock.words.limits import DEAD_SUFFIX
 from penstock.words.outcomes import AlreadyExists, Created, CreateOutcome, Deleted, Purged
 from penstock.words.policy import QueueSettings, settings_row
-from penstock.words.verbs import Purge, QueueCreate, QueueDelete, QueueUpdate, Tend
+from penstock.words.verbs import Purge, QueueCreate, QueueDelete, QueueUpdate
 
 _PURGE = statements("purge")
 _UPDATE = statements("queue_update")
 _DELETE = statements("queue_delete")
-_TEND = statements("tend")
-_TEND_ROWS = 10_000
 
 
 def queue_create(connection: Connection, verb: QueueCreate, now: int) -> CreateOutcome:
@@ -54,7 +51,7 @@ def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEn
     return queue_entry(connection, verb.queue)
 
 
-def queue_delete(connection: Connection, verb: QueueDelete, _now: int) -> Deleted:
+def queue_delete(connection: Connection, verb: QueueDelete, now: int) -> Deleted:
     """Remove a queue with all that is in it."""
     queue = _queue.need(connection, verb.queue)
     about = {"queue": queue["id"]}
@@ -65,8 +62,8 @@ def queue_delete(connection: Connection, verb: QueueDelete, _now: int) -> Delete
             "delete that one first, or give it another dead-letter queue"
         )
     messages = connection.execute(_DELETE["messages"], about).rowcount
-    for step in ("channels", "history", "queue"):
-        connection.execute(_DELETE[step], about)
+    for step in ("channels", "history", "dedup", "events", "redrives", "queue"):
+        connection.execute(_DELETE[step], {**about, "now": now})
     return Deleted(messages)
 
 
@@ -86,31 +83,14 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
     changes = _channel.Changes()
     for _, channel, leased in chosen:
         changes.add(channel, size=-1, leased=-leased)
-    _finish.end(connection, queue, "cancelled", [row["id"] for row in chosen], now)
+    _finish.Finish(connection, queue, now).end("cancelled", [row["id"] for row in chosen])
     if queue["has_channels"]:
         changes.write(connection, queue["id"])
     return Purged(len(chosen))
 
 
-def tend(connection: Connection, verb: Tend, now: int) -> None:
-    """Sweep old history, and drop the rows of channels that nobody needs."""
-    queue = _queue.find(connection, verb.queue)
-    if queue is None:
-        return
-    about: dict[str, Any] = {"queue": queue["id"], "most": _TEND_ROWS}
-    before = now - queue["history_ms"]
-    oldest = connection.execute(_TEND["oldest"], about).fetchone()
-    if oldest is not None and oldest["finished_at"] < before:
-        connection.execute(_TEND["sweep"], {**about, "before": before})
-    if queue["has_channels"]:
-        idle = connection.execute(_TEND["idle"], {**about, "now_us": now * 1000}).fetchall()
-        if idle:
-            names = json.dumps([row["name"] for row in idle], ensure_ascii=False)
-            connection.execute(_TEND["drop"], {**about, "names": names})
-
-
 def _dead_letter_id(
-    connection: Connection, queue: sqlite3.Row, settings: QueueSettings, now: int
+    connection: Connection, queue: Queue, settings: QueueSettings, now: int
 ) -> int | None:
     """Where dead messages go from now on. A queue that had nowhere keeps that, unless told."""
     if settings.dead_letter is not None:

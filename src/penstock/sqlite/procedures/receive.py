@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.sqlite.procedures import _channel, _events, _expiry, _finish, _queue
+from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures._turns import Turns
 from penstock.words.entities import Delivery
 from penstock.words.outcomes import Received
@@ -17,67 +18,113 @@ from penstock.words.verbs import Receive
 _SQL = statements("receive")
 
 
+_STALE, _STALE_ROUNDS = 1_000, 5
+
+
 def receive(connection: Connection, verb: Receive, now: int) -> Received:
     """Lease what is ready, the channels in turn; nothing: say when to ask again."""
     queue = _queue.need(connection, verb.queue)
-    _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
+    finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     if not queue["paused"]:
-        turns = Turns(connection, queue, verb, now)
-        ids = turns.choose()
-        if ids:
-            lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-            return Received(_lease(connection, ids, lease_ms, now), turn=turns.turn)
+        lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+        for _ in range(_STALE_ROUNDS):
+            turns = Turns(connection, queue, verb, now, lease_ms)
+            turns.choose()
+            if finish is None:
+                break
+            _step_over(connection, queue, turns, finish)
+            if turns.chosen:
+                break
+            if not _expiry.expire(connection, queue, finish, _STALE):
+                finish = None
+        else:
+            return Received((), 0)  # there is more to step over: the next call goes on
+        if turns.chosen:
+            deliveries = _lease(connection, turns, lease_ms, now)
+            if queue["events"] == "all":
+                _events.note(connection, queue, "leased", [d.id for d in deliveries], now)
+            return Received(deliveries, turn=turns.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
 
 
-def _turn_timers(connection: Connection, queue: sqlite3.Row, now: int, most: int) -> None:
-    """What is due becomes ready, leases that ran out are charged, sleepers wake: a share."""
+def _turn_timers(
+    connection: Connection, queue: Queue, now: int, most: int
+) -> _finish.Finish | None:
+    """What is due becomes ready, leases that ran out are charged, what has waited too long ends,
+    sleepers wake: a share. Where more messages may have waited too long: what ends them.
+    """
     about = {"queue": queue["id"], "now": now, "most": most}
-    due, expired, sleepers = connection.execute(_SQL["timers"], about).fetchone()
+    due, expired, sleepers, stale = connection.execute(_SQL["timers"], about).fetchone()
     changes = _channel.Changes()
     if due:
         for channel, is_limited in connection.execute(_SQL["due"], about).fetchall():
             about["most"] -= 1
             if is_limited:
                 changes.add(channel)
-    if expired and about["most"]:
+    finish = _finish.Finish(connection, queue, now) if expired or stale else None
+    if finish is not None and expired and about["most"]:
         rows = connection.execute(_SQL["expired"], about).fetchall()
         about["most"] -= len(rows)
-        _charge_crashes(connection, queue, rows, changes, now)
+        _charge_crashes(connection, queue, finish, rows, changes)
+        stale = _expiry.is_any_stale(connection, queue, now)  # they have come back
     changes.write(connection, queue["id"])
     if sleepers and about["most"]:
         connection.execute(_SQL["wake"], about)
+    if finish is None or not stale or not _expiry.expire(connection, queue, finish, _STALE):
+        return None
+    return finish
 
 
 def _charge_crashes(
     connection: Connection,
-    queue: sqlite3.Row,
+    queue: Queue,
+    finish: _finish.Finish,
     rows: Sequence[sqlite3.Row],
     changes: _channel.Changes,
-    now: int,
 ) -> None:
-    """A lease that ran out costs an attempt. The message is ready again, or dead."""
+    """A lease that ran out costs an attempt. The message is ready again, or ends."""
     deaths: list[_finish.Death] = []
     alive: list[int] = []
+    cancelled: list[int] = []
     for row in rows:
         failures, crashes = row["failures"], row["crashes"] + 1
-        dies = queue["max_attempts"] is not None and failures + crashes >= queue["max_attempts"]
-        if dies:
+        ends = not _finish.blocks(queue)
+        if row["cancel_requested"]:
+            ends = True
+            cancelled.append(row["id"])
+        elif queue["max_attempts"] is not None and failures + crashes >= queue["max_attempts"]:
             deaths.append(_finish.Death(row, "crashes", failures, crashes, row["last_error"]))
         else:
+            ends = False
             alive.append(row["id"])
         if row["limited"]:
-            changes.add(row["channel"], size=-1 if dies else 0, leased=-1)
+            changes.add(row["channel"], size=-1 if ends else 0, leased=-1)
     connection.execute(_SQL["crash"], {"ids": json.dumps(alive)})
-    _finish.bury(connection, queue, deaths, now)
+    _events.note(connection, queue, "failed", alive, finish.now)
+    if cancelled:
+        connection.execute(_SQL["crash_at_end"], {"ids": json.dumps(cancelled)})
+        finish.end("cancelled", cancelled)
+    finish.bury(deaths)
 
 
-def _lease(
-    connection: Connection, ids: Sequence[int], lease_ms: int, now: int
-) -> tuple[Delivery, ...]:
-    about = {"ids": json.dumps(ids), "until": now + lease_ms, "lease_ms": lease_ms, "now": now}
+def _step_over(connection: Connection, queue: Queue, turns: Turns, finish: _finish.Finish) -> None:
+    """End those of the chosen messages that have waited too long."""
+    about = {"ids": json.dumps([row[0] for row in turns.chosen]), "now": finish.now}
+    stale = connection.execute(_SQL["stale"], about).fetchall()
+    ids = {row["id"] for row in stale}
+    turns.chosen = [row for row in turns.chosen if row[0] not in ids]
+    changes = _channel.Changes()
+    for row in stale:
+        changes.add(row["channel"], size=-1, leased=-row["limited"])  # as its visit has counted it
+    finish.end("expired", sorted(ids))
+    if queue["has_channels"]:
+        changes.write(connection, queue["id"])
+
+
+def _lease(connection: Connection, turns: Turns, lease_ms: int, now: int) -> tuple[Delivery, ...]:
+    ids = json.dumps([row[0] for row in turns.chosen])
+    about = {"ids": ids, "lease_until": now + lease_ms, "lease_ms": lease_ms, "now": now}
     connection.execute(_SQL["lease"], about)
-    cursor = connection.cursor()
-    cursor.row_factory = None  # plain tuples: this is the hottest loop
-    return tuple(map(Delivery._make, cursor.execute(_SQL["leased"], about)))
+    rows = turns.chosen if turns.are_whole else connection.tuples(_SQL["leased"], about)
+    return tuple(map(Delivery._make, rows))

@@ -2,7 +2,8 @@
 
 A receipt holds while its message is leased at that attempt; else the answer is LeaseLost and
 nothing is changed. Each receipt is judged as if it came alone: a second one for the same message
-finds what the first one left.
+finds what the first one left. A message whose cancelling was asked for does not come back: what
+would bring it back ends it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _channel, _finish, _queue
-from penstock.words.entities import Receipt
+from penstock.sqlite.procedures import _channel, _events, _finish, _queue
+from penstock.sqlite.procedures._queue import Queue
+from penstock.words.entities import Failure, Receipt
 from penstock.words.outcomes import (
     Acked,
     AckOutcome,
-    Dead,
+    Cancelled,
     DeferOutcome,
     Deferred,
     Extended,
@@ -30,11 +33,12 @@ from penstock.words.outcomes import (
     ReleaseOutcome,
     Retrying,
 )
+from penstock.words.records import Result
 from penstock.words.verbs import Ack, Defer, Extend, Fail, Release
 
 _SQL = {name: statements(name) for name in ("held", "ack", "defer", "fail", "extend", "release")}
 _READY, _SCHEDULED, _LEASED = 0, 1, 2
-_ACKED, _RELEASED = Acked(), Released()
+_ACKED, _RELEASED, _CANCELLED = Acked(), Released(), Cancelled()
 _GONE = LeaseLost("gone")
 
 
@@ -42,7 +46,7 @@ class _Held:
     """The messages of some receipts, and what has become of them so far in this verb."""
 
     def __init__(
-        self, connection: Connection, queue: sqlite3.Row, receipts: Iterable[Receipt], now: int
+        self, connection: Connection, queue: Queue, receipts: Iterable[Receipt], now: int
     ) -> None:
         found = connection.execute(
             _SQL["held"]["held"],
@@ -50,8 +54,12 @@ class _Held:
         )
         self._rows: dict[int, sqlite3.Row] = {row["id"]: row for row in found}
         self._left: dict[int, LeaseLost] = {}
+        self._connection = connection
+        self._queue_id: int = queue["id"]
         self._now = now
         self.changes = _channel.Changes()
+        self.finish = _finish.Finish(connection, queue, now)
+        self.cancelled: list[int] = []
 
     def take(self, receipt: Receipt) -> sqlite3.Row | LeaseLost:
         """The message, if the receipt still holds."""
@@ -68,27 +76,42 @@ class _Held:
         if row["limited"]:
             self.changes.add(row["channel"], size=-1 if ended else 0, leased=-1)
 
+    def cancel(self, row: sqlite3.Row) -> bool:
+        """Whether the message is to end instead of coming back. Then the lease is over."""
+        if not row["cancel_requested"]:
+            return False
+        self.leave(row, _GONE, ended=True)
+        self.cancelled.append(row["id"])
+        return True
+
+    def write(self) -> None:
+        """End what is not to come back, and tell the channels."""
+        self.finish.end("cancelled", self.cancelled)
+        self.changes.write(self._connection, self._queue_id)
+
 
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
     queue = _queue.need(connection, verb.queue)
     ids, attempts = zip(*verb.receipts, strict=True)
     if _all_hold(connection, queue, ids, attempts):
-        _finish.end(connection, queue, "done", ids, now)
+        _finish.Finish(connection, queue, now).end("done", ids, verb.results)
         return (_ACKED,) * len(ids)
     held = _Held(connection, queue, verb.receipts, now)
     outcomes: list[AckOutcome] = []
     done: list[int] = []
-    for receipt in verb.receipts:
+    results: list[Result | None] = []
+    for receipt, result in zip_longest(verb.receipts, verb.results):
         row = held.take(receipt)
         if isinstance(row, LeaseLost):
             outcomes.append(row)
             continue
         held.leave(row, _GONE, ended=True)
         done.append(receipt.id)
+        results.append(result)
         outcomes.append(_ACKED)
-    _finish.end(connection, queue, "done", done, now)
-    held.changes.write(connection, queue["id"])
+    held.finish.end("done", done, results)
+    held.write()
     return tuple(outcomes)
 
 
@@ -102,48 +125,54 @@ def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, 
         row = held.take(deferral.receipt)
         if isinstance(row, LeaseLost):
             outcomes.append(row)
-            continue
-        status, at = _wait(queue, deferral.delay_ms, now)
-        held.leave(row, LeaseLost(_state(status, at, now)))
-        back.append((status, at, deferral.state, row["id"]))
-        outcomes.append(Deferred(now + deferral.delay_ms))
+        elif held.cancel(row):
+            outcomes.append(_CANCELLED)
+        else:
+            status, at = _wait(queue, deferral.delay_ms, now)
+            held.leave(row, LeaseLost(_state(status, at, now)))
+            back.append((status, at, deferral.state, row["id"]))
+            outcomes.append(Deferred(now + deferral.delay_ms))
     connection.executemany(_SQL["defer"]["put_back"], back)
-    held.changes.write(connection, queue["id"])
+    _events.note(connection, queue, "deferred", [id_ for *_, id_ in back], now)
+    held.write()
     return tuple(outcomes)
 
 
 def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
-    """These attempts failed: their messages come back after a back-off, or die."""
+    """These attempts failed: their messages come back after a back-off, or are exhausted."""
     queue = _queue.need(connection, verb.queue)
     held = _Held(connection, queue, (f.receipt for f in verb.failures), now)
+    stays = _finish.blocks(queue)
     outcomes: list[FailOutcome | None] = []
     back: list[tuple[Any, ...]] = []
+    charged_only: list[tuple[Any, ...]] = []
     deaths: list[_finish.Death] = []
     for failure in verb.failures:
-        row = held.take(failure.receipt)
+        row, error = held.take(failure.receipt), failure.error
         if isinstance(row, LeaseLost):
             outcomes.append(row)
-            continue
-        charged = row["failures"] + 1 + row["crashes"]
-        if not failure.retry or charged >= (queue["max_attempts"] or charged + 1):
+        elif held.cancel(row):
+            charged_only.append((_LEASED, now, error, error, row["id"]))
+            outcomes.append(_CANCELLED)
+        elif _is_exhausted(queue, row, failure):
             reason = "attempts" if failure.retry else "refused"
-            deaths.append(
-                _finish.Death(row, reason, row["failures"] + 1, row["crashes"], failure.error)
-            )
-            held.leave(row, _GONE, ended=True)
+            deaths.append(_finish.Death(row, reason, row["failures"] + 1, row["crashes"], error))
+            held.leave(row, LeaseLost("scheduled") if stays else _GONE, ended=not stays)
             outcomes.append(None)
-            continue
-        delay = failure.delay_ms
-        if delay is None:
-            delay = _back_off(queue, charged, connection.random.random())
-        status, at = _wait(queue, delay, now)
-        held.leave(row, LeaseLost(_state(status, at, now)))
-        back.append((status, at, failure.error, failure.error, row["id"]))
-        outcomes.append(Retrying(now + delay))
-    connection.executemany(_SQL["fail"]["put_back"], back)
-    dead = Dead(_finish.bury(connection, queue, deaths, now))
-    held.changes.write(connection, queue["id"])
-    return tuple(dead if outcome is None else outcome for outcome in outcomes)
+        else:
+            delay = failure.delay_ms
+            if delay is None:
+                charged = row["failures"] + 1 + row["crashes"]
+                delay = _back_off(queue, charged, connection.random.random())
+            status, at = _wait(queue, delay, now)
+            held.leave(row, LeaseLost(_state(status, at, now)))
+            back.append((status, at, error, error, row["id"]))
+            outcomes.append(Retrying(now + delay))
+    connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
+    _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)
+    exhausted = held.finish.bury(deaths)
+    held.write()
+    return tuple(exhausted if outcome is None else outcome for outcome in outcomes)
 
 
 def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
@@ -156,7 +185,7 @@ def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcom
     extended = connection.execute(
         _SQL["extend"]["extend"], {"until": now + lease_ms, "ids": json.dumps(ids)}
     )
-    until = {row["id"]: Extended(row["at"]) for row in extended}
+    until = {row["id"]: Extended(row["at"], bool(row["cancel_requested"])) for row in extended}
     return tuple(row if isinstance(row, LeaseLost) else until[row["id"]] for row in taken)
 
 
@@ -170,17 +199,20 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
         row = held.take(receipt)
         if isinstance(row, LeaseLost):
             outcomes.append(row)
-            continue
-        held.leave(row, LeaseLost("ready"))
-        back.append(receipt.id)
-        outcomes.append(_RELEASED)
+        elif held.cancel(row):
+            outcomes.append(_CANCELLED)
+        else:
+            held.leave(row, LeaseLost("ready"))
+            back.append(receipt.id)
+            outcomes.append(_RELEASED)
     connection.execute(_SQL["release"]["release"], {"ids": json.dumps(back)})
-    held.changes.write(connection, queue["id"])
+    _events.note(connection, queue, "deferred", back, now)
+    held.write()
     return tuple(outcomes)
 
 
 def _all_hold(
-    connection: Connection, queue: sqlite3.Row, ids: Sequence[int], attempts: Sequence[int]
+    connection: Connection, queue: Queue, ids: Sequence[int], attempts: Sequence[int]
 ) -> bool:
     """Whether all of them hold, at one attempt, of messages in channels without limits.
 
@@ -193,14 +225,21 @@ def _all_hold(
     return held == len(ids) and not limited
 
 
-def _wait(queue: sqlite3.Row, delay: int, now: int) -> tuple[int, int]:
+def _is_exhausted(queue: Queue, row: sqlite3.Row, failure: Failure) -> bool:
+    """Whether the message has no attempts left after this failure."""
+    most = queue["max_attempts"]
+    charged = row["failures"] + 1 + row["crashes"]
+    return not failure.retry or (most is not None and charged >= most)
+
+
+def _wait(queue: Queue, delay: int, now: int) -> tuple[int, int]:
     """Status and time of a message that comes back; in a FIFO queue it keeps its place, ready."""
     if delay == 0:
         return _READY, 0
     return (_READY if queue["fifo"] else _SCHEDULED), now + delay
 
 
-def _back_off(queue: sqlite3.Row, charged: int, luck: float) -> int:
+def _back_off(queue: Queue, charged: int, luck: float) -> int:
     """How long a message waits after its n-th charge; `luck` is from 0 to 1."""
     doubled = queue["backoff_ms"] << min(charged - 1, 62)
     longest = min(doubled, queue["backoff_max_ms"])

@@ -4,4 +4,4 @@
 -- The new end of each lease.
 update message set at = max(at, :until)
 where id in (select value from json_each(:ids))
-returning id, at;
+returning id, at, cancel_requested;

@@ -13,6 +13,17 @@ select message.queue_id, :after + ended.key + 1, message.id, message.channel, :o
 from json_each(:ids) as ended
 cross join message on message.id = ended.value;
 
+-- name: keep_payloads
+-- What these messages carried, onto their rows of history.
+update history
+set payload = message.payload, content_type = message.content_type, headers = message.headers
+from message
+where history.queue_id = :queue and history.seq > :after and message.id = history.id;
+
+-- name: keep_result
+-- What an ack leaves.
+update history set result = ?, result_type = ? where queue_id = ? and seq = ?;
+
 -- name: drop
 -- These messages have ended.
 delete from message where id in (select value from json_each(:ids));
@@ -27,9 +38,30 @@ select queue_id, ?, id, channel, 'dead', attempt, ?, ?, sent_at, leased_at, ?, ?
 from message
 where id = ?;
 
+-- name: block
+-- A message of a FIFO queue that has no attempts left: it waits at the head until a person comes.
+update message
+set status = 0, at = ?, failures = ?, crashes = ?, first_error = coalesce(first_error, ?),
+  last_error = ?
+where id = ?;
+
+-- name: waiting
+-- What waits in a channel, behind a message that dies.
+select id, channel, failures, crashes, first_error, last_error, origin
+from message
+where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+union all
+select id, channel, failures, crashes, first_error, last_error, origin
+from message
+where queue_id = :queue and status = 0 and limited = 1 and channel = :channel
+union all
+select id, channel, failures, crashes, first_error, last_error, origin
+from message
+where queue_id = :queue and status = 1 and channel = :channel;
+
 -- name: move
--- A dead message goes to the dead-letter queue: ready, uncharged, with its story.
+-- A message goes to another queue: ready, uncharged, without end, with its story.
 update message
 set queue_id = ?, limited = ?, origin = ?, status = 0, at = 0, failures = 0, crashes = 0,
-  leased_at = null, first_error = null, last_error = null
+  leased_at = null, first_error = null, last_error = null, expires_at = null, cancel_requested = 0
 where id = ?;

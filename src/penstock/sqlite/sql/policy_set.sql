@@ -11,5 +11,6 @@ set max_concurrency = :max_concurrency,
   max_size = :max_size,
   weight = :weight,
   paused = :paused,
+  pause_reason = :pause_reason,
   wake_at = 0
 where queue_id = :queue and name = :channel;

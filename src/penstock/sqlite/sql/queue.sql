@@ -1,10 +1,16 @@
 -- Steps that many verbs share: find a queue, make one, count.
 
--- name: find
--- The queue's row, and whether any of its channels is limited.
-select queue.*, exists (select 1 from channel where queue_id = queue.id) as has_channels
+-- name: counts
+-- What changes all the time in a queue's row, the version of what does not, and whether any of its
+-- channels is limited. In the order of `_COUNTS`.
+select id, version, sent, done, dead, cancelled, expired, swept,
+  exists (select 1 from channel where queue_id = queue.id) as has_channels
 from queue
 where name = :name;
+
+-- name: find
+-- The queue's row.
+select * from queue where name = :name;
 
 -- name: name
 -- The name of a queue.
@@ -13,15 +19,18 @@ select name from queue where id = :id;
 -- name: add
 -- A new queue; its settings are in the order of `SETTINGS_COLUMNS`.
 insert into queue (
-  name, created_at,
+  name, created_at, version,
   lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
-  fifo, paused, dead_letter, history_ms,
+  fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages,
+  dedup_mode, dedup_window_ms, dedup_scope, history_ms, history_failed_ms, history_payload, events,
   max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
 )
 values (
-  :name, :created_at,
+  :name, :created_at, random(),
   :lease_ms, :max_attempts, :backoff_ms, :backoff_max_ms, :backoff_jitter_percent, :delay_ms,
-  :fifo, :paused, :dead_letter, :history_ms,
+  :fifo, :paused, :pause_reason, :on_exhausted, :dead_letter, :ttl_ms, :max_messages,
+  :dedup_mode, :dedup_window_ms, :dedup_scope, :history_ms, :history_failed_ms, :history_payload,
+  :events,
   :max_concurrency, :rate_count, :rate_period_ms, :rate_burst, :rate_interval_us, :max_size, :weight
 );
 
@@ -48,3 +57,7 @@ update queue set dead = dead + :n where id = :queue;
 -- name: count_cancelled
 -- More messages have ended as cancelled.
 update queue set cancelled = cancelled + :n where id = :queue;
+
+-- name: count_expired
+-- More messages have ended as expired: `cancelled` counts them, too.
+update queue set cancelled = cancelled + :n, expired = expired + :n where id = :queue;

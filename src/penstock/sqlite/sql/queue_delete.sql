@@ -16,6 +16,19 @@ delete from channel where queue_id = :queue;
 -- Its history.
 delete from history where queue_id = :queue;
 
+-- name: dedup
+-- Its dedup entries.
+delete from dedup where queue_id = :queue;
+
+-- name: events
+-- Its events.
+delete from event where queue_id = :queue;
+
+-- name: redrives
+-- Redrives out of it have nothing left to do; their rows stay as a record.
+update redrive set state = 'cancelled', finished_at = :now, next_at = null
+where queue_id = :queue and state = 'running';
+
 -- name: queue
 -- The queue.
 delete from queue where id = :queue;

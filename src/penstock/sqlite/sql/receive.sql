@@ -1,14 +1,18 @@
 -- Receive: timers, wakes, channels in turn, leases.
 
 -- name: timers
--- Whether anything is due: scheduled messages, leases that ran out, sleeping channels.
+-- Whether anything is due: scheduled messages, leases that ran out, sleeping channels, messages
+-- that have waited too long.
 select
   exists (select 1 from message
           where queue_id = :queue and status = 1 and at > 0 and at <= :now) as due,
   exists (select 1 from message
           where queue_id = :queue and status = 2 and at > 0 and at <= :now) as expired,
   exists (select 1 from channel
-          where queue_id = :queue and wake_at > 0 and wake_at <= :now) as sleepers;
+          where queue_id = :queue and wake_at > 0 and wake_at <= :now) as sleepers,
+  exists (select 1 from message indexed by message_expiry
+          where queue_id = :queue and expires_at is not null and expires_at <= :now
+            and status < 2) as stale;
 
 -- name: due
 -- Scheduled messages that are due become ready.
@@ -23,7 +27,8 @@ returning channel, limited;
 
 -- name: expired
 -- Leases that have run out, the oldest first.
-select id, channel, limited, attempt, failures, crashes, first_error, last_error
+select id, channel, limited, attempt, failures, crashes, first_error, last_error, origin,
+  cancel_requested
 from message
 where queue_id = :queue and status = 2 and at > 0 and at <= :now
 order by at, id
@@ -33,6 +38,15 @@ limit :most;
 -- Their messages are charged with a crash and are ready again.
 update message set status = 0, at = 0, crashes = crashes + 1
 where id in (select value from json_each(:ids));
+
+-- name: crash_at_end
+-- The same for messages that end now instead of coming back.
+update message set crashes = crashes + 1 where id in (select value from json_each(:ids));
+
+-- name: stale
+-- Those of these messages that have waited too long.
+select id, channel, limited from message not indexed
+where id in (select value from json_each(:ids)) and expires_at <= :now;
 
 -- name: wake
 -- Channels that slept until now are looked at again.
@@ -79,11 +93,53 @@ cross join message as head on head.id in (
 limit :most;
 
 -- name: heads
--- The first messages of a channel without limits.
+-- The first messages of a channel without limits, but for those that are known.
 select id from message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
+limit :most offset :known;
+
+-- name: hop_whole
+-- As `hop`, with the deliveries as they will be once they are leased, field by field: where no
+-- limit has a say, what is found is what is handed out.
+with recursive hop (id, channel) as (
+  select id, channel from (
+    select id, channel from message
+    where queue_id = :queue and status = 0 and limited = 0
+      and channel >= :first and channel < :until
+    order by channel, priority, id
+    limit 1
+  )
+  union all
+  select next.id, next.channel
+  from hop
+  cross join message as next on next.id = (
+    select id from message
+    where queue_id = :queue and status = 0 and limited = 0
+      and channel > hop.channel and channel < :until
+    order by channel, priority, id
+    limit 1
+  )
+)
+select head.id, head.attempt + 1, hop.channel, head.priority, head.payload, head.content_type,
+  head.headers, head.state, head.failures, head.crashes, head.sent_at, :lease_until, :lease_ms
+from hop
+cross join message as head on head.id in (
+  select id from message
+  where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
+  order by priority, id
+  limit :quantum
+)
 limit :most;
+
+-- name: heads_whole
+-- As `heads`, with the deliveries as they will be once they are leased.
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
+  crashes, sent_at, :lease_until, :lease_ms
+from message
+where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+order by priority, id
+limit :most offset :known;
 
 -- name: any_awake
 -- Whether any limited channel may have something to give.
@@ -123,7 +179,7 @@ where queue_id = ? and name = ?;
 
 -- name: lease
 -- The leases.
-update message set status = 2, at = :until, attempt = attempt + 1, leased_at = :now
+update message set status = 2, at = :lease_until, attempt = attempt + 1, leased_at = :now
 where id in (select value from json_each(:ids));
 
 -- name: leased
@@ -131,16 +187,20 @@ where id in (select value from json_each(:ids));
 -- SQLite keeps returned rows in a table of their own.)
 select message.id, message.attempt, message.channel, message.priority, message.payload,
   message.content_type, message.headers, message.state, message.failures, message.crashes,
-  message.sent_at, :until, :lease_ms
+  message.sent_at, :lease_until, :lease_ms
 from json_each(:ids) as chosen
 cross join message on message.id = chosen.value;
 
 -- name: next_timer
--- When something of the queue is due next; null: nothing is.
+-- When something of the queue is due next; null: nothing is. (The end of a FIFO head opens its
+-- channel.)
 select min(t) from (
   select min(at) as t from message where queue_id = :queue and status = 1 and at > 0
   union all
   select min(at) from message where queue_id = :queue and status = 2 and at > 0
   union all
   select min(wake_at) from channel where queue_id = :queue and wake_at > 0
+  union all
+  select min(expires_at) from message indexed by message_expiry
+  where queue_id = :queue and expires_at is not null and status < 2
 );

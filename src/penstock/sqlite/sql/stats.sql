@@ -3,7 +3,7 @@
 
 -- name: count
 -- One queue, or all by name.
-select name, paused, sent, done, dead, cancelled,
+select name, paused, pause_reason, sent, done, dead, cancelled, expired,
   (select count(*) from message
    where queue_id = queue.id and status = 0 and at > 0 and at > :now)
   + (select count(*) from message

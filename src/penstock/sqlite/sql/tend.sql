@@ -1,21 +1,108 @@
 -- Tend: a bounded share of housekeeping. Writes nothing when there is nothing to do.
 
--- name: oldest
--- When the message that finished first did so.
-select finished_at from history where queue_id = :queue order by seq limit 1;
-
--- name: sweep
--- The oldest rows of history, as far as they are too old.
-delete from history
-where queue_id = :queue and finished_at < :before and seq < :most + (
-  select seq from history where queue_id = :queue order by seq limit 1
+-- name: done_to
+-- Up to where the history of done messages is too old: before the first one that is not, among the
+-- next rows after the last sweep. Null: there are no rows. (SQLite runs the inner select as a
+-- coroutine, in its order: as a rule it stops at the first row.)
+select coalesce(
+  (
+    select seq - 1 from (
+      select seq, outcome, finished_at from history
+      where queue_id = :queue and seq > :swept
+      order by seq
+      limit :most
+    )
+    where outcome = 'done' and finished_at >= :before
+    limit 1
+  ),
+  (
+    select max(seq) from (
+      select seq from history where queue_id = :queue and seq > :swept order by seq limit :most
+    )
+  )
 );
+
+-- name: sweep_done
+-- Their rows.
+delete from history
+where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done';
+
+-- name: swept
+-- The next sweep goes on from there.
+update queue set swept = :upto where id = :queue;
+
+-- name: any_failed
+-- Whether a row of what ended otherwise is too old.
+select exists (
+  select 1 from history indexed by history_failed
+  where queue_id = :queue and outcome <> 'done' and finished_at < :before
+);
+
+-- name: sweep_failed
+-- The oldest of these rows, as far as they are too old.
+delete from history
+where queue_id = :queue and seq in (
+  select seq from history indexed by history_failed
+  where queue_id = :queue and outcome <> 'done' and finished_at < :before
+  order by finished_at
+  limit :most
+);
+
+-- name: old_events
+-- Up to where the events are too old. They are in order of time, as there is one writer.
+select max(seq) from (
+  select seq, at from event where queue_id = :queue order by seq limit :most
+) where at < :before;
+
+-- name: sweep_events
+-- These events.
+delete from event where queue_id = :queue and seq <= :upto;
+
+-- name: any_dedup
+-- Whether a window of a dedup entry is over, and the lowest and highest message that entries
+-- without a window point at.
+select
+  exists (select 1 from dedup where queue_id = :queue and until_ms <= :now) as over,
+  (select min(message_id) from dedup where queue_id = :queue and until_ms is null) as least,
+  (select max(message_id) from dedup where queue_id = :queue and until_ms is null) as most;
+
+-- name: sweep_windows
+-- Dedup entries whose window is over.
+delete from dedup
+where queue_id = :queue and (scope, key) in (
+  select scope, key from dedup indexed by dedup_sweep
+  where queue_id = :queue and until_ms <= :now
+  order by until_ms
+  limit :most
+);
+
+-- name: ended_dedup
+-- Of the next dedup entries from a message on: those whose message has ended, or went elsewhere.
+select scope, key from (
+  select scope, key, message_id from dedup indexed by dedup_sweep
+  where queue_id = :queue and until_ms is null and message_id >= :first
+  order by message_id
+  limit :most
+) as entry
+where not exists (
+  select 1 from message not indexed where id = entry.message_id and queue_id = :queue
+);
+
+-- name: sweep_entry
+-- One dedup entry.
+delete from dedup where queue_id = ? and scope = ? and key = ?;
+
+-- name: redrives
+-- Running redrives out of this queue and out of its dead-letter queue.
+select id from redrive indexed by redrive_running
+where queue_id in (:queue, :dead) and state = 'running';
 
 -- name: idle
 -- Channels without a policy of their own, without messages and without debt.
 select name from channel indexed by channel_idle
 where queue_id = :queue and tat_us <= :now_us and size = 0 and paused = 0
   and max_concurrency is null and rate_count is null and max_size is null and weight is null
+  and pause_reason is null
 order by tat_us
 limit :most;
 

@@ -1,0 +1,72 @@
+"""What a client of a database has to offer, so that verbs can run in its transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+T = TypeVar("T")
+
+Paramstyle = Literal["numeric_dollar", "pyformat", "format", "named", "qmark"]
+"""How parameters stand in the SQL that `fetch` takes: `$1`, `%(p1)s`, `%s`, `:p1` or `?`."""
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+"""A sequence in the order of the SQL, or, for `pyformat` and `named`, a mapping of `p1`, `p2` …
+
+The values are int, str, bytes, bool, None, and lists of these.
+"""
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Client(Protocol):
+    """A blocking connection to PostgreSQL. Give one to `queue.within` in a connection's place."""
+
+    @property
+    def paramstyle(self) -> Paramstyle:
+        """How parameters are written."""
+        ...
+
+    def is_in_transaction(self) -> bool:
+        """Whether what `fetch` does waits for your commit or rollback: a transaction is open, or
+        the next statement opens one. False is refused: a verb would be committed at once.
+        """
+        ...
+
+    def fetch(self, sql: str, parameters: Parameters) -> Rows:
+        """Run one statement and give all its rows, the columns in order. Nothing is committed."""
+        ...
+
+
+class AsyncClient(Protocol):
+    """The same for asyncio."""
+
+    @property
+    def paramstyle(self) -> Paramstyle:
+        """How parameters are written."""
+        ...
+
+    def is_in_transaction(self) -> bool:
+        """As `Client.is_in_transaction`."""
+        ...
+
+    async def fetch(self, sql: str, parameters: Parameters) -> Rows:
+        """As `Client.fetch`."""
+        ...
+
+
+class SqliteClient(Protocol):
+    """A connection to an SQLite file, over the standard library's `sqlite3` in the end."""
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do the work on that connection, in the thread that it belongs to."""
+        ...
+
+
+class AsyncSqliteClient(Protocol):
+    """The same for asyncio."""
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `SqliteClient.run`."""
+        ...

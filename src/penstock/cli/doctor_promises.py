@@ -1,0 +1,185 @@
+"""The promises that a query can check on a live database: each question counts what must not be.
+
+The questions are the same for both stores. Where their tables differ, a name in braces stands for
+what each has. All are asked in one snapshot, read only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.cli import _show
+from penstock.cli._check import REPORT, Check, fail, ok, warn
+from penstock.words.limits import FOREVER_MS
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`sql` counts; 0 is `good`, anything else is `bad`, and then `todo` says what to do."""
+
+    name: str
+    sql: str
+    good: str
+    bad: str
+    todo: str = REPORT
+    is_broken: bool = False
+    """A promise is broken; else somebody only has to look after something."""
+
+
+SQLITE: Mapping[str, str] = {"s": "", "now": ":now", "for_good": "h.outcome <> 'dead'"}
+POSTGRES: Mapping[str, str] = {"s": "penstock.", "now": "%(now)s", "for_good": "h.outcome <> 2"}
+"""What the names in braces stand for. for_good: an ending that no redrive takes back."""
+
+QUESTIONS = (
+    Question(
+        "endings",
+        "select count(*) from {s}message m join {s}history h"
+        " on h.id = m.id and h.queue_id = m.queue_id where {for_good}",
+        "what has ended is not there any more (P7)",
+        "messages are unfinished, although their history says that they have ended (P7)",
+        is_broken=True,
+    ),
+    Question(
+        "one ending",
+        "select count(*) from (select 1 from {s}history h"
+        f" where h.finished_at > {{now}} - {60 * MINUTE_MS} and {{for_good}}"
+        " group by h.queue_id, h.id having count(*) > 1) twice",
+        "no message of the last hour has ended twice (P1)",
+        "messages of the last hour have ended twice (P1)",
+        is_broken=True,
+    ),
+    Question(
+        "order",
+        "select count(*) from (select 1 from {s}message m join {s}queue q on q.id = m.queue_id"
+        " where q.fifo and m.status = 2 group by m.queue_id, m.channel having count(*) > 1) two",
+        "no FIFO channel has two leases (P9)",
+        "FIFO channels have more than one lease (P9)",
+        is_broken=True,
+    ),
+    Question(
+        "slots",
+        "select count(*) from (select 1 from {s}message m join {s}queue q on q.id = m.queue_id"
+        " left join {s}channel c on c.queue_id = m.queue_id and c.name = m.channel"
+        " where m.status = 2 and m.limited and m.at > {now}"
+        " group by m.queue_id, m.channel, coalesce(c.max_concurrency, q.max_concurrency)"
+        " having count(*) > coalesce(c.max_concurrency, q.max_concurrency)) over_limit",
+        "no channel has more leases than its max_concurrency (P10)",
+        "channels have more leases than their max_concurrency (P10)",
+        "right after a limit was lowered that is as it should be; else please report it",
+    ),
+    Question(
+        "cancelled",
+        "select count(*) from {s}message m where m.cancel_requested and m.status < 2",
+        "nothing waits that somebody has cancelled",
+        "messages wait, although they were cancelled while they were leased",
+        is_broken=True,
+    ),
+    Question(
+        "expiry",
+        "select count(*) from {s}message m"
+        f" where m.expires_at < {{now}} - {MINUTE_MS} and m.status < 2",
+        "nothing waits beyond its time to live",
+        "messages have expired, and nobody has ended them yet (they are not handed out)",
+        "any receive ends them: start a worker, or run `penstock receive`",
+    ),
+    Question(
+        "exhausted",
+        f"select count(*) from {{s}}message m where m.status < 2 and m.at >= {FOREVER_MS}",
+        "no FIFO channel waits for a person",
+        "messages without attempts left hold their FIFO channels",
+        "look at them with `penstock peek`; then `penstock retry` or `penstock cancel`",
+    ),
+    Question(
+        "dead letters",
+        "select count(*) from {s}queue q where q.dead_letter is not null and not exists ("
+        "select 1 from {s}queue d where d.name = q.dead_letter)",
+        "all dead-letter queues are there",
+        "queues name a dead-letter queue that is not there: dead messages end in history only",
+        "make it: `penstock queue create`, or name another: `penstock queue update`",
+    ),
+    Question(
+        "dedup",
+        "select count(*) from {s}dedup d where not exists ("
+        "select 1 from {s}queue q where q.id = d.queue_id)",
+        "all dedup entries belong to a queue",
+        "dedup entries belong to no queue",
+        is_broken=True,
+    ),
+    Question(
+        "schedules",
+        "select count(*) from {s}schedule s where not s.paused"
+        f" and s.next_at < {{now}} - {2 * MINUTE_MS}",
+        "none is overdue",
+        "schedules are overdue by more than two minutes",
+        "no process looks after them: start a worker or `penstock schedule run`",
+    ),
+    Question(
+        "redrives",
+        "select count(*) from {s}redrive r where r.state = 'running' and not exists ("
+        "select 1 from {s}queue q where q.id = r.queue_id)",
+        "none hangs",
+        "redrives run from a queue that is gone",
+        "end them: `penstock redrive cancel`",
+    ),
+    Question(
+        "retention",
+        "select count(*) from {s}queue q where exists ("
+        "select 1 from {s}history h where h.queue_id = q.id and h.finished_at < {now}"
+        f" - {DAY_MS} - case when coalesce(q.history_failed_ms, 0) > q.history_ms"
+        " then q.history_failed_ms else q.history_ms end)",
+        "history is swept",
+        "queues keep history for more than a day longer than they should",
+        "receivers sweep it, a share each second: start a worker for these queues",
+    ),
+    Question(
+        "events",
+        f"select count(*) from {{s}}event e where e.at < {{now}} - {2 * DAY_MS}",
+        "are swept",
+        "events are older than two days",
+        "receivers sweep them, a share each second: start a worker for their queues",
+    ),
+)
+
+POSTGRES_ONLY = (
+    Question(
+        "buoys",
+        "select count(*) from penstock.message m"
+        f" where m.id > 0 and m.status = 0 and not m.limited and m.sent_at < %(now)s - {MINUTE_MS}"
+        " and exists (select 1 from penstock.message b"
+        " where b.queue_id = m.queue_id and b.id < 0 and b.channel = m.channel"
+        " and b.priority = m.priority and b.at > m.id"
+        f" and b.sent_at < %(now)s - {MINUTE_MS} and not exists ("
+        "select 1 from penstock.message n where n.queue_id = b.queue_id and n.id < b.id"
+        " and n.channel = b.channel and n.priority = b.priority))",
+        "hide no message",
+        "ready messages are hidden behind a buoy since more than a minute",
+        "receivers lower it, once a second: start a worker; if one runs, please report it",
+    ),
+    Question(
+        "days",
+        f"select count(*) from penstock.history_default h where h.finished_at > %(now)s - {DAY_MS}",
+        "history goes to the partition of its day",
+        "rows of history of the last day have no partition of their own, and are swept one by one",
+        "right after the first start that is as it should be; else see what the server's log says",
+    ),
+)
+
+
+def answers(count: Callable[[str], int], names: Mapping[str, str]) -> Iterator[Check]:
+    """Ask all questions that the store has. `count` runs a query, with `now` filled in."""
+    more = POSTGRES_ONLY if names is POSTGRES else ()
+    for question in QUESTIONS:
+        yield _answer(question, count(question.sql.format_map(names)))
+    for question in more:
+        yield _answer(question, count(question.sql))
+
+
+def _answer(question: Question, number: int) -> Check:
+    if not number:
+        return ok(question.name, question.good)
+    kind = fail if question.is_broken else warn
+    return kind(question.name, f"{_show.count(number)} {question.bad}", question.todo)

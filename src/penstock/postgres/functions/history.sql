@@ -1,0 +1,63 @@
+-- Finished messages, the newest first: up to `most` after the place (before_at, before_id). The two
+-- kinds of rows stand in two indexes.
+create or replace function penstock.history(
+    queue text, most int, outcome text default null, channel text default null,
+    error text default null, finished_from bigint default null,
+    finished_until bigint default null, before_at bigint default null,
+    before_id bigint default null, now_ms bigint default null
+) returns table (
+    id bigint, of_channel text, ended text, sent_at bigint, leased_at bigint, finished_at bigint,
+    attempt int, failures int, crashes int, last_error text, result bytea, result_type text,
+    payload bytea, content_type text, headers text
+)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_queue penstock.queue := penstock.find_queue(history.queue);
+    v_now bigint := coalesce(history.now_ms, penstock.clock_ms());
+    v_from bigint := coalesce(history.finished_from, 0);
+    v_done_from bigint := greatest(v_from, v_now - v_queue.history_ms);
+    v_failed_from bigint := greatest(
+        v_from, v_now - coalesce(v_queue.history_failed_ms, v_queue.history_ms));
+    v_until bigint := coalesce(history.finished_until, 9000000000000000);
+    v_at bigint := coalesce(history.before_at, 9000000000000000);
+    v_id bigint := coalesce(history.before_id, 0);
+    v_error text := history.error;
+    v_channel text := history.channel;
+    v_outcome text := history.outcome;
+begin
+    return query
+    select h.id, h.channel::text, penstock.outcome_name(h.outcome), h.sent_at, h.leased_at,
+        h.finished_at, h.attempt, h.failures, h.crashes, h.error, h.result, h.result_type,
+        h.payload, h.content_type, h.headers
+    from (
+        (select r.* from penstock.history r
+        where r.queue_id = v_queue.id and r.outcome = 1 and coalesce(v_outcome, 'done') = 'done'
+            and (r.finished_at, r.id) < (v_at, v_id)
+            and r.finished_at >= v_done_from and r.finished_at < v_until
+            and (v_channel is null or r.channel = v_channel)
+            and (v_error is null or position(v_error in r.error) > 0)
+        order by r.finished_at desc, r.id desc
+        limit history.most)
+        union all
+        (select r.* from penstock.history r
+        where r.queue_id = v_queue.id and r.outcome > 1
+            and coalesce(v_outcome, '') <> 'done'
+            and (v_outcome is null or penstock.outcome_name(r.outcome) = v_outcome)
+            and (r.finished_at, r.id) < (v_at, v_id)
+            and r.finished_at >= v_failed_from and r.finished_at < v_until
+            and (v_channel is null or r.channel = v_channel)
+            and (v_error is null or position(v_error in r.error) > 0)
+        order by r.finished_at desc, r.id desc
+        limit history.most)
+    ) h
+    order by h.finished_at desc, h.id desc, h.xid desc nulls last
+    limit history.most;
+end
+$$;

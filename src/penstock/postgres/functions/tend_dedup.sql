@@ -1,0 +1,48 @@
+-- Sweep dedup entries that no longer hold, a bounded share: windows that ended a minute ago, and
+-- entries without one whose message has ended. Those are looked at from a random place on, half of
+-- the times, so that old messages that are still waiting do not keep the look from the others.
+create or replace function penstock.tend_dedup(queue_id int, now_ms bigint) returns void
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_least bigint;
+    v_most bigint;
+    v_from bigint;
+begin
+    delete from penstock.dedup d
+    where d.ctid = any (array(
+        select e.ctid from penstock.dedup e
+        where e.queue_id = tend_dedup.queue_id and e.until_ms < now_ms - 60000
+        order by e.until_ms
+        limit 10000
+        for update skip locked
+    ));
+
+    select e.message_id into v_least from penstock.dedup e
+    where e.queue_id = tend_dedup.queue_id and e.until_ms is null
+    order by e.until_ms, e.message_id limit 1;
+    if not found then
+        return;
+    end if;
+    select e.message_id into v_most from penstock.dedup e
+    where e.queue_id = tend_dedup.queue_id and e.until_ms is null
+    order by e.until_ms desc, e.message_id desc limit 1;
+    v_from := v_least + (greatest(0, 2 * random() - 1) * (v_most - v_least))::bigint;
+    delete from penstock.dedup d
+    where d.ctid = any (array(
+        select e.ctid
+        from (
+            select r.ctid, r.message_id from penstock.dedup r
+            where r.queue_id = tend_dedup.queue_id and r.until_ms is null
+                and r.message_id >= v_from
+            order by r.until_ms, r.message_id  -- as the index has it
+            limit 3000
+            for update skip locked
+        ) e
+        where (
+            select 1 from penstock.message m
+            where m.id = e.message_id and m.queue_id + 0 = tend_dedup.queue_id
+        ) is null
+    ));
+end
+$$;

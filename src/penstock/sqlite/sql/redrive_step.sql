@@ -1,0 +1,23 @@
+-- Redrive step: the next messages of a redrive. How a message moves is in finish.sql.
+
+-- name: find
+-- The redrive.
+select * from redrive where id = :id;
+
+-- name: next
+-- The next messages after the last one looked at; leased ones are passed over.
+select id, channel, origin from message indexed by message_of_queue
+where queue_id = :queue and id > :after and status < 2
+order by id
+limit :most;
+
+-- name: went_on
+-- How far it has come.
+update redrive
+set moved = :moved, skipped = :skipped, last_id = :last_id, state = :state,
+  finished_at = :finished_at, next_at = :next_at
+where id = :id;
+
+-- name: left
+-- So many messages have gone to another queue again: they do not count here.
+update queue set sent = sent - :n where id = :queue;

@@ -1,0 +1,6 @@
+-- Retry: ready now, charges forgotten.
+
+-- name: retry
+-- These messages.
+update message set status = 0, at = 0, failures = 0, crashes = 0
+where id in (select value from json_each(:ids));

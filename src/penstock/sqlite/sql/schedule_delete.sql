@@ -1,0 +1,5 @@
+-- Schedule delete.
+
+-- name: delete
+-- The schedule.
+delete from schedule where name = :name;

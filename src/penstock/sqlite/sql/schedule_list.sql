@@ -1,0 +1,14 @@
+-- Schedule list: by name.
+
+-- name: all
+-- All, or those of one queue or name.
+select * from schedule
+where name between coalesce(:name, '') and coalesce(:name, '~')
+  and (:queue is null or queue = :queue)
+order by name;
+
+-- name: due
+-- Those that are due and not paused.
+select * from schedule indexed by schedule_due
+where next_at <= :now and paused = 0 and (:queue is null or queue = :queue)
+  and (:name is null or name = :name);

@@ -1,0 +1,99 @@
+"""`migrate` and `sql`: what they say of versions, function sets and permissions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from penstock.postgres.revision import REVISION
+from penstock.sqlite import install
+from tests.cli.conftest import Runner
+from tests.support.doors import migrate
+from tests.support.postgres import Server, fresh_database
+
+
+@pytest.fixture
+def url(postgres_server: Server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+def ask(url: str, statement: Any) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_a_newer_file_is_told_from_one_that_is_too_new(run: Runner, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/app.db"
+    run("migrate", "up", "--url", url)
+    newer = len(install.migrations()) + 1
+    for oldest, code, text in ((1, 0, "newer version; this one"), (newer, 1, "cannot follow")):
+        with sqlite3.connect(tmp_path / "app.db") as db:
+            db.execute(
+                "insert or replace into penstock_migration values (?, 'newer', ?)", (newer, oldest)
+            )
+            db.execute(f"pragma user_version = {newer}")
+        db.close()
+        said = run("migrate", "status", "--url", url, code=code)
+        assert f"At step {newer}" in said.out
+        assert text in said.out
+        document = run("migrate", "status", "--url", url, "--json", code=code).document()
+        assert (document["pending"], document["too_new"]) == ([], bool(code))
+    assert run("migrate", "up", "--url", url, "--json", code=2).error()["code"] == "wrong_version"
+
+
+def test_a_file_has_no_sets_and_no_roles(run: Runner, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/app.db"
+    run("migrate", "up", "--url", url)
+    assert run("migrate", "prune", "--url", url, "--json").document() == {"dropped": []}
+    assert "Nothing to drop" in run("migrate", "prune", "--url", url).out
+    for words in (("allow", "produce", "web"), ("disallow", "operate", "web")):
+        assert "SQLite has no roles" in run("migrate", *words, "--url", url, code=2).err
+
+
+def test_sql_since_a_step(run: Runner) -> None:
+    for dialect in ("sqlite", "postgresql"):
+        document = run("sql", "--dialect", dialect, "--since", "1", "--json").document()
+        assert document["migrations"][0]["number"] == 2
+        assert document["migrations"][0]["oldest"] == 2
+        assert "0001_tables\n" not in document["script"]
+    run("sql", "--dialect", "sqlite", "--since", "-1", code=2)
+
+
+@pytest.mark.slow
+def test_sets_of_functions(run: Runner, url: str) -> None:
+    said = run("migrate", "status", "--url", url)
+    assert said.out.splitlines()[-1] == f"Functions: revision {REVISION}."
+    ask(url, f"create schema penstock_r{REVISION - 1}")
+    ask(url, f"insert into penstock.revision values ({REVISION - 1}, 'old', '{{}}')")
+    document = run("migrate", "status", "--url", url, "--json").document()
+    assert document["revisions"] == [REVISION - 1, REVISION]
+    assert run("migrate", "prune", "--url", url).out == f"dropped penstock_r{REVISION - 1}\n"
+    assert run("migrate", "prune", "--url", url, "--json").document() == {"dropped": []}
+
+
+@pytest.mark.slow
+def test_permissions(run: Runner, url: str) -> None:
+    role = f"penstock_cli_{os.getpid()}"
+    name = sql.Identifier(role)
+    ask(url, sql.SQL("create role {}").format(name))
+    try:
+        said = run("migrate", "allow", "produce", role, "--url", url)
+        assert said.out == f"{role} may produce.\n"
+        assert ask(url, "select * from penstock.permission") == [(role, "produce")]
+        document = run("migrate", "disallow", "produce", role, "--url", url, "--json").document()
+        assert document == {"role": role, "kind": "produce"}
+        assert ask(url, "select * from penstock.permission") == []
+    finally:
+        ask(url, sql.SQL("drop owned by {}").format(name))
+        ask(url, sql.SQL("drop role {}").format(name))
+    assert "there is no role" in run("migrate", "allow", "consume", role, "--url", url, code=2).err
+    run("migrate", "allow", "everything", role, "--url", url, code=2)

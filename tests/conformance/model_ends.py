@@ -1,0 +1,186 @@
+"""Endings in the model: how messages end, die, move and come back, and what history keeps."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock import Dead, Origin
+from penstock.words import limits
+from penstock.words.outcomes import Blocked, Cancelled, CancelRequested, NotWaiting, Retried
+from penstock.words.records import HistoryEntry, RedriveFilter, Result
+from tests.conformance.model_rows import Message, Queue, Row
+
+
+class Ends:
+    """The part of the model that ends messages, and brings back the dead."""
+
+    clock: Callable[[], int]
+    queues: dict[str, Queue]
+    last_id: int
+
+    def _end(self, queue: Queue, m: Message, outcome: str, result: Result | None = None) -> None:
+        """It has ended here: counted, and kept in history if the queue keeps such rows."""
+        del queue.messages[m.id]
+        setattr(queue, outcome, getattr(queue, outcome) + 1)
+        at = None if outcome == "expired" else self.clock()
+        if queue.keeps(outcome):
+            story = (m.attempt, m.failures, m.crashes, m.last_error)
+            queue.history.append(Row(m.id, m.channel, outcome, at, *story, result))
+
+    def _charge(
+        self, queue: Queue, m: Message, what: str, *, retry: bool = True
+    ) -> Dead | Blocked | None:
+        """Charge an attempt; None while there are more, else what became of the message."""
+        setattr(m, what, getattr(m, what) + 1)
+        used_up = queue.exhausted(m.failures + m.crashes)
+        if retry and not used_up:
+            return None
+        way = queue.settings.on_exhausted
+        if way == "block":
+            m.status, m.at = "ready", limits.FOREVER_MS
+            return Blocked()
+        if way == "drop" or queue.grave is None:
+            self._end(queue, m, "dead")
+            return Dead(None)
+        reason = "refused" if not retry else "attempts" if what == "failures" else "crashes"
+        self._bury(queue, m, reason)
+        if way == "dead_letter_channel":
+            for other in queue.of(m.channel):
+                if other.status != "leased":
+                    self._bury(queue, other, "channel")
+        return Dead(queue.grave)
+
+    def _bury(self, queue: Queue, m: Message, reason: str) -> None:
+        """It has ended as dead here, and moves to the dead-letter queue."""
+        self._end(queue, m, "dead")
+        redrives = 0 if m.origin is None else m.origin.redrives
+        charges, errors = (m.failures, m.crashes), (m.first_error, m.last_error)
+        m.origin = Origin(queue.name, reason, *charges, self.clock(), *errors, redrives)
+        m.cancel_requested = False
+        assert queue.grave is not None
+        self._arrive(self.queues[queue.grave], m)
+
+    def _arrive(self, queue: Queue, m: Message) -> None:
+        m.failures, m.crashes, m.first_error, m.last_error = 0, 0, None, None
+        m.status, m.at, m.expires_at = "ready", self.clock(), None
+        queue.messages[m.id] = m
+        queue.sent += 1
+
+    # --- cancel, retry, removal ---
+
+    def cancel(self, name: str, number: int) -> Cancelled | CancelRequested | NotWaiting:
+        queue = self.queues[name]
+        m = queue.messages.get(number)
+        if m is None:
+            return NotWaiting("gone")
+        if m.status == "leased":
+            m.cancel_requested = True
+            return CancelRequested()
+        self._end(queue, m, "cancelled")
+        return Cancelled()
+
+    def retry(self, name: str, number: int) -> Retried | NotWaiting:
+        m = self.queues[name].messages.get(number)
+        if m is None:
+            return NotWaiting("gone")
+        if m.status == "leased":
+            return NotWaiting("leased")
+        m.status, m.at, m.failures, m.crashes = "ready", self.clock(), 0, 0
+        return Retried()
+
+    def purge(self, name: str, channel: str | None, state: str | None) -> int:
+        queue = self.queues[name]
+        gone = [
+            m
+            for m in queue.messages.values()
+            if channel in (None, m.channel) and (m.status == "leased") == (state == "leased")
+        ]
+        for m in gone:
+            self._end(queue, m, "cancelled")
+        return len(gone)
+
+    def delete_channel(self, name: str, channel: str) -> int:
+        queue = self.queues[name]
+        queue.policies.pop(channel, None)
+        queue.passed_over.clear()
+        return self.purge(name, channel, None)
+
+    # --- redrive ---
+
+    def matching(self, name: str, chosen: RedriveFilter, most: int) -> tuple[set[int], set[int]]:
+        """The waiting messages that a redrive to where they died would move, and would skip."""
+        move, skip = set[int](), set[int]()
+        for m in self.queues[name].messages.values():
+            if m.status == "leased" or chosen.channel not in (None, m.channel):
+                continue
+            origin = m.origin
+            if chosen.error is not None and chosen.error not in (
+                (origin and origin.last_error) or ""
+            ):
+                continue
+            fine = origin is not None and origin.queue in self.queues and origin.redrives < most
+            (move if fine else skip).add(m.id)
+        return move, skip
+
+    def redriven(self, name: str, there: Sequence[Any], chosen: RedriveFilter, most: int) -> int:
+        """Steps were taken, and now these are left; how many have moved, all of them rightly."""
+        source = self.queues[name]
+        may, _ = self.matching(name, chosen, most)
+        moved = source.messages.keys() - {p.id for p in there}
+        assert moved <= may, "moved what was not asked for"
+        for number in sorted(moved):
+            m = source.messages.pop(number)
+            source.sent -= 1
+            assert m.origin is not None
+            m.origin = replace(m.origin, redrives=m.origin.redrives + 1)
+            m.cancel_requested = False
+            self._arrive(self.queues[m.origin.queue], m)
+        return len(moved)
+
+    # --- history ---
+
+    def ending(self, name: str, number: int) -> Row | str | None:
+        """How a message ended: its row, or `unknown`; None: it has not."""
+        queue = self.queues[name]
+        if number in queue.messages or number > self.last_id:
+            return None
+        return next((r for r in reversed(queue.history) if r.id == number), "unknown")
+
+    def compare_history(self, name: str, entries: Sequence[HistoryEntry]) -> None:
+        """What `history` tells is what has ended, and the newest come first."""
+        rows = self.queues[name].history
+        assert Counter(map(_told, entries)) == Counter(map(_told, rows))
+        times = [e.finished_at for e in entries]
+        assert times == sorted(times, reverse=True)
+        known = Counter((r.id, r.finished_at) for r in rows if r.finished_at is not None)
+        assert known <= Counter((e.id, e.finished_at) for e in entries)
+
+    def cleared(self, name: str, which: str, limit: int | None, left: Sequence[Any]) -> int:
+        """Rows were removed, and these are left; how many there should have been removed."""
+        queue = self.queues[name]
+        asked = [r for r in queue.history if _is_of(which, r.outcome)]
+        stay = Counter((e.id, e.outcome, e.attempt) for e in left)
+        gone = list[Row]()
+        for row in queue.history:
+            if stay[row.id, row.outcome, row.attempt]:
+                stay[row.id, row.outcome, row.attempt] -= 1
+            else:
+                gone.append(row)
+        assert all(_is_of(which, r.outcome) for r in gone), "cleared what was not asked for"
+        times = [e.finished_at for e in left if _is_of(which, e.outcome)]
+        for row in gone:
+            assert row.finished_at is None or not times or row.finished_at <= min(times), "not old"
+            queue.history.remove(row)
+        expected = len(asked) if limit is None else min(limit, len(asked))
+        assert len(gone) == expected, "cleared more, or fewer, than there were"
+        return expected
+
+
+def _told(row: Row | HistoryEntry) -> tuple[Any, ...]:
+    story = (row.attempt, row.failures, row.crashes, row.error, row.result)
+    return row.id, row.channel, row.outcome, *story
+
+
+def _is_of(which: str, outcome: str) -> bool:
+    return which == "all" or (which == "done") == (outcome == "done")

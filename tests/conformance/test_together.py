@@ -1,0 +1,133 @@
+"""run_together: some verbs in one transaction, in this order; all of them or none."""
+
+import pytest
+
+from penstock import (
+    Acked,
+    ChannelFull,
+    Deferral,
+    Deferred,
+    Failure,
+    LeaseLost,
+    Policy,
+    QueueNotFound,
+    Retrying,
+    Sent,
+    UsageError,
+    message,
+)
+from penstock.words import verbs as v
+from penstock.words.outcomes import QueueFull
+from tests.conformance.steps import counts, grave_of, is_empty, one, one_by_one, sent, texts
+
+
+@pytest.fixture
+def together(door):
+    """Some verbs, in one transaction."""
+    return lambda *verbs: door.ps.store.run_together(list(verbs))
+
+
+def send(queue, *payloads, **options):
+    return v.Send(queue.name, tuple(message(payload, **options) for payload in payloads))
+
+
+def test_each_verb_has_its_answer_in_order(door, together, clock):
+    queue, other = door.fresh(backoff_jitter=0.0), door.fresh()
+    sent(queue, *"abcd")
+    a, b, c, d = (m.receipt for m in queue.receive(4))
+    answers = together(
+        v.Ack(queue.name, (a,)),
+        send(other, "x", "y"),
+        v.Defer(queue.name, (Deferral(b, 5_000),)),
+        v.Fail(queue.name, (Failure(c, "no"),)),
+        v.Extend(queue.name, (d,), 60_000),
+        v.PolicySet(other.name, "ch", {"weight": 3}),
+    )
+    acked, added, deferred, failed, extended, policy = answers
+    assert acked == (Acked(),)
+    assert isinstance(added, Sent)
+    assert len(added.ids) == 2
+    assert deferred == (Deferred(clock.now + 5_000),)
+    assert failed == (Retrying(clock.now + 1_000),)
+    assert extended[0].lease_until == clock.now + 60_000
+    assert policy == Policy(weight=3)
+    assert texts(one_by_one(other)) == ["x", "y"]
+    assert (counts(queue).done, counts(queue).scheduled, counts(queue).leased) == (1, 2, 1)
+
+
+def test_nothing_is_nothing(together):
+    assert together() == []
+
+
+def test_later_verbs_see_what_earlier_ones_did(queue, together):
+    queue.channel("c").set_policy(Policy(max_size=1))
+    first, second, policy, third = together(
+        send(queue, "a", channel="c"),
+        send(queue, "b", channel="c"),
+        v.PolicySet(queue.name, "c", {"max_size": 2}),
+        send(queue, "c", channel="c"),
+    )
+    assert isinstance(first, Sent)
+    assert second == ChannelFull("c", 1, 1)
+    assert policy.max_size == 2
+    assert third.id > first.id
+    assert texts(one_by_one(queue)) == ["a", "c"]
+
+
+def test_an_outcome_that_refuses_undoes_nothing(door, together):
+    queue, full = door.fresh(), door.fresh(max_messages=1)
+    sent(queue, "a")
+    held = one(queue)
+    held.release()
+    lost, added, refused = together(
+        v.Ack(queue.name, (held.receipt,)), send(queue, "b"), send(full, "1", "2")
+    )
+    assert lost == (LeaseLost("ready"),)
+    assert isinstance(added, Sent)
+    assert refused == QueueFull(1, 0)
+    assert texts(one_by_one(queue)) == ["a", "b"]
+
+
+def test_an_error_undoes_all_of_them(door, together):
+    queue = door.fresh()
+    sent(queue, "a")
+    held = one(queue)
+    with pytest.raises(QueueNotFound):
+        together(
+            v.Ack(queue.name, (held.receipt,)),
+            send(queue, "b"),
+            v.PolicySet(queue.name, "c", {"paused": True}),
+            v.Peek("nosuch"),
+        )
+    with pytest.raises(UsageError):
+        together(send(queue, "b"), v.QueueUpdate(queue.name, {"fifo": True}))
+    assert counts(queue).sent == 1
+    assert queue.policies() == ()
+    assert held.ack() == Acked()
+
+
+def test_a_dead_one_and_its_successor(door, together):
+    queue = door.fresh(max_attempts=1)
+    sent(queue, "a")
+    held = one(queue)
+    dead, added = together(
+        v.Fail(queue.name, (Failure(held.receipt),)),
+        send(queue, "again", dedup_key="k"),
+    )
+    assert dead[0].queue == grave_of(queue).name
+    assert isinstance(added, Sent)
+    assert texts(grave_of(queue).receive()) == ["a"]
+
+
+def test_a_message_received_so_is_leased(queue, together):
+    sent(queue, "a")
+    received, stats = together(v.Receive(queue.name, 10), v.Stats(queue.name))
+    assert [d.payload for d in received.deliveries] == [b"a"]
+    assert stats[0].leased == 1
+    assert is_empty(queue)
+
+
+def test_many_together(queue, together):
+    answers = together(*(send(queue, str(n), dedup_key=str(n % 50)) for n in range(100)))
+    assert [a.id for a in answers[50:]] == [a.id for a in answers[:50]]
+    assert counts(queue).sent == 50

@@ -1,0 +1,91 @@
+"""`joined`: a library's connection to a database with queues and a table `business`.
+
+Like `door`, it runs a test once for each: PostgreSQL by every library (on 18; one on 16 as well)
+and SQLite by every library. Where `PENSTOCK_DOORS` names one database only, so it is here.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import penstock
+from tests.joined.libraries import ON_POSTGRES, ON_SQLITE, Connected, file_of
+from tests.support import postgres
+from tests.support.doors import chosen, migrate
+
+BUSINESS = "create table business (id integer primary key, name text)"
+
+
+def _with_business(url: str) -> None:
+    migrate(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(BUSINESS)
+
+
+@contextlib.contextmanager
+def postgres_place(version: int = 18) -> Iterator[str]:
+    """The URL of a fresh PostgreSQL database with our tables and `business`."""
+    server = postgres._servers.get(0 if postgres.GIVEN else version)
+    with postgres.fresh_database(server, fill=_with_business) as url:
+        yield url
+
+
+def sqlite_place(folder: Path) -> str:
+    """The URL of a fresh SQLite file with our tables and `business`."""
+    url = f"sqlite:///{folder}/app.db"
+    penstock.connect(url).close()
+    with contextlib.closing(sqlite3.connect(file_of(url))) as connection:
+        connection.execute(BUSINESS)
+    return url
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "library" not in metafunc.fixturenames:
+        return
+    doors = chosen()
+    rounds: list[Any] = []
+    if any(name.startswith("sqlite") for name in doors):
+        rounds += [pytest.param(("sqlite", name), id=name) for name in ON_SQLITE]
+    if any(name.startswith("postgres") for name in doors):
+        rounds += [
+            pytest.param(("18", name), id=name, marks=pytest.mark.slow) for name in ON_POSTGRES
+        ]
+        if not postgres.GIVEN:
+            rounds.append(pytest.param(("16", "psycopg"), id="psycopg-16", marks=pytest.mark.slow))
+    metafunc.parametrize("library", rounds, indirect=True)
+
+
+@pytest.fixture
+def place(library: tuple[str, str], tmp_path: Path) -> Iterator[str]:
+    """The URL of a database with queues and the table `business`."""
+    if library[0] == "sqlite":
+        yield sqlite_place(tmp_path)
+        return
+    with postgres_place(int(library[0])) as url:
+        yield url
+
+
+@pytest.fixture
+def library(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Which database, and which library."""
+    return request.param
+
+
+@pytest.fixture
+def joined(library: tuple[str, str], place: str) -> Iterator[Connected]:
+    """A connection of that library to that database."""
+    opener = ON_SQLITE[library[1]] if library[0] == "sqlite" else ON_POSTGRES[library[1]]
+    with opener(place) as connected:
+        yield connected
+
+
+@pytest.fixture
+def ps(place: str) -> Iterator[penstock.Penstock]:
+    """A Penstock on connections of its own: what others see."""
+    with penstock.connect(place) as ps:
+        yield ps

@@ -1,0 +1,136 @@
+"""`batch()`: sends and policies are noted, and done together at the end of the block."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import penstock
+import penstock.aio
+from penstock import Policy
+from penstock.words.plan import Plan
+from penstock.words.verbs import PolicySet, Send
+
+
+def test_all_of_it_happens_at_the_end(door: Any) -> None:
+    one, two = door.fresh(), door.fresh()
+    with door.ps.batch() as batch:
+        first = batch.queue(one.name).send({"n": 1}, channel="c")
+        many = batch.queue(two.name).send_many([penstock.message("a"), penstock.message("b")])
+        policy = batch.queue(one.name).channel("c").set_policy(Policy(max_concurrency=3))
+        assert not one.peek()
+    assert first.outcome == penstock.Sent((one.peek()[0].id,))
+    assert many.outcome.ids == tuple(m.id for m in two.peek())
+    assert policy.outcome == one.channel("c").policy() == Policy(max_concurrency=3)
+
+
+def test_a_missing_queue_is_made(door: Any) -> None:
+    name = door.name_of_a_queue()
+    with door.ps.batch() as batch:
+        sent = batch.queue(name).send("x")
+    assert isinstance(sent.outcome, penstock.Sent)
+
+
+def test_a_block_that_raises_does_nothing(door: Any) -> None:
+    queue = door.fresh()
+    with pytest.raises(ZeroDivisionError), door.ps.batch() as batch:  # noqa: PT012 - all of it
+        sent = batch.queue(queue.name).send("x")
+        raise ZeroDivisionError
+    assert not queue.peek()
+    with pytest.raises(penstock.UsageError, match="look after it"):
+        _ = sent.outcome
+
+
+def test_an_error_undoes_all(door: Any) -> None:
+    queue = door.fresh()
+    nobody = door.name_of_a_queue()
+    with pytest.raises(penstock.QueueNotFound), door.ps.batch() as batch:  # noqa: PT012 - as above
+        batch.queue(queue.name).send("x")
+        batch.queue(nobody).channel("c").set_policy(Policy(weight=2))
+    assert not queue.peek()
+
+
+def test_an_outcome_that_refuses_undoes_nothing(door: Any) -> None:
+    queue = door.fresh(policy=Policy(max_size=1))
+    with door.ps.batch() as batch:
+        fits = batch.queue(queue.name).send("1")
+        full = batch.queue(queue.name).send("2")
+    assert isinstance(fits.outcome, penstock.Sent)
+    assert isinstance(full.outcome, penstock.ChannelFull)
+    assert len(queue.peek()) == 1
+
+
+def test_the_policy_holds_for_the_sends_beside_it(door: Any) -> None:
+    queue = door.fresh()
+    with door.ps.batch() as batch:
+        sent = batch.queue(queue.name).send("x", channel="c")
+        batch.queue(queue.name).channel("c").set_policy(Policy(paused=True))
+    assert isinstance(sent.outcome, penstock.Sent)
+    assert not queue.receive()
+    queue.channel("c").resume()
+    assert len(queue.receive()) == 1
+
+
+def test_waiting_receivers_hear_of_it(door: Any) -> None:
+    queue = door.fresh()
+    with door.ps.batch() as batch:
+        batch.queue(queue.name).send("x")
+    assert queue.receive(wait_seconds=5)
+
+
+def test_nothing_noted_asks_nothing(door: Any) -> None:
+    with door.ps.batch():
+        pass
+
+
+def test_a_batch_is_for_one_block(door: Any) -> None:
+    made = door.ps.batch()
+    with made as batch:
+        pass
+    with pytest.raises(penstock.UsageError, match="make another"), made:
+        pass
+    with pytest.raises(penstock.UsageError, match="the batch is over"):
+        batch.queue("q").send("x")
+
+
+def test_the_order_depends_on_names() -> None:
+    plan = Plan()
+    b, a = plan.queue("b"), plan.queue("a")
+    b.send("b1")
+    b.channel("y").change_policy(weight=2)
+    a.send("a1", channel="z")
+    b.channel("x").clear_policy()
+    a.send("a2", channel="c")
+    b.channel("y").change_policy(weight=3)
+
+    def said(verb: Any) -> str:
+        if isinstance(verb, Send):
+            return verb.messages[0].payload.decode()
+        assert isinstance(verb, PolicySet)
+        return f"{verb.channel} {verb.changes.get('weight')}"
+
+    assert [said(verb) for verb in plan.close()] == ["a1", "a2", "x None", "y 2", "y 3", "b1"]
+
+
+def test_bad_input_is_refused_where_it_is_said() -> None:
+    plan = Plan(max_payload_bytes=3)
+    with pytest.raises(penstock.UsageError, match="queue name"):
+        plan.queue("no name")
+    with pytest.raises(penstock.UsageError, match="over the limit of 3"):
+        plan.queue("q").send("four")
+    with pytest.raises(penstock.UsageError, match="over the limit of 3"):
+        plan.queue("q").send_many([penstock.message("four")])
+    with pytest.raises(penstock.UsageError, match="a policy is a Policy"):
+        plan.queue("q").channel("c").set_policy({})  # type: ignore[arg-type]
+    with pytest.raises(penstock.UsageError, match="has no 'wait'"):
+        plan.queue("q").channel("c").change_policy(wait=1)
+
+
+def test_on_asyncio(tmp_path: Any) -> None:
+    async def main() -> None:
+        async with penstock.aio.connect(f"sqlite:///{tmp_path}/app.db") as ps:
+            async with ps.batch() as batch:
+                sent = batch.queue("q").send("x")
+            assert (await ps.queue("q").peek())[0].id == sent.outcome.id
+
+    asyncio.run(main())

@@ -1,0 +1,222 @@
+"""What every library's transaction does to messages: the same."""
+
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import Failure, Policy
+from tests.joined.libraries import Connected
+
+
+def business(joined: Connected) -> list[int]:
+    ids = [row[0] for row in joined.execute("select id from business order by id")]
+    joined.rollback()
+    return ids
+
+
+def test_a_commit_keeps_row_and_message(joined: Connected, ps: Any) -> None:
+    joined.execute("insert into business values (1, 'a')")
+    outcome = joined.queue("q").send({"n": 1})
+    assert isinstance(outcome, penstock.Sent)
+    joined.commit()
+    assert business(joined) == [1]
+    (message,) = ps.queue("q").receive()
+    assert (message.id, message.json()) == (outcome.id, {"n": 1})
+
+
+def test_a_rollback_undoes_both(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create()
+    joined.execute("insert into business values (1, 'a')")
+    joined.queue("q").send("x")
+    joined.rollback()
+    assert business(joined) == []
+    assert not ps.queue("q").receive()
+
+
+def test_nothing_is_seen_before_the_commit(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create()
+    joined.queue("q").send("x")
+    assert not ps.queue("q").peek()
+    joined.commit()
+    assert len(ps.queue("q").peek()) == 1
+
+
+def test_an_error_in_the_middle_undoes_what_came_before(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create()
+    joined.execute("insert into business values (1, 'a')")
+    joined.queue("q").send("x")
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        joined.execute("insert into business values (1, 'again')")
+    joined.rollback()
+    assert business(joined) == []
+    assert not ps.queue("q").peek()
+
+
+def test_a_savepoint_undoes_its_part(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create()
+    queue = joined.queue("q")
+    kept = queue.send("kept")
+    joined.execute("savepoint part")
+    joined.execute("insert into business values (1, 'a')")
+    queue.send("undone")
+    joined.execute("rollback to savepoint part")
+    also = queue.send("kept too")
+    joined.commit()
+    assert business(joined) == []
+    assert [m.id for m in ps.queue("q").peek()] == [kept.id, also.id]
+
+
+def test_a_refusing_outcome_leaves_the_transaction_as_it_was(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create(policy=Policy(max_size=1))
+    queue = joined.queue("q")
+    joined.execute("insert into business values (1, 'a')")
+    assert isinstance(queue.send("fits", channel="c"), penstock.Sent)
+    assert isinstance(queue.send("does not", channel="c"), penstock.ChannelFull)
+    joined.commit()
+    assert business(joined) == [1]
+    assert len(ps.queue("q").peek()) == 1
+
+
+def test_an_ack_is_part_of_it(joined: Connected, ps: Any) -> None:
+    ps.queue("q").send("x")
+    (message,) = ps.queue("q").receive()
+    queue = joined.queue("q")
+    joined.execute("insert into business values (1, 'a')")
+    assert queue.ack([message.receipt]) == (penstock.Acked(),)
+    joined.rollback()
+    assert len(ps.queue("q").peek(state="leased")) == 1
+    assert queue.ack([message.receipt]) == (penstock.Acked(),)
+    joined.execute("insert into business values (2, 'b')")
+    joined.commit()
+    assert business(joined) == [2]
+    assert ps.queue("q").peek() == ()
+    assert queue.ack([message.receipt]) == (penstock.LeaseLost("gone"),)
+
+
+def test_a_message_received_and_rolled_back_is_back_at_once(joined: Connected, ps: Any) -> None:
+    ps.queue("q").send("x")
+    queue = joined.queue("q")
+    (message,) = queue.receive()
+    assert (message.attempt, message.queue.name) == (1, "q")
+    joined.rollback()
+    (again,) = queue.receive()
+    assert (again.id, again.attempt) == (message.id, 1)
+    assert again.ack() == penstock.Acked()
+    joined.commit()
+    assert not ps.queue("q").peek()
+
+
+def test_a_queue_is_never_made_in_the_transaction(
+    joined: Connected, ps: Any, library: tuple[str, str]
+) -> None:
+    if library[0] == "sqlite":  # it has one writer, so a new row keeps nobody waiting
+        return
+    joined.queue("new").send("x")
+    ps.queue("new").send("y")  # would wait for the row of the queue, for ever
+    joined.rollback()
+    assert [m.payload for m in ps.queue("new").peek()] == [b"y"]
+
+
+def test_everything_survives_the_way(joined: Connected, ps: Any) -> None:
+    payload = bytes(range(256)) + b"%s %(p1)s $1 ::jsonb"
+    name = "ça %s :p1 ' \" \\ {1,2} 🎉"
+    joined.queue("q").send(
+        payload, channel=name, priority=-3, headers={"ä%s": "'\\ ::jsonb"}, content_type="x/y"
+    )
+    joined.commit()
+    queue = joined.queue("q")
+    (message,) = queue.receive()
+    assert (message.payload, message.channel, message.priority) == (payload, name, -3)
+    assert (message.headers, message.content_type) == ({"ä%s": "'\\ ::jsonb"}, "x/y")
+    message.defer(state=payload)
+    joined.commit()
+    (message,) = queue.receive()
+    assert message.state == payload
+    assert isinstance(message.fail(f"{name}\n%"), penstock.Retrying)
+    joined.commit()
+    (peeked,) = ps.queue("q").peek()
+    assert peeked.error == f"{name}\n%"
+
+
+def life(queue: Any) -> list[str]:
+    """All joinable verbs, and the kinds of what they answer."""
+    seen: list[Any] = [queue.send("1"), queue.send("2", delay_seconds=60, headers={"a": "b"})]
+    seen.append(
+        queue.send_many(
+            [
+                penstock.message("3", channel="c"),
+                penstock.message("4", channel="c", priority=1),
+                penstock.message(b"5", delay_seconds=9),
+            ]
+        )
+    )
+    messages = queue.receive(10)
+    seen.append(sorted(m.text() for m in messages))
+    first, second, third = sorted(messages, key=lambda m: m.text())
+    seen += [first.extend(lease_seconds=100), first.release(), first.ack()]
+    seen += [second.defer(delay_seconds=5, state=b"s"), second.defer()]
+    seen += queue.fail([Failure(third.receipt, "why"), Failure(third.receipt, "twice")])
+    again = queue.receive(10)
+    seen += [len(again), *queue.ack([m.receipt for m in again] * 2)]
+    seen += queue.fail([Failure(m.receipt, "no", retry=False) for m in queue.receive()])
+    seen += [queue.send_many([]), queue.ack([])]
+    channel = queue.channel("c")
+    seen += [
+        channel.set_policy(Policy(max_concurrency=2)),
+        channel.change_policy(weight=3),
+        channel.policy(),
+        channel.clear_policy(),
+        channel.policy(),
+    ]
+    return [
+        repr(one) if isinstance(one, (int, list, Policy)) else type(one).__name__ for one in seen
+    ]
+
+
+def test_outcomes_are_those_of_the_plain_face(joined: Connected, ps: Any) -> None:
+    plain = life(ps.queue("plain"))
+    assert "LeaseLost" in plain
+    assert life(joined.queue("joined")) == plain
+    joined.commit()
+
+
+def test_cancel_joins(joined: Connected, ps: Any) -> None:
+    sent = ps.queue("q").send("x")
+    queue = joined.queue("q")
+    assert queue.cancel([sent.id]) == (penstock.Cancelled(),)
+    joined.rollback()
+    assert len(ps.queue("q").peek()) == 1
+    queue.cancel([sent.id])
+    joined.commit()
+    assert ps.queue("q").peek() == ()
+
+
+def test_a_policy_is_part_of_it(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create()
+    channel = joined.queue("q").channel("c")
+    channel.set_policy(Policy(max_concurrency=2))
+    joined.rollback()
+    assert ps.queue("q").channel("c").policy() == Policy()
+    channel.set_policy(Policy(max_concurrency=2))
+    joined.commit()
+    assert ps.queue("q").channel("c").policy() == Policy(max_concurrency=2)
+
+
+def test_wake_is_heard_after_the_commit(joined: Connected, ps: Any) -> None:
+    ps.queue("q").create()
+    queue = joined.queue("q")
+    queue.send("x")
+    joined.commit()
+    queue.wake()
+    assert ps.queue("q").receive(wait_seconds=10)
+
+
+def test_what_has_no_place_in_a_transaction_is_refused(joined: Connected, ps: Any) -> None:
+    queue = joined.queue("q")
+    with pytest.raises(penstock.UsageError, match="without wait_seconds"):
+        queue.receive(wait_seconds=1)
+    with pytest.raises(penstock.UsageError, match="stats does not run in your transaction"):
+        queue.stats()
+    with pytest.raises(penstock.UsageError, match="in a transaction already"):
+        queue.within(joined.handle)

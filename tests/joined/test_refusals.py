@@ -1,0 +1,358 @@
+"""What `within` refuses, and in which words; and that the caller's connection stays as it was."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiosqlite
+import asyncpg
+import psycopg
+import psycopg2
+import pytest
+import sqlalchemy
+from django.db import connections
+from sqlalchemy import NullPool
+
+import penstock
+import penstock.aio
+from penstock.adapters import Paramstyle
+from penstock.postgres import install
+from penstock.sqlite._connection import Connection
+from penstock.sqlite.joined import Borrowed
+from tests.joined.conftest import postgres_place, sqlite_place
+from tests.joined.libraries import ON_POSTGRES, _sqlalchemy_url, file_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def pg() -> Iterator[str]:
+    with postgres_place() as url:
+        yield url
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return sqlite_place(tmp_path)
+
+
+def refusal(url: str, connection: object) -> str:
+    with penstock.connect(url) as ps, pytest.raises(penstock.UsageError) as refused:
+        ps.queue("q").within(connection).send("x")
+    return str(refused.value)
+
+
+def refusal_async(url: str, connection: object) -> str:
+    async def main() -> None:
+        async with penstock.aio.connect(url) as ps:
+            await ps.queue("q").within(connection).send("x")
+
+    with pytest.raises(penstock.UsageError) as refused:
+        asyncio.run(main())
+    return str(refused.value)
+
+
+def test_an_unknown_object_is_told_the_protocol(file: str) -> None:
+    words = refusal(file, object())
+    assert "builtins.object is no connection that Penstock knows" in words
+    assert "penstock.adapters.Client: paramstyle, is_in_transaction, fetch" in words
+    assert "penstock.adapters.AsyncClient" in refusal_async(file, "sqlite://")
+
+
+def test_an_engine_is_no_connection(pg: str) -> None:
+    engine = sqlalchemy.create_engine(_sqlalchemy_url(pg, "psycopg"))
+    assert "a connection, no engine or pool" in refusal(pg, engine)
+
+
+def test_colours_are_not_mixed(pg: str, file: str) -> None:
+    async def main() -> tuple[str, str]:
+        connection = await asyncpg.connect(pg)
+        other = await aiosqlite.connect(file_of(file))
+        try:
+            return refusal(pg, connection), refusal(file, other)
+        finally:
+            await connection.close()
+            await other.close()
+
+    for words in asyncio.run(main()):
+        assert "is for asyncio: use a queue of penstock.aio" in words
+    with psycopg.connect(pg) as connection, closing(sqlite3.connect(file_of(file))) as other:
+        assert "blocks: use a queue of penstock.connect" in refusal_async(pg, connection)
+        assert "blocks: use a queue of penstock.connect" in refusal_async(file, other)
+
+
+def test_stores_are_not_mixed(pg: str, file: str) -> None:
+    with psycopg.connect(pg) as connection, closing(sqlite3.connect(file_of(file))) as other:
+        assert "PostgreSQL, and this queue lives in SQLite" in refusal(file, connection)
+        assert "SQLite, and this queue lives in PostgreSQL" in refusal(pg, other)
+
+
+def test_autocommit_without_a_transaction(pg: str, file: str) -> None:
+    with psycopg.connect(pg, autocommit=True) as connection:
+        assert "no transaction is open: open one" in refusal(pg, connection)
+    with closing(psycopg2.connect(pg)) as connection:
+        connection.autocommit = True
+        assert "no transaction is open: open one" in refusal(pg, connection)
+    with closing(sqlite3.connect(file_of(file), isolation_level=None)) as connection:
+        assert "no transaction is open: open one" in refusal(file, connection)
+    engine = sqlalchemy.create_engine(_sqlalchemy_url(pg, "psycopg"), poolclass=NullPool)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        assert "no transaction is open: open one" in refusal(pg, connection)
+    for url, driver in ((pg, "psycopg2"), (file, "pysqlite")):
+        engine = sqlalchemy.create_engine(
+            _sqlalchemy_url(url, driver), isolation_level="AUTOCOMMIT", poolclass=NullPool
+        )
+        with engine.connect() as connection:
+            assert "no transaction is open: open one" in refusal(url, connection)
+    with ON_POSTGRES["django-postgresql"](pg) as joined:
+        django = connections.create_connection(joined.handle.alias)
+        assert "no transaction is open: open one" in refusal(pg, django)
+        django.close()
+
+
+def test_autocommit_without_a_transaction_on_asyncio(pg: str, file: str) -> None:
+    async def main() -> None:
+        connection = await asyncpg.connect(pg)
+        psycopg3 = await psycopg.AsyncConnection.connect(pg, autocommit=True)
+        other = await aiosqlite.connect(file_of(file), isolation_level=None)
+        try:
+            for url, one in ((pg, connection), (pg, psycopg3), (file, other)):
+                async with penstock.aio.connect(url) as ps:
+                    with pytest.raises(penstock.UsageError, match="no transaction is open"):
+                        await ps.queue("q").within(one).send("x")
+        finally:
+            await connection.close()
+            await psycopg3.close()
+            await other.close()
+
+    asyncio.run(main())
+
+
+def test_a_transaction_in_autocommit_is_one(pg: str, file: str) -> None:
+    with penstock.connect(pg) as ps, psycopg.connect(pg, autocommit=True) as connection:
+        with connection.transaction():
+            ps.queue("auto").within(connection).send("x")
+        assert len(ps.queue("auto").peek()) == 1
+    with (
+        penstock.connect(file) as ps,
+        closing(sqlite3.connect(file_of(file), isolation_level=None)) as connection,
+    ):
+        connection.execute("begin immediate")
+        ps.queue("auto").within(connection).send("x")
+        connection.execute("commit")
+        assert len(ps.queue("auto").peek()) == 1
+
+
+def test_another_database(pg: str, file: str, tmp_path: Path) -> None:
+    with psycopg.connect(pg, autocommit=True) as admin:
+        admin.execute("drop database if exists elsewhere")
+        admin.execute("create database elsewhere")
+        elsewhere = pg.replace(str(admin.info.dbname), "elsewhere")
+        with (
+            psycopg.connect(elsewhere) as connection,
+            penstock.connect(pg) as ps,
+            pytest.raises(penstock.WrongVersion, match="connect to the one where the queue lives"),
+        ):
+            ps.queue("q").within(connection).send("x")
+        admin.execute("drop database elsewhere with (force)")
+    for place in (tmp_path / "other.db", ":memory:"):
+        with closing(sqlite3.connect(place)) as connection:
+            assert "and the queue lives in" in refusal(file, connection)
+    with closing(sqlite3.connect(file_of(file))) as connection:
+        assert "in memory, which no other connection shares" in refusal("sqlite://", connection)
+
+
+def test_a_missing_queue_is_named(pg: str, file: str) -> None:
+    with psycopg.connect(pg) as connection, penstock.connect(pg) as ps:
+        with pytest.raises(penstock.QueueNotFound, match="'nothing'"):
+            ps.queue("nothing").within(connection).receive()
+        connection.rollback()
+    with closing(sqlite3.connect(file_of(file))) as connection, penstock.connect(file) as ps:
+        queue = ps.queue("nothing").within(connection)
+        connection.execute("insert into business values (1, 'a')")
+        with pytest.raises(penstock.QueueNotFound, match="'nothing'"):
+            queue.channel("c").set_policy(penstock.Policy(weight=2))
+        connection.commit()  # a verb that fails there undoes itself only
+        assert connection.execute("select count(*) from business").fetchone() == (1,)
+
+
+def test_a_snapshot_that_is_older_than_the_queue(pg: str) -> None:
+    with psycopg.connect(pg) as connection, penstock.connect(pg) as ps:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("select 1 from business")
+        queue = ps.queue("younger").within(connection)
+        with pytest.raises(penstock.Busy, match="roll your transaction back and repeat it"):
+            queue.send("x")
+        connection.rollback()
+        assert isinstance(queue.send("x"), penstock.Sent)
+        connection.commit()
+
+
+def test_a_role_that_may_only_produce_or_consume(pg: str) -> None:
+    with psycopg.connect(pg, autocommit=True) as admin, penstock.connect(pg) as ps:
+        ps.queue("roles").create()
+        urls: list[str] = []
+        for kind in ("produce", "consume"):
+            role: Any = f"penstock_may_{kind}_{os.getpid()}"
+            admin.execute(f"create role {role} login password 'x'")
+            install.allow(pg, role, kind)
+            place = urlsplit(pg).netloc.rpartition("@")[2]
+            urls.append(urlsplit(pg)._replace(netloc=f"{role}:x@{place}").geturl())
+        with penstock.connect(urls[0]) as theirs, psycopg.connect(urls[0]) as connection:
+            queue = theirs.queue("roles").within(connection)
+            assert isinstance(queue.send("x"), penstock.Sent)
+        with penstock.connect(urls[1]) as theirs, psycopg.connect(urls[1]) as connection:
+            (message,) = theirs.queue("roles").within(connection).receive()
+            assert message.ack() == penstock.Acked()
+        for url in urls:
+            role = urlsplit(url).username
+            admin.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_a_conflict_of_serializable_transactions_says_repeat(pg: str) -> None:
+    with (
+        psycopg.connect(pg) as connection,
+        penstock.connect(pg) as ps,
+    ):
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        ps.queue("conflict").send("x")
+        (message,) = ps.queue("conflict").receive()
+        connection.execute("select 1 from business")
+        message.extend(lease_seconds=1000)
+        queue = ps.queue("conflict").within(connection)
+        with pytest.raises(penstock.Busy, match="roll your transaction back and repeat it"):
+            queue.ack([message.receipt])
+        connection.rollback()
+
+
+def test_a_broken_transaction_speaks_for_itself(pg: str) -> None:
+    with psycopg.connect(pg) as connection, penstock.connect(pg) as ps:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            connection.execute("select 1 / 0")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            ps.queue("q").within(connection).send("x")
+
+
+def test_the_writer_s_lock_is_not_free(file: str) -> None:
+    with (
+        closing(sqlite3.connect(file_of(file), timeout=0.01)) as connection,
+        closing(sqlite3.connect(file_of(file), isolation_level=None)) as other,
+        penstock.connect(file) as ps,
+    ):
+        other.execute("begin immediate")
+        with pytest.raises(penstock.Busy, match="Roll your transaction back and repeat it"):
+            ps.queue("q").within(connection).send("x")
+        other.execute("rollback")
+
+
+def test_settings_of_the_connection_stay(file: str) -> None:
+    def rows(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> list[Any]:
+        return list(row)
+
+    with closing(sqlite3.connect(file_of(file))) as connection, penstock.connect(file) as ps:
+        connection.row_factory, connection.text_factory = rows, bytes
+        queue = ps.queue("q").within(connection)
+        queue.send("x", channel="ü")
+        (message,) = queue.receive()
+        assert message.channel == "ü"
+        assert (connection.row_factory, connection.text_factory) == (rows, bytes)
+        assert connection.isolation_level == ""
+        assert connection.execute("select 'a'").fetchone() == [b"a"]
+        connection.rollback()
+
+
+def test_a_borrowed_connection_offers_what_procedures_use() -> None:
+    with closing(Connection(":memory:")) as own:
+        names = {*vars(own), *vars(Connection)} - {"__doc__", "__init__", "row_factory"}
+        names -= {name for name in names if name.startswith("__")}
+        assert names >= {"news", "random"}
+        assert names <= {*vars(Borrowed(own)), *vars(Borrowed)}
+
+
+class OwnClient:
+    """A client of one's own: here psycopg2, with the parameters' style of another."""
+
+    def __init__(self, connection: Any, paramstyle: Paramstyle) -> None:
+        self.connection = connection
+        self.paramstyle: Paramstyle = paramstyle
+        self.seen: list[str] = []
+
+    def is_in_transaction(self) -> bool:
+        return True
+
+    def fetch(self, sql: str, parameters: Any) -> Any:
+        self.seen.append(sql)
+        match self.paramstyle:
+            case "named":
+                sql = sql.replace("%", "%%")
+                for name in sorted(parameters, key=len, reverse=True):
+                    sql = sql.replace(f":{name}", f"%({name})s")
+            case "qmark":
+                sql = sql.replace("%", "%%").replace("?", "%s")
+            case _:
+                pass
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return cursor.fetchall()
+
+
+@pytest.mark.parametrize("style", ["named", "qmark", "format", "pyformat"])
+def test_any_other_client(pg: str, style: Paramstyle) -> None:
+    with closing(psycopg2.connect(pg)) as connection, penstock.connect(pg) as ps:
+        client = OwnClient(connection, style)
+        name = f"own-{style}"
+        queue = ps.queue(name).within(client)
+        assert isinstance(queue.send("x", headers={"a": "b"}), penstock.Sent)
+        queue.channel("c").set_policy(penstock.Policy(weight=2))
+        connection.commit()
+        (message,) = queue.receive()
+        assert (message.text(), message.headers) == ("x", {"a": "b"})
+        message.defer(state=b"s")
+        connection.commit()
+        assert ps.queue(name).peek()[0].saved_state == b"s"
+        assert all("$" not in sql for sql in client.seen)
+
+
+def test_any_other_client_for_asyncio(pg: str) -> None:
+    class Own:
+        paramstyle = "numeric_dollar"
+
+        def __init__(self, connection: Any) -> None:
+            self.connection = connection
+
+        def is_in_transaction(self) -> bool:
+            return self.connection.is_in_transaction()
+
+        async def fetch(self, sql: str, parameters: Any) -> Any:
+            return await self.connection.fetch(sql, *parameters)
+
+    async def main() -> None:
+        connection = await asyncpg.connect(pg)
+        async with penstock.aio.connect(pg) as ps, connection.transaction():
+            assert await ps.queue("own").within(Own(connection)).send("x")
+        await connection.close()
+
+    asyncio.run(main())
+
+
+def test_a_client_of_the_wrong_colour(pg: str) -> None:
+    class Coroutines:
+        paramstyle = "format"
+        is_in_transaction = bool
+
+        async def fetch(self, sql: str, parameters: Any) -> Any: ...
+
+    with psycopg2.connect(pg) as connection:
+        assert "fetch is a coroutine" in refusal(pg, Coroutines())
+        assert "fetch blocks" in refusal_async(pg, OwnClient(connection, "format"))
+
+
+def test_a_wrong_paramstyle(pg: str) -> None:
+    with psycopg2.connect(pg) as connection:
+        style: Any = "dollar"
+        assert "is no paramstyle" in refusal(pg, OwnClient(connection, style))

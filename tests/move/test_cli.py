@@ -1,0 +1,110 @@
+"""`penstock move`: what it prints, its exit codes, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import penstock
+from penstock import message
+from penstock.cli import main
+from penstock.move import _mover
+from tests.move.house import House
+
+
+def run(*words: str, code: int = 0, **env: str) -> tuple[str, str]:
+    result = CliRunner().invoke(main, ["move", *words], env={"NO_COLOR": "1", **env})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, (result.stdout, result.stderr)
+    return result.stdout, result.stderr
+
+
+@pytest.fixture
+def filled(house: House) -> House:
+    with penstock.connect(house.source) as ps:
+        ps.queue("jobs").send_many([message(str(n)) for n in range(1_200)])
+        ps.queue("jobs").receive()[0].ack()
+        ps.queue("jobs").receive()
+    return house
+
+
+def test_it_says_what_it_would_move_and_what_it_has_moved(filled: House) -> None:
+    out, _ = run(filled.source, filled.target, "--dry-run")
+    assert out.splitlines()[1].split() == ["jobs", "1,199", "1", "1", "0"]
+    assert out.splitlines()[-1].startswith("Would move 1,199 messages, 0 dedup entries,")
+    out, err = run(filled.source, filled.target)
+    assert out.splitlines()[1].split() == ["jobs", "1,199", "1", "1", "0"]
+    assert "Moved 1,199 messages, 0 dedup entries, 0 schedules, 0 redrives to postgres" in out
+    assert "Counts and ids are the same on both sides." in out
+    assert err == ""
+    _, err = run(filled.source, filled.target, code=2)
+    assert "were moved to" in err
+
+
+def test_as_json_with_the_target_from_the_environment(filled: House) -> None:
+    out, _ = run(filled.source, "--json", PENSTOCK_URL=filled.target)
+    found = json.loads(out)
+    assert found["queues"][0] == {
+        "queue": "jobs",
+        "messages": 1199,
+        "leased": 1,
+        "history": 1,
+        "policies": 0,
+    }
+    assert 0 < found["closed_seconds"] <= found["seconds"]
+    assert found["events_cursor"].endswith(".")
+
+
+def test_wrong_calls_say_what_to_do(filled: House) -> None:
+    for words in ((filled.target, filled.source), (filled.source, filled.source)):
+        assert "sqlite:///path to postgresql://" in run(*words, code=2)[1]
+    assert "choose one" in run(filled.source, filled.target, "--dry-run", "--abort", code=2)[1]
+    assert "no file" in run(f"{filled.source}x", filled.target, code=2)[1]
+    secret = "postgresql://app:hunter2@127.0.0.1:1/nowhere"
+    _, err = run(filled.source, secret, code=3)
+    assert "hunter2" not in err
+
+
+def test_it_is_given_up_once(filled: House) -> None:
+    assert run(filled.source, filled.target, "--abort")[0] == "There was no move.\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_mover.Mover, "_compare", _interrupted)
+        _, err = run(filled.source, filled.target, code=130)
+    assert "run the same command again" in err
+    out, _ = run(filled.source, filled.target, "--abort", "--json")
+    assert json.loads(out) == {"aborted": True}
+    with penstock.connect(filled.source) as ps:
+        assert ps.queue("jobs").send("x").id
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_sigterm_stops_it_in_good_order(filled: House) -> None:
+    """A program that is told to stop while others hold the file's lock has changed nothing."""
+    source = str(Path(penstock.__file__).parent.parent)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.move.stopped", filled.source, filled.target],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "PYTHONPATH": source},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "closed\n"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "it goes on" in err
+    with penstock.connect(filled.source) as ps:
+        assert ps.queue("jobs").send("open again").id
+    assert "Moved 1,200 messages" in run(filled.source, filled.target)[0]

@@ -1,0 +1,137 @@
+"""A move that is killed, at each of its steps and anywhere between them, goes on and is whole."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock import Policy, Unavailable, WrongVersion, message
+from tests.move.house import House, fresh_house
+from tests.support.postgres import Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+ROOT = Path(__file__).resolve().parents[2]
+SEED = int(os.environ.get("PENSTOCK_MOVE_SEED", str(time.time_ns() % 1_000_000)))
+
+
+def furnish(house: House) -> None:
+    """Something of each kind."""
+    with penstock.connect(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create(max_attempts=1, events="all")
+        jobs.channel("b").set_policy(Policy(max_concurrency=1))
+        jobs.send_many([message(str(n), channel="abc"[n % 3]) for n in range(30)])
+        for n, got in enumerate(jobs.receive(12)):
+            if n < 4:
+                got.ack()
+            elif n < 7:
+                got.fail("no")
+        ps.queue("ledger").create(fifo=True)
+        ps.queue("ledger").send_many([message(str(n), channel="x") for n in range(3)])
+        ps.queue("keyed").send("x", dedup_key="k")
+        ps.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
+
+
+def start(house: House, kill_at: str | None = None) -> "subprocess.Popen[str]":
+    plan = {"source": house.source, "target": house.target, "kill_at": kill_at}
+    source = str(Path(penstock.__file__).parent.parent)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.move.killed", json.dumps(plan)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": source},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def use(house: House) -> None:
+    """Life goes on between two tries, as long as the file is open."""
+    with contextlib.suppress(Unavailable, WrongVersion), penstock.connect(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.send("between", channel="b")
+        for got in jobs.receive(1):
+            got.ack()
+
+
+def finish(house: House) -> None:
+    """To the end, and then both sides are the same."""
+    process = start(house)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 or "nothing to do" in err, err
+    assert house.contents_there() == house.contents_of_the_file()
+    assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+    with penstock.connect(house.target) as ps:
+        names = sorted(entry.name for entry in ps.queues())
+        assert names == ["jobs", "jobs-dead", "keyed", "keyed-dead", "ledger", "ledger-dead"]
+        for s in ps.stats():
+            ended = s.done + s.dead + s.cancelled + s.expired
+            assert s.sent == s.scheduled + s.ready + s.leased + ended, s
+        assert ps.queue("keyed").send("x", dedup_key="k").duplicates == (0,)
+        assert len(ps.schedules.list()) == 1
+        (event,) = house.ask("select count(*) from penstock.event where kind = 'done'")
+        assert event[0] == ps.queue("jobs").stats().done
+
+
+@contextlib.contextmanager
+def furnished(server: Server, folder: Path) -> Iterator[House]:
+    with fresh_house(server, folder) as house:
+        furnish(house)
+        yield house
+
+
+STEPS = (
+    *("copying", "history", "events", "messages", "messages", "changes", "compared"),
+    *("closing", "closed", "closed", "revealing", "revealed"),
+)
+
+
+def test_killed_at_every_step(postgres_server: Server, tmp_path: Path) -> None:
+    """One move, which comes a step further each time."""
+    with furnished(postgres_server, tmp_path) as house:
+        for step in STEPS:
+            process = start(house, step)
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == -signal.SIGKILL, (step, out, err)
+            use(house)
+        finish(house)
+
+
+def test_killed_when_all_is_done_but_said(postgres_server: Server, tmp_path: Path) -> None:
+    """The queues have their names, the file is not told yet; then it is, and notes are left."""
+    for step in ("revealed", "marked", "done"):
+        place = tmp_path / step
+        place.mkdir()
+        with furnished(postgres_server, place) as house:
+            process = start(house, step)
+            process.communicate(timeout=60)
+            assert process.returncode == -signal.SIGKILL
+            with pytest.raises(Unavailable if step == "revealed" else WrongVersion):
+                penstock.connect(house.source)
+            finish(house)
+
+
+def test_killed_anywhere(postgres_server: Server, tmp_path: Path) -> None:
+    """By the clock, several times in one move: in the middle of transactions, too."""
+    dice, kills = random.Random(SEED), 0
+    with furnished(postgres_server, tmp_path) as house:
+        for _ in range(8):
+            process = start(house)
+            assert process.stdout is not None
+            if process.stdout.readline():  # it has begun
+                time.sleep(dice.uniform(0, 0.08))
+            process.kill()
+            process.communicate(timeout=60)
+            kills += process.returncode == -signal.SIGKILL
+            use(house)
+        finish(house)
+    assert kills >= 2, f"seed {SEED}"

@@ -1,0 +1,492 @@
+"""What moves, what stays as it was, and what is refused before anything is written."""
+
+import contextlib
+import sqlite3
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import (
+    Acked,
+    Extended,
+    LeaseLost,
+    Policy,
+    Rate,
+    UsageError,
+    WrongVersion,
+    message,
+)
+from penstock.move import _rows, abort, move, plan
+from penstock.postgres import install
+from penstock.words import verbs as v
+from tests.move.house import House
+from tests.support.doors import migrate
+from tests.support.postgres import Server, fresh_database
+
+
+def opened(url: str) -> Any:
+    return penstock.connect(url)
+
+
+def texts(queue: Any) -> list[str]:
+    return [m.payload.decode() for m in queue.peek(1000)]
+
+
+# --- what moves ----------------------------------------------------------------------------------
+
+
+def test_a_worker_settles_on_the_target_what_it_received_from_the_file(house: House) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.send_many([message(str(n)) for n in range(4)])
+        held = jobs.receive(3)
+    house.move()
+    with opened(house.target) as ps:
+        jobs = ps.queue("jobs")
+        assert jobs.ack([held[0].receipt]) == (Acked(),)
+        assert jobs.ack([held[0].receipt]) == (LeaseLost("gone"),)
+        (extended,) = jobs.extend([held[1].receipt], lease_seconds=60)
+        assert isinstance(extended, Extended)
+        assert texts(jobs) == ["1", "2", "3"]
+        assert jobs.stats().leased == 2
+        sent = jobs.send("new")
+        assert sent.id > held[2].id, "ids still grow"
+
+
+def test_policies_hold_across_the_move(house: House) -> None:
+    """A slot that is taken in the file is taken on the target, and a bucket is as empty."""
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create()
+        jobs.channel("a").set_policy(Policy(max_concurrency=2))
+        jobs.channel("b").set_policy(Policy(rate=Rate(1, per_seconds=3600)))
+        jobs.channel("c").pause(reason="a person says so")
+        jobs.channel("d").set_policy(Policy(max_size=1))
+        for channel in "aaabbcd":
+            jobs.send("x", channel=channel)
+        assert sorted(m.channel for m in jobs.receive(10)) == ["a", "a", "b", "d"]
+        policies = jobs.policies()
+    house.move()
+    with opened(house.target) as ps:
+        jobs = ps.queue("jobs")
+        assert jobs.policies() == policies
+        assert not jobs.receive(10)
+        assert isinstance(jobs.send("x", channel="d"), penstock.ChannelFull)
+        blocked = {c.channel: c.blocked for c in jobs.channels()}
+        assert (blocked["a"], blocked["b"], blocked["c"]) == ("concurrency", "rate", "paused")
+        jobs.channel("c").resume()
+        assert [m.channel for m in jobs.receive(10)] == ["c"]
+
+
+def test_a_fifo_channel_keeps_its_order_and_its_lease(house: House) -> None:
+    with opened(house.source) as ps:
+        ledger = ps.queue("ledger")
+        ledger.create(fifo=True, policy=Policy(weight=2))
+        for n in range(3):
+            ledger.send(str(n), channel="a")
+        (first,) = ledger.receive(5)
+    house.move()
+    with opened(house.target) as ps:
+        ledger = ps.queue("ledger")
+        assert ledger.settings().fifo
+        assert not ledger.receive(5)
+        ledger.ack([first.receipt])
+        got = []
+        while batch := ledger.receive(5):
+            got += [m.text() for m in batch]
+            ledger.ack([m.receipt for m in batch])
+        assert got == ["1", "2"]
+
+
+def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
+    house: House,
+) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.send_many([message("x", channel="a") for _ in range(5)])
+        leased = len(jobs.receive(1))
+
+        def change(progress: Any) -> None:
+            if progress.step == "compared":
+                jobs.channel("a").set_policy(Policy(max_concurrency=2))
+
+        house.move(progress=change)
+    with opened(house.target) as ps:
+        assert len(ps.queue("jobs").receive(10)) == 2 - leased
+
+
+@pytest.mark.parametrize("scope", ["queue", "channel"])
+def test_a_send_with_a_key_is_still_suppressed(house: House, scope: Any) -> None:
+    with opened(house.source) as ps:
+        sent = ps.queue("jobs").send("x", channel="a", dedup_key="k", dedup_scope=scope)
+        done = ps.queue("jobs").send("y", dedup_key="l", dedup_mode="until_finished")
+    moved = house.move()
+    assert moved.dedup_entries == 2
+    with opened(house.target) as ps:
+        jobs = ps.queue("jobs")
+        again = jobs.send("x", channel="a", dedup_key="k", dedup_scope=scope)
+        assert (again.ids, again.duplicates) == (sent.ids, (0,))
+        assert jobs.send("y", dedup_key="l", dedup_mode="until_finished").ids == done.ids
+        assert jobs.stats().sent == 2
+
+
+def test_history_results_and_the_dead_are_there(house: House) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create(max_attempts=1, history_payload=True)
+        sent = jobs.send_many([message(str(n)) for n in range(3)])
+        done, dead, _ = jobs.receive(3)
+        done.ack(result={"n": 1})
+        dead.fail("no luck\nat all")
+        rows = [(e.id, e.outcome, e.payload) for e in jobs.history_entries()]
+        story = ps.queue("jobs-dead").peek()[0]
+    house.move()
+    with opened(house.target) as ps:
+        jobs = ps.queue("jobs")
+        assert [(e.id, e.outcome, e.payload) for e in jobs.history_entries()] == rows
+        ending, _, unfinished = jobs.endings(sent.ids)
+        assert ending.outcome == "done"
+        assert ending.result.json() == {"n": 1}
+        assert unfinished is None
+        (buried,) = ps.queue("jobs-dead").peek()
+        assert (buried.id, buried.origin) == (story.id, story.origin)
+        assert ps.queue("jobs-dead").redrive().moved == 1
+        stats = jobs.stats()
+        assert (stats.sent, stats.done, stats.dead, stats.ready) == (4, 1, 1, 1)
+
+
+def test_schedules_redrives_and_the_cursor_of_events_go_on(house: House) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create(events="all", max_attempts=1)
+        page = ps.store.run(v.Events("jobs", None))
+        jobs.send("one")
+        seen = ps.store.run(v.Events("jobs", page.cursor))
+        jobs.receive()[0].fail("no")
+        later = ps.store.run(v.Events("jobs", seen.cursor)).events
+        ps.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
+        schedules = ps.schedules.list()
+        redrive = ps.queue("jobs-dead").redrive_start(per_second=1)
+    moved = house.move()
+    assert (moved.schedules, moved.redrives) == (1, 1)
+    with opened(house.target) as ps:
+        (old,), (new,) = schedules, ps.schedules.list()
+        assert (new.schedule, new.next_at, new.sent) == (old.schedule, old.next_at, old.sent)
+        assert ps.redrives()[0].id == redrive.id
+        assert ps.redrive_step(redrive.id).moved == 1
+        cursor = f"{moved.events_cursor}{seen.cursor}"
+        on = ps.store.run(v.Events("jobs", cursor)).events
+        kinds = [(e.kind, e.id, e.attempt) for e in on]
+        assert kinds[: len(later)] == [(e.kind, e.id, e.attempt) for e in later]
+        assert [e.kind for e in on[len(later) :]] == ["created"]
+
+
+def test_settings_and_counts_of_every_queue_are_the_same(house: House) -> None:
+    with opened(house.source) as ps:
+        ps.queue("a").create(lease_seconds=7, max_messages=9, ttl_seconds=60, dead_letter="grave")
+        ps.queue("b").create(paused=True, pause_reason="later", dedup_mode="latest")
+        ps.queue("a").send("x")
+        ps.queue("b").send("y", delay_seconds=60)
+        before, stats = ps.queues(), ps.stats()
+    house.move()
+    with opened(house.target) as ps:
+        after = ps.queues()
+        assert [(e.name, e.dead_letter, e.created_at) for e in after] == [
+            (e.name, e.dead_letter, e.created_at) for e in before
+        ]
+        for old, new in zip(before, after, strict=True):
+            assert new.settings.changed({"dead_letter": old.settings.dead_letter}) == old.settings
+        for old, new in zip(stats, ps.stats(), strict=True):
+            age = new.oldest_ready_ms
+            assert (age is None) == (old.oldest_ready_ms is None)
+            assert new == type(old)(**{**as_dict(old), "oldest_ready_ms": age})
+
+
+def as_dict(stats: Any) -> dict[str, Any]:
+    return {name: getattr(stats, name) for name in type(stats).__slots__}
+
+
+def test_every_column_of_the_file_has_a_place(house: House) -> None:
+    """A column that a later version adds must be moved, too, or be named here with a reason."""
+    derived = {
+        "queue": {"id", "name", "dead_letter_id", "swept", "version"},
+        "channel": {"size", "leased", "tat_us", "wake_at"},  # counted, or looked at again
+        "history": {"seq"},  # PostgreSQL orders by time
+    }
+    theirs = {
+        "queue": {"id", "name", "timers_since", "limited"},
+        "channel": {"awake", "wake_at", "awake_name"},
+        "history": {"xid"},
+        "redrive": {"phase"},  # begins anew: what it has moved is not there any more
+    }
+    opened(house.source).close()
+    lists = {
+        "queue": (*_rows.QUEUE, *_rows.TALLY[1:]),
+        "message": _rows.MESSAGE,
+        "channel": _rows.CHANNEL,
+        "history": _rows.HISTORY,
+        "dedup": _rows.DEDUP,
+        "event": _rows.EVENT,
+        "redrive": _rows.REDRIVE,
+        "schedule": _rows.SCHEDULE,
+    }
+    path = house.source.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as file:
+        for table, columns in lists.items():
+            found = {row[1] for row in file.execute(f"pragma table_info({table})")}
+            assert found - set(columns) == derived.get(table, set()), table
+    file.close()
+    for table, columns in lists.items():
+        found = {
+            name
+            for (name,) in house.ask(
+                "select column_name::text from information_schema.columns"
+                f" where table_schema = 'penstock' and table_name = '{table}'"
+            )
+        }
+        assert found - set(columns) == theirs.get(table, set()), table
+
+
+# --- the file afterwards, and the target meanwhile -----------------------------------------------
+
+
+def test_the_file_says_where_its_queues_are(house: House) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.send("x")
+        house.move()
+        for call in (
+            lambda: jobs.send("y"),
+            jobs.receive,
+            jobs.stats,
+            jobs.peek,
+            ps.queues,
+            ps.redrives,
+            ps.schedules.list,
+            lambda: ps.queue("new").send("y"),
+            lambda: opened(house.source),
+        ):
+            with pytest.raises(WrongVersion, match=r"moved to postgresql://.*connect to that"):
+                call()
+    with (
+        contextlib.closing(sqlite3.connect(house.path)) as file,
+        pytest.raises(sqlite3.Error, match="moved to postgresql"),
+    ):
+        file.execute("insert into penstock_inbox (queue, payload) values ('jobs', 'z')")
+    with pytest.raises(UsageError, match="nothing to do"):
+        house.move()
+
+
+def test_whoever_looks_meanwhile_finds_numbers_that_add_up(house: House) -> None:
+    with opened(house.source) as ps, opened(house.target) as there:
+        ps.queue("jobs").send_many([message(str(n)) for n in range(200)])
+        held = ps.queue("jobs").receive(20)
+        looks = 0
+
+        def look(progress: Any) -> None:
+            nonlocal looks
+            sides = [there.stats()]
+            if progress.step in ("copying", "history", "messages", "changes", "compared"):
+                if looks < 20:
+                    held[looks].ack()
+                sides.append(ps.stats())
+            looks += 1
+            for stats in sides:
+                for s in stats:
+                    ended = s.done + s.dead + s.cancelled + s.expired
+                    assert s.sent == s.scheduled + s.ready + s.leased + ended, s
+
+        house.move(progress=look)
+        assert looks > 10
+
+
+def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(house: House) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create(max_attempts=1)
+        jobs.send_many([message(str(n)) for n in range(50)])
+
+        def use(progress: Any) -> None:
+            if progress.step not in ("messages", "changes", "compared"):
+                return
+            ps.queue("late").send("late")
+            batch = jobs.receive(4)
+            batch[0].ack()
+            batch[1].fail("no")
+            batch[2].defer(delay_seconds=60, state=b"s")
+            jobs.cancel([jobs.peek()[-1].id])
+            jobs.clear("done", limit=1)
+            jobs.update(lease_seconds=11)
+
+        house.move(progress=use)
+    assert house.contents_there() == house.contents_of_the_file()
+    with opened(house.target) as ps:
+        assert ps.queue("jobs").settings().lease_seconds == 11
+        assert ps.queue("late").stats().ready >= 3
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(house: House) -> None:
+    with opened(house.source) as ps:
+        ps.queue("jobs").send("x")
+    with opened(house.target) as ps:
+        ps.queue("jobs").send("theirs")
+    for verb in (move, plan):
+        with pytest.raises(UsageError, match=r"names already: jobs\. Delete them there"):
+            verb(house.source, house.target)
+    with opened(house.source) as ps:
+        assert texts(ps.queue("jobs")) == ["x"]
+    assert not abort(house.source, house.target)
+    assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+
+
+def test_an_empty_queue_on_the_target_makes_room(house: House) -> None:
+    with opened(house.source) as ps:
+        ps.queue("jobs").create(lease_seconds=5)
+        ps.queue("jobs").send("x")
+    with opened(house.target) as ps:
+        ps.queue("jobs").create(lease_seconds=99)
+    house.move()
+    with opened(house.target) as ps:
+        assert ps.queue("jobs").settings().lease_seconds == 5
+        assert texts(ps.queue("jobs")) == ["x"]
+
+
+def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was(
+    house: House,
+) -> None:
+    with opened(house.source) as ps, opened(house.target) as there:
+        ps.queue("jobs").send("x")
+
+        def early(progress: Any) -> None:
+            if progress.step == "closed":
+                there.queue("jobs").send("too early")
+
+        with pytest.raises(UsageError, match="names already: jobs"):
+            house.move(progress=early)
+        assert ps.queue("jobs").receive()[0].ack() == Acked()
+        there.queue("jobs").delete()
+        there.queue("jobs-dead").delete()
+        ps.queue("jobs").send("y")
+        house.move()
+        assert texts(there.queue("jobs")) == ["y"]
+
+
+def test_ids_that_collide_are_refused_before_anything_is_written(house: House) -> None:
+    with opened(house.source) as ps, opened(house.target) as there:
+        ps.queue("jobs").send("x")
+        other = there.queue("other").send("theirs").id
+        with pytest.raises(UsageError, match=f"the same id \\({other}, for one\\)"):
+            house.move()
+        assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+        there.queue("other").receive()[0].ack()
+        assert house.move().messages == 1
+        new = {there.queue(name).send("new").id for name in ("jobs", "other")}
+        assert min(new) > 1_000_000
+
+
+def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(house: House) -> None:
+    with opened(house.source) as ps, opened(house.target) as there:
+        there.queue("other").send("theirs")
+        ps.queue("jobs").send("gone")
+        ps.queue("jobs").receive()[0].ack()
+
+        def both(_: Any) -> None:
+            there.queue("other").send("theirs")
+            if _.step in ("copying", "changes", "compared"):
+                ps.queue("jobs").send_many([message("ours") for _ in range(5)])
+
+        assert house.move(progress=both).messages >= 15
+
+
+def test_a_database_that_is_not_migrated_and_urls_that_are_wrong(
+    house: House, postgres_server: Server
+) -> None:
+    opened(house.source).close()
+    with fresh_database(postgres_server) as url, pytest.raises(WrongVersion, match="migrate up"):
+        move(house.source, url)
+    with pytest.raises(UsageError, match="there is no file"):
+        move(house.source + ".not", house.target)
+    with pytest.raises(UsageError, match="memory cannot be moved"):
+        move("sqlite://", house.target)
+
+
+# --- giving up, looking first --------------------------------------------------------------------
+
+
+class StoppedHere(Exception):
+    pass
+
+
+def stop_at(step: str) -> Any:
+    def stop(progress: Any) -> None:
+        if progress.step == step:
+            raise StoppedHere
+
+    return stop
+
+
+@pytest.mark.parametrize("step", ["copying", "messages", "compared", "closed", "revealing"])
+def test_a_move_is_given_up_and_leaves_no_trace(house: House, step: str) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.send_many([message(str(n)) for n in range(10)])
+        before = schema_of(house.source)
+        with pytest.raises(StoppedHere):
+            house.move(progress=stop_at(step))
+        jobs.receive()[0].ack()
+        assert abort(house.source, house.target)
+        assert schema_of(house.source) == before
+        assert len(texts(jobs)) == 9
+        for table in ("queue", "message", "history", "tally", "channel"):
+            assert house.ask(f"select count(*) from penstock.{table}") == [(0,)], table
+        assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+        assert house.move().messages == 9
+
+
+def schema_of(url: str) -> list[Any]:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as file:
+        found = file.execute("select name, sql from sqlite_master order by name").fetchall()
+    file.close()
+    return [(name, sql and sql.replace('"', "")) for name, sql in found]  # a rename quotes a name
+
+
+def test_a_move_that_has_happened_is_not_given_up(house: House) -> None:
+    opened(house.source).close()
+    house.move()
+    with pytest.raises(UsageError, match="have moved already"):
+        abort(house.source, house.target)
+
+
+def test_it_goes_on_only_to_where_it_began(house: House, postgres_server: Server) -> None:
+    with opened(house.source) as ps:
+        ps.queue("jobs").send("x")
+    with pytest.raises(StoppedHere):
+        house.move(progress=stop_at("messages"))
+    with (
+        fresh_database(postgres_server, fill=migrate) as other,
+        pytest.raises(UsageError, match="knows nothing"),
+    ):
+        move(house.source, other)
+    assert house.move().messages == 1
+
+
+def test_a_plan_counts_and_changes_nothing(house: House) -> None:
+    with opened(house.source) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create()
+        jobs.channel("a").pause()
+        jobs.send_many([message("x", dedup_key=str(n)) for n in range(3)])
+        jobs.receive(2)[0].ack()
+        before = schema_of(house.source)
+        found = plan(house.source, house.target)
+        jobs.send("still")
+    queue = found.queues[0]
+    assert (queue.messages, queue.leased, queue.history, queue.policies) == (2, 1, 1, 1)
+    assert (found.dedup_entries, found.messages, found.events_cursor) == (3, 2, None)
+    assert schema_of(house.source) == before
+    assert install.status(house.target).pending == ()
+    assert house.ask("select to_regclass('penstock.move')") == [(None,)]

@@ -1,0 +1,187 @@
+"""History in days: partitions are made ahead and dropped, and nobody waits for either."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.doors import START, migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = pytest.mark.slow
+
+Connection = psycopg.Connection[Any]
+DAY = 86_400_000
+TODAY = START // DAY * DAY
+numbers = itertools.count(1)
+
+
+@pytest.fixture
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def db(url) -> Iterator[Connection]:
+    """Without the days that the install has made: here it is 2027."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for name in days(connection):
+            if name != "history_default":
+                connection.execute(f"drop table penstock.{name}")
+        create(connection)
+        yield connection
+
+
+def create(db: Connection, queue: str = "q", settings: str = "{}") -> None:
+    db.execute("select penstock.queue_create(%s, %s)", [queue, settings])
+
+
+def tended(db: Connection, now: int, times: int = 4) -> None:
+    """The days, without the haste that leaves dropping to one tend in fifty."""
+    for _ in range(times):
+        db.execute("select penstock.tend_days(%s, false)", [now])
+
+
+def days(db: Connection) -> list[str]:
+    rows = db.execute(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = 'penstock.history'::regclass order by 1"
+    )
+    return [name for (name,) in rows]
+
+
+def ended(db: Connection, at: int, queue: str = "q") -> str:
+    """One message, done at that time; the partition that has it."""
+    db.execute("select penstock.send(%s, %s::bytea[], now_ms => %s)", [queue, [b"x"], at])
+    ((number, attempt),) = db.execute(
+        "select id, attempt from penstock.receive(%s, 1, now_ms => %s)", [queue, at]
+    )
+    db.execute("select penstock.ack(%s, %s, %s, %s)", [queue, [number], [attempt], at])
+    ((name,),) = db.execute(
+        "select tableoid::regclass::text from penstock.history where id = %s", [number]
+    )
+    return name.removeprefix("penstock.")
+
+
+def known(db: Connection, now: int, queue: str = "q") -> int:
+    (row,) = db.execute(
+        "select count(*) from penstock.history(%s, 1000, now_ms => %s)", [queue, now]
+    )
+    return row[0]
+
+
+def test_three_days_are_made_and_history_goes_there(db):
+    assert days(db) == ["history_default"]
+    assert ended(db, START - 5 * DAY) == "history_default"
+    tended(db, START)
+    made = days(db)[:-1]
+    assert made == ["history_20270115", "history_20270116", "history_20270117"]
+    for n, name in enumerate(made):
+        assert ended(db, TODAY + n * DAY) == name
+        assert ended(db, TODAY + (n + 1) * DAY - 1) == name
+    assert ended(db, TODAY + 3 * DAY) == "history_default"
+    assert known(db, START) == 8
+
+
+def test_every_tend_makes_them(db):
+    for _ in range(3):
+        db.execute("select penstock.tend('q', %s)", [START])
+    assert len(days(db)) == 4
+
+
+def test_a_day_that_has_rows_elsewhere_is_not_made(db):
+    ended(db, START)
+    tended(db, START)
+    assert "history_20270115" not in days(db)
+    assert ended(db, START) == "history_default"
+    assert ended(db, START + DAY) == "history_20270116", "the days after it are made"
+
+
+def test_an_install_makes_the_first_days(url):
+    with psycopg.connect(url, autocommit=True) as fresh:
+        ((today,),) = fresh.execute(
+            "select split_part(penstock.day_name(penstock.clock_ms()), '.', 2)"
+        )
+        made = days(fresh)
+        assert len(made) == 4
+        assert made[0] <= today <= made[1], "unless midnight has just passed, the first"
+
+
+def test_what_no_queue_keeps_is_dropped(db):
+    create(db, "other", '{"history_ms": 0, "history_failed_ms": 864000000}')
+    tended(db, START)
+    ended(db, START)
+    tended(db, TODAY + 10 * DAY)
+    assert "history_20270115" in days(db), "the other queue keeps what failed for ten days"
+    tended(db, TODAY + 11 * DAY + 1)
+    assert "history_20270115" not in days(db)
+    assert "history_20270116" in days(db)
+    assert "history_default" in days(db)
+
+
+def test_rows_too_old_are_not_shown_before_their_day_is_dropped(db):
+    tended(db, START)
+    ended(db, START)
+    week = 7 * DAY
+    assert known(db, START + week) == 1
+    assert known(db, START + week + 1) == 0
+    ((outcome,),) = db.execute(
+        "select outcome from penstock.endings('q', array(select id from penstock.history), %s)",
+        [START + week + 1],
+    )
+    assert outcome == "unknown"
+    db.execute("select penstock.tend('q', %s)", [START + week + 1])
+    ((left,),) = db.execute("select count(*) from penstock.history")
+    assert left == 1, "it goes with its day"
+    db.execute("select penstock.tend('q', %s)", [START + week + 2 * DAY + 1])
+    ((left,),) = db.execute("select count(*) from penstock.history")
+    assert left == 0, "or alone, if its day could not be dropped for long"
+
+
+def test_short_histories_are_swept_row_by_row(db):
+    create(db, "short", '{"history_ms": 1000, "history_failed_ms": 5000}')
+    ended(db, START, "short")
+    ((number,),) = db.execute(
+        "select unnest(ids) from penstock.send('short', '{x}'::bytea[], now_ms => %s)", [START]
+    )
+    db.execute("select penstock.cancel('short', %s, %s)", [[number], START])
+    for now, left in ((1_000, 2), (1_001, 1), (5_000, 1), (5_001, 0)):
+        db.execute("select penstock.tend('short', %s)", [START + now])
+        ((rows,),) = db.execute("select count(*) from penstock.history")
+        assert rows == left, now
+
+
+def test_an_open_transaction_keeps_nobody(db, url):
+    """Making and dropping give up at once, and those who write history go on."""
+    tended(db, START)
+    with psycopg.connect(url) as other:
+        ended(other, START)  # holds what a drop needs
+        other.execute("select from penstock.history_default")  # and what making a day needs
+        before = days(db)
+        db.execute("set statement_timeout = '2s'")
+        tended(db, TODAY + 30 * DAY, times=2)
+        assert days(db) == before
+        assert ended(db, START)
+        other.rollback()
+    tended(db, TODAY + 30 * DAY)
+    assert days(db) != before
+
+
+def test_who_is_not_the_owner_leaves_days_alone(db):
+    role = f"penstock_days_{next(numbers)}"
+    db.execute(f"create role {role}")
+    try:
+        db.execute(f"grant usage on schema penstock to {role}")
+        db.execute(f"grant execute on all functions in schema penstock to {role}")
+        db.execute(f"grant select on all tables in schema penstock to {role}")
+        db.execute(f"set role {role}")
+        db.execute("select penstock.tend_days(%s, false)", [START])
+        db.execute("reset role")
+        assert days(db) == ["history_default"]
+    finally:
+        db.execute("reset role")
+        db.execute(f"drop owned by {role}")
+        db.execute(f"drop role {role}")

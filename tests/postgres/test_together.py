@@ -1,0 +1,135 @@
+"""Verbs in one transaction, and connections that break on the way: all of it or nothing."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock import Disconnected, Uncertain
+from penstock.postgres import async_store, store, wire
+from penstock.words import verbs as v
+from penstock.words.entities import Outgoing
+from penstock.words.outcomes import Acked, Sent
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = pytest.mark.slow
+
+HI = (Outgoing(b"hi"),)
+BEGIN, FIRST, SECOND, COMMIT = range(4)
+
+
+@pytest.fixture
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+class Together:
+    """A store of either colour, whose connection is cut before a statement of the next call."""
+
+    def __init__(self, url: str, colour: str, patch: pytest.MonkeyPatch) -> None:
+        self.url = url
+        self.colour = colour
+        self.runner = asyncio.Runner()
+        self.cut: int | None = None
+        self.statements = 0
+        kind = wire.Connection if colour == "sync" else async_store._Connection
+        run = kind.run
+
+        def counted(connection: Any, sql: Any, parameters: Any) -> Any:
+            if self.cut == self.statements:
+                self.cut = None
+                kill(self.url, connection.raw.info.backend_pid)
+            self.statements += 1
+            return run(connection, sql, parameters)
+
+        patch.setattr(kind, "run", counted)
+        made = store.PostgresStore if colour == "sync" else async_store.AsyncPostgresStore
+        self.store: Any = made(url)
+
+    def call(self, name: str, *args: Any) -> Any:
+        self.statements = 0
+        answer = getattr(self.store, name)(*args)
+        return answer if self.colour == "sync" else self.runner.run(answer)
+
+    def close(self) -> None:
+        self.call("close")
+        self.runner.close()
+
+
+def kill(url: str, pid: int) -> None:
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("select pg_terminate_backend(%s, 5000)", [pid])
+
+
+@pytest.fixture(params=["sync", "async"])
+def together(url, request, monkeypatch) -> Iterator[Together]:
+    made = Together(url, request.param, monkeypatch)
+    for queue in ("a", "b"):
+        made.call("run", v.Send(queue, HI))
+    yield made
+    made.close()
+
+
+def ready(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as db:
+        ((count,),) = db.execute("select count(*) from penstock.message where id > 0")
+    return count
+
+
+SENDS = (v.Send("a", HI), v.Send("b", HI))
+
+
+def test_they_happen_in_order(together, url):
+    first, second = together.call("run_together", SENDS)
+    assert isinstance(first, Sent)
+    assert second.id > first.id
+    assert ready(url) == 4
+    assert together.call("run_together", []) == []
+
+
+def test_one_sees_what_the_one_before_it_did(together):
+    (taken,) = together.call("run_together", [v.Receive("a", 1)])
+    receipts = tuple(d.receipt for d in taken.deliveries)
+    acks, peeked, stats = together.call(
+        "run_together", [v.Ack("a", receipts), v.Peek("a"), v.Stats("a")]
+    )
+    assert acks == (Acked(),)
+    assert peeked == ()
+    assert stats[0].done == 1
+
+
+def test_a_connection_that_was_cut_before_is_replaced(together, url):
+    together.cut = BEGIN
+    together.call("run_together", SENDS)
+    assert ready(url) == 4
+
+
+@pytest.mark.parametrize("cut", [FIRST, SECOND])
+def test_cut_before_the_commit_nothing_happened(together, url, cut):
+    together.cut = cut
+    with pytest.raises(Disconnected):
+        together.call("run_together", SENDS)
+    assert ready(url) == 2
+    together.call("run_together", SENDS)
+    assert ready(url) == 4
+
+
+def test_cut_at_the_commit_it_may_have_happened(together, url):
+    together.cut = COMMIT
+    with pytest.raises(Uncertain):
+        together.call("run_together", SENDS)
+    assert ready(url) == 2
+
+
+def test_a_large_purge_is_one_transaction_here(together, url):
+    many = tuple(Outgoing(b"x") for _ in range(6_000))
+    for _ in range(2):
+        together.call("run", v.Send("a", many))
+    purged, sent = together.call("run_together", [v.Purge("a"), v.Send("a", HI)])
+    assert purged.messages == 12_001
+    assert isinstance(sent, Sent)
+    assert ready(url) == 2

@@ -1,0 +1,268 @@
+"""Who fires: receivers, waiting or not, and workers; how often they look; what errors do."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+import penstock
+from penstock import Forbidden, Unavailable, UsageError, aio, timing
+from penstock._sync.schedules import SCHEDULES_MAX
+from penstock.sqlite.store import SqliteStore
+from penstock.words import watch
+from penstock.words.schedules import Schedule
+from penstock.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
+from penstock.words.watch import Watch
+from penstock.worker import Worker
+
+HOUR = 3_600_000
+NOW = 1_800_000_000_000 // HOUR * HOUR
+
+
+class Clock:
+    """Both clocks: the database's in milliseconds, and that of the processor."""
+
+    def __init__(self):
+        self.now = NOW
+        self.seconds = 1_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(watch.time, "monotonic", lambda: clock.seconds)
+    return clock
+
+
+class Counted(SqliteStore):
+    """A store in memory that counts the verbs about schedules, and fails as a test tells it to."""
+
+    def __init__(self, clock):
+        super().__init__("sqlite://", clock=clock)
+        self.asked = Counter()
+        self.error = None
+
+    def run(self, verb):
+        if isinstance(verb, (ScheduleList, ScheduleFire)):
+            self.asked["due" if isinstance(verb, ScheduleList) and verb.due else verb.name] += 1
+            if self.error is not None:
+                raise self.error
+        return super().run(verb)
+
+
+@pytest.fixture
+def store(clock):
+    return Counted(clock)
+
+
+@pytest.fixture
+def ps(store):
+    with penstock.Penstock(store) as ps:
+        ps.queue("q").create()
+        ps.queue("other").create()
+        yield ps
+
+
+def test_watch_looks_often_where_there_are_schedules(clock):
+    one = Watch()
+    assert one.is_idle
+    assert not one.must_look(), "the first look waits, too: many processes only ask once"
+    assert one.until_look() == 1.0
+    clock.seconds += 1
+    assert one.must_look()
+    assert not one.must_look(), "one of all who receive looks"
+    one.found(any_there=False)
+    assert one.until_look() == 10.0
+    clock.seconds += 10
+    assert one.must_look()
+    one.found(any_there=True)
+    assert not one.is_idle
+    assert one.until_look() == 1.0
+    one.found(any_there=True, more_due=True)
+    assert one.must_look()
+    one.stop_for_a_while()
+    assert one.until_look() == 60.0
+
+
+def test_watch_complains_once_a_minute(clock):
+    one = Watch()
+    assert one.must_complain()
+    clock.seconds += 59
+    assert not one.must_complain()
+    clock.seconds += 1
+    assert one.must_complain()
+
+
+def test_without_schedules_a_receiver_hardly_looks(ps, store, clock):
+    for _ in range(600):
+        ps.queue("q").receive()
+        clock.seconds += 0.1
+    assert 5 <= store.asked["schedule_list"] <= 7
+    assert store.asked["due"] == 0
+
+
+def test_a_receiver_fires_for_all_queues(ps, store, clock):
+    ps.schedules.set("s", "other", "x", every_seconds=3600)
+    clock.now += HOUR
+    assert not ps.queue("q").receive()
+    assert not ps.queue("other").stats().ready
+    clock.seconds += 1
+    ps.queue("q").receive()
+    assert ps.queue("other").stats().ready == 1
+    store.asked.clear()
+    for _ in range(100):
+        ps.queue("q").receive()
+        clock.seconds += 0.1
+    assert 9 <= store.asked["due"] <= 11, "once a second"
+    assert store.asked["schedule_fire"] == 0
+
+
+def test_a_receiver_notices_the_schedule_of_another_process(ps, store, clock):
+    clock.seconds += 1
+    ps.queue("q").receive()  # and sees that there is none
+    with penstock.Penstock(store) as other:
+        other.schedules.set("s", "q", "x", every_seconds=3600)
+        clock.now += HOUR
+        clock.seconds += 9
+        assert not ps.queue("q").receive()
+        clock.seconds += 1
+        assert len(ps.queue("q").receive()) == 1
+
+
+def test_many_that_are_due_are_fired_in_shares(ps, store, clock):
+    for n in range(SCHEDULES_MAX + 5):
+        ps.schedules.set(f"s{n}", "other", "x", every_seconds=3600)
+    clock.now += HOUR
+    clock.seconds += 1
+    ps.queue("q").receive()
+    assert ps.queue("other").stats().ready == SCHEDULES_MAX
+    ps.queue("q").receive()
+    assert ps.queue("other").stats().ready == SCHEDULES_MAX + 5
+
+
+@pytest.mark.parametrize("error", [Unavailable("busy"), Forbidden("no right")])
+def test_an_error_is_none_of_the_receivers(ps, store, clock, error):
+    ps.schedules.set("s", "q", "x", every_seconds=3600)
+    clock.now += HOUR
+    store.error = error
+    clock.seconds += 1
+    assert not ps.queue("q").receive()
+    store.error = None
+    clock.seconds += 1
+    came_back = len(ps.queue("q").receive()) == 1
+    assert came_back == isinstance(error, Unavailable), "what is forbidden is not asked each second"
+    clock.seconds += 60
+    assert bool(ps.queue("q").receive()) != came_back
+
+
+def test_one_that_cannot_be_fired_is_told_once_a_minute(ps, store, clock, caplog):
+    good = ps.schedules.set("a", "q", "x", every_seconds=3600)
+    ps.schedules.set("z", "q", "x", every_seconds=3600)
+    bad = replace(good.schedule, name="b", every_ms=None, cron="no cron")
+    store.run(ScheduleSet(bad, NOW + HOUR))
+    clock.now += HOUR
+    clock.seconds += 1
+    with caplog.at_level(logging.WARNING, "penstock.schedules"):
+        assert len(ps.queue("q").receive(10)) == 2
+        for _ in range(30):
+            clock.seconds += 1
+            ps.queue("q").receive()
+    (record,) = caplog.records
+    assert "'no cron' has 2 fields" in record.getMessage()
+
+
+def test_a_missing_package_keeps_nothing_else_from_being_fired(ps, clock, monkeypatch):
+    ps.schedules.set("c", "q", "x", cron="0 * * * *")
+    ps.schedules.set("e", "q", "x", every_seconds=3600)
+
+    def without(*_):
+        raise UsageError("cron schedules need the cronsim package")
+
+    monkeypatch.setattr(timing, "_parsed", without)
+    clock.now += HOUR
+    clock.seconds += 1
+    assert [m.headers["schedule"] for m in ps.queue("q").receive(10)] == ["e"]
+    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch.time, "monotonic", lambda: clock.seconds + 1)
+        assert [m.headers["schedule"] for m in ps.queue("q").receive(10)] == ["c"]
+
+
+# --- by the clock on the wall --------------------------------------------------------------------
+
+
+def soon(ps, queue="q", ms=300):
+    """A schedule that is due in a moment, once."""
+    now = ps.store.run(ScheduleSet(Schedule("x", queue, penstock.message("x"), at=0), None)).now
+    ps.schedules.delete("x")
+    return ps.schedules.set("soon", queue, "x", at=now + ms).next_at
+
+
+def test_a_waiting_receiver_fires(tmp_path):
+    with penstock.connect(f"sqlite:///{tmp_path}/app.db") as ps:
+        queue = ps.queue("q")
+        queue.create()
+        due_at = soon(ps)
+        began = time.monotonic()
+        (message,) = queue.receive(wait_seconds=30)
+        assert message.sent_at >= due_at
+        assert time.monotonic() - began < 5
+
+
+def test_a_receiver_that_waits_for_another_queue_fires(tmp_path):
+    with penstock.connect(f"sqlite:///{tmp_path}/app.db") as ps:
+        for name in ("q", "other"):
+            ps.queue(name).create()
+        soon(ps)
+        assert not ps.queue("other").receive(wait_seconds=2)
+        (message,) = ps.queue("q").receive()
+        assert message.headers["schedule"] == "soon"
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_worker_fires(tmp_path, busy):
+    url = f"sqlite:///{tmp_path}/app.db"
+    worker = Worker(url)
+    fired = threading.Event()
+    seen = []
+
+    @worker.handler("q", concurrency=1 if busy else 2)
+    def handle(message):
+        if message.text() == "long":
+            fired.wait(20)  # keeps the only place until the schedule has sent
+        else:
+            seen.append(message.headers["schedule"])
+            worker.stop()
+
+    with penstock.connect(url) as ps:
+        ps.queue("q").create()
+        if busy:
+            ps.queue("q").send("long")
+        soon(ps, ms=500)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        ends_at = time.monotonic() + 20
+        while ps.schedules.get("soon").sent == 0 and time.monotonic() < ends_at:
+            time.sleep(0.05)
+        fired.set()
+        thread.join(20)
+    assert seen == ["soon"]
+
+
+def test_a_waiting_receiver_fires_on_its_loop(tmp_path):
+    async def main():
+        async with aio.connect(f"sqlite:///{tmp_path}/app.db") as ps:
+            assert isinstance(ps.schedules, aio.Schedules)
+            await ps.queue("q").create()
+            await ps.schedules.set("s", "q", "x", at=0)
+            (message,) = await ps.queue("q").receive(wait_seconds=10)
+            assert message.headers == {"schedule": "s", "due-at": "0"}
+
+    asyncio.run(main())

@@ -1,0 +1,271 @@
+"""Roles of PostgreSQL that may produce, or consume, and nothing else: by library and by hand."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import penstock
+from penstock import Acked, Forbidden, UsageError
+from penstock.postgres import install
+from penstock.postgres.calls import CALLS
+from penstock.postgres.permissions import functions_of_kinds
+from penstock.postgres.revision import schema
+from penstock.words.verbs import VOCABULARY
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+from tests.upgrade import catalog
+
+pytestmark = pytest.mark.slow
+
+_number = itertools.count(1)
+
+
+@pytest.fixture
+def owner(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def role(owner: str) -> Iterator[Callable[..., str]]:
+    """Makes a role with these permissions: answers with its URL. All are dropped at the end."""
+    made: list[str] = []
+
+    def make(*kinds: str) -> str:
+        name = f"penstock_{os.getpid()}_{next(_number)}"
+        run(owner, sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
+        made.append(name)
+        for kind in kinds:
+            install.allow(owner, name, kind)
+        return as_role(owner, name)
+
+    yield make
+    for name in made:
+        for what in ("drop owned by {}", "drop role {}"):
+            run(owner, sql.SQL(what).format(sql.Identifier(name)))
+
+
+def as_role(url: str, name: str) -> str:
+    """The same database for another role."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{name}:x@{place}").geturl()
+
+
+def name_of(url: str) -> str:
+    return urlsplit(url).username or ""
+
+
+def run(url: str, statement: Any, *parameters: Any) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+def tables(url: str) -> list[str]:
+    """Tables and views of ours, the ledger's two apart."""
+    return [
+        name
+        for (name,) in run(
+            url,
+            "select c.oid::regclass::text from pg_class c"
+            " where c.relnamespace = 'penstock'::regnamespace and c.relkind in ('r', 'p')"
+            " and c.relname not in ('version', 'revision')",
+        )
+    ]
+
+
+def callable_by(url: str, owner: str) -> set[str]:
+    """The functions of both sets that the role may call."""
+    return {
+        name
+        for (name,) in run(
+            owner,
+            "select p.pronamespace::regnamespace || '.' || p.proname from pg_proc p"
+            " where p.pronamespace::regnamespace::text in ('penstock', %s)"
+            " and has_function_privilege(%s, p.oid, 'execute')",
+            schema(),
+            name_of(url),
+        )
+    }
+
+
+def test_a_producer_sends_and_does_nothing_else(owner, role):
+    producer = role("produce")
+    with penstock.connect(producer) as ps:
+        queue = ps.queue("work")
+        assert queue.send("by the library", dedup_key="k").ids == (1,)
+        assert queue.send("again", dedup_key="k").ids == (1,)
+        for forbidden in (
+            lambda: queue.receive(),
+            lambda: queue.peek(),
+            lambda: queue.stats(),
+            lambda: queue.purge(),
+            lambda: ps.queues(),
+            lambda: queue.ack([penstock.Receipt(1, 1)]),
+        ):
+            with pytest.raises(Forbidden, match="permission denied for function"):
+                forbidden()
+        with psycopg.connect(producer) as own:
+            queue.within(own).send("in a transaction")
+    run(producer, "select penstock.send('work', 'by hand')")
+    run(producer, "insert into penstock_inbox (queue, payload) values ('work', 'by the view')")
+    assert run(producer, "select * from penstock_inbox") == []
+    with penstock.connect(owner) as ps:
+        payloads = [m.text() for m in ps.queue("work").receive(10)]
+    assert payloads == ["by the library", "in a transaction", "by hand", "by the view"]
+    assert callable_by(producer, owner) == {"penstock.send", f"{schema()}.send"}
+
+
+@pytest.mark.parametrize("kind", ["produce", "consume", "operate"])
+def test_no_kind_touches_a_table(owner, role, kind):
+    somebody = role(kind)
+    rights = "select, insert, update, delete, truncate, references, trigger"
+    for table in tables(owner):
+        allowed = run(somebody, "select has_table_privilege(%s, %s)", table, rights)
+        assert allowed == [(False,)], table
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run(somebody, f"select from {table}".encode())
+    for statement in (
+        "insert into penstock.version values (9, 'x', 'y')",
+        "select penstock.allow(current_user, 'operate')",
+        "create table penstock.mine (id int)",
+        "select penstock.find_queue('work')",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run(somebody, statement.encode())
+
+
+def test_a_consumer_works_and_does_not_send(owner, role):
+    consumer = role("consume")
+    with penstock.connect(owner) as ps:
+        ps.queue("work").create(max_attempts=1)
+        for n in range(6):
+            ps.queue("work").send(f"{n}")
+    with penstock.connect(consumer) as ps:
+        queue = ps.queue("work")
+        first, second, third, fourth, *_ = queue.receive(6)
+        assert first.ack(result={"ok": True}) == Acked()
+        assert isinstance(second.fail("no"), penstock.Dead)
+        assert isinstance(third.defer(delay_seconds=1), penstock.Deferred)
+        assert isinstance(fourth.extend(), penstock.Extended)
+        assert isinstance(fourth.release(), penstock.Released)
+        assert isinstance(queue.create(), penstock.AlreadyExists)
+        for forbidden in (lambda: queue.send("x"), queue.purge, queue.delete):
+            with pytest.raises(Forbidden, match="permission denied for function"):
+                forbidden()
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        run(consumer, "insert into penstock_inbox (queue, payload) values ('work', 'x')")
+
+
+def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
+    operator, both = role("operate"), role("produce", "consume")
+    names = functions_of_kinds()
+    wanted = {f"{place}.{name}" for place in ("penstock", schema()) for name in names["operate"]}
+    assert callable_by(operator, owner) == wanted
+    assert set(CALLS) == set(VOCABULARY)
+    wanted = {
+        f"{place}.{name}"
+        for place in ("penstock", schema())
+        for name in {*names["produce"], *names["consume"]}
+    }
+    assert callable_by(both, owner) == wanted
+    with penstock.connect(operator) as ps:
+        queue = ps.queue("work")
+        assert isinstance(queue.create(), penstock.Created)
+        assert isinstance(queue.create(), penstock.AlreadyExists)
+        queue.update(max_attempts=3)
+        queue.channel("a").change_policy(max_concurrency=1)
+        queue.send("x", channel="a")
+        assert queue.purge().messages == 1
+        assert [entry.name for entry in ps.queues()] == ["work", "work-dead"]
+        queue.delete()
+
+
+def test_without_a_permission_nothing_can_be_called(owner, role):
+    nobody = role()
+    with penstock.connect(nobody) as ps, pytest.raises(Forbidden, match="permission denied"):
+        ps.queue("work").send("x")
+    assert callable_by(nobody, owner) == set()
+
+
+def test_a_permission_ends_when_it_is_taken_back(owner, role):
+    worker = role("produce", "consume")
+    install.disallow(owner, name_of(worker), "consume")
+    install.disallow(owner, name_of(worker), "consume")
+    with penstock.connect(worker) as ps:
+        ps.queue("work").send("x")
+        with pytest.raises(Forbidden):
+            ps.queue("work").receive()
+    install.disallow(owner, name_of(worker), "produce")
+    with penstock.connect(worker) as ps, pytest.raises(Forbidden):
+        ps.queue("work").send("x")
+    assert run(owner, "select * from penstock.permission") == []
+    name = sql.Identifier(name_of(worker))
+    run(owner, sql.SQL("drop role {}").format(name))  # nothing holds it any more
+    run(owner, sql.SQL("create role {} login").format(name))
+
+
+def test_permissions_hold_after_functions_are_installed_anew(owner, role):
+    producer, consumer, gone = role("produce"), role("consume"), role("operate")
+    name = sql.Identifier(name_of(gone))
+    before = catalog.of_postgres(owner)
+    run(owner, "update penstock.revision set digest = 'old'")
+    assert install.up(owner)
+    assert catalog.of_postgres(owner) == before
+
+    # A role that is dropped takes its permissions along: one made later by that name has none.
+    for what in ("drop owned by {}", "drop role {}"):
+        run(owner, sql.SQL(what).format(name))
+    run(owner, sql.SQL("create role {} login").format(name))
+    run(owner, "update penstock.revision set digest = 'old'")
+    install.up(owner)
+    assert callable_by(gone, owner) == set()
+    assert run(owner, "select role_name from penstock.permission order by kind desc") == [
+        (name_of(producer),),
+        (name_of(consumer),),
+    ]
+
+
+def test_all_roles_may_be_allowed_at_once(owner, role):
+    somebody = role()
+    install.allow(owner, "public", "produce")
+    with penstock.connect(somebody) as ps:
+        ps.queue("work").send("x")
+        with pytest.raises(Forbidden):
+            ps.queue("work").receive()
+    install.disallow(owner, "public", "produce")
+    assert callable_by(somebody, owner) == set()
+
+
+def test_what_cannot_be_allowed_is_said(owner, role):
+    producer = role("produce")
+    for given, text in (
+        (("nobody of that name", "produce"), "there is no role"),
+        ((name_of(producer), "everything"), "one of produce, consume, operate"),
+        ((run(owner, "select current_user::text")[0][0], "produce"), "owns the schema"),
+    ):
+        with pytest.raises(UsageError, match=text):
+            install.allow(owner, *given)
+    with pytest.raises(Forbidden):
+        install.allow(producer, name_of(producer), "operate")
+
+
+def test_the_functions_of_the_owner_look_for_nothing_in_other_schemas(owner, role):
+    """A role cannot make a function act on things of its own: the search path is fixed."""
+    (row,) = run(
+        owner,
+        "select count(*) filter (where not p.prosecdef),"
+        " count(*) filter (where not 'search_path=pg_catalog, pg_temp' = any (p.proconfig))"
+        " from pg_proc p where p.pronamespace::regnamespace::text in ('penstock', %s)"
+        " and p.proname = any (%s) and p.proname <> 'clock_ms'",
+        schema(),
+        functions_of_kinds()["operate"],
+    )
+    assert row == (0, 0)

@@ -1,0 +1,324 @@
+"""Sending to PostgreSQL without the library: `penstock.send(…)` and the view `penstock_inbox`."""
+
+import json
+import subprocess
+import threading
+import time
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+import penstock
+from penstock.pgserver import PostgresServer
+from penstock.postgres import install
+from tests.sql.wrong import AT_THE_LIMIT, WRONG
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(postgres_server):
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def connection(url):
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def ps(url):
+    with penstock.connect(url) as ps:
+        yield ps
+
+
+def call(connection: psycopg.Connection, **arguments: Any) -> int:
+    """`penstock.send` with these arguments by name; the id."""
+    given = {"queue": "work", "payload": "x"} | arguments
+    named = sql.SQL(", ").join(
+        sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in given
+    )
+    statement = sql.SQL("select penstock.send({})").format(named)
+    ((id_,),) = connection.execute(statement, adapted(given))
+    return id_
+
+
+def insert(connection: psycopg.Connection, **arguments: Any) -> int:
+    """The same through the view."""
+    given = {"queue": "work", "payload": "x"} | arguments
+    statement = sql.SQL("insert into penstock_inbox ({}) values ({}) returning id").format(
+        sql.SQL(", ").join(map(sql.Identifier, given)),
+        sql.SQL(", ").join(map(sql.Placeholder, given)),
+    )
+    ((id_,),) = connection.execute(statement, adapted(given))
+    return id_
+
+
+def adapted(given: dict[str, Any]) -> dict[str, Any]:
+    headers = given.get("headers")
+    return given if headers is None else given | {"headers": Jsonb(headers)}
+
+
+def with_option(url: str, option: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{option}"
+
+
+both = pytest.mark.parametrize("send", [call, insert])
+
+
+def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
+    if not isinstance(server, PostgresServer):
+        pytest.skip("psql comes with our own servers")
+    return subprocess.run(
+        [server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_from_psql(postgres_server, url, ps):
+    said = psql(
+        postgres_server,
+        url,
+        "select penstock.send(queue => 'emails', payload => '{\"a\":1}');\n"
+        "select penstock.send('emails', 'hello', channel => 'ada',"
+        ' headers => \'{"trace":"7"}\');\n'
+        "select penstock.send('emails', jsonb_build_object('n', 1));\n"
+        "select penstock.send('emails', '\\xff00'::bytea);\n"
+        "insert into penstock_inbox (queue, payload)"
+        " values ('emails', 'by the view'), ('emails', '[]');\n",
+    )
+    assert (said.returncode, said.stdout.split()) == (0, ["1", "2", "3", "4"]), said.stderr
+    queue = ps.queue("emails")
+    seen = {m.id: m for m in queue.receive(10)}
+    assert {m.id: m.content_type for m in seen.values()} == {
+        1: "application/json",
+        2: "text/plain; charset=utf-8",
+        3: "application/json",
+        4: "application/octet-stream",
+        5: "text/plain; charset=utf-8",
+        6: "application/json",
+    }
+    assert (seen[1].json(), seen[3].json(), seen[4].payload) == ({"a": 1}, {"n": 1}, b"\xff\x00")
+    assert (seen[2].channel, seen[2].headers) == ("ada", {"trace": "7"})
+
+    said = psql(postgres_server, url, "select penstock.send('no name', 'x');")
+    assert (said.returncode, said.stdout) == (3, "")
+    assert "is no queue name" in said.stderr
+
+
+@both
+def test_it_is_a_send_like_any_other(url, connection, ps, send):
+    """Each option arrives as when the library sends it."""
+    options: dict[str, Any] = {
+        "channel": "ada",
+        "priority": -3,
+        "delay_seconds": 60,
+        "headers": {"trace": "7", "é": "\n"},
+        "content_type": "text/csv",
+        "ttl_seconds": 3600.5,
+    }
+    ps.queue("work").send("x", **options)
+    send(connection, **options)
+    rows = connection.execute(
+        "select queue_id, channel, priority, status, limited, at - sent_at as delay,"
+        " headers::jsonb, content_type, expires_at - sent_at as ttl, payload"
+        " from penstock.message order by id"
+    ).fetchall()
+    assert rows[0] == rows[1]
+    assert rows[0][5:7] == (60_000, options["headers"])
+    assert ps.queue("work").stats().sent == 2
+
+
+@both
+def test_what_is_left_out_is_as_the_queue_says(connection, ps, send):
+    ps.queue("work").create(delay_seconds=5, ttl_seconds=50)
+    send(connection)
+    send(connection, channel=None, priority=None, delay_seconds=None, headers=None)
+    rows = connection.execute(
+        "select channel, priority, at - sent_at, expires_at - sent_at, headers, content_type"
+        " from penstock.message order by id"
+    ).fetchall()
+    assert rows == [("", 0, 5_000, 50_000, None, "text/plain; charset=utf-8")] * 2
+
+
+@both
+def test_at_its_limits(connection, ps, send):
+    for arguments in AT_THE_LIMIT:
+        id_ = send(connection, **arguments)
+        queue = ps.queue(arguments.get("queue", "work"))
+        (peeked,) = queue.peek(1, after_id=id_ - 1)
+        assert peeked.id == id_
+        for name in ("channel", "priority", "headers", "content_type"):
+            if name in arguments:
+                assert getattr(peeked, name) == arguments[name]
+
+
+@both
+def test_what_is_refused(connection, send):
+    for arguments, text in WRONG:
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=text):
+            send(connection, **arguments)
+        assert connection.execute("select from penstock.message").rowcount == 0, arguments
+
+
+def test_a_text_is_json_if_it_is_an_object_or_a_list(connection):
+    texts = ['{"a": 1}', " [1]", "{", "[oops", "1", '"x"', "null", "", "{}", "[]"]
+    for text in texts:
+        call(connection, payload=text)
+    kinds = connection.execute("select content_type like '%json' from penstock.message order by id")
+    assert [text for text, (is_json,) in zip(texts, kinds, strict=True) if is_json] == [
+        '{"a": 1}',
+        " [1]",
+        "{}",
+        "[]",
+    ]
+
+
+@both
+def test_a_full_channel_or_queue_says_so_and_takes_nothing(connection, ps, send):
+    queue = ps.queue("work")
+    queue.create(max_messages=3)
+    queue.channel("small").change_policy(max_size=1)
+    send(connection, channel="small")
+    with pytest.raises(psycopg.Error, match="channel 'small' of the queue 'work' holds 1 of 1"):
+        send(connection, channel="small")
+    send(connection)
+    send(connection)
+    with pytest.raises(psycopg.Error, match="queue 'work' holds 3 of 3") as refused:
+        send(connection)
+    assert refused.value.sqlstate == "PQ429"
+    assert (queue.stats().ready, queue.stats().sent) == (3, 3)
+
+
+@both
+def test_the_same_key_sends_once_and_answers_with_the_message_that_stays(connection, ps, send):
+    first = send(connection, payload="1", dedup_key="k")
+    assert send(connection, payload="2", dedup_key="k") == first
+    assert ps.queue("work").send("3", dedup_key="k").ids == (first,)
+    assert send(connection, payload="4", dedup_key="k", dedup_mode="latest") == first
+    (peeked,) = ps.queue("work").peek()
+    assert peeked.payload == b"4"
+
+
+@both
+def test_it_commits_and_rolls_back_with_the_rows_beside_it(url, connection, ps, send):
+    connection.execute("create table mine (id int)")
+    with psycopg.connect(url) as own:
+        own.execute("insert into mine values (1)")
+        send(own)
+        own.rollback()
+        own.execute("insert into mine values (2)")
+        send(own)
+    assert connection.execute("select * from mine").fetchall() == [(2,)]
+    assert ps.queue("work").stats().sent == 1
+
+
+def test_the_view_sends_what_a_query_finds_all_or_none(connection, ps):
+    connection.execute(
+        "insert into penstock_inbox (queue, payload, channel)"
+        " select 'work', json_build_object('n', n), 'c' || n % 3 from generate_series(1, 9) n"
+    )
+    assert ps.queue("work").stats().ready == 9
+    with pytest.raises(psycopg.Error, match="priority is"):
+        connection.execute(
+            "insert into penstock_inbox (queue, payload, priority) values ('work', 'x', 0),"
+            " ('work', 'x', 99999)"
+        )
+    assert ps.queue("work").stats().ready == 9
+    assert connection.execute("select * from penstock_inbox").fetchall() == []
+    with pytest.raises(psycopg.Error, match="the id of a message is given by the queue"):
+        insert(connection, id=7)
+
+
+def test_a_trigger_of_yours_sends(connection, ps):
+    connection.execute(
+        "create table orders (id int primary key, total int);"
+        "create function order_placed() returns trigger language plpgsql as $$ begin"
+        " perform penstock.send('orders', to_jsonb(new), dedup_key => new.id::text);"
+        " return null; end $$;"
+        "create trigger order_placed after insert on orders for each row"
+        " execute function order_placed();"
+        "insert into orders values (1, 20), (2, 30)"
+    )
+    assert [m.json() for m in ps.queue("orders").receive(5)] == [
+        {"id": 1, "total": 20},
+        {"id": 2, "total": 30},
+    ]
+
+
+def test_a_receiver_that_waits_sees_it(url, connection):
+    found: list[Any] = []
+
+    def receive() -> None:
+        with penstock.connect(with_option(url, "poll_seconds=0.05")) as ps:
+            found.extend(ps.queue("work").receive(wait_seconds=20))
+
+    with penstock.connect(url) as ps:
+        ps.queue("work").create()
+    thread = threading.Thread(target=receive)
+    thread.start()
+    time.sleep(0.3)
+    begun = time.monotonic()
+    call(connection)
+    thread.join(20)
+    assert len(found) == 1
+    assert time.monotonic() - begun < 5
+
+
+# --- where the view stands -----------------------------------------------------------------------
+
+
+def place(connection: psycopg.Connection) -> list[str]:
+    rows = connection.execute("select schemaname from pg_views where viewname = 'penstock_inbox'")
+    return [name for (name,) in rows]
+
+
+def test_the_view_stands_where_whoever_installs_looks_first(postgres_server):
+    with (
+        fresh_database(postgres_server) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        connection.execute("create schema app")
+        install.up(with_option(url, "options=-csearch_path%3Dapp"))
+        assert place(connection) == ["app"]
+        connection.execute("insert into app.penstock_inbox (queue, payload) values ('q', 'x')")
+        # It stays there, and so does a right that was given on it by hand.
+        connection.execute("grant select on app.penstock_inbox to public")
+        connection.execute("alter view app.penstock_inbox set schema public")
+        connection.execute("update penstock.revision set digest = 'old'")
+        install.up(url)
+        assert place(connection) == ["public"]
+        ((rights,),) = connection.execute(
+            "select relacl::text from pg_class where relname = 'penstock_inbox'"
+        )
+        assert "=r/" in rights
+
+
+def test_a_relation_of_yours_is_left_alone(postgres_server):
+    with (
+        fresh_database(postgres_server) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        connection.execute("create table penstock_inbox (mine int)")
+        install.up(url)
+        assert place(connection) == ["penstock"]
+        connection.execute("insert into penstock_inbox values (1)")
+        connection.execute("insert into penstock.penstock_inbox (queue, payload) values ('q', 'x')")
+        ((count,),) = connection.execute("select count(*) from penstock.message")
+        assert count == 1
+
+
+def test_headers_that_plain_sql_sent_are_read_by_the_library(connection, ps):
+    call(connection, headers={"a": json.dumps({"deep": "é"}), "b": ""})
+    (message,) = ps.queue("work").receive()
+    assert message.headers == {"a": '{"deep": "\\u00e9"}', "b": ""}

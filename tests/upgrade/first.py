@@ -1,0 +1,25 @@
+"""Databases as the first version left them."""
+
+import sqlite3
+from pathlib import Path
+
+import psycopg
+
+from penstock.postgres import install
+
+HERE = Path(__file__).parent
+
+
+def first_postgres(url: str) -> None:
+    """A database of the first version."""
+    with psycopg.connect(url) as connection:
+        connection.execute("create schema penstock")
+        connection.execute(install.migrations()[0].sql.encode())
+        connection.execute((HERE / "first_postgres.sql").read_bytes())
+
+
+def first_sqlite(path: Path) -> None:
+    """A file of the first version."""
+    connection = sqlite3.connect(path)
+    connection.executescript((HERE / "first_sqlite.sql").read_text())
+    connection.close()

@@ -1,0 +1,137 @@
+"""Two versions of the library on one database, before, during and after the newer one's `up`."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import penstock
+from penstock import WrongVersion
+from penstock._connect import installer
+from penstock.postgres.revision import REVISION
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+from tests.upgrade.newer import PACKAGE, Agent, Version, write_newer
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def older() -> Version:
+    return Version(PACKAGE.parent)
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Version:
+    return Version(write_newer(tmp_path / "newer"))
+
+
+@pytest.fixture
+def url(postgres_server):
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+def roll(url: str, older: Version, newer: Version) -> int:
+    """A rolling upgrade under load; how many messages the newer version sent.
+
+    Nothing is lost and nothing comes twice, whoever sent it and whoever works on it.
+    """
+    before = older.agent(url, "before")
+    time.sleep(0.3)
+    assert "newer" in newer.install("up", url)
+    agents = [before, newer.agent(url, "newer"), older.agent(url, "after")]
+    time.sleep(1.0)
+    did = [agent.end() for agent in agents]
+    left = drained(url)
+    sent = [payload for one in did for payload in one["sent"]]
+    acked = Counter([payload for one in did for payload in one["acked"]] + left)
+    assert acked == Counter(sent)
+    assert all(len(one["sent"]) > 3 and one["acked"] for one in did)
+    return len(did[1]["sent"])
+
+
+def drained(url: str) -> list[str]:
+    """What is left, worked on by the older version."""
+    found: list[str] = []
+    with penstock.connect(url) as ps:
+        queue = ps.queue("work")
+        while batch := queue.receive(100):
+            for message in batch:
+                assert message.ack() == penstock.Acked()
+                found.append(message.text())
+        stats = queue.stats()
+        assert (stats.ready, stats.leased, stats.scheduled) == (0, 0, 0)
+        assert stats.sent == stats.done
+    return found
+
+
+def test_both_versions_work_on_one_postgresql(url, older, newer):
+    by_newer = roll(url, older, newer)
+    install = installer(url)
+    with psycopg.connect(url) as connection:
+        ((counted,),) = connection.execute("select sum(messages) from penstock.of_newer")
+        assert counted == by_newer, "each version calls its own functions"
+        # People who write SQL have the latest set.
+        connection.execute("select penstock.send('work', 'by hand')")
+        ((counted,),) = connection.execute("select sum(messages) from penstock.of_newer")
+        assert counted == by_newer + 1
+    status = install.status(url)
+    assert (status.pending, status.revisions) == ((), (REVISION, REVISION + 1))
+    assert status.current == status.wanted + 1
+    assert install.up(url) == (), "the older version has nothing to do, and undoes nothing"
+
+    older_agent = older.agent(url, "last")
+    assert newer.install("prune", url) == f"('penstock_r{REVISION}',)"
+    with pytest.raises(AssertionError, match="WrongVersion"):
+        older_agent.end()
+    newer.agent(url, "newest").end()
+
+
+def test_an_older_version_can_come_to_a_newer_database(postgres_server, older, newer):
+    """Going back: the newer version made the database, and the older one puts its set beside."""
+    with fresh_database(postgres_server) as url:
+        newer.install("up", url)
+        with penstock.connect(url) as ps, pytest.raises(WrongVersion, match="penstock migrate up"):
+            ps.queue("work").send("x")
+        assert "functions" in older.install("up", url)
+        assert installer(url).status(url).revisions == (REVISION, REVISION + 1)
+        agents: list[Agent] = [older.agent(url, "older"), newer.agent(url, "newer")]
+        did = [agent.end() for agent in agents]
+        with psycopg.connect(url) as connection:
+            ((counted,),) = connection.execute("select sum(messages) from penstock.of_newer")
+        assert counted == len(did[1]["sent"]), "the older version replaced the latest set"
+
+
+def test_a_step_may_leave_older_versions_behind(url, older, tmp_path):
+    strict = Version(write_newer(tmp_path / "strict", leaves_behind=True))
+    agent = older.agent(url, "older")
+    strict.install("up", url)
+    with pytest.raises(AssertionError, match="WrongVersion"):
+        agent.end()
+    with penstock.connect(url) as ps, pytest.raises(WrongVersion, match="upgrade penstock"):
+        ps.queue("work").send("x")
+    assert installer(url).status(url).revisions == (REVISION + 1,)
+    strict.agent(url, "newer").end()
+
+
+def test_both_versions_work_on_one_file(tmp_path, older, newer):
+    url = f"sqlite:///{tmp_path}/app.db"
+    installer(url).up(url)
+    assert roll(url, older, newer) > 3
+    status = installer(url).status(url)
+    assert (status.current, status.pending, status.too_new) == (status.wanted + 1, (), False)
+    assert installer(url).up(url) == ()
+
+
+def test_a_step_may_leave_older_versions_of_a_file_behind(tmp_path):
+    url = f"sqlite:///{tmp_path}/app.db"
+    strict = Version(write_newer(tmp_path / "strict", leaves_behind=True))
+    strict.agent(url, "newer").end()
+    assert installer(url).status(url).too_new
+    with pytest.raises(WrongVersion, match="pip install --upgrade"):
+        penstock.connect(url).stats()
+    with pytest.raises(WrongVersion):
+        installer(url).up(url)
