@@ -6,6 +6,7 @@ import os
 import random
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ class Connection(sqlite3.Connection):
         self.random = random.Random()  # noqa: S311
         """Where the jitter of back-offs comes from; tests seed it."""
         self.row_factory = sqlite3.Row
+
+    def tuples(self, statement: str, about: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows as plain tuples, which take less time than those with names: for hot loops."""
+        cursor = self.cursor()
+        cursor.row_factory = None
+        return cursor.execute(statement, about).fetchall()
 
 
 def open_writer(place: Place) -> Connection:

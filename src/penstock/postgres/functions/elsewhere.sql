@@ -1,5 +1,5 @@
--- A channel with something ready, anywhere in the queue: that of a message near a random id. Null if
--- none was met; a hint, nothing more.
+-- A channel with something ready, anywhere in the queue: that of a message near a random id. Null
+-- if none was met; a hint, nothing more.
 create or replace function penstock.elsewhere(queue_id int) returns text
 language plpgsql as $$
 declare

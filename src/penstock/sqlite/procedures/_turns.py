@@ -10,37 +10,44 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite.procedures import _channel
 from penstock.sqlite.procedures._queue import is_limited
-from penstock.sqlite.procedures._visits import SQL, Free, Limited, Visit
-from penstock.words.entities import Shard, Turn
+from penstock.sqlite.procedures._visits import SQL, Found, Free, Limited, Visit
+from penstock.words.entities import Delivery, Shard, Turn
 from penstock.words.verbs import Receive
 
 _END = b""
 _MOVE_OVER = 100
 _LOOK_AT_MOST = 1_000
+_CHANNEL = Delivery._fields.index("channel")
 
 
 class Turns:
     """Chooses the messages of one `receive`, and writes down what limited channels gave."""
 
-    def __init__(self, connection: Connection, queue: sqlite3.Row, verb: Receive, now: int) -> None:
+    def __init__(
+        self, connection: Connection, queue: sqlite3.Row, verb: Receive, now: int, lease_ms: int
+    ) -> None:
         self._connection = connection
         self._queue = queue
         self._verb = verb
         self._now = now
+        self._lease = {"lease_until": now + lease_ms, "lease_ms": lease_ms}
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
         self._has_limits = bool(queue["has_channels"]) or is_limited(queue)
         self._visits: dict[str, Visit] = {}
-        self.ids: list[int] = []
+        self.chosen: list[Found] = []
+        """The messages to hand out: ids, or deliveries if they `are_whole`."""
+        self.are_whole = False
         self.turn: Turn | None = None
         """Where the next `receive` goes on; None: as the deliveries tell."""
 
-    def choose(self) -> list[int]:
-        """The ids of the messages to hand out."""
+    def choose(self) -> None:
+        """Choose the messages to hand out."""
         is_free = self._take_free_turn()
         if not is_free:
             self._go_on_with_last_turn()
@@ -50,7 +57,6 @@ class Turns:
         if is_free:
             self.turn = None
         self._write_down()
-        return self.ids
 
     def _take_free_turn(self) -> bool:
         """Where no limited channel has a say, what a turn gives is what the hops find, and it need
@@ -58,22 +64,23 @@ class Turns:
         """
         if self._verb.shard is not None or is_limited(self._queue) or self._is_any_awake():
             return False
-        found: list[tuple[int, str]] = []
+        found: list[Found] = []
         for first, until in self._stretches():
             if len(found) < self._left:
-                found += self._hop(first, until, self._left - len(found))
+                found += self._hop("hop_whole", first, until, self._left - len(found))
         if self._has_limits and _channel.limited(
-            self._connection, self._queue, {channel for _, channel in found}
+            self._connection, self._queue, {row[_CHANNEL] for row in found}
         ):
             return False
-        self.ids = [id_ for id_, _ in found]
+        self.chosen = found
+        self.are_whole = True
         self._left -= len(found)
         if self._left:
-            known = _by_channel(found)
+            known = _by_channel(found, _CHANNEL)
             self._visits = {
-                name: Free(self._connection, self._queue["id"], name, ids, taken=len(ids))
-                for name, ids in known.items()
-                if len(ids) == self._quantum
+                name: self._free("heads_whole", name, rows, taken=len(rows))
+                for name, rows in known.items()
+                if len(rows) == self._quantum
             }
         return True
 
@@ -102,12 +109,12 @@ class Turns:
         if not self._left:
             return
         share = quantum * (visit.weight - served)
-        ids = visit.give(min(share, self._left))
-        self.ids += ids
-        self._left -= len(ids)
-        is_cut_off = not self._left and len(ids) < share
-        served = served + len(ids) // quantum if is_cut_off else visit.weight
-        if ids and served:
+        given = visit.give(min(share, self._left))
+        self.chosen += given
+        self._left -= len(given)
+        is_cut_off = not self._left and len(given) < share
+        served = served + len(given) // quantum if is_cut_off else visit.weight
+        if given and served:
             self.turn = Turn(name, served)
 
     def _go_on_with_last_turn(self) -> None:
@@ -136,8 +143,8 @@ class Turns:
         shard = self._verb.shard
         while self._left:
             most = min(self._left * (1 if shard is None else shard.count), _LOOK_AT_MOST)
-            found = self._hop(first, until, most)
-            heads = _by_channel(found)
+            found = self._hop("hop", first, until, most)
+            heads = _by_channel(found, 1)
             awake = self._awake(first, until, most)
             ends = [
                 max(names) for names, n in ((heads, len(found)), (awake, len(awake))) if n == most
@@ -151,10 +158,14 @@ class Turns:
                 return
             first = known_to + "\0"
 
-    def _hop(self, first: str, until: str | bytes, most: int) -> list[tuple[int, str]]:
+    def _hop(
+        self, step: Literal["hop", "hop_whole"], first: str, until: str | bytes, most: int
+    ) -> list[Found]:
         """The first messages of channels without limits, up to a quantum of each."""
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}
-        return self._connection.execute(SQL["hop"], {**about, "quantum": self._quantum}).fetchall()
+        return self._connection.tuples(
+            SQL[step], {**about, **self._lease, "quantum": self._quantum}
+        )
 
     def _awake(self, first: str, until: str | bytes, most: int) -> dict[str, sqlite3.Row]:
         """Limited channels that may have something to give."""
@@ -163,15 +174,26 @@ class Turns:
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}
         return {row["name"]: row for row in self._connection.execute(SQL["awake"], about)}
 
-    def _visit(self, name: str, heads: list[int] | None, row: sqlite3.Row | None) -> Visit:
+    def _visit(self, name: str, heads: list[Found] | None, row: sqlite3.Row | None) -> Visit:
         if visit := self._visits.get(name):
             return visit
         if row is None:
             assert heads is not None
-            return Free(self._connection, self._queue["id"], name, heads)
+            return self._free("heads", name, heads)
         if heads:
             self._move_over(name)
         return Limited(self._connection, self._queue, row, self._now)
+
+    def _free(
+        self,
+        step: Literal["heads", "heads_whole"],
+        name: str,
+        known: list[Found],
+        *,
+        taken: int = 0,
+    ) -> Free:
+        about = {"queue": self._queue["id"], "channel": name, **self._lease}
+        return Free(self._connection, step, about, known, taken=taken)
 
     def _move_over(self, channel: str) -> None:
         """Messages sent before the channel was limited go to the limited side, the first ones
@@ -187,10 +209,11 @@ class Turns:
             self._connection.executemany(SQL["served"], results)
 
 
-def _by_channel(found: Sequence[tuple[int, str]]) -> dict[str, list[int]]:
-    heads: dict[str, list[int]] = {}
-    for id_, channel in found:
-        heads.setdefault(channel, []).append(id_)
+def _by_channel(found: Sequence[Found], place: int) -> dict[str, list[Found]]:
+    """The rows by the channel that stands at that place in them."""
+    heads: dict[str, list[Found]] = {}
+    for row in found:
+        heads.setdefault(row[place], []).append(row)
     return heads
 
 

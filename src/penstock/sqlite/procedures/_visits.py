@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
@@ -12,37 +13,44 @@ from penstock.sqlite.procedures._gate import Gate
 SQL = statements("receive")
 
 
+Found = tuple[Any, ...]
+"""A row of a message: its id, or all that a delivery needs; the id comes first."""
+
+
 class Free:
     """A visit to a channel without limits. Its first messages are known from the hop to it."""
 
-    __slots__ = ("_about", "_connection", "_known", "_taken", "has_more")
+    __slots__ = ("_about", "_connection", "_known", "_step", "_taken", "has_more")
     weight = 1
 
     def __init__(
         self,
         connection: Connection,
-        queue: int,
-        channel: str,
-        known: Sequence[int],
+        step: Literal["heads", "heads_whole"],
+        about: Mapping[str, Any],
+        known: Sequence[Found],
         *,
         taken: int = 0,
     ) -> None:
+        """`about` says which queue and channel, and what else the step wants to know."""
         self._connection = connection
-        self._about = {"queue": queue, "channel": channel}
-        self._known = known
+        self._step = SQL[step]
+        self._about = about
+        self._known = list(known)
         self._taken = taken
         self.has_more = True
 
-    def give(self, share: int) -> Sequence[int]:
-        """The ids of the next messages, at most `share`."""
+    def give(self, share: int) -> Sequence[Found]:
+        """The next messages, at most `share`."""
+        known = len(self._known)
         upto = self._taken + share
-        if upto > len(self._known):
-            heads = self._connection.execute(SQL["heads"], {**self._about, "most": upto})
-            self._known = [id_ for (id_,) in heads]
-        ids = self._known[self._taken : upto]
-        self._taken += len(ids)
-        self.has_more = len(ids) == share
-        return ids
+        if upto > known:
+            about = {**self._about, "most": upto - known, "known": known}
+            self._known += self._connection.tuples(self._step, about)
+        found = self._known[self._taken : upto]
+        self._taken += len(found)
+        self.has_more = len(found) == share
+        return found
 
 
 class Limited:
@@ -66,18 +74,17 @@ class Limited:
     def weight(self) -> int:
         return self._gate.weight
 
-    def give(self, share: int) -> Sequence[int]:
-        """The ids of the next messages, at most `share`, as far as the limits allow."""
+    def give(self, share: int) -> Sequence[Found]:
+        """The next messages, at most `share`, as far as the limits allow."""
         allowed = self._gate.allows()
         if allowed == 0:
             self._sleep(self._gate.opens_at())
             return []
         asked = min(share, allowed)
-        heads = self._connection.execute(
-            SQL["limited_heads"], {**self._about, "most": self.taken + asked}
-        ).fetchall()[self.taken :]
-        if heads and self._fifo and heads[0]["at"] > self._now:
-            self._sleep(heads[0]["at"])
+        about = {**self._about, "most": self.taken + asked}
+        heads = self._connection.tuples(SQL["limited_heads"], about)[self.taken :]
+        if heads and self._fifo and heads[0][1] > self._now:
+            self._sleep(heads[0][1])
             return []
         self.taken += len(heads)
         self._gate.take(len(heads))
@@ -85,7 +92,7 @@ class Limited:
             self._sleep(None)
         elif asked == allowed:
             self._sleep(self._gate.opens_at())
-        return [row["id"] for row in heads]
+        return heads
 
     def result(self) -> tuple[int, int, int | None, int, str]:
         """The row's values after the visit, for the statement `served`."""

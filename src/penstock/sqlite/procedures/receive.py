@@ -22,11 +22,11 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
     queue = _queue.need(connection, verb.queue)
     _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     if not queue["paused"]:
-        turns = Turns(connection, queue, verb, now)
-        ids = turns.choose()
-        if ids:
-            lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-            return Received(_lease(connection, ids, lease_ms, now), turn=turns.turn)
+        lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+        turns = Turns(connection, queue, verb, now, lease_ms)
+        turns.choose()
+        if turns.chosen:
+            return Received(_lease(connection, turns, lease_ms, now), turn=turns.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
 
@@ -73,11 +73,9 @@ def _charge_crashes(
     _finish.bury(connection, queue, deaths, now)
 
 
-def _lease(
-    connection: Connection, ids: Sequence[int], lease_ms: int, now: int
-) -> tuple[Delivery, ...]:
-    about = {"ids": json.dumps(ids), "until": now + lease_ms, "lease_ms": lease_ms, "now": now}
+def _lease(connection: Connection, turns: Turns, lease_ms: int, now: int) -> tuple[Delivery, ...]:
+    ids = json.dumps([row[0] for row in turns.chosen])
+    about = {"ids": ids, "lease_until": now + lease_ms, "lease_ms": lease_ms, "now": now}
     connection.execute(_SQL["lease"], about)
-    cursor = connection.cursor()
-    cursor.row_factory = None  # plain tuples: this is the hottest loop
-    return tuple(map(Delivery._make, cursor.execute(_SQL["leased"], about)))
+    rows = turns.chosen if turns.are_whole else connection.tuples(_SQL["leased"], about)
+    return tuple(map(Delivery._make, rows))

@@ -79,11 +79,53 @@ cross join message as head on head.id in (
 limit :most;
 
 -- name: heads
--- The first messages of a channel without limits.
+-- The first messages of a channel without limits, but for those that are known.
 select id from message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
+limit :most offset :known;
+
+-- name: hop_whole
+-- As `hop`, with the deliveries as they will be once they are leased, field by field: where no
+-- limit has a say, what is found is what is handed out.
+with recursive hop (id, channel) as (
+  select id, channel from (
+    select id, channel from message
+    where queue_id = :queue and status = 0 and limited = 0
+      and channel >= :first and channel < :until
+    order by channel, priority, id
+    limit 1
+  )
+  union all
+  select next.id, next.channel
+  from hop
+  cross join message as next on next.id = (
+    select id from message
+    where queue_id = :queue and status = 0 and limited = 0
+      and channel > hop.channel and channel < :until
+    order by channel, priority, id
+    limit 1
+  )
+)
+select head.id, head.attempt + 1, hop.channel, head.priority, head.payload, head.content_type,
+  head.headers, head.state, head.failures, head.crashes, head.sent_at, :lease_until, :lease_ms
+from hop
+cross join message as head on head.id in (
+  select id from message
+  where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
+  order by priority, id
+  limit :quantum
+)
 limit :most;
+
+-- name: heads_whole
+-- As `heads`, with the deliveries as they will be once they are leased.
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
+  crashes, sent_at, :lease_until, :lease_ms
+from message
+where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+order by priority, id
+limit :most offset :known;
 
 -- name: any_awake
 -- Whether any limited channel may have something to give.
@@ -123,7 +165,7 @@ where queue_id = ? and name = ?;
 
 -- name: lease
 -- The leases.
-update message set status = 2, at = :until, attempt = attempt + 1, leased_at = :now
+update message set status = 2, at = :lease_until, attempt = attempt + 1, leased_at = :now
 where id in (select value from json_each(:ids));
 
 -- name: leased
@@ -131,7 +173,7 @@ where id in (select value from json_each(:ids));
 -- SQLite keeps returned rows in a table of their own.)
 select message.id, message.attempt, message.channel, message.priority, message.payload,
   message.content_type, message.headers, message.state, message.failures, message.crashes,
-  message.sent_at, :until, :lease_ms
+  message.sent_at, :lease_until, :lease_ms
 from json_each(:ids) as chosen
 cross join message on message.id = chosen.value;
 

@@ -1,0 +1,82 @@
+"""Batches: however a send is cut into statements, and whichever way a receive reads its rows."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.sqlite.store import SqliteStore
+from penstock.words.entities import Delivery, Outgoing
+from penstock.words.outcomes import Sent
+from penstock.words.verbs import Peek, PolicySet, Receive, Send
+
+COUNTS = (1, 2, 3, 63, 64, 65, 199)
+
+
+def kept(store: SqliteStore, queue: str) -> list[Outgoing]:
+    return [
+        Outgoing(p.payload, p.content_type, p.channel, p.priority, None, dict(p.headers) or None)
+        for p in store.run(Peek(queue, limit=1000))
+    ]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_messages_that_are_alike_keep_their_order(store, count):
+    messages = tuple(Outgoing(b"%d" % n, channel=f"c{n % 3}", priority=2) for n in range(count))
+    sent = store.run(Send("q", messages))
+    assert isinstance(sent, Sent)
+    assert [p.id for p in store.run(Peek("q", limit=1000))] == list(sent.ids)
+    assert kept(store, "q") == list(messages)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_so_do_messages_that_are_not(store, count):
+    messages = tuple(
+        Outgoing(b"%d" % n, channel="c", priority=n % 2, headers={"n": str(n)} if n % 5 else None)
+        for n in range(count)
+    )
+    store.run(Send("q", messages))
+    assert kept(store, "q") == list(messages)
+
+
+@pytest.mark.parametrize("odd", [{"headers": {"a": "b"}}, {"priority": 1}, {"content_type": "x"}])
+def test_one_odd_message_among_many_stays_as_it_is(store, odd):
+    messages = [Outgoing(b"x") for _ in range(60)]
+    messages[30] = replace(messages[30], **odd)
+    store.run(Send("q", tuple(messages)))
+    assert kept(store, "q") == messages
+
+
+def test_delayed_and_limited_ones_among_others(store):
+    store.run(Send("q", (Outgoing(b"x"),)))
+    store.run(PolicySet("q", "limited", {"max_concurrency": 1}))
+    messages = tuple(
+        Outgoing(
+            b"%d" % n, channel="limited" if n % 2 else "free", delay_ms=60_000 if n == 7 else None
+        )
+        for n in range(12)
+    )
+    store.run(Send("q", messages))
+    assert kept(store, "q")[1:] == [replace(m, delay_ms=None) for m in messages]
+    assert [p.state for p in store.run(Peek("q", limit=1000))].count("scheduled") == 1
+    given = store.run(Receive("q", 100)).deliveries
+    assert sorted(d.channel for d in given) == ["", *["free"] * 6, "limited"]
+
+
+def deliveries(store: SqliteStore, queue: str, most: int) -> list[Delivery]:
+    found = store.run(Receive(queue, most, lease_ms=9_000)).deliveries
+    return sorted(d._replace(id=0, sent_at=0, lease_until=0) for d in found)
+
+
+@pytest.mark.parametrize("most", [1, 3, 45, 100])
+def test_a_limited_channel_elsewhere_changes_no_delivery(store, most):
+    """Without one awake, rows are read once, whole; with one, ids first and then the rows."""
+    messages = tuple(
+        Outgoing(b"%d" % n, channel=f"c{n * n % 7}", headers={"n": "1"} if n == 5 else None)
+        for n in range(70)
+    )
+    for queue in ("free", "mixed"):
+        store.run(Send(queue, messages))
+    store.run(PolicySet("mixed", "z", {"max_concurrency": 9}))
+    for _ in range(3):
+        store.run(Send("mixed", (Outgoing(b"z", channel="z", delay_ms=60_000),)))  # it stays awake
+        assert deliveries(store, "free", most) == deliveries(store, "mixed", most)
