@@ -218,3 +218,34 @@ def test_a_redrive_that_is_begun_is_gone_on_with_or_cancelled(door: Any, queue: 
 def test_wrong_redrives_are_refused(queue: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         queue.redrive_start(**wrong)
+
+
+def test_a_cursor_of_now_misses_nothing_that_happens_next(queue):
+    queue.update(events="all")
+    queue.send("before")
+    now = queue.events_cursor()
+    queue.send("after")
+    (event,) = queue.events(after=now, idle_seconds=0)
+    assert (event.kind, event.id) == ("created", queue.peek()[1].id)
+
+
+def test_what_was_kept_can_be_read(queue):
+    queue.update(history_payload=True)
+    queue.send({"a": 1})
+    queue.send("text")
+    assert (queue.peek()[0].json(), queue.peek()[1].text()) == ({"a": 1}, "text")
+    for message in queue.receive(2):
+        message.ack()
+    assert sorted(str(entry.payload) for entry in queue.history().entries) == [
+        "b'text'",
+        """b'{"a":1}'""",
+    ]
+    newest, oldest = sorted(queue.history().entries, key=lambda entry: -entry.id)
+    assert (newest.text(), oldest.json()) == ("text", {"a": 1})
+    queue.update(history_payload=False)
+    queue.send(b"\xff")
+    with pytest.raises(UsageError, match="UTF-8"):
+        queue.peek()[0].text()
+    queue.receive()[0].ack()
+    with pytest.raises(UsageError, match="history_payload"):
+        max(queue.history().entries, key=lambda entry: entry.id).text()

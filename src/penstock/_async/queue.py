@@ -357,6 +357,10 @@ class AsyncQueue:
         async for event in Listener(self._shared, self.name, after).events(idle_seconds):
             yield event
 
+    async def events_cursor(self) -> str:
+        """The cursor of now: `events(after=…)` misses nothing that happens after this call."""
+        return (await self._store.run(v.Events(self.name))).cursor
+
     async def redrive(
         self,
         target: str | None = None,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.words import limits
 from penstock.words.entities import Deferral, Delivery, Failure, Receipt
-from penstock.words.errors import UsageError
 from penstock.words.outcomes import (
     AckOutcome,
     DeferOutcome,
@@ -16,7 +15,7 @@ from penstock.words.outcomes import (
     FailOutcome,
     ReleaseOutcome,
 )
-from penstock.words.payload import decode_json
+from penstock.words.payload import decode_json, decode_text
 
 if TYPE_CHECKING:
     from penstock._sync.queue import Queue
@@ -117,11 +116,8 @@ class Message:
         return self._cancel_requested
 
     def text(self) -> str:
-        """The payload as UTF-8 text."""
-        try:
-            return self.payload.decode()
-        except UnicodeDecodeError as error:
-            raise UsageError(f"the payload is not UTF-8: {error}") from error
+        """The payload as text."""
+        return decode_text(self.payload)
 
     def json(self) -> Any:
         """The payload as JSON."""

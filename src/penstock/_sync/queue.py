@@ -357,6 +357,10 @@ class Queue:
         for event in Listener(self._shared, self.name, after).events(idle_seconds):
             yield event
 
+    def events_cursor(self) -> str:
+        """The cursor of now: `events(after=…)` misses nothing that happens after this call."""
+        return (self._store.run(v.Events(self.name))).cursor
+
     def redrive(
         self,
         target: str | None = None,

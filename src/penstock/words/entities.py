@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from penstock.words import limits
 from penstock.words.errors import UsageError
+from penstock.words.payload import decode_json, decode_text
 from penstock.words.policy import (
     DEDUP_MODES,
     DEDUP_SCOPES,
@@ -175,6 +176,14 @@ class Peeked:
     """Of a message that died once: here, or, after a redrive, before."""
     expires_at: int | None = None
     cancel_requested: bool = False
+
+    def json(self) -> Any:
+        """The value of a JSON payload."""
+        return decode_json(self.payload)
+
+    def text(self) -> str:
+        """The payload as text."""
+        return decode_text(self.payload)
 
 
 @value

@@ -42,6 +42,14 @@ def decode_json(data: bytes) -> Any:
         raise UsageError(f"the payload is not JSON: {error}") from error
 
 
+def decode_text(data: bytes) -> str:
+    """The text of a payload in UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the payload is not UTF-8: {error}") from error
+
+
 def _utf8(text: str) -> bytes:
     try:
         return text.encode()

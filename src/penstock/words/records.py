@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from penstock.words import limits
-from penstock.words.payload import decode_json
+from penstock.words.errors import UsageError
+from penstock.words.payload import decode_json, decode_text
 from penstock.words.value import value
 
 Outcome = Literal["done", "dead", "cancelled", "expired"]
@@ -37,7 +38,7 @@ class Result:
 
     def text(self) -> str:
         """The result as text."""
-        return self.data.decode()
+        return decode_text(self.data)
 
 
 @value
@@ -73,6 +74,19 @@ class HistoryEntry:
     payload: bytes | None = None
     content_type: str | None = None
     headers: Mapping[str, str] | None = None
+
+    def json(self) -> Any:
+        """The value of a JSON payload. Raises: UsageError where the payload was not kept."""
+        return decode_json(self._kept())
+
+    def text(self) -> str:
+        """The payload as text. Raises: UsageError where it was not kept."""
+        return decode_text(self._kept())
+
+    def _kept(self) -> bytes:
+        if self.payload is None:
+            raise UsageError("the payload was not kept: the queue needs history_payload=True")
+        return self.payload
 
 
 @value
