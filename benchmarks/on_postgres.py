@@ -21,8 +21,6 @@ from psycopg import sql
 from benchmarks.library import PAYLOAD, QUEUE, channel_name
 from penstock.pgserver import PostgresServer
 from penstock.postgres import install
-from penstock.postgres.calls import CALLS
-from penstock.words import verbs
 
 SETTINGS = {
     "shared_buffers": "512MB",
@@ -69,6 +67,15 @@ from penstock.queue q, (select penstock.clock_ms() as ms) n, generate_series(1, 
     (values (0), (2)) s (status)
 where q.name = '{queue}' and (s.status = 0 or i % 2 = 0)
 """
+RECEIVE = (
+    b"select * from penstock.receive($1::text, $2::int, $3::bigint, $4::text, $5::int, $6::int,"
+    b" $7::int, $8::bigint)"
+)
+ACK = b"select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true)"
+SEND = (
+    b"select * from penstock.send($1::text, $2::bytea[], $3::text, $4::text[], $5::smallint[],"
+    b" $6::bigint[], $7::text[], $8::text[], $9::bigint)"
+)
 PART = 10_000
 
 
@@ -140,9 +147,9 @@ class Bare(Wire):
 
     def __init__(self, url: str, channels: int = 1) -> None:
         super().__init__(url)
-        self._receive = _statement(verbs.Receive)
-        self._ack = _statement(verbs.Ack)
-        self._send = _statement(verbs.Send)
+        self._receive = RECEIVE
+        self._ack = ACK
+        self._send = SEND
         self._turn: str | None = None
         self._channels = channels
         self._number = itertools.count()
@@ -184,11 +191,6 @@ class Loud(Bare):
         super().__init__(url, channels)
         head, _, call = self._send.partition(b" from ")
         self._send = head + b", pg_notify('bench', 'sent')::text from " + call
-
-
-def _statement(verb: type[verbs.Verb[Any]]) -> bytes:
-    statement: str | bytes = CALLS[verb].sql
-    return statement.encode() if isinstance(statement, str) else statement
 
 
 class PostgresBase:

@@ -10,8 +10,16 @@ from penstock.words.outcomes import Fired, NotDue
 from penstock.words.schedules import EVERY_MS_MIN, Schedule
 from penstock.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
 from tests.conformance.steps import counts, one, one_by_one, run, sent, texts
+from tests.schedules.swept import swept
 
 MINUTE = 60_000
+
+
+@pytest.fixture(autouse=True)
+def no_schedule_stays(door):
+    """Queues are fresh, the door is not."""
+    with swept(door.ps):
+        yield
 
 
 @pytest.fixture

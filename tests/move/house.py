@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
+import pytest
 
 import penstock
 from penstock.move import Moved, move
 from tests.support.doors import Clock, migrate
-from tests.support.postgres import Server, fresh_database
+from tests.support.postgres import GIVEN, VERSIONS, Server, fresh_database
+
+NEWEST = 0 if GIVEN else max(VERSIONS)
+one_version = pytest.mark.parametrize(
+    "postgres_server", [NEWEST], ids=[f"pg{NEWEST or ''}"], indirect=True, scope="session"
+)
+"""For what is slow, and the same whatever PostgreSQL's version."""
 
 
 @dataclass
@@ -32,6 +39,18 @@ class House:
         """What the target answers, past all verbs."""
         with psycopg.connect(self.target, autocommit=True) as connection:
             return connection.execute(statement.encode()).fetchall()
+
+    def empty(self) -> None:
+        """The target as it was migrated, whatever a move has left there."""
+        with psycopg.connect(self.target, autocommit=True) as connection:
+            connection.execute("drop table if exists penstock.move_queue, penstock.move")
+            tables = connection.execute(
+                "select string_agg(format('penstock.%I', tablename), ', ') from pg_tables"
+                " where schemaname = 'penstock'"
+                " and tablename not in ('version', 'revision', 'permission')"
+            ).fetchone()
+            assert tables is not None
+            connection.execute(f"truncate {tables[0]} restart identity cascade".encode())
 
     @property
     def path(self) -> str:
@@ -80,31 +99,30 @@ def fresh_house(server: Server, folder: Path) -> Iterator[House]:
 
 
 class MovingDoor:
-    """A door of which each life gets a new one: a file, and after `move` the database."""
+    """A door of which each life gets a new one: a file, and after `move` the database, emptied."""
 
     asynchronous = False
     has = frozenset({"sharing"})
 
-    def __init__(self, server: Server, folder: Path) -> None:
+    def __init__(self, house: House) -> None:
         self.clock = Clock()
-        self._server, self._folder = server, folder
+        self._house = house
         self._number = itertools.count(1)
         self._stack = contextlib.ExitStack()
         self.ps: Any = None
-        self.has_moved = False
 
     def renew(self) -> None:
         """Another file."""
         self.close()
-        self._file = f"sqlite:///{self._folder}/{next(self._number)}.db"
-        self._url, self.has_moved = self._file, False
+        self._house.empty()
+        self._file = f"{self._house.source}.{next(self._number)}"
+        self._url = self._file
         self.ps = self._stack.enter_context(self.open())
 
     def move(self) -> Any:
         """Move in the middle of everything; the old connection still stands."""
-        self._url = self._stack.enter_context(fresh_database(self._server, fill=migrate))
-        move(self._file, self._url)
-        self.has_moved = True
+        move(self._file, self._house.target)
+        self._url = self._house.target
         return self._stack.enter_context(self.open())
 
     def open(self) -> Any:

@@ -1,7 +1,8 @@
 """Random lives that move in the middle: the model in dicts does not notice, and goes on."""
 
+import contextlib
+import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from penstock.words import turns
 from penstock.words.verbs import Peek
 from tests.conformance.life import MESSAGES, SETTINGS, Life
 from tests.conformance.life import st as strategies
-from tests.move.house import MovingDoor
-from tests.support.postgres import Server
+from tests.move.house import House, MovingDoor, one_version
 
 pytestmark = pytest.mark.slow
+LIVES, MOVES_WITHIN = 10, 15
 
 
 class MovingLife(Life):
@@ -27,7 +28,7 @@ class MovingLife(Life):
     @initialize(
         chosen=SETTINGS,
         messages=strategies.lists(MESSAGES, min_size=2, max_size=6),
-        steps=strategies.integers(1, 25),
+        steps=strategies.integers(1, MOVES_WITHIN),
     )
     def begin(self, chosen: dict[str, Any], messages: list[Any], steps: int) -> None:
         self.steps = steps
@@ -55,31 +56,31 @@ class MovingLife(Life):
             before.store.run(Peek(self.name))
 
 
-@pytest.mark.timeout(300)
-def test_a_life_goes_on_after_a_move(postgres_server: Server, tmp_path: Path) -> None:
-    door = MovingDoor(postgres_server, tmp_path)
+@one_version
+@pytest.mark.timeout(180)
+def test_a_life_goes_on_after_a_move(house: House) -> None:
+    """`PENSTOCK_LIFE_EXAMPLES=500` plays that many instead, and other ones each time."""
+    more = os.environ.get("PENSTOCK_LIFE_EXAMPLES")
+    door = MovingDoor(house)
 
     class LifeHere(MovingLife):
         pass
 
     LifeHere.door, LifeHere.seen = door, Counter()
     chosen = settings(
-        max_examples=50,
+        max_examples=int(more or LIVES),
         stateful_step_count=40,
-        derandomize=True,
+        derandomize=not more,
         database=None,
         deadline=None,
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate],
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(turns, "TEND_SECONDS", float("inf"))
-            run_state_machine_as_test(LifeHere, settings=chosen)
-    finally:
-        door.close()
-    assert LifeHere.seen["moved"] >= 20
+    with contextlib.closing(door), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "TEND_SECONDS", float("inf"))
+        run_state_machine_as_test(LifeHere, settings=chosen)
+    assert LifeHere.seen["moved"] >= LIVES // 2
     for what in ("moved leases", "Acked", "suppressed", "expired", "redriven", "lost: leased"):
         assert LifeHere.seen[what], f"never seen: {what} in {LifeHere.seen}"

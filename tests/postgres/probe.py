@@ -51,7 +51,10 @@ def touched(connection: Connection, sql: str, parameters: Sequence[Any] = ()) ->
         before = counters(connection)
         rows = connection.execute(sql, parameters).fetchall()
         after = counters(connection)
-    found = {n: (b - before[n][0], e - before[n][1]) for n, (b, e) in after.items()}
+    found = {
+        name: (blocks - before.get(name, (0, 0))[0], entries - before.get(name, (0, 0))[1])
+        for name, (blocks, entries) in after.items()  # a tend makes tables
+    }
     return Touched(rows, found)
 
 

@@ -137,6 +137,8 @@ def prepared(connection: Connection, plans: str) -> Life:
     life = Life(connection)
     create(connection, '{"events": "off"}')
     connection.execute("select penstock.send('q', '{x}'::bytea[])")
+    for _ in range(3):
+        connection.execute("select penstock.tend_days(%s, false)", [START])
     for table in TABLES:
         connection.execute(f"alter table penstock.{table} set (autovacuum_enabled = off)")
     if plans == "made while empty":
@@ -164,7 +166,7 @@ def test_what_a_call_touches_follows_its_batch(life, call):
         assert seen.rows, call
         looked = 500 if call == "redrive" else 0  # at 110 messages, for one that fits
         assert seen.blocks <= 150 + looked + 90 * n, f"{n}: {seen}"
-        assert seen.entries <= 700 + 40 * n, f"{n}: {seen}"
+        assert seen.entries <= 1_000 + 40 * n, f"{n}: {seen}"  # of these the catalog's some 850
 
 
 def test_a_tend_reads_a_bounded_share(life):

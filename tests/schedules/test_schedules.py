@@ -9,6 +9,7 @@ import penstock
 from penstock import Outgoing, QueueFull, UsageError
 from penstock.words.outcomes import Fired, NotDue
 from penstock.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
+from tests.schedules.swept import swept
 from tests.support.doors import START
 
 MINUTE = 60_000
@@ -17,11 +18,10 @@ HOUR = 60 * MINUTE
 
 @pytest.fixture
 def schedules(door):
-    """The schedules behind the door, emptied afterwards: queues are fresh, the door is not."""
+    """The schedules behind the door, of this test only: queues are fresh, the door is not."""
     door.clock.now = max(door.clock.now, START) // HOUR * HOUR + HOUR + 1
-    yield door.ps.schedules
-    for entry in door.ps.schedules.list():
-        door.ps.schedules.delete(entry.schedule.name)
+    with swept(door.ps) as schedules:
+        yield schedules
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_setting_again(schedules, queue, clock, hour):
 def test_what_was_sent_stays_known_and_is_not_sent_again(schedules, queue, clock, hour, door):
     schedules.set("s", queue.name, "x", every_seconds=3600)
     clock.now = hour + HOUR + 5
-    (entry,) = door.ps.store.run(ScheduleList(due=True))
+    (entry,) = door.ps.store.run(ScheduleList(queue.name, due=True))
     (sent,) = schedules.fire_due()
     # Somebody who had read it before it was fired sets it: the old due time is back.
     back = door.ps.store.run(ScheduleSet(entry.schedule, entry.next_at))

@@ -261,9 +261,7 @@ def _up(connection: psycopg.Connection) -> tuple[str, ...]:
             _run(connection, _ledger_sql() + _ours())
             if there.is_latest:
                 _run(connection, _latest())
-            _run(connection, _GRANT)
-        with _transaction(connection):
-            _run(connection, _DAYS)
+            _run(connection, _GRANT + _DAYS)
         names.append(f"functions {digest()}")
     return tuple(names)
 

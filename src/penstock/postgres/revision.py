@@ -12,7 +12,7 @@ import re
 REVISION = 2
 """Rises with the first change of a function after each release."""
 
-DIGEST = "66058a81e9db33bd"
+DIGEST = "bdebf9c7117b375d"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"

@@ -46,12 +46,13 @@ create table penstock.dedup (
 
 create index dedup_sweep on penstock.dedup (queue_id, until_ms, message_id);
 
--- Finished messages, a partition a day; tend makes them ahead and drops them. What was there before
--- is the default partition, as is whatever no day was made for. outcome: 1 done, 2 dead,
--- 3 cancelled, 4 expired. xid puts rows in the order of commits; null: from before this column.
-alter table penstock.history rename to history_default;
+-- Finished messages, a partition a day; tend makes them ahead and drops them. The first one takes
+-- what was there before, and ends with today; the default one takes what no day was made for.
+-- outcome: 1 done, 2 dead, 3 cancelled, 4 expired. xid puts rows in the order of commits; null: from
+-- before this column.
+alter table penstock.history rename to history_before;
 drop index penstock.history_id, penstock.history_finished;
-alter table penstock.history_default
+alter table penstock.history_before
     add result bytea,
     add result_type text,
     add payload bytea,
@@ -59,11 +60,8 @@ alter table penstock.history_default
     add headers text,
     add xid xid8;
 
--- Whether a day can be made: not if rows of it are here already.
-create index history_default_day on penstock.history_default (finished_at);
-
 create table penstock.history (
-    like penstock.history_default
+    like penstock.history_before
 ) partition by range (finished_at);
 
 alter table penstock.history alter column xid set default pg_current_xact_id();
@@ -71,8 +69,30 @@ create index history_id on penstock.history (id);
 -- Apart, as each kind has its own retention: a sweep never walks over rows that stay.
 create index history_done on penstock.history (queue_id, finished_at, id) where outcome = 1;
 create index history_failed on penstock.history (queue_id, finished_at, id) where outcome > 1;
-alter table penstock.history attach partition penstock.history_default default;
-alter table penstock.history_default alter column xid set default pg_current_xact_id();
+alter table penstock.history_before alter column xid set default pg_current_xact_id();
+create table penstock.history_default partition of penstock.history default;
+create index history_default_day on penstock.history_default (finished_at);
+
+do $$
+declare
+    v_day bigint := 86400000;
+    v_until bigint;
+    v_name text;
+begin
+    -- Tomorrow, or later if a clock was wrong.
+    select (greatest(extract(epoch from clock_timestamp()) * 1000, max(h.finished_at))::bigint
+        / v_day + 1) * v_day
+    into v_until
+    from penstock.history_before h;
+    v_name := 'history_' || to_char(
+        to_timestamp((v_until - v_day) / 1000) at time zone 'UTC', 'YYYYMMDD');
+    execute format('alter table penstock.history_before rename to %I', v_name);
+    execute format(
+        'alter table penstock.history attach partition penstock.%I'
+        ' for values from (minvalue) to (%s)',
+        v_name, v_until);
+end
+$$;
 
 -- Events, of queues that want all of them; only inserted, swept after a day.
 create table penstock.event (
