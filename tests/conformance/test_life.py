@@ -1,5 +1,7 @@
 """Random lives, lived by the store and by the model in dicts: they agree after every step."""
 
+from collections import Counter
+
 import pytest
 
 from tests.conformance.life import live
@@ -17,6 +19,11 @@ RARE = ["Blocked", "refused by the queue"]
 
 @pytest.mark.timeout(180)
 def test_store_and_model_live_the_same_life(door):
-    seen = live(door, examples=door.lives)
-    for what in SEEN if door.lives < 100 else SEEN + RARE:
-        assert seen[what], f"never seen: {what} in {seen}"
+    """Lives are drawn: where too few chances came, some more are lived."""
+    wanted = SEEN if door.lives < 100 else SEEN + RARE
+    seen: Counter[str] = Counter()
+    for times in range(1, 4):
+        seen += live(door, examples=door.lives * times)
+        if all(seen[what] for what in wanted):
+            return
+    pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")

@@ -264,6 +264,7 @@ def test_a_stopped_worker_gives_back_what_its_handler_would_not_end(kind: str, u
         ps.queue("q").send("1")
         worker = Worker(url, poll_seconds=0.05, grace_seconds=0.1)
         release = threading.Event()
+        threads: list[threading.Thread] = []
 
         if kind == "postgres-async":
 
@@ -279,6 +280,7 @@ def test_a_stopped_worker_gives_back_what_its_handler_would_not_end(kind: str, u
 
             @worker.handler("q", transaction=True)
             def work_in_thread(message: Any, connection: Any) -> None:
+                threads.append(threading.current_thread())
                 connection.execute("select 1")
                 worker.stop()
                 release.wait(20)
@@ -286,6 +288,8 @@ def test_a_stopped_worker_gives_back_what_its_handler_would_not_end(kind: str, u
 
         worker.run()
         release.set()
+        for thread in threads:
+            thread.join(20)
         deadline = time.monotonic() + 20
         while not (got := ps.queue("q").receive()) and time.monotonic() < deadline:
             pass

@@ -25,6 +25,7 @@ MESSAGE = (
 HISTORY = (
     *("id", "sent_at", "leased_at", "finished_at", "queue_id", "attempt", "failures", "crashes"),
     *("outcome", "channel", "error", "result", "result_type", "payload", "content_type", "headers"),
+    "xid",
 )
 EVENT = ("seq", "at", "message_id", "due_at", "queue_id", "attempt", "kind", "channel", "xid")
 CHANNEL = ("queue_id", "name", *POLICY_COLUMNS, "paused", "pause_reason", "own", "rate_tat_us")
@@ -59,7 +60,9 @@ def message(row: Row, queues: Queues, limited: frozenset[int]) -> tuple[Any, ...
 
 def history(row: Row, queues: Queues) -> tuple[Any, ...]:
     """A finished message."""
-    return _row(HISTORY, row, queue_id=queues[row["queue_id"]], outcome=_OUTCOMES[row["outcome"]])
+    queue_id, outcome = queues[row["queue_id"]], _OUTCOMES[row["outcome"]]
+    # A message can end twice in a millisecond: there the transaction tells which came later.
+    return _row(HISTORY, row, queue_id=queue_id, outcome=outcome, xid=row["seq"])
 
 
 def event(row: Row, queues: Queues, xid: str) -> tuple[Any, ...]:

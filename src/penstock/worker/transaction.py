@@ -88,7 +88,9 @@ class _Leased:
                 if not lease.settled:
                     ending = ending_of(Returned(answer))
                     assert not isinstance(ending, GivenBack)
-                    joined._store.run(_verb(queue, message.receipt, ending))
+                    (outcome,) = joined._store.run(_verb(queue, message.receipt, ending))
+                    # Nobody notes this for a message that the worker has given back meanwhile.
+                    lease.refused = lease.refused or isinstance(outcome, LeaseLost)
                 if lease.refused:
                     connection.rollback()  # somebody else has the message, and will do the work
                     return None
