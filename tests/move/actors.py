@@ -45,7 +45,7 @@ class Producer(Follower, actors.Producer):
         self.verb = lambda: self.ps.queue(name).send_many(messages)
         super().send(name, messages, told, keyed=keyed)
 
-    def call(self, say: dict[str, Any], _: Callable[[], Any], tell: Callable[[Any], Any]) -> Any:
+    def call(self, say: dict[str, Any], verb: Callable[[], Any], tell: Callable[[Any], Any]) -> Any:
         return super().call(say, self.verb, tell)
 
 

@@ -14,7 +14,9 @@ import penstock
 from penstock import message
 from penstock.cli import main
 from penstock.move import _mover
-from tests.move.house import House
+from tests.move.house import House, one_version
+
+pytestmark = one_version
 
 
 def run(*words: str, code: int = 0, **env: str) -> tuple[str, str]:

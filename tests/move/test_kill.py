@@ -15,10 +15,10 @@ import pytest
 
 import penstock
 from penstock import Policy, Unavailable, WrongVersion, message
-from tests.move.house import House, fresh_house
+from tests.move.house import House, fresh_house, one_version
 from tests.support.postgres import Server
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [one_version, pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[2]
 SEED = int(os.environ.get("PENSTOCK_MOVE_SEED", str(time.time_ns() % 1_000_000)))
 

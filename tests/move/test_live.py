@@ -11,13 +11,14 @@ import pytest
 
 import penstock
 from penstock.move import Moved
-from tests.move.house import House, fresh_house
+from tests.move.house import House, fresh_house, one_version
 from tests.races.actors import FIFO, FREE, LIMITS
 from tests.races.checker import Report, check
 from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run, _all, read
 from tests.support.postgres import Server
 
 pytestmark = [
+    one_version,
     pytest.mark.slow,
     pytest.mark.real_time,
     pytest.mark.timeout(SECONDS * 20 + 300),

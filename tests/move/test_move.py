@@ -7,21 +7,12 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import (
-    Acked,
-    Extended,
-    LeaseLost,
-    Policy,
-    Rate,
-    UsageError,
-    WrongVersion,
-    message,
-)
+from penstock import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
 from penstock.move import _rows, abort, move, plan
 from penstock.postgres import install
 from penstock.words import verbs as v
 from tests.move.house import House
-from tests.support.doors import migrate
+from tests.support.doors import Clock, migrate
 from tests.support.postgres import Server, fresh_database
 
 
@@ -156,6 +147,22 @@ def test_history_results_and_the_dead_are_there(house: House) -> None:
         assert (stats.sent, stats.done, stats.dead, stats.ready) == (4, 1, 1, 1)
 
 
+def test_of_two_endings_in_a_millisecond_the_later_one_counts(house: House) -> None:
+    clock = Clock()
+    with penstock.connect(house.source, clock=clock) as ps:
+        jobs = ps.queue("jobs")
+        jobs.create(max_attempts=1)
+        sent = jobs.send("x")
+        jobs.receive()[0].fail("first")
+        ps.queue("jobs-dead").redrive()
+        jobs.receive()[0].fail("second")
+    house.move()
+    with penstock.connect(house.target, clock=clock) as ps:
+        jobs = ps.queue("jobs")
+        assert jobs.endings(sent.ids)[0].error == "second"
+        assert [e.error for e in jobs.history_entries()] == ["second", "first"]
+
+
 def test_schedules_redrives_and_the_cursor_of_events_go_on(house: House) -> None:
     with opened(house.source) as ps:
         jobs = ps.queue("jobs")
@@ -212,12 +219,11 @@ def test_every_column_of_the_file_has_a_place(house: House) -> None:
     derived = {
         "queue": {"id", "name", "dead_letter_id", "swept", "version"},
         "channel": {"size", "leased", "tat_us", "wake_at"},  # counted, or looked at again
-        "history": {"seq"},  # PostgreSQL orders by time
+        "history": {"seq"},  # becomes xid: PostgreSQL orders by time, and then by that
     }
     theirs = {
         "queue": {"id", "name", "timers_since", "limited"},
         "channel": {"awake", "wake_at", "awake_name"},
-        "history": {"xid"},
         "redrive": {"phase"},  # begins anew: what it has moved is not there any more
     }
     opened(house.source).close()

@@ -22,13 +22,13 @@ from penstock.words import turns
 from penstock.words import verbs as v
 from penstock.words.policy import DEDUP_MODES
 from penstock.words.prepare import result
-from tests.move.house import fresh_house
+from tests.move.house import fresh_house, one_version
 from tests.support.doors import Clock
 from tests.support.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SEED = int(os.environ.get("PENSTOCK_MOVE_SEED", str(time.time_ns() % 1_000_000)))
-PAIRS = int(os.environ.get("PENSTOCK_MOVE_PAIRS", "8"))
+PAIRS = int(os.environ.get("PENSTOCK_MOVE_PAIRS", "4"))
 QUEUES = {
     "free": {"max_attempts": 2, "dedup_window_seconds": 20.0},
     "order": {"fifo": True, "max_attempts": 2, "on_exhausted": "block"},
@@ -232,6 +232,7 @@ def _loose(answer: Any) -> Any:
     return answer
 
 
+@one_version
 @pytest.mark.parametrize("number", range(PAIRS))
 def test_what_moved_answers_as_what_stayed(
     postgres_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -12,7 +12,7 @@ from penstock import Acked, Dead, Deferred, Released, Retrying, message
 from penstock.words.outcomes import Cancelled
 from tests.conformance.steps import counts, finished, grave_of
 
-pytestmark = [pytest.mark.real_time, pytest.mark.needs("sharing")]
+pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.needs("sharing")]
 
 MANY = 150
 SECONDS = 2.0

@@ -22,6 +22,8 @@ from penstock.worker import Worker
 HOUR = 3_600_000
 NOW = 1_800_000_000_000 // HOUR * HOUR
 
+pytestmark = pytest.mark.slow  # they wait for due times by the real clock
+
 
 class Clock:
     """Both clocks: the database's in milliseconds, and that of the processor."""

@@ -19,7 +19,7 @@ from tests.schedules.swept import swept
 from tests.support.doors import chosen, opened
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEDULES, BACKLOG, PROCESSES, SECONDS = 12, 150, 4, 4.0
+SCHEDULES, BACKLOG, PROCESSES, SECONDS = 12, 200, 4, 2.5
 KINDS = [name for name in ("sqlite", "postgres-18", "postgres") if name in chosen()]
 """A door for each kind of store: the actors are all of one colour."""
 

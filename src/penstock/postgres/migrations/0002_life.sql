@@ -48,8 +48,8 @@ create index dedup_sweep on penstock.dedup (queue_id, until_ms, message_id);
 
 -- Finished messages, a partition a day; tend makes them ahead and drops them. The first one takes
 -- what was there before, and ends with today; the default one takes what no day was made for.
--- outcome: 1 done, 2 dead, 3 cancelled, 4 expired. xid puts rows in the order of commits; null: from
--- before this column.
+-- outcome: 1 done, 2 dead, 3 cancelled, 4 expired. xid puts rows in the order of commits; null:
+-- from before this column.
 alter table penstock.history rename to history_before;
 drop index penstock.history_id, penstock.history_finished;
 alter table penstock.history_before
