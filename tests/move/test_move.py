@@ -15,6 +15,8 @@ from tests.move.house import House
 from tests.support.doors import Clock, migrate
 from tests.support.postgres import Server, fresh_database
 
+pytestmark = pytest.mark.slow
+
 
 def opened(url: str) -> Any:
     return penstock.connect(url)

@@ -128,7 +128,7 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
 
 
 DOORS: Final[dict[str, Recipe]] = {
-    "sqlite": Recipe(_file, lives=60),
+    "sqlite": Recipe(_file, lives=60, slow=True),
     "sqlite-async": Recipe(_file, asynchronous=True, lives=60, slow=True),
     "sqlite-memory": Recipe(_memory, has=frozenset(), lives=200),
 }
