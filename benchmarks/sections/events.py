@@ -1,4 +1,4 @@
-"""What events cost, and why no NOTIFY is in a sender's transaction: many clients at once."""
+"""What events cost, and what a NOTIFY in each sender's transaction would: many clients at once."""
 
 from __future__ import annotations
 

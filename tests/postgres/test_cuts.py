@@ -1,4 +1,4 @@
-"""A keyed send whose connection is cut, at each point that one call has: repeated, it happens once."""
+"""A keyed send whose connection is cut, at each point that one call has, happens once."""
 
 from collections.abc import Iterator
 from typing import Any
