@@ -163,3 +163,13 @@ class TestEmptiness:
         mark = one.mark()
         one.ended()
         assert not one.found("a", mark)
+
+    def test_not_while_another_asks_the_same_queue(self) -> None:
+        """Two in transactions: what one is about to take, the other does not see."""
+        one = Emptiness(["a"])
+        mark = one.mark()
+        with one.asking("a"):
+            assert not one.found("a", mark)
+            one.taken(1)
+        assert one.ended()
+        assert one.found("a", one.mark())

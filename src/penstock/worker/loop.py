@@ -6,7 +6,9 @@ forward, and random shares are given too. `consumer.py` and `run.py` do what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
@@ -194,7 +196,9 @@ class Emptiness:
     """Whether all queues were found empty while nothing of this worker moved (`until_empty`).
 
     A handler may send to a queue that was found empty a moment ago. So each finding carries the
-    count of movements before it, and holds only as long as that count stands.
+    count of movements before it, and holds only as long as that count stands. Where several ask one
+    queue at once, each hides from the others what it is about to take: nothing is found until the
+    last of them has its answer.
     """
 
     def __init__(self, queues: Iterable[str]) -> None:
@@ -202,6 +206,16 @@ class Emptiness:
         self._found: dict[str, int] = {}
         self._moves = 0
         self._held = 0
+        self._asking: Counter[str] = Counter()
+
+    @contextmanager
+    def asking(self, queue: str) -> Generator[None]:
+        """While one of several asks the queue; `taken` is told within."""
+        self._asking[queue] += 1
+        try:
+            yield
+        finally:
+            self._asking[queue] -= 1
 
     def taken(self, count: int) -> None:
         """So many messages were taken."""
@@ -222,6 +236,8 @@ class Emptiness:
 
     def found(self, queue: str, mark: int) -> bool:
         """That queue had nothing. True if now all queues have been found empty."""
+        if self._asking[queue]:
+            return False
         self._found[queue] = mark
         return self._held == 0 and all(
             self._found.get(queue) == self._moves for queue in self._queues

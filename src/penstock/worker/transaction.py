@@ -149,15 +149,16 @@ class TransactionConsumer(Consumer):
         if self._line is None:
             self._line = await self._opened()
         line = self._line
-        try:
-            batch = await line.receive()
-        except QueueNotFound:  # deleted while we work on it: empty until the next send makes it
-            batch = Batch[Any]([], None)
-        if not batch:
-            await line.rollback()
-            return batch
+        with self._run.emptiness.asking(self.job.queue):
+            try:
+                batch = await line.receive()
+            except QueueNotFound:  # deleted while we work on it: empty until the next send
+                batch = Batch[Any]([], None)
+            if not batch:
+                await line.rollback()
+                return batch
+            self._run.emptiness.taken(1)
         (plain,) = batch
-        self._run.emptiness.taken(1)
         lease = self.held.add(plain.receipt, plain.delivery.lease_ms / 1000, time.monotonic())
         lease.stage = Stage.RUNNING
         try:
