@@ -14,27 +14,7 @@ from typing import Any
 
 from penstock.postgres.calls import CALLS
 from penstock.words import verbs as v
-
-KINDS: Mapping[str, tuple[type[v.Verb[Any]], ...]] = {
-    "produce": (v.Send,),
-    "consume": (
-        v.Receive,
-        v.Ack,
-        v.Defer,
-        v.Fail,
-        v.Extend,
-        v.Release,
-        v.Endings,
-        v.Stats,
-        v.StatsOfChannels,
-        v.QueueCreate,  # a worker makes the queues that it works on
-        v.QueueGet,
-        v.ScheduleList,  # and fires what is due
-        v.ScheduleFire,
-        v.Tend,
-    ),
-    "operate": v.VOCABULARY,
-}
+from penstock.words.credentials import KINDS
 
 _WITHOUT_TABLES = frozenset({"clock_ms"})
 """These need no rights of their owner, and are inlined where they are called."""

@@ -46,6 +46,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def queue_name(name: object) -> str:
+    """A plain name, or `namespace/name`: a queue of a server's tenant, as the database keeps it."""
+    if isinstance(name, str) and "/" in name:
+        namespace, _, rest = name.partition("/")
+        plain_name(namespace)
+        plain_name(rest)
+        return name
+    return plain_name(name)
+
+
+def plain_name(name: object) -> str:
     """Letters, digits, `_`, `.`, `-`; 1 to 64 of them, not counting a final `-dead`."""
     if not isinstance(name, str):
         raise UsageError(f"a queue's name is a str, not {type(name).__name__}")

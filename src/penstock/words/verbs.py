@@ -167,10 +167,12 @@ class Peek(Verb[tuple[Peeked, ...]]):
 
 @value
 class Stats(Verb[tuple[QueueStats, ...]]):
-    """Counts of one queue, or of all by name."""
+    """Counts of one queue, or of all by name, or of all in a namespace."""
 
     name: ClassVar[str] = "stats"
     queue: str | None = None
+    namespace: str | None = None
+    """`""`: queues without a namespace; None: all. So in every verb that has this field."""
 
 
 @value
@@ -257,6 +259,8 @@ class RedriveStep(Verb[Redrive]):
 
     name: ClassVar[str] = "redrive_step"
     id: int
+    namespace: str | None = None
+    """If it is of that namespace; else UsageError, as if there were none."""
 
 
 @value
@@ -265,6 +269,7 @@ class RedriveCancel(Verb[Redrive]):
 
     name: ClassVar[str] = "redrive_cancel"
     id: int
+    namespace: str | None = None
 
 
 @value
@@ -274,6 +279,7 @@ class RedriveList(Verb[tuple[Redrive, ...]]):
     name: ClassVar[str] = "redrive_list"
     queue: str | None = None
     limit: int = 20
+    namespace: str | None = None
 
 
 @value
@@ -307,6 +313,7 @@ class QueueList(Verb[tuple[QueueEntry, ...]]):
     """All queues with their settings, by name."""
 
     name: ClassVar[str] = "queue_list"
+    namespace: str | None = None
 
 
 @value
@@ -383,6 +390,7 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     due: bool = False
     schedule: str | None = None
     """Only the one of that name."""
+    namespace: str | None = None
 
 
 @value
