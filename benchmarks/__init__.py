@@ -8,7 +8,9 @@ processor time of both ends, which a neighbour changes less.
     records.py      what a measurement says: `Slice`, `Spread`, `Record`
     on_postgres.py  databases to measure in, the barest queue there, and our functions called bare
     on_sqlite.py    the same for SQLite
+    on_server.py    servers: ours, and one with handlers that do nothing
     library.py      our side: the public library
+    over_http.py    a client process of a server
     jobs.py         what a client process does
     crew.py         the client processes: start barrier, time bounds, processor time
     plan.py         how much is measured; the stores; `turns`, which interleaves

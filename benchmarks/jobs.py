@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Side = Literal["raw", "bare", "loud", "ours"]
-Action = Literal["drain", "put", "churn", "split"]
+Action = Literal["drain", "put", "churn", "split", "nothing", "bare", "send", "receive", "ack"]
+"""The last five are requests to a server; the others are calls of a client."""
 WARM_CALLS = 6  # PostgreSQL chooses the plan of a prepared statement at its sixth call
 EIGHTHS = 8
 
@@ -45,6 +46,8 @@ class Job:
     seconds: float
     most: int = 1_000_000_000
     channels: int = 1
+    connections: int = 1
+    """To a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,11 @@ def serve(pipe: Any) -> None:
 
 
 def _carry_out(job: Job, pipe: Any) -> None:
+    if job.url.startswith("http"):
+        from benchmarks.over_http import carry_out
+
+        carry_out(job, pipe)
+        return
     client = open_client(job.url, job.side, job.channels)
     try:
         work = _WORK[job.action]

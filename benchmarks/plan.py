@@ -35,6 +35,10 @@ class Plan:
     passing: int = 200_000
     passing_seconds: float = 45.0
     imports: int = 9
+    connections: Sequence[int] = (1, 8, 64)
+    server_seconds: float = 1.0
+    parked: int = 2_000
+    parked_seconds: float = 5.0
 
     def slice_seconds(self, place: Place) -> float:
         """How long a slice lasts. SQLite is quick enough to empty its backlog in a second."""
@@ -54,6 +58,9 @@ QUICK = Plan(
     passing=30_000,
     passing_seconds=8.0,
     imports=5,
+    connections=(64,),
+    server_seconds=0.5,
+    parked_seconds=3.0,
 )
 TINY = Plan(
     rounds=1,
@@ -69,6 +76,10 @@ TINY = Plan(
     passing=400,
     passing_seconds=2.0,
     imports=1,
+    connections=(4,),
+    server_seconds=0.1,
+    parked=20,
+    parked_seconds=0.1,
 )
 
 

@@ -8,8 +8,10 @@ from benchmarks.sections import (
     imports,
     in_flight,
     limited,
+    parked,
     receive,
     send,
+    server,
     snapshot,
 )
 
@@ -20,6 +22,8 @@ BY_NAME = {
         client.SECTION,
         send.SECTION,
         receive.SECTION,
+        server.SECTION,
+        parked.SECTION,
         events.SECTION,
         in_flight.SECTION,
         limited.SECTION,

@@ -3,6 +3,7 @@
 sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
 sqlite://                     in memory, private to this connection
 postgresql://user@host/db     a PostgreSQL database that `penstock migrate up` was run on
+http://host:8080              a server (`penstock serve`), with a token if it wants one
 """
 
 from __future__ import annotations
@@ -10,89 +11,154 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from penstock._sync import Penstock
+from penstock.store import AsyncStore, Store
 from penstock.words import limits
 from penstock.words.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock._async import AsyncPenstock
+    from penstock.tracing import Tracing
 
 Clock = Callable[[], int]
 """Milliseconds since 1970; given by tests. Unless given, time is the database's."""
 
 
 def connect(
-    url: str, *, clock: Clock | None = None, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
+    url: str,
+    *,
+    clock: Clock | None = None,
+    max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX,
+    token: str | None = None,
+    tracing: Tracing = "off",
 ) -> Penstock:
     """Open a store for blocking callers; close it, or use it in a `with` block.
 
-    An SQLite file is made and migrated when it is opened; PostgreSQL is not touched until the
-    first call, and must have been migrated (`penstock migrate up --url …`).
+    An SQLite file is made and migrated when it is opened. PostgreSQL is not touched until the
+    first call, and must have been migrated (`penstock migrate up --url …`); nor is a server.
 
+    token:  what a server (`http://…`, `https://…`) wants to be shown. It may be in the URL, as
+            `https://pst_…@host`, or in the environment, as PENSTOCK_TOKEN.
+    tracing: `link` or `parent`: spans, and their context in messages' headers, by OpenTelemetry; a
+            worker's handler is in a trace of its own, linked to the sender's, or in the sender's.
     Raises: UsageError for a URL that names no store; Forbidden, Unavailable, WrongVersion.
     """
-    if _is_sqlite(url):
-        from penstock.sqlite.store import SqliteStore
+    if tracing == "off":
+        return Penstock(_store(url, clock, token), max_payload_bytes=max_payload_bytes)
+    from penstock.tracing import TracedStore, spans
 
-        return Penstock(SqliteStore(url, clock=clock), max_payload_bytes=max_payload_bytes)
-    _need_psycopg()
-    from penstock.postgres.store import PostgresStore
-
-    return Penstock(PostgresStore(url, clock=clock), max_payload_bytes=max_payload_bytes)
+    made = spans(tracing)
+    store = TracedStore(_store(url, clock, token), made)
+    return Penstock(store, max_payload_bytes=max_payload_bytes)
 
 
 def connect_async(
-    url: str, *, clock: Clock | None = None, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
+    url: str,
+    *,
+    clock: Clock | None = None,
+    max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX,
+    token: str | None = None,
+    tracing: Tracing = "off",
 ) -> AsyncPenstock:
     """`connect` for asyncio, for an `async with` block. Opens nothing until the first call."""
     from penstock._async import AsyncPenstock
 
-    if _is_sqlite(url):
+    store = _async_store(url, clock, token)  # opens nothing yet
+    if tracing != "off":
+        from penstock.tracing import AsyncTracedStore, spans
+
+        store = AsyncTracedStore(store, spans(tracing))
+    return AsyncPenstock(store, max_payload_bytes=max_payload_bytes)
+
+
+def _store(url: str, clock: Clock | None, token: str | None) -> Store:
+    kind = _kind(url, clock, token)
+    if kind == "sqlite":
+        from penstock.sqlite.store import SqliteStore
+
+        return SqliteStore(url, clock=clock)
+    if kind == "http":
+        from penstock.remote.store import RemoteStore
+
+        return RemoteStore(url, token=token)
+    from penstock.postgres.store import PostgresStore
+
+    return PostgresStore(url, clock=clock)
+
+
+def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore:
+    kind = _kind(url, clock, token)
+    if kind == "sqlite":
         from penstock.sqlite.async_store import AsyncSqliteStore
 
-        return AsyncPenstock(
-            AsyncSqliteStore(url, clock=clock), max_payload_bytes=max_payload_bytes
-        )
-    _need_psycopg()
+        return AsyncSqliteStore(url, clock=clock)
+    if kind == "http":
+        from penstock.remote.async_store import AsyncRemoteStore
+
+        return AsyncRemoteStore(url, token=token)
     from penstock.postgres.async_store import AsyncPostgresStore
 
-    return AsyncPenstock(AsyncPostgresStore(url, clock=clock), max_payload_bytes=max_payload_bytes)
+    return AsyncPostgresStore(url, clock=clock)
 
 
 def installer(url: str) -> ModuleType:
     """The store's module that keeps its schema: `migrations`, `up`, `status`, `script`."""
-    if _is_sqlite(url):
+    kind = _kind(url)
+    if kind == "sqlite":
         from penstock.sqlite import install as sqlite_install
 
         return sqlite_install
-    _need_psycopg()
+    if kind == "http":
+        raise UsageError(
+            "a server keeps no schema: name the database behind it, sqlite:///path or "
+            "postgresql://…"
+        )
     from penstock.postgres import install as postgres_install
 
     return postgres_install
 
 
-def _is_sqlite(url: object) -> bool:
-    """True for SQLite, False for PostgreSQL; anything else is refused, its password not shown."""
+def _kind(
+    url: object, clock: Clock | None = None, token: str | None = None
+) -> Literal["sqlite", "postgresql", "http"]:
+    """Which store it is of, and its package is there; else refused, without showing secrets."""
     if not isinstance(url, str):
         raise UsageError(f"a URL is a str, not {type(url).__name__}")
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url)
+    if scheme in ("http", "https"):
+        _need_httpx2()
+        if clock is not None:
+            raise UsageError("a server has its own clock: give none")
+        return "http"
+    if token is not None and scheme in ("sqlite", "postgresql", "postgres"):
+        raise UsageError("a token is for a server, http://… or https://…: a database has none")
     if scheme == "sqlite":
-        return True
+        return "sqlite"
     if scheme in ("postgresql", "postgres"):
-        return False
-    _refuse(scheme)
-
-
-def _refuse(scheme: str) -> NoReturn:
+        _need_psycopg()
+        return "postgresql"
     raise UsageError(
         f"no store for {scheme or 'a URL without a scheme'!r}: "
-        "use sqlite:///path, sqlite:// (memory) or postgresql://…"
+        "use sqlite:///path, sqlite:// (memory), postgresql://… or http://host:port"
     )
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        # Its text would quote the URL, secrets and all.
+        raise UsageError("the URL cannot be read: it has a bracket or a letter too many") from None
 
 
 def _need_psycopg() -> None:
     if find_spec("psycopg") is None:
         raise UsageError("PostgreSQL needs the psycopg package: pip install 'penstock[postgres]'")
+
+
+def _need_httpx2() -> None:
+    if find_spec("httpx2") is None:
+        raise UsageError("a server needs the httpx2 package: pip install 'penstock[client]'")

@@ -7,8 +7,8 @@ class for either colour; this file knows none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from penstock.words.verbs import Verb
 
@@ -113,6 +113,17 @@ class Connections(Protocol):
 
     async def wake(self, queue: str) -> None:
         """As `Joined.wake`."""
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """Of an asyncio store that knows numbers about itself; asking for them is no work."""
+
+    def measures(self) -> Mapping[str, float]:
+        """Some of: calls_waiting, connections_open, connections_idle, connections_max, commits,
+        verbs_committed, file_bytes, disk_free_bytes.
+        """
         ...
 
 

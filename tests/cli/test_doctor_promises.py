@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import penstock
 from penstock.cli import doctor_promises, main
+from penstock.words.credentials import TokenCreate, scopes
 from penstock.words.limits import FOREVER_MS
 from tests.support import postgres
 from tests.support.doors import migrate
@@ -42,6 +43,8 @@ BROKEN = {
     "redrives": "update {s}redrive set queue_id = 99, state = 'running'",
     "retention": "update {s}history set finished_at = {old}",
     "events": "update {s}event set at = {old}",
+    "namespaces": "delete from {s}namespace",
+    "tokens": "update {s}token set expires_at = {now} + 3600000",
 }
 ON_POSTGRES = {
     "buoys": "insert into penstock.message (id, queue_id, channel, priority, status, limited, at,"
@@ -71,6 +74,8 @@ def fill(url: str) -> None:
         line.send_many([penstock.message(str(n), channel="fifo") for n in range(3)])
         opened.queue("q-dead").redrive()
         opened.schedules.set("s", "q", "tick", every_seconds=3600)
+        opened.queue("acme/q").create()
+        opened.store.run(TokenCreate("a" * 12, bytes(32), "acme", "", scopes(["peek"])))
 
 
 def levels(url: str) -> dict[str, str]:

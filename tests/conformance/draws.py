@@ -32,6 +32,7 @@ KEYS = st.fixed_dictionaries(
         "dedup_window_seconds": st.sampled_from([0.5, 5]),
     },
 )
+SLIDING = st.just({"dedup_key": "k", "dedup_mode": "sliding", "dedup_window_seconds": 0.5})
 MESSAGES = st.builds(
     lambda text, key, **options: message(text, **key, **options),
     st.integers(0, 99).map(str),

@@ -53,6 +53,7 @@ from tests.conformance.draws import (
     REDRIVES,
     SETTINGS,
     SETTLINGS,
+    SLIDING,
     WITH_CHANNEL,
 )
 from tests.conformance.model import Model
@@ -124,7 +125,7 @@ class Life(RuleBasedStateMachine):
             self.seen["refused by the queue"] += 1
         self.compare()
 
-    @rule(key=KEYS, ms=st.sampled_from([0, 400, 500]))
+    @rule(key=KEYS | SLIDING, ms=st.sampled_from([0, 400, 500]))
     def repeat(self, key: dict[str, Any], ms: int) -> None:
         """One key again and again: a window of half a second slides, or does not."""
         for _ in range(3):
@@ -155,8 +156,17 @@ class Life(RuleBasedStateMachine):
         dead=st.sampled_from([False, False, False, True]),
         cancelled=st.sampled_from([False, False, True]),
         ms=st.sampled_from([0, 0, 1_000, 2_000]),
+        retried=st.sampled_from([False, False, True]),
     )
-    def work(self, settling: tuple[str, Any], *, dead: bool, cancelled: bool, ms: int) -> None:
+    def work(
+        self,
+        settling: tuple[str, Any],
+        *,
+        dead: bool,
+        cancelled: bool,
+        ms: int,
+        retried: bool = False,
+    ) -> None:
         """Receive one (wait for it, if there is none), take some time over it, and settle it."""
         known, name = len(self.receipts), self.grave if dead else self.name
         self.receive_once(name, 1, None)
@@ -173,7 +183,13 @@ class Life(RuleBasedStateMachine):
         if ms:
             self.door.clock.advance(ms=ms)
             self.receive_once(name, 1, None)
+        owner, receipt = self.receipts[known]
         self.settle([len(self.receipts) - 1 - known], settling)
+        if retried:
+            self.agree(
+                [self.model.retry(owner, receipt.id)], self.run(v.Retry(owner, (receipt.id,)))
+            )
+            self.compare()
 
     # --- settling: most receipts are stale, and that is meant ---
 
@@ -382,6 +398,7 @@ class Life(RuleBasedStateMachine):
                 if row is None or isinstance(row, str):
                     assert (ending and ending.outcome) == row, (number, ending)
                 else:
+                    assert ending is not None, number
                     story = (ending.outcome, ending.attempt, ending.error, ending.result)
                     assert story == (row.outcome, row.attempt, row.error, row.result)
 

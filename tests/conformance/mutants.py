@@ -447,7 +447,7 @@ def mutants() -> Iterator[type[Mutant]]:
 def spoiled(door: Any, mutant: type[Mutant]) -> Iterator[Any]:
     """The door (SQLite, a file), with a planted bug behind it."""
     good = door.ps
-    path = door.url.removeprefix("sqlite:///")
+    path = door.url.removeprefix("sqlite:///").partition("?")[0]
     with type(good)(mutant(good.store, path, door.clock)) as bad:
         door.ps, door.has = bad, frozenset()
         yield door

@@ -14,7 +14,7 @@ MANY = 400
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", list(mutants()), ids=lambda mutant: mutant.__name__)
 def test_a_planted_bug_is_found(mutant, tmp_path):
-    with opened("sqlite", tmp_path) as door, spoiled(door, mutant):
+    with opened("sqlite-unsynced", tmp_path) as door, spoiled(door, mutant):
         try:
             live(door, MANY, shrink=False)
         except AssertionError:
@@ -24,5 +24,5 @@ def test_a_planted_bug_is_found(mutant, tmp_path):
 
 def test_what_the_mutants_stand_on_is_sound(tmp_path):
     """Without a bug the same lives agree: what is caught above is the bug, not the wrapper."""
-    with opened("sqlite", tmp_path) as door, spoiled(door, Mutant):
+    with opened("sqlite-unsynced", tmp_path) as door, spoiled(door, Mutant):
         live(door, 30, shrink=False)

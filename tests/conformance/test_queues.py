@@ -158,7 +158,24 @@ def test_names_at_their_limits_are_taken(door, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x" * 65, ".a", "-a", "_a", "a b", "a/b", "é", "a\n", "a\x00", None, 5, b"a"]
+    "name",
+    [
+        "",
+        "x" * 65,
+        ".a",
+        "-a",
+        "_a",
+        "a b",
+        "a/b/c",
+        "/b",
+        "a/",
+        "é",
+        "a\n",
+        "a\x00",
+        None,
+        5,
+        b"a",
+    ],
 )
 def test_wrong_names_are_refused(door, name):
     with pytest.raises(UsageError):

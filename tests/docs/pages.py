@@ -36,8 +36,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.joinpath("docs").rglob("*.md")])
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w/]+\.\w+)\n")
 EXIT_CODE = re.compile(r"# exit code (\d)$")
-ENDLESS = ("bench", "demo", "dev")
-PROGRAMS = ("cd", "crontab", "git", "pg_dump", "psql", "sqlite3", "touch")
+ENDLESS = ("bench", "demo", "dev", "serve")
+PROGRAMS = ("cd", "crontab", "curl", "docker", "git", "pg_dump", "psql", "sqlite3", "touch")
 """Of other people: they are taken on trust."""
 
 
@@ -108,6 +108,8 @@ class Run:
 
     def _line(self, line: str) -> str:
         """One command; what it prints."""
+        if line.startswith("curl "):
+            return ""  # `test_http.py` runs those of the page that is about it
         code = EXIT_CODE.search(line)
         if not line.startswith("export ") and re.search(r"[|<>&;`]|\$\(", line):
             for part in re.split(r"\|\|?|&&|[<>;`]|\$\(|\bdo\b|\bwhile\b", line):
@@ -126,7 +128,7 @@ class Run:
                 return self._penstock(more, int(code[1]) if code else 0)
             case ["python3", "dev.py", *more]:
                 assert not more or more[0] in dev_commands() | {"--help"}, line
-            case ["python3" | "python", path] if path.startswith("examples/"):
+            case ["python3" | "python" | "node" | "sh", path, *_] if path.startswith("examples/"):
                 assert (ROOT / path).exists(), line
             case ["pip", "install", *what]:
                 check_install(what)

@@ -1,5 +1,6 @@
 """What the pages show is true: every block of Python and every command line runs."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,15 +9,29 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, agrees, blocks, name, opened
 from tests.support import postgres
 from tests.support.doors import migrate
+from tests.support.served import served
 
 WITH_CODE = [page for page in PAGES if any(b.language != "text" for b in blocks(page.read_text()))]
 ON_POSTGRES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
+SERVER = "http://127.0.0.1:8080"
+"""In the Python of a page: there is a server for that page alone."""
+
+
 def run(page: Path, folder: Path, change: Callable[[str], str] = str) -> None:
-    with opened(page, folder, change) as run:
-        for block in blocks(page.read_text()):
+    text = page.read_text()
+    with contextlib.ExitStack() as stack:
+        if any(b.language == "python" and SERVER in b.text for b in blocks(text)):
+            server = stack.enter_context(served(f"sqlite:///{folder}/served.db"))
+            change = _then(change, lambda text: text.replace(SERVER, server.url))
+        run = stack.enter_context(opened(page, folder, change))
+        for block in blocks(text):
             run.block(block)
+
+
+def _then(first: Callable[[str], str], second: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: second(first(text))
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)

@@ -13,9 +13,9 @@ import pytest
 
 from tests.postgres.probe import Connection, Touched, touched
 from tests.support.doors import START, migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, only_newest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), only_newest]
 
 PASSED = 20_000
 Receipt = tuple[int, int]

@@ -16,6 +16,7 @@ from penstock.postgres import install
 from penstock.postgres.calls import CALLS
 from penstock.postgres.permissions import functions_of_kinds
 from penstock.postgres.revision import schema
+from penstock.words.credentials import ADMINISTRATION
 from penstock.words.verbs import VOCABULARY
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
@@ -169,7 +170,7 @@ def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
     names = functions_of_kinds()
     wanted = {f"{place}.{name}" for place in ("penstock", schema()) for name in names["operate"]}
     assert callable_by(operator, owner) == wanted
-    assert set(CALLS) == set(VOCABULARY)
+    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION}
     wanted = {
         f"{place}.{name}"
         for place in ("penstock", schema())

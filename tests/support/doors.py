@@ -14,6 +14,7 @@ import inspect
 import itertools
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ import pytest
 import penstock
 import penstock.aio
 from tests.support import postgres
+from tests.support.served import served
 
 START: Final = 1_800_000_000_000
 """The time at which every door's clock starts: in 2027, so that no wall clock can pass for it."""
@@ -103,10 +105,21 @@ class Recipe:
     has: frozenset[str] = frozenset({"sharing"})
     lives: int = 100  # random ones, in `test_life`
     slow: bool = False
+    served: bool = False  # over HTTP: the URL is the database's, and we reach it by a server
+    by_name: bool = False  # only where PENSTOCK_DOORS names it
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What a test may need: where the database is reached itself, its administration, too."""
+        return self.has if self.served else self.has | {"administration"}
 
 
 def _file(folder: Path) -> AbstractContextManager[str]:
     return contextlib.nullcontext(f"sqlite:///{folder}/app.db")
+
+
+def _unsynced(folder: Path) -> AbstractContextManager[str]:
+    return contextlib.nullcontext(f"sqlite:///{folder}/app.db?synchronous=off")
 
 
 def _memory(_: Path) -> AbstractContextManager[str]:
@@ -127,24 +140,41 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
     return place
 
 
+# Each version of PostgreSQL and each colour is in the default set; over HTTP each database and each
+# colour of the client. Other pairs of them can be named. They cost minutes and show little: colours
+# share all but the driving, and the client knows no database.
 DOORS: Final[dict[str, Recipe]] = {
     "sqlite": Recipe(_file, lives=60, slow=True),
     "sqlite-async": Recipe(_file, asynchronous=True, lives=60, slow=True),
+    "sqlite-unsynced": Recipe(_unsynced, by_name=True),
     "sqlite-memory": Recipe(_memory, has=frozenset(), lives=200),
+    "http-sqlite": Recipe(_file, lives=24, slow=True, served=True),
+    "http-sqlite-async": Recipe(
+        _file, asynchronous=True, lives=24, slow=True, served=True, by_name=True
+    ),
 }
 if postgres.GIVEN:
     DOORS["postgres"] = Recipe(_postgres(0), lives=60, slow=True)
     DOORS["postgres-async"] = Recipe(_postgres(0), asynchronous=True, lives=60, slow=True)
+    DOORS["http-postgres-async"] = Recipe(
+        _postgres(0), asynchronous=True, lives=24, slow=True, served=True
+    )
 else:
     DOORS["postgres-16"] = Recipe(_postgres(16), lives=60, slow=True)
-    DOORS["postgres-18"] = Recipe(_postgres(18), lives=60, slow=True)
+    DOORS["postgres-18"] = Recipe(_postgres(18), lives=60, slow=True, by_name=True)
     DOORS["postgres-18-async"] = Recipe(_postgres(18), asynchronous=True, lives=60, slow=True)
+    DOORS["http-postgres-18"] = Recipe(
+        _postgres(18), lives=24, slow=True, served=True, by_name=True
+    )
+    DOORS["http-postgres-18-async"] = Recipe(
+        _postgres(18), asynchronous=True, lives=24, slow=True, served=True
+    )
 
 
 def chosen() -> list[str]:
-    """The names of the doors of this run: all of them, unless `PENSTOCK_DOORS` names some."""
+    """The names of the doors of this run: the default ones, unless `PENSTOCK_DOORS` names some."""
     given = os.environ.get("PENSTOCK_DOORS")
-    names = given.split(",") if given else list(DOORS)
+    names = given.split(",") if given else [n for n, recipe in DOORS.items() if not recipe.by_name]
     if unknown := [name for name in names if name not in DOORS]:
         raise pytest.UsageError(f"PENSTOCK_DOORS: no door {unknown}; there are {list(DOORS)}")
     return names
@@ -159,30 +189,45 @@ class Door:
 
     name: str
     url: str
+    """The database's, also where it is reached by a server."""
     asynchronous: bool = False
     has: frozenset[str] = frozenset()
     lives: int = 100
     clock: Clock = field(default_factory=Clock)
+    served: bool = False
 
     def __post_init__(self) -> None:
         self._close = contextlib.ExitStack()
         self._number = itertools.count(1)
+        self._servers: dict[bool, str] = {}
+        self._lock = threading.Lock()
         self.ps = self._close.enter_context(self.open())
 
     @contextlib.contextmanager
     def open(self, *, real_time: bool = False) -> Iterator[Any]:
         """One more connection to the same place (`needs("sharing")`), perhaps without our clock."""
-        clock = None if real_time else self.clock
+        url, clock = self.url, None if real_time else self.clock
+        if self.served:
+            url, clock = self._server(real_time), None
         if not self.asynchronous:
-            with penstock.connect(self.url, clock=clock) as ps:
+            with penstock.connect(url, clock=clock) as ps:
                 yield ps
             return
         with asyncio.Runner() as runner:
-            ps = blocking(runner, penstock.aio.connect(self.url, clock=clock))
+            ps = blocking(runner, penstock.aio.connect(url, clock=clock))
             try:
                 yield ps
             finally:
                 ps.close()
+
+    def _server(self, real_time: bool) -> str:
+        """The URL of a server with our clock, or of another one that has the database's."""
+        with self._lock:  # tests open connections in threads
+            if real_time not in self._servers:
+                clock = None if real_time else self.clock
+                server = self._close.enter_context(served(self.url, clock=clock, background=False))
+                self._servers[real_time] = server.url
+            return self._servers[real_time]
 
     def name_of_a_queue(self) -> str:
         """A name that no other test at this door has."""
@@ -203,7 +248,7 @@ def opened(name: str, folder: Path) -> Iterator[Door]:
     """The door of that name, over a fresh database."""
     recipe = DOORS[name]
     with recipe.place(folder) as url:
-        door = Door(name, url, recipe.asynchronous, recipe.has, recipe.lives)
+        door = Door(name, url, recipe.asynchronous, recipe.has, recipe.lives, served=recipe.served)
         with contextlib.closing(door):
             yield door
 
@@ -212,7 +257,9 @@ def opened(name: str, folder: Path) -> Iterator[Door]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(what): runs only at doors that have it: sharing")
+    config.addinivalue_line(
+        "markers", "needs(what): runs only at doors that have it: sharing, administration"
+    )
     config.addinivalue_line("markers", "real_time: waits for the clock on the wall")
 
 
@@ -228,7 +275,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     rounds = [
         pytest.param(name, marks=[pytest.mark.slow] if DOORS[name].slow else [])
         for name in chosen()
-        if needed <= DOORS[name].has
+        if needed <= DOORS[name].offers
     ]
     if not rounds:  # only when PENSTOCK_DOORS names none that would do
         reason = f"none of the chosen doors has {', '.join(sorted(needed))}"

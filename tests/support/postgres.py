@@ -164,6 +164,12 @@ def postgres_server(request: pytest.FixtureRequest) -> Server:
     return _servers.get(cast("int", request.param))
 
 
+only_newest = pytest.mark.parametrize(
+    "postgres_server", [0] if GIVEN else VERSIONS[-1:], ids=lambda v: f"pg{v or ''}", indirect=True
+)
+"""For tests that take long and hold for every version if for one."""
+
+
 @pytest.fixture
 def postgres_url(postgres_server: Server) -> Iterator[str]:
     """The URL of a fresh, empty database."""

@@ -10,7 +10,7 @@ import pytest
 
 from penstock._connect import installer
 from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, only_newest
 from tests.upgrade import catalog
 from tests.upgrade.first import first_postgres, first_sqlite
 
@@ -93,6 +93,7 @@ def test_ten_processes_on_one_database(postgres_server: Any, fill: Callable[[str
 
 
 @pytest.mark.slow
+@only_newest
 @pytest.mark.parametrize("fill", [None, first_postgres], ids=["new", "first"])
 def test_killed_on_postgresql(postgres_server: Any, fill: Callable[[str], None] | None):
     with fresh_database(postgres_server, fill=migrate) as new:

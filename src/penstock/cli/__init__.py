@@ -16,7 +16,9 @@ from penstock.cli import (
     history,
     ids,
     migrate,
+    monitoring,
     move,
+    namespace,
     policy,
     queue,
     receive,
@@ -24,8 +26,10 @@ from penstock.cli import (
     run,
     schedule,
     send,
+    serve,
     settle,
     stats,
+    token,
     top,
 )
 from penstock.cli._app import Root
@@ -75,4 +79,13 @@ main.add_section("Records", history.history, history.clear, history.events, redr
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, move.move, doctor.doctor, bench.bench)
-main.add_section("Programs", run.demo, run.worker, run.dev, completion.completion)
+main.add_section("Tenants of a server", token.token, namespace.namespace)
+main.add_section(
+    "Programs",
+    serve.serve,
+    monitoring.monitoring,
+    run.worker,
+    run.demo,
+    run.dev,
+    completion.completion,
+)

@@ -75,12 +75,33 @@ def _all(url: str) -> Iterator[Check]:
             yield check
         if reached:
             yield _schema(url)
+    elif _places.is_server(url):
+        yield from _server(url)
     else:
         yield fail(
             "database",
             f"{_places.without_password(url)} is no URL of a store",
-            "use sqlite:///path or postgresql://user@host/database",
+            "use sqlite:///path, postgresql://user@host/database or http://host:port",
         )
+
+
+def _server(url: str) -> Iterator[Check]:
+    """Whether a server can be used; what is behind it can only be seen with the database's URL."""
+    from penstock import connect
+
+    place = _places.without_password(url)
+    try:
+        with connect(url) as penstock:
+            queues = penstock.queues()
+    except PenstockError as error:
+        yield fail("server", str(error), "see what it says, then run doctor again")
+        return
+    yield ok("server", f"{place} answers, and shows {_show.plural(len(queues), 'queue')}")
+    yield warn(
+        "database",
+        "not looked at: a server shows only what its doors show",
+        "run: penstock doctor --url sqlite:///path, or postgresql://…, of the database behind it",
+    )
 
 
 def _libraries() -> Check:

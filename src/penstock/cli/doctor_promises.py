@@ -28,10 +28,24 @@ class Question:
     todo: str = REPORT
     is_broken: bool = False
     """A promise is broken; else somebody only has to look after something."""
+    of_servers: bool = False
+    """About tables that a database may lack which waits for its migration."""
 
 
-SQLITE: Mapping[str, str] = {"s": "", "now": ":now", "for_good": "h.outcome <> 'dead'"}
-POSTGRES: Mapping[str, str] = {"s": "penstock.", "now": "%(now)s", "for_good": "h.outcome <> 2"}
+SQLITE: Mapping[str, str] = {
+    "s": "",
+    "now": ":now",
+    "for_good": "h.outcome <> 'dead'",
+    "has_tokens": "select count(*) from sqlite_schema where name = 'token'",
+    "namespace": "substr(q.name, 1, max(instr(q.name, '/'), 1) - 1)",
+}
+POSTGRES: Mapping[str, str] = {
+    "s": "penstock.",
+    "now": "%(now)s",
+    "for_good": "h.outcome <> 2",
+    "has_tokens": "select count(to_regclass('penstock.token'))",
+    "namespace": "left(q.name, greatest(position('/' in q.name), 1) - 1)",
+}
 """What the names in braces stand for. for_good: an ending that no redrive takes back."""
 
 QUESTIONS = (
@@ -142,6 +156,24 @@ QUESTIONS = (
         "events are older than two days",
         "receivers sweep them, a share each second: start a worker for their queues",
     ),
+    Question(
+        "namespaces",
+        "select count(*) from {s}queue q where {namespace} <> '' and not exists ("
+        "select 1 from {s}namespace n where n.name = {namespace})",
+        "all queues with a namespace belong to one that is there",
+        "queues are of a namespace that is not there: no token opens them",
+        "make it: `penstock token create`, or delete them: `penstock queue delete`",
+        of_servers=True,
+    ),
+    Question(
+        "tokens",
+        "select count(*) from {s}token t where t.revoked_at is null"
+        f" and t.expires_at > {{now}} and t.expires_at < {{now}} + {7 * DAY_MS}",
+        "none ends within a week",
+        "tokens end within a week",
+        "see `penstock token list`; make new ones in time: `penstock token create`",
+        of_servers=True,
+    ),
 )
 
 POSTGRES_ONLY = (
@@ -172,8 +204,10 @@ POSTGRES_ONLY = (
 def answers(count: Callable[[str], int], names: Mapping[str, str]) -> Iterator[Check]:
     """Ask all questions that the store has. `count` runs a query, with `now` filled in."""
     more = POSTGRES_ONLY if names is POSTGRES else ()
+    has_tokens = count(names["has_tokens"])
     for question in QUESTIONS:
-        yield _answer(question, count(question.sql.format_map(names)))
+        if has_tokens or not question.of_servers:
+            yield _answer(question, count(question.sql.format_map(names)))
     for question in more:
         yield _answer(question, count(question.sql))
 

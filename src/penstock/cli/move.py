@@ -24,7 +24,8 @@ _EXAMPLES = [
 ]
 _JSON = (
     '{"source", "target", "queues": [{"queue", "messages", "leased", "history", "policies"}],\n'
-    ' "dedup_entries", "schedules", "redrives", "events_cursor", "seconds", "closed_seconds"}\n'
+    ' "dedup_entries", "schedules", "redrives", "events_cursor", "seconds", "closed_seconds",\n'
+    ' "tokens"}\n'
     'with --abort: {"aborted"}'
 )
 
@@ -104,6 +105,7 @@ def _tell(app: App, found: Moved, done: str) -> None:
         f"{_show.count(found.dedup_entries)} dedup entries",
         _show.plural(found.schedules, "schedule"),
         _show.plural(found.redrives, "redrive"),
+        *([_show.plural(found.tokens, "token")] if found.tokens else []),
     ]
     _show.out(f"{done.capitalize()} {', '.join(parts)} to {found.target}.")
     if found.events_cursor is not None:

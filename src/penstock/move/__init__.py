@@ -67,6 +67,7 @@ def plan(source: str, target: str) -> Moved:
                 dedup_entries=file.dedup_count(),
                 schedules=len(file.schedules()),
                 redrives=len(file.redrives()),
+                tokens=len(file.tokens()),
                 events_cursor=None,
                 seconds=0.0,
                 closed_seconds=0.0,

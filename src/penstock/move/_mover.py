@@ -265,6 +265,8 @@ class Mover:
             schedules = target.put("schedule", map(_rows.schedule, source.schedules()))
             redrives = [_rows.redrive(row, here) for row in source.redrives()]
             target.put_redrives(redrives)
+            target.put_namespaces(map(_rows.namespace, source.namespaces()))
+            tokens = target.put_tokens(map(_rows.token, source.tokens()))
             target.skip_events(ledger.event_seq)
             self._count()
             now = time.monotonic()
@@ -275,6 +277,7 @@ class Mover:
                 dedup_entries=dedup,
                 schedules=schedules,
                 redrives=len(redrives),
+                tokens=tokens,
                 events_cursor=f"{ledger.xid}.",
                 seconds=round(now - started, 3),
                 closed_seconds=round(now - closed, 3),

@@ -46,6 +46,7 @@ class Moved:
     events_cursor: str | None
     seconds: float
     closed_seconds: float
+    tokens: int = 0
 
     @property
     def messages(self) -> int:

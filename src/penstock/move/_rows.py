@@ -39,6 +39,10 @@ REDRIVE = (
     *("per_second", "max_redrives", "state", "moved", "skipped", "last_id", "next_at"),
     *("created_at", "finished_at"),
 )
+NAMESPACE = ("name", "max_messages", "max_bytes", "requests_per_second", "created_at")
+TOKEN = (
+    *("id", "digest", "namespace", "label", "scopes", "created_at", "expires_at", "revoked_at"),
+)
 TALLY = ("queue_id", "sent", "done", "dead", "cancelled", "expired")
 QUEUE = (*SETTINGS_COLUMNS, "created_at")
 
@@ -89,6 +93,16 @@ def schedule(row: Row) -> tuple[Any, ...]:
 def redrive(row: Row, queues: Queues) -> tuple[Any, ...]:
     """A redrive; 0 stands for a queue that is gone."""
     return _row(REDRIVE, row, queue_id=queues.get(row["queue_id"], 0))
+
+
+def namespace(row: Row) -> tuple[Any, ...]:
+    """A namespace with its quotas."""
+    return _row(NAMESPACE, row)
+
+
+def token(row: Row) -> tuple[Any, ...]:
+    """A token."""
+    return _row(TOKEN, row)
 
 
 def tally(row: Row, queue: int) -> tuple[Any, ...]:

@@ -20,8 +20,10 @@ SQL = statements("sqlite")
 Row = sqlite3.Row
 State = Literal["copying", "closed", "moved"]
 
-HIDDEN = ("queue", "schedule", "redrive")
-"""Tables that a view takes the place of: every verb looks at one of them first."""
+HIDDEN = ("queue", "schedule", "redrive", "namespace", "token")
+"""Tables that a view takes the place of: every verb looks at one of them first. The last two are
+not there where an earlier version has begun the move.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Source:
     def shut(self, target: str) -> None:
         """No verb gets in any more, by whichever connection: they are told to repeat."""
         with self._writing():
-            for table in HIDDEN:
+            for table in self._there(""):
                 self._connection.execute(f"alter table {table} rename to penstock_moved_{table}")
             self._put_signs(f"{BEING_MOVED}{target}")
             self._connection.execute(SQL["set_state"], {"state": "closed"})
@@ -148,20 +150,25 @@ class Source:
                 self._connection.execute("drop table penstock_move")
 
     def _put_signs(self, text: str) -> None:
-        for step in (*(f"close_{t}" for t in HIDDEN), "close_insert", "close_update"):
+        hidden = self._there("penstock_moved_")
+        for step in (*(f"close_{t}" for t in hidden), "close_insert", "close_update"):
             self._connection.execute(self._one(step, text=text))
         self._connection.execute(self._one("close_delete", text=text))
 
     def _take_signs_down(self) -> None:
-        for table in HIDDEN:
+        for table in self._there("penstock_moved_"):
             self._connection.execute(f"drop view {table}")
         for kind in ("insert", "update", "delete"):
             self._connection.execute(f"drop trigger penstock_moved_{kind}")
 
     def _reopen(self) -> None:
         self._take_signs_down()
-        for table in HIDDEN:
+        for table in self._there("penstock_moved_"):
             self._connection.execute(f"alter table penstock_moved_{table} rename to {table}")
+
+    def _there(self, prefix: str) -> list[str]:
+        """Those of `HIDDEN` that stand as tables under their name with this in front."""
+        return [table for table in HIDDEN if self._one("has_table", name=f"{prefix}{table}")]
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -187,6 +194,14 @@ class Source:
     def redrives(self) -> list[Row]:
         """All redrives."""
         return self._all(self._step("redrives"))
+
+    def namespaces(self) -> list[Row]:
+        """All namespaces; none where the file does not know of them."""
+        return self._all(self._step("namespaces")) if self._knows_tokens() else []
+
+    def tokens(self) -> list[Row]:
+        """All tokens; none where the file does not know of them."""
+        return self._all(self._step("tokens")) if self._knows_tokens() else []
 
     def channels(self, now_ms: int) -> list[Row]:
         """Channels that have something to keep."""
@@ -262,6 +277,9 @@ class Source:
         return self._one("count_dedup")
 
     # --- how ------------------------------------------------------------------------------------
+
+    def _knows_tokens(self) -> bool:
+        return "token" in (*self._there(""), *self._there("penstock_moved_"))
 
     def _step(self, name: str) -> str:
         """The statement for the file as it is: in a closed one some tables have other names."""

@@ -292,6 +292,19 @@ class Target:
         for row in rows:
             self._connection.execute(statement, row[1:])
 
+    def put_namespaces(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Namespaces with their quotas; one that is here already keeps those that it has here."""
+        for row in rows:
+            self._run("add_namespace", **dict(zip(_rows.NAMESPACE, row, strict=True)))
+
+    def put_tokens(self, rows: Iterable[tuple[Any, ...]]) -> int:
+        """Tokens; how many. One that is here already stays as it is: revoked, perhaps."""
+        count = 0
+        for row in rows:
+            self._run("add_token", **dict(zip(_rows.TOKEN, row, strict=True)))
+            count += 1
+        return count
+
     def skip_events(self, seq: int) -> None:
         """New events get numbers above this."""
         if seq:

@@ -217,6 +217,27 @@ from penstock.redrive_id_seq s;
 select setval('penstock.event_seq_seq', greatest(s.last_value, %(id)s))
 from penstock.event_seq_seq s;
 
+-- name: add_namespace
+-- A namespace; one that is here stays as it is here.
+insert into penstock.namespace (
+    name, max_messages, max_bytes, requests_per_second, created_at
+)
+values (
+    %(name)s, %(max_messages)s, %(max_bytes)s, %(requests_per_second)s, %(created_at)s
+)
+on conflict do nothing;
+
+-- name: add_token
+-- A token; one that is here stays as it is here.
+insert into penstock.token (
+    id, digest, namespace, label, scopes, created_at, expires_at, revoked_at
+)
+values (
+    %(id)s, %(digest)s, %(namespace)s, %(label)s, %(scopes)s, %(created_at)s, %(expires_at)s,
+    %(revoked_at)s
+)
+on conflict do nothing;
+
 -- name: forget_move
 -- The file knows that the move has happened, or it was given up: nothing is to be kept.
 delete from penstock.move where token = %(token)s;

@@ -116,6 +116,18 @@ select printf('create view schedule as select * from "%w"', :text);
 -- The same for redrives.
 select printf('create view redrive as select * from "%w"', :text);
 
+-- name: close_namespace
+-- The same for namespaces.
+select printf('create view namespace as select * from "%w"', :text);
+
+-- name: close_token
+-- The same for tokens.
+select printf('create view token as select * from "%w"', :text);
+
+-- name: has_table
+-- Whether there is a table of that name.
+select exists (select 1 from sqlite_master where type = 'table' and name = :name);
+
 -- name: queues
 -- All queues, each with the name of the one that its dead messages go to.
 select queue.*, target.name as dead_letter_name
@@ -181,6 +193,22 @@ select * from redrive order by id;
 -- name: closed_redrives
 -- The same in a closed file.
 select * from penstock_moved_redrive order by id;
+
+-- name: namespaces
+-- All namespaces.
+select * from namespace order by name;
+
+-- name: closed_namespaces
+-- The same in a closed file.
+select * from penstock_moved_namespace order by name;
+
+-- name: tokens
+-- All tokens.
+select * from token order by id;
+
+-- name: closed_tokens
+-- The same in a closed file.
+select * from penstock_moved_token order by id;
 
 -- name: count_messages
 -- How many messages each queue has, and the sum of their ids: from the index alone.

@@ -217,6 +217,10 @@ class AsyncPostgresStore:
         """Connections for handlers that work in a transaction."""
         return PostgresConnections(self._options, self._clock, self._wake)
 
+    def measures(self) -> dict[str, float]:
+        """What this process knows of its connections."""
+        return self._pool.measures()
+
     async def _wake(self, queue: str) -> None:
         connection = await self._pool.take()
         try:
@@ -280,12 +284,15 @@ class _Pool:
         self._options = options
         self._idle: list[_Connection] = []
         self._free = asyncio.Semaphore(options.max_connections)
+        self._used = 0
+        self._waiting = 0
         self._checked = False
         self._closed = False
 
     async def take(self) -> _Connection:
         if self._closed:
             raise UsageError("this connection was closed: open another by penstock.aio.connect")
+        self._waiting += 1
         try:
             await asyncio.wait_for(self._free.acquire(), self._options.busy_seconds)
         except TimeoutError as error:
@@ -293,6 +300,9 @@ class _Pool:
                 f"all {self._options.max_connections} connections were busy for "
                 f"{self._options.busy_seconds:g} seconds: nothing happened, repeat the call"
             ) from error
+        finally:
+            self._waiting -= 1
+        self._used += 1
         try:
             while self._idle:
                 connection = self._idle.pop()
@@ -301,7 +311,7 @@ class _Pool:
                 await connection.raw.close()
             return await self._open()
         except BaseException:
-            self._free.release()
+            self._release()
             raise
 
     async def put(self, connection: _Connection) -> None:
@@ -309,7 +319,19 @@ class _Pool:
             await connection.raw.close()
         elif not connection.raw.closed:
             self._idle.append(connection)
+        self._release()
+
+    def _release(self) -> None:
+        self._used -= 1
         self._free.release()
+
+    def measures(self) -> dict[str, float]:
+        return {
+            "connections_open": self._used + len(self._idle),
+            "connections_idle": len(self._idle),
+            "connections_max": self._options.max_connections,
+            "calls_waiting": self._waiting,
+        }
 
     async def forget(self) -> None:
         """Close what is idle: the server is another one now."""

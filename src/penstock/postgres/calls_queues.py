@@ -101,8 +101,8 @@ def _stats_answer(verb: v.Stats, rows: Rows) -> tuple[QueueStats, ...]:
 
 CALLS: dict[type[Any], Call] = {
     v.Stats: Call(
-        "select * from penstock.stats($1::text, $2::bigint)",
-        lambda s, now: (s.queue, now),
+        "select * from penstock.stats($1::text, $2::bigint, $3::text)",
+        lambda s, now: (s.queue, now, s.namespace),
         _stats_answer,
         repeatable=True,
     ),
@@ -145,8 +145,8 @@ CALLS: dict[type[Any], Call] = {
         lambda q, rows: _entry(rows[0]),
     ),
     v.QueueList: Call(
-        f"select {_ENTRY} from penstock.queue_list()",
-        lambda q, now: (),
+        f"select {_ENTRY} from penstock.queue_list(null, $1::text)",
+        lambda q, now: (q.namespace,),
         lambda q, rows: tuple(map(_entry, rows)),
         repeatable=True,
     ),

@@ -246,20 +246,20 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.RedriveStep: Call(
         f"select (s.redrive).{_REDRIVE.replace(', ', ', (s.redrive).')}, s.rung"
-        " from penstock.redrive_step($1::bigint, $2::bigint) s",
-        lambda r, now: (r.id, now),
+        " from penstock.redrive_step($1::bigint, $2::bigint, $3::text) s",
+        lambda r, now: (r.id, now, r.namespace),
         _one_redrive,
         rings=lambda r, rows: rows[0][14],
     ),
     v.RedriveCancel: _redrive_call(
         "redrive_cancel",
-        lambda r, now: (r.id, now),
-        "$1::bigint, $2::bigint",
+        lambda r, now: (r.id, now, r.namespace),
+        "$1::bigint, $2::bigint, $3::text",
         repeatable=True,
     ),
     v.RedriveList: Call(
-        f"select {_REDRIVE} from penstock.redrive_list($1::text, $2::int)",
-        lambda r, now: (r.queue, r.limit),
+        f"select {_REDRIVE} from penstock.redrive_list($1::text, $2::int, $3::text)",
+        lambda r, now: (r.queue, r.limit, r.namespace),
         lambda r, rows: tuple(map(_redrive, rows)),
         repeatable=True,
     ),
@@ -277,8 +277,9 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.ScheduleList: Call(
         f"select coalesce($4::bigint, penstock.clock_ms()), {_SCHEDULE}"
-        " from penstock.schedule_list($1::text, $2::boolean, $3::text, $4::bigint)",
-        lambda s, now: (s.queue, s.due, s.schedule, now),
+        " from penstock.schedule_list($1::text, $2::boolean, $3::text, $4::bigint,"
+        " $5::text)",
+        lambda s, now: (s.queue, s.due, s.schedule, now, s.namespace),
         _schedules,
         repeatable=True,
     ),

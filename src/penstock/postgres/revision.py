@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-REVISION = 2
+REVISION = 3
 """Rises with the first change of a function after each release."""
 
-DIGEST = "bdebf9c7117b375d"
+DIGEST = "61864c81865a21b3"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"

@@ -68,6 +68,7 @@ class Engine:
         self._checkpoints = Checkpoints(place, connection)
         in_memory = place.path is None
         self.wakes = Wakes(None if in_memory else lambda: connect(place))
+        self._commits = self._committed_verbs = 0
 
     @staticmethod
     def nothing_to_do(verb: Verb[A]) -> A | None:
@@ -95,6 +96,19 @@ class Engine:
             finally:
                 connection.execute("commit")
 
+    def measures(self) -> dict[str, float]:
+        """Commits of this process, and the room there is; nothing of the latter in memory."""
+        found: dict[str, float] = {
+            "commits": self._commits,
+            "verbs_committed": self._committed_verbs,
+        }
+        if self._place.path is not None:
+            with contextlib.suppress(OSError):
+                disk = os.statvfs(self._place.path)
+                found["disk_free_bytes"] = disk.f_bavail * disk.f_frsize
+                found["file_bytes"] = self._place.path.stat().st_size
+        return found
+
     def close(self) -> None:
         """Wait for what runs, then close all connections."""
         self.wakes.close()
@@ -118,6 +132,8 @@ class Engine:
         return self._carry(connection, verb) if answer is None else answer
 
     def _committed(self, tickets: Sequence[Ticket[Any]]) -> None:
+        self._commits += 1
+        self._committed_verbs += len(tickets)
         connection = self.writer.connection
         told = set(connection.news)
         for ticket in tickets:

@@ -95,6 +95,13 @@ class AsyncSqliteStore:
 
         return SqliteConnections(self._place, engine)
 
+    def measures(self) -> dict[str, float]:
+        """What this process knows of its line and its file, without a look into the database."""
+        found: dict[str, float] = {"calls_waiting": self._errands.qsize()}
+        if self._opened is not None:
+            found |= self._opened.measures()
+        return found
+
     async def close(self) -> None:
         """Finish what is in line, then close the file. Later calls raise UsageError."""
         if self._closed:

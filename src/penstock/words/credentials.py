@@ -9,8 +9,11 @@ Instants are milliseconds since 1970.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
@@ -52,7 +55,9 @@ NO_NAMESPACE = ""
 """Of queues whose name has no namespace in front: those that the library makes by itself."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,128}")
-_ID = re.compile(r"[a-z2-7]{12}")
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_ID_CHARS = 12
+_ID = re.compile(rf"[{_ALPHABET}]{{{_ID_CHARS}}}")
 
 
 @value
@@ -60,13 +65,14 @@ class Scope:
     """A kind of verbs (`produce`, `consume`, `operate`) or one verb, and the queues it is for.
 
     In text `consume:emails`, `send:report-*`, `operate:*`; `*` stands for any characters.
+    `totals:*` is for a server's metrics, which show the queues of all namespaces.
     """
 
     verbs: str
     queues: str = "*"
 
     def __post_init__(self) -> None:
-        if self.verbs not in KINDS and self.verbs not in VERBS:
+        if self.verbs not in KINDS and self.verbs not in VERBS and self.verbs != Totals.name:
             raise UsageError(
                 f"{limits.shown(self.verbs)} is no kind of verbs and no verb: "
                 f"use {', '.join(KINDS)}, or a verb such as send or peek"
@@ -112,7 +118,8 @@ class Namespace:
     """None before it is kept."""
 
     def __post_init__(self) -> None:
-        namespace_name(self.name)
+        if self.name != NO_NAMESPACE:
+            namespace_name(self.name)
         limits.optional_whole(self.max_messages, "max_messages", 1, limits.ID_MAX)
         limits.optional_whole(self.max_bytes, "max_bytes", 1, limits.ID_MAX)
         limits.optional_whole(self.requests_per_second, "requests_per_second", 1, 1_000_000)
@@ -157,7 +164,9 @@ class QueueTotals:
     cancelled: int
     expired: int
     oldest_ready_ms: int | None
-    """As in QueueStats, of its first channel only where looking at all would cost more."""
+    """As in QueueStats, but of the few that are found first, so it may be too little. None: nothing
+    was found at a bounded cost; behind a thousand held messages something may be ready still.
+    """
     bytes: int | None = None
     """Of the payloads of unfinished messages, if it was asked for."""
 
@@ -278,9 +287,37 @@ def namespace_name(name: object) -> str:
     return name
 
 
+def namespace_of(name: str) -> str:
+    """The part of a stored name before the slash; `""` if there is none."""
+    return name.partition("/")[0] if "/" in name else NO_NAMESPACE
+
+
 def scopes(texts: Iterable[object]) -> tuple[Scope, ...]:
     """Scopes from their text forms."""
     return tuple(Scope.parse(text) for text in texts)
+
+
+def scopes_text(given: Iterable[Scope]) -> str:
+    """Scopes as a store keeps them: a JSON list of their text forms."""
+    return json.dumps([str(scope) for scope in given])
+
+
+def kept_scopes(text: str) -> tuple[Scope, ...]:
+    """What `scopes_text` made. Verbs that only a newer library knows are passed over: here they
+    allow nothing.
+    """
+    kept: list[Scope] = []
+    for one in json.loads(text):
+        with suppress(UsageError):
+            kept.append(Scope.parse(one))
+    return tuple(kept)
+
+
+def new_token() -> tuple[str, str, bytes]:
+    """Id, secret and digest of a token that nobody has: 60 and 256 random bits."""
+    token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
+    secret = secrets.token_urlsafe(32)
+    return token_id, secret, digest(secret)
 
 
 def token_text(token_id: str, secret: str) -> str:

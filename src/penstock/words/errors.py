@@ -4,10 +4,13 @@
     ├── UsageError (ValueError)   should not have been made; nothing happened
     │   └── QueueNotFound         no queue of that name
     ├── Forbidden                 the credential or the file mode does not allow it
+    │   └── Unauthorized          a server does not know who asks
+    ├── QuotaExceeded             a namespace would hold more than its quota
     ├── Unavailable               did not happen; safe to repeat
     │   ├── Busy                  the writer or a lock was not free in time
     │   ├── Disconnected          the database cannot be reached
-    │   └── StorageFull           the disk is full; acknowledging still frees space
+    │   ├── StorageFull           the disk is full; acknowledging still frees space
+    │   └── TooManyRequests       more a second than the namespace may; says when to repeat
     ├── Uncertain                 the answer was lost; it may have happened
     ├── WrongVersion              library and database are apart; says the command to run
     └── BrokenInvariant           a bug of ours; says what to report
@@ -45,9 +48,26 @@ class QueueNotFound(UsageError):
 
 
 class Forbidden(PenstockError):
-    """Not allowed: a read-only file or a role without the right. Nothing happened."""
+    """Not allowed: a read-only file, a role without the right, a token without the scope. Nothing
+    happened.
+    """
 
     code = "forbidden"
+
+
+class Unauthorized(Forbidden):
+    """A server wants a token, and there was none, or one that is unknown, revoked or expired."""
+
+    code = "unauthorized"
+
+
+class QuotaExceeded(PenstockError):
+    """A send would pass the namespace's `max_messages` or `max_bytes`: nothing of it was stored.
+
+    Finish or purge some messages, or have the quota raised (`penstock namespace`); then repeat.
+    """
+
+    code = "quota_exceeded"
 
 
 class Unavailable(PenstockError):
@@ -73,6 +93,18 @@ class StorageFull(Unavailable):
     """The disk is full, so nothing was written. Free space, or ack what is done; then repeat."""
 
     code = "storage_full"
+
+
+class TooManyRequests(Unavailable):
+    """More requests a second than the namespace may make. Nothing happened; repeat after
+    `retry_after_seconds`.
+    """
+
+    code = "too_many_requests"
+
+    def __init__(self, text: str, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(text)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Uncertain(PenstockError):

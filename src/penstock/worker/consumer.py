@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock._async import AsyncMessage as PlainMessage
 from penstock._async import AsyncPenstock, AsyncQueue
@@ -49,6 +49,9 @@ from penstock.worker.loop import (
 from penstock.worker.message import AsyncMessage, Message
 from penstock.worker.settler import Answer, Settler
 from penstock.worker.threads import End, Threads
+
+if TYPE_CHECKING:
+    from penstock.tracing import Spans
 
 log = logging.getLogger("penstock.worker")
 
@@ -119,6 +122,7 @@ class Consumer:
         self._run = run
         self._async_queue, self._sync_queue = inner
         self._queue = run.penstock.queue(job.queue)
+        self._spans: Spans | None = getattr(run.penstock.store, "spans", None)
         self._settler = Settler(self._queue, self._told, run.broken)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
@@ -218,8 +222,10 @@ class Consumer:
         while self._waiting and len(self._tasks) < self.job.options.concurrency:
             lease, delivery = self._waiting.popleft()
             lease.stage = Stage.RUNNING
+            call = partial(self._call, lease, delivery)
             task = asyncio.create_task(
-                self._call(lease, delivery), name=f"penstock {self.job.queue} {lease.receipt}"
+                call() if self._spans is None else self._in_span(self._spans, delivery, call),
+                name=f"penstock {self.job.queue} {lease.receipt}",
             )
             self._tasks[lease] = task
             # A callback, as a task that is cancelled before its first step runs nothing of its own.
@@ -231,6 +237,15 @@ class Consumer:
         self._ended(lease, asyncio.CancelledError() if task.cancelled() else task.result())
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
+
+    async def _in_span(
+        self, spans: Spans, delivery: Delivery, call: Callable[[], Awaitable[End]]
+    ) -> End:
+        with spans.process(self.job.queue, delivery) as handling:
+            end = await call()
+            if not isinstance(end, (Returned, Defer)):
+                handling.failed(end)
+            return end
 
     async def _call(self, lease: Lease, delivery: Delivery) -> End:
         """Run the handler; what it raised or returned."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 from penstock import _async, _sync
@@ -65,7 +66,10 @@ def consumers(
 def _connections(run: Surroundings) -> Connections:
     make = getattr(run.penstock.store, "connections", None)
     if make is None:
-        raise UsageError("this store has no transactions of yours: `transaction=True` needs one")
+        raise UsageError(
+            "this store has no transactions of yours: `transaction=True` needs the database "
+            "itself, not a server before it"
+        )
     return make()
 
 
@@ -162,7 +166,10 @@ class TransactionConsumer(Consumer):
         lease = self.held.add(plain.receipt, plain.delivery.lease_ms / 1000, time.monotonic())
         lease.stage = Stage.RUNNING
         try:
-            self._handling = asyncio.create_task(line.handle(plain, lease))
+            call = partial(line.handle, plain, lease)
+            self._handling = asyncio.create_task(
+                call() if self._spans is None else self._in_span(self._spans, plain.delivery, call)
+            )
             await asyncio.wait({self._handling})
             end = (
                 asyncio.CancelledError() if self._handling.cancelled() else self._handling.result()

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock._async import AsyncPenstock
 from penstock._connect import connect_async
@@ -19,6 +19,9 @@ from penstock.worker.consumer import AsyncHandler, Job, SyncHandler, WorkerStats
 from penstock.worker.loop import Options
 from penstock.worker.message import AsyncMessage, Message
 from penstock.worker.run import Run, signals_to
+
+if TYPE_CHECKING:
+    from penstock.tracing import Tracing
 
 H = TypeVar(
     "H",
@@ -49,6 +52,7 @@ class Worker:
     grace_seconds: how long handlers may go on after a stop, before their messages are given back.
     shard:         (i, n): only the i-th of n parts of the channels, unless a handler says other.
     poll_seconds:  the longest wait for a signal; where none comes, this is how often it looks.
+    tracing:       as in `connect`, for a worker that is given a URL.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Worker:
         grace_seconds: float = 30.0,
         shard: tuple[int, int] | None = None,
         poll_seconds: float = 20.0,
+        tracing: Tracing = "off",
     ) -> None:
         limits.milliseconds(grace_seconds, "grace_seconds", 86_400)
         limits.milliseconds(poll_seconds, "poll_seconds", limits.WAIT_SECONDS_MAX, least=0.001)
@@ -66,6 +71,7 @@ class Worker:
         self._where = where
         self._grace_seconds = grace_seconds
         self._poll_seconds = poll_seconds
+        self._tracing: Tracing = tracing
         self.shard = shard
         self.stats = WorkerStats()
         self._jobs: dict[str, Job] = {}
@@ -199,7 +205,7 @@ class Worker:
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncGenerator[AsyncPenstock, None]:
         if isinstance(self._where, str):
-            async with connect_async(self._where) as penstock:
+            async with connect_async(self._where, tracing=self._tracing) as penstock:
                 yield penstock
         else:
             yield self._where

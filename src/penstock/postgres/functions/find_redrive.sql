@@ -1,11 +1,16 @@
--- A redrive's row, or SQLSTATE PQ409.
-create or replace function penstock.find_redrive(id bigint) returns penstock.redrive
+-- A redrive's row, or SQLSTATE PQ409; so for one of another namespace, if one is named.
+create or replace function penstock.find_redrive(id bigint, namespace text default null)
+returns penstock.redrive
 language plpgsql stable as $$
 #variable_conflict use_column
 declare
     v_row penstock.redrive;
 begin
-    select r.* into v_row from penstock.redrive r where r.id = find_redrive.id;
+    select r.* into v_row from penstock.redrive r
+    where r.id = find_redrive.id and (
+        find_redrive.namespace is null
+        or left(r.queue, greatest(position('/' in r.queue), 1) - 1) = find_redrive.namespace
+    );
     if not found then
         raise exception 'there is no redrive %', find_redrive.id
             using errcode = 'PQ409', hint = 'redrives are listed by redrive_list';

@@ -1,12 +1,14 @@
 -- Stop a running redrive where it is; one that has ended is left as it is. A step that is under way
 -- is not waited for: then SQLSTATE 55P03 after a few tries.
-create or replace function penstock.redrive_cancel(id bigint, now_ms bigint default null)
-returns penstock.redrive
+create or replace function penstock.redrive_cancel(
+    id bigint, now_ms bigint default null, namespace text default null
+) returns penstock.redrive
 language plpgsql as $$
 #variable_conflict use_column
 declare
     v_ends_at timestamptz := clock_timestamp() + interval '1 s';
-    v_row penstock.redrive := penstock.find_redrive(redrive_cancel.id);
+    v_row penstock.redrive := penstock.find_redrive(
+        redrive_cancel.id, redrive_cancel.namespace);
 begin
     loop
         select r.* into v_row from penstock.redrive r

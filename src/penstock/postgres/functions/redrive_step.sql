@@ -1,7 +1,8 @@
 -- Move the next messages of a running redrive. Who finds another at it, or comes too early, gets
 -- the row as it is. `rung` names the queues that have something new.
 create or replace function penstock.redrive_step(
-    id bigint, now_ms bigint default null, out redrive penstock.redrive, out rung text[]
+    id bigint, now_ms bigint default null, namespace text default null,
+    out redrive penstock.redrive, out rung text[]
 )
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -21,6 +22,9 @@ declare
     v_is_end boolean := false;
 begin
     rung := '{}';
+    if redrive_step.namespace is not null then
+        perform penstock.find_redrive(redrive_step.id, redrive_step.namespace);
+    end if;
     select r.* into redrive from penstock.redrive r
     where r.id = redrive_step.id
     for update skip locked;

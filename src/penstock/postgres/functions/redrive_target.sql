@@ -1,5 +1,6 @@
 -- Where a redrive takes a message: the name of a queue; '' if it matches and has to stay (its queue
--- is gone, or it was redriven too often); null if it does not match.
+-- is gone or of another namespace, or it was redriven too often); null if it does not match. To
+-- another namespace only a named target leads.
 create or replace function penstock.redrive_target(
     redrive penstock.redrive, channel text, origin text
 ) returns text
@@ -19,6 +20,9 @@ begin
     end if;
     if coalesce((v_story ->> 'redrives')::int, 0) >= redrive.max_redrives
         or not exists (select from penstock.queue q where q.name = v_target)
+        or redrive.target is null
+            and left(v_target, greatest(position('/' in v_target), 1) - 1)
+                <> left(redrive.queue, greatest(position('/' in redrive.queue), 1) - 1)
     then
         return '';
     end if;

@@ -22,7 +22,7 @@ begin
         return;
     end if;
 
-    -- 2. Send.
+    -- 2. Send. (The header has the name without its namespace, which is no matter of who receives.)
     t := s.template;
     --    (Setting a schedule may put back a due time that was fired meanwhile.)
     if not skip and due_at > coalesce(s.last_at, -1) and not (s.overlap = 'skip' and exists (
@@ -35,7 +35,7 @@ begin
             s.queue, array[s.payload], t ->> 'content_type', array[t ->> 'channel'],
             array[(t ->> 'priority')::smallint], array[(t ->> 'delay_ms')::bigint],
             array[(coalesce(nullif(t -> 'headers', 'null'), '{}') || jsonb_build_object(
-                'schedule', s.name, 'due-at', due_at::text))::text],
+                'schedule', regexp_replace(s.name, '^.*/', ''), 'due-at', due_at::text))::text],
             null, now_ms, array[(t ->> 'ttl_ms')::bigint],
             case when t ->> 'dedup_key' is not null then array[t ->> 'dedup_key'] end,
             array[t ->> 'dedup_mode'], array[(t ->> 'dedup_window_ms')::bigint],

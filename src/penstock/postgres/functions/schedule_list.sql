@@ -1,8 +1,9 @@
--- Schedules by name, of one queue or name if given; with `due`, those that are due and not paused.
--- A statement for each, as every process asks for the due ones each second: they have an index.
+-- Schedules by name, of one queue, name or namespace if given; with `due`, those that are due and
+-- not paused. A statement for each, as every process asks for the due ones each second, which have
+-- an index.
 create or replace function penstock.schedule_list(
     queue text default null, due boolean default false, schedule text default null,
-    now_ms bigint default null
+    now_ms bigint default null, namespace text default null
 ) returns setof penstock.schedule
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -14,6 +15,17 @@ begin
         select s.* from penstock.schedule s
         where s.next_at <= v_now
             and not s.paused
+            and (schedule_list.queue is null or s.queue = schedule_list.queue)
+            and (schedule_list.schedule is null or s.name = schedule_list.schedule)
+            and (
+                schedule_list.namespace is null
+                or left(s.name, greatest(position('/' in s.name), 1) - 1) = schedule_list.namespace
+            )
+        order by s.name;
+    elsif schedule_list.namespace is not null then
+        return query
+        select s.* from penstock.schedule s
+        where left(s.name, greatest(position('/' in s.name), 1) - 1) = schedule_list.namespace
             and (schedule_list.queue is null or s.queue = schedule_list.queue)
             and (schedule_list.schedule is null or s.name = schedule_list.schedule)
         order by s.name;

@@ -4,11 +4,15 @@ create or replace function penstock.check_send(
 ) returns void
 language plpgsql immutable as $$
 begin
-    if queue is null or queue !~ '^[A-Za-z0-9][A-Za-z0-9_.-]*$' then
+    if queue is null or queue !~ '^([A-Za-z0-9][A-Za-z0-9_.-]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*$'
+    then
         raise exception '% is no queue name: use letters, digits, ''_'', ''.'' and ''-'', and start'
             ' with a letter or digit', coalesce(quote_literal(left(queue, 80)), 'null')
             using errcode = '22023';
-    elsif length(regexp_replace(queue, '-dead$', '')) > 64 then
+    elsif exists (
+        select from unnest(string_to_array(queue, '/')) part
+        where length(regexp_replace(part, '-dead$', '')) > 64
+    ) then
         raise exception 'a queue''s name has at most 64 characters, not %', length(queue)
             using errcode = '22023';
     elsif payload is null then

@@ -10,6 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.sqlite._connection import Connection
+from penstock.sqlite.procedures.credentials import (
+    namespace_delete,
+    namespace_list,
+    namespace_set,
+    token_create,
+    token_find,
+    token_list,
+    token_revoke,
+    totals,
+)
 from penstock.sqlite.procedures.endings import clear, endings, history
 from penstock.sqlite.procedures.events import events
 from penstock.sqlite.procedures.look import (
@@ -45,6 +55,16 @@ from penstock.sqlite.procedures.schedules import (
 from penstock.sqlite.procedures.send import send
 from penstock.sqlite.procedures.settle import ack, defer, extend, fail, release
 from penstock.sqlite.procedures.tending import tend
+from penstock.words.credentials import (
+    NamespaceDelete,
+    NamespaceList,
+    NamespaceSet,
+    TokenCreate,
+    TokenFind,
+    TokenList,
+    TokenRevoke,
+    Totals,
+)
 from penstock.words.verbs import (
     Ack,
     Cancel,
@@ -99,6 +119,10 @@ READS: Mapping[type[Verb[Any]], Procedure] = {
     Events: events,
     RedriveList: redrive_list,
     ScheduleList: schedule_list,
+    NamespaceList: namespace_list,
+    TokenFind: token_find,
+    TokenList: token_list,
+    Totals: totals,
 }
 
 WRITES: Mapping[type[Verb[Any]], Procedure] = {
@@ -125,11 +149,16 @@ WRITES: Mapping[type[Verb[Any]], Procedure] = {
     PolicySet: policy_set,
     ChannelDelete: channel_delete,
     Tend: tend,
+    NamespaceSet: namespace_set,
+    NamespaceDelete: namespace_delete,
+    TokenCreate: token_create,
+    TokenRevoke: token_revoke,
 }
 
 NEWS = frozenset(WRITES) - {
     *(Receive, Extend, Tend, Clear),
     *(RedriveStep, RedriveCancel, ScheduleSet, ScheduleDelete, ScheduleFire),
+    *(NamespaceSet, NamespaceDelete, TokenCreate, TokenRevoke),
 }
 """Verbs that are news of their queue for who waits. What others ended or moved all the same, they
 say in the connection's `news`."""

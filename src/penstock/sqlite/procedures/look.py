@@ -57,9 +57,10 @@ def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
 
 
 def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:
-    """Counts of one queue or of all."""
-    about = {"queue": verb.queue, "now": now}
-    found = connection.execute(statements("stats")["count"], about).fetchall()
+    """Counts of one queue, of all, or of a namespace's."""
+    step = "count" if verb.namespace is None else "of_namespace"
+    about = {"queue": verb.queue, "namespace": verb.namespace, "now": now}
+    found = connection.execute(statements("stats")[step], about).fetchall()
     if verb.queue is not None and not found:
         raise QueueNotFound(verb.queue)
     return tuple(_queue_stats(row, now) for row in found)
@@ -94,9 +95,10 @@ def queue_get(connection: Connection, verb: QueueGet, _now: int) -> QueueEntry:
     return queue_entry(connection, verb.queue)
 
 
-def queue_list(connection: Connection, _verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
-    """All queues with their settings, by name."""
-    found = connection.execute(statements("queue_list")["entries"])
+def queue_list(connection: Connection, verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
+    """All queues with their settings, or a namespace's, by name."""
+    step = "entries" if verb.namespace is None else "of_namespace"
+    found = connection.execute(statements("queue_list")[step], {"namespace": verb.namespace})
     return tuple(_queue.entry(row) for row in found)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.words.credentials import namespace_of
 from penstock.words.errors import UsageError
 from penstock.words.records import Redrive, RedriveFilter
 from penstock.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
@@ -52,7 +53,7 @@ def redrive_start(connection: Connection, verb: RedriveStart, now: int) -> Redri
 
 def redrive_step(connection: Connection, verb: RedriveStep, now: int) -> Redrive:
     """Look at the next messages of a running redrive, and move those that it means."""
-    row = _need(connection, verb.id)
+    row = _need(connection, verb.id, verb.namespace)
     if row["state"] != "running" or (row["next_at"] is not None and row["next_at"] > now):
         return _redrive(row)
     rate = row["per_second"]
@@ -68,7 +69,7 @@ def redrive_step(connection: Connection, verb: RedriveStep, now: int) -> Redrive
 
 def redrive_cancel(connection: Connection, verb: RedriveCancel, now: int) -> Redrive:
     """Stop a running redrive; what it has moved stays moved."""
-    _need(connection, verb.id)
+    _need(connection, verb.id, verb.namespace)
     connection.execute(_CANCEL["cancel"], {"id": verb.id, "now": now})
     return _redrive(_need(connection, verb.id))
 
@@ -76,7 +77,10 @@ def redrive_cancel(connection: Connection, verb: RedriveCancel, now: int) -> Red
 def redrive_list(connection: Connection, verb: RedriveList, _now: int) -> tuple[Redrive, ...]:
     """Redrives, the newest first."""
     step = "all" if verb.queue is None else "of_queue"
-    found = connection.execute(_LIST[step], {"queue": verb.queue, "most": verb.limit})
+    if verb.namespace is not None:
+        step = "of_namespace"
+    about = {"queue": verb.queue, "namespace": verb.namespace, "most": verb.limit}
+    found = connection.execute(_LIST[step], about)
     return tuple(map(_redrive, found))
 
 
@@ -88,6 +92,7 @@ class _Walk:
         self._row = row
         self._targets: dict[str, list[tuple[int, str, str | None]]] = {}
         self._is_there: dict[str, bool] = {}
+        self._namespace = namespace_of(row["queue"])
         self._moved: int = row["moved"]
         self._skipped: int = row["skipped"]
         self._last_id: int = row["last_id"]
@@ -119,7 +124,7 @@ class _Walk:
         names = ("target", "max_redrives", "channel", "died_from", "died_until", "error")
         about = {**{name: row[name] for name in names}, "queue": row["queue_id"]}
         for target, is_worn, count in self._connection.execute(_START["count"], about).fetchall():
-            if is_worn or target is None or not self._has(target):
+            if is_worn or target is None or not self._may_go(target):
                 self._skipped += count
             else:
                 self._moved += count
@@ -167,7 +172,12 @@ class _Walk:
             if origin is None:
                 return None
             name = origin["queue"]
-        return name if self._has(name) else None
+        return name if self._may_go(name) else None
+
+    def _may_go(self, name: str) -> bool:
+        """To another namespace only a named target leads."""
+        stays = self._row["target"] is None and namespace_of(name) != self._namespace
+        return not stays and self._has(name)
 
     def _has(self, name: str) -> bool:
         """Whether there is such a queue."""
@@ -196,9 +206,10 @@ def _story(origin: dict[str, Any] | None) -> str | None:
     return json.dumps({**origin, "redrives": origin.get("redrives", 0) + 1}, ensure_ascii=False)
 
 
-def _need(connection: Connection, id_: int) -> sqlite3.Row:
+def _need(connection: Connection, id_: int, namespace: str | None = None) -> sqlite3.Row:
+    """The redrive's row; UsageError if there is none, or it is of another namespace."""
     row = connection.execute(_STEP["find"], {"id": id_}).fetchone()
-    if row is None:
+    if row is None or namespace not in (None, namespace_of(row["queue"])):
         raise UsageError(f"there is no redrive {id_}: `penstock redrive list` names them")
     return row
 

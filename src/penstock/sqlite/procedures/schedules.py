@@ -72,8 +72,13 @@ def schedule_list(
     connection: Connection, verb: ScheduleList, now: int
 ) -> tuple[ScheduleEntry, ...]:
     """Schedules by name."""
-    step = "due" if verb.due else "all"
-    about = {"queue": verb.queue, "now": now, "name": verb.schedule}
+    step = "due" if verb.due else "all" if verb.namespace is None else "of_namespace"
+    about = {
+        "queue": verb.queue,
+        "now": now,
+        "name": verb.schedule,
+        "namespace": verb.namespace,
+    }
     found = connection.execute(_LIST[step], about)
     return tuple(sorted((_entry(row, now) for row in found), key=lambda e: e.schedule.name))
 
@@ -112,7 +117,8 @@ def _is_running(connection: Connection, row: sqlite3.Row) -> bool:
 def _sent(connection: Connection, row: sqlite3.Row, now: int) -> int | None:
     """The id of the message; None: there was no room for it."""
     message = _message(row)
-    marks = {"schedule": row["name"], "due-at": str(row["next_at"])}
+    plain = row["name"].rpartition("/")[2]  # its namespace is no matter of who receives
+    marks = {"schedule": plain, "due-at": str(row["next_at"])}
     marked = replace(message, headers={**(message.headers or {}), **marks})
     outcome = send(connection, Send(row["queue"], (marked,)), now)
     if not isinstance(outcome, Sent):

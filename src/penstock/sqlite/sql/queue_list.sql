@@ -6,3 +6,11 @@ select queue.*, target.name as dead_letter_name
 from queue
 left join queue as target on target.id = queue.dead_letter_id
 order by queue.name;
+
+-- name: of_namespace
+-- Those of a namespace.
+select queue.*, target.name as dead_letter_name
+from queue
+left join queue as target on target.id = queue.dead_letter_id
+where substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) = :namespace
+order by queue.name;

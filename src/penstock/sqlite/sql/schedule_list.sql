@@ -11,4 +11,12 @@ order by name;
 -- Those that are due and not paused.
 select * from schedule indexed by schedule_due
 where next_at <= :now and paused = 0 and (:queue is null or queue = :queue)
-  and (:name is null or name = :name);
+  and (:name is null or name = :name)
+  and (:namespace is null or substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace);
+
+-- name: of_namespace
+-- Those of a namespace, and of one queue or name.
+select * from schedule
+where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
+  and (:queue is null or queue = :queue) and (:name is null or name = :name)
+order by name;

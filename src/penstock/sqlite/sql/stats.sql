@@ -17,3 +17,21 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
 from queue
 where :queue is null or name = :queue
 order by name;
+
+-- name: of_namespace
+-- Those of a namespace, by name.
+select name, paused, pause_reason, sent, done, dead, cancelled, expired,
+  (select count(*) from message
+   where queue_id = queue.id and status = 0 and at > 0 and at > :now)
+  + (select count(*) from message
+     where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
+  (select count(*) from message
+   where queue_id = queue.id and status = 2 and at > 0) as leased,
+  (select sent_at from message
+   where queue_id = queue.id and status <> 2 and at <= :now
+   order by id
+   limit 1) as oldest
+from queue
+where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
+  and (:queue is null or name = :queue)
+order by name;

@@ -1,0 +1,6 @@
+-- Namespace list: by name.
+
+-- name: all
+-- All; '' only if it has quotas or tokens.
+select name, max_messages, max_bytes, requests_per_second, created_at
+from namespace order by name;

@@ -1,0 +1,9 @@
+-- Token list: the newest first.
+
+-- name: all
+-- Of all namespaces.
+select * from token order by created_at desc, id desc;
+
+-- name: of_namespace
+-- Of one namespace.
+select * from token where namespace = :namespace order by created_at desc, id desc;

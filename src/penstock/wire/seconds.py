@@ -1,0 +1,18 @@
+"""Durations: milliseconds in verbs and values, seconds on the wire."""
+
+from __future__ import annotations
+
+import math
+
+
+def seconds_of(ms: int) -> float:
+    """Seconds, to be read back to the very millisecond."""
+    return ms / 1000
+
+
+def ms_of(seconds: float) -> int:
+    """Whole milliseconds, rounded up, so that nothing comes early."""
+    ms = seconds * 1000
+    near = round(ms)
+    # What `seconds_of` gave may have lost its last bit: that is no fraction of a millisecond.
+    return near if math.isclose(ms, near, rel_tol=1e-15, abs_tol=1e-6) else math.ceil(ms)

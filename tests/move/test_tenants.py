@@ -1,0 +1,37 @@
+"""What a server needs moves as well: namespaces, quotas, tokens, and names with a slash."""
+
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.move import plan
+from penstock.words import credentials as c
+from penstock.words import verbs as v
+from tests.move.house import House
+
+pytestmark = pytest.mark.slow
+
+
+def opened(url: str) -> Any:
+    return penstock.connect(url)
+
+
+def test_tenants_and_their_tokens_move_and_what_is_there_keeps_its_quotas(house: House) -> None:
+    ids = [c.new_token()[0] for _ in range(2)]
+    with opened(house.source) as ps, opened(house.target) as there:
+        for token_id, name in zip(ids, ("acme", "beta"), strict=True):
+            ps.store.run(c.TokenCreate(token_id, bytes(32), name, "x", c.scopes(["peek"])))
+        ps.store.run(c.TokenRevoke(ids[1]))
+        ps.store.run(c.NamespaceSet(c.Namespace("beta", max_messages=7)))
+        there.store.run(c.NamespaceSet(c.Namespace("acme", max_bytes=5)))
+        ps.store.run(v.Send("acme/emails", (v.Outgoing(b"x", "text/plain"),)))
+        tokens, before = ps.store.run(c.TokenList()), ps.store.run(v.QueueList("acme"))
+        assert plan(house.source, house.target).tokens == 2
+        assert house.move().tokens == 2
+        assert there.store.run(c.TokenList()) == tokens
+        quotas = {n.name: (n.max_messages, n.max_bytes) for n in there.store.run(c.NamespaceList())}
+        assert quotas == {"acme": (None, 5), "beta": (7, None)}
+        after = there.store.run(v.QueueList("acme"))
+        assert [(e.name, e.dead_letter) for e in after] == [(e.name, e.dead_letter) for e in before]
+        assert [t.unfinished for t in there.store.run(c.Totals("acme"))] == [1, 0]

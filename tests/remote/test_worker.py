@@ -1,0 +1,174 @@
+"""Workers over HTTP: as over a database, and a server that goes away is waited for."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+import penstock.aio
+from penstock.worker import Worker
+from tests.support.served import Server, served
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with served(f"sqlite:///{tmp_path}/app.db") as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[None]:
+    """The worker at work; stopped and waited for at the end."""
+    task = asyncio.create_task(worker.run_async())
+    try:
+        yield
+    finally:
+        worker.stop()
+        async with asyncio.timeout(SECONDS):
+            await task
+
+
+def the_queue(server: Server, *payloads: Any) -> Any:
+    """The queue `work` with these in it, over a connection that closes with the test."""
+    with penstock.connect(server.url) as ps:
+        ps.queue("work").create(backoff_seconds=0.01)
+        ps.queue("work").send_many(penstock.message(one) for one in payloads)
+
+
+def stats(server: Server) -> penstock.QueueStats:
+    with penstock.connect(server.url) as ps:
+        return ps.queue("work").stats()
+
+
+def test_handlers_of_both_colours_until_empty(server: Server) -> None:
+    the_queue(server, *range(10))
+    with penstock.connect(server.url) as ps:
+        more = ps.queue("more")
+        more.create(backoff_seconds=3600)
+        more.send_many(penstock.message(n) for n in range(10))
+    got: list[tuple[str, int]] = []
+    worker = Worker(server.url, grace_seconds=5)
+
+    @worker.handler("work", concurrency=3)
+    async def in_the_loop(message: Any) -> dict[str, int]:
+        got.append(("work", message.json()))
+        return {"seen": message.json()}
+
+    @worker.handler("more", concurrency=3)
+    def in_a_thread(message: Any) -> None:
+        if message.json() == 3:
+            raise ValueError("not yet")
+        if message.json() == 4:
+            message.ack()
+        got.append(("more", message.json()))
+
+    done = worker.run(until_empty=True)
+    rest = [("more", n) for n in range(10) if n != 3]  # that one is due again when we are gone
+    assert sorted(got) == [*rest, *(("work", n) for n in range(10))]
+    assert (done.handled, done.failed, done.lost) == (19, 1, 0)
+    with penstock.connect(server.url) as ps:
+        results = [entry.result.json() for entry in ps.queue("work").history_entries()]
+    assert sorted(result["seen"] for result in results) == list(range(10))
+
+
+def test_heartbeats_keep_what_takes_longer_than_its_lease(server: Server) -> None:
+    the_queue(server, "long")
+    attempts: list[int] = []
+    worker = Worker(server.url)
+
+    @worker.handler("work", lease_seconds=0.6, concurrency=2)
+    async def handle(message: Any) -> None:
+        attempts.append(message.attempt)
+        await asyncio.sleep(1.5)
+
+    assert worker.run(until_empty=True).handled == 1
+    assert attempts == [1]
+
+
+def test_a_lease_that_runs_out_is_lost(server: Server) -> None:
+    the_queue(server, "long")
+    attempts: list[int] = []
+    worker = Worker(server.url)
+
+    @worker.handler("work", lease_seconds=0.3, concurrency=2, heartbeat=False)
+    def handle(message: Any) -> None:
+        attempts.append(message.attempt)
+        if message.attempt == 1:
+            time.sleep(1.0)
+
+    done = worker.run(until_empty=True)
+    assert attempts == [1, 2]
+    assert (done.handled, done.lost) == (1, 1)
+
+
+def test_a_stop_gives_back_what_runs_uncharged(server: Server) -> None:
+    the_queue(server, *range(3))
+    worker = Worker(server.url, grace_seconds=0)
+    started = asyncio.Event()
+
+    @worker.handler("work", concurrency=1, prefetch=2)
+    async def handle(message: Any) -> None:
+        started.set()
+        await asyncio.sleep(SECONDS)
+
+    async def main() -> None:
+        async with running(worker):
+            await asyncio.wait_for(started.wait(), SECONDS)
+
+    asyncio.run(main())
+    assert worker.stats.released == 3
+    with penstock.connect(server.url) as ps:
+        peeked = ps.queue("work").peek()
+    assert [(one.state, one.failures, one.crashes) for one in peeked] == [("ready", 0, 0)] * 3
+
+
+def test_a_server_that_restarts_is_waited_for(server: Server) -> None:
+    the_queue(server, *range(5))
+    got: list[int] = []
+    taken, more, all_there = threading.Event(), threading.Event(), threading.Event()
+    worker = Worker(server.url)
+
+    @worker.handler("work", concurrency=2, lease_seconds=5)
+    def handle(message: Any) -> None:
+        taken.set()
+        assert more.wait(SECONDS)
+        got.append(message.json())
+        if len(set(got)) == 10:
+            all_there.set()
+
+    async def main() -> None:
+        async with running(worker):
+            await asyncio.to_thread(taken.wait, SECONDS)
+            await asyncio.to_thread(server.stop)
+            more.set()  # these end while nobody can be told
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(server.start)
+            async with penstock.aio.connect(server.url) as ps:
+                await ps.queue("work").send_many(penstock.message(n) for n in range(5, 10))
+            assert await asyncio.to_thread(all_there.wait, SECONDS)
+
+    asyncio.run(main())
+    assert sorted(set(got)) == list(range(10))
+    assert len(got) == 10  # what was handled meanwhile was acked when the server was back
+    assert stats(server).done == 10
+
+
+def test_a_transaction_is_refused(server: Server) -> None:
+    worker = Worker(server.url)
+
+    @worker.handler("work", transaction=True)
+    def handle(message: Any, connection: Any) -> None:
+        pass
+
+    with pytest.raises(penstock.UsageError, match="needs the database itself, not a server"):
+        worker.run(until_empty=True)

@@ -1,0 +1,92 @@
+"""An app without a network for the tests of metrics, health and logs: its own loop, in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx2
+
+from penstock.server import ServerOptions, create_app
+from penstock.server.house import House
+from penstock.sqlite.async_store import AsyncSqliteStore
+from penstock.words import entities as e
+from penstock.words import verbs as v
+from penstock.words.credentials import TokenCreate, new_token, scopes, token_text
+from penstock.words.errors import Disconnected
+
+
+class Watched:
+    """A store that notes what it is asked, and fails or hangs when it is told to."""
+
+    def __init__(self, url: str) -> None:
+        self.inner = AsyncSqliteStore(url)
+        self.asked: list[v.Verb[Any]] = []
+        self.error: Exception | None = None
+        self.hangs: asyncio.Event | None = None
+        self.free_bytes = 10.0**10
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def run(self, verb: v.Verb[Any]) -> Any:
+        self.asked.append(verb)
+        if self.hangs is not None:
+            await self.hangs.wait()
+        if self.error is not None:
+            raise self.error
+        return await self.inner.run(verb)
+
+    def measures(self) -> dict[str, float]:
+        return {**self.inner.measures(), "disk_free_bytes": self.free_bytes}
+
+    def times(self, kind: type[v.Verb[Any]]) -> int:
+        return sum(isinstance(verb, kind) for verb in self.asked)
+
+
+class Sight:
+    """The app, its store, and a client."""
+
+    def __init__(self, client: httpx2.AsyncClient, house: House, store: Watched) -> None:
+        self.client, self.house, self.store = client, house, store
+
+    async def get(self, path: str, **headers: str) -> httpx2.Response:
+        return await self.client.get(path, headers=headers)
+
+    async def send(self, queue: str, count: int = 1, channel: str = "") -> None:
+        messages = tuple(e.Outgoing(b"{}", channel=channel) for _ in range(count))
+        await self.house.together.run(v.Send(queue, messages))
+
+    async def finish(self, queue: str, count: int) -> None:
+        received = await self.house.together.run(v.Receive(queue, count))
+        receipts = tuple(d.receipt for d in received.deliveries)
+        await self.house.together.run(v.Ack(queue, receipts))
+
+    async def token(self, *texts: str, namespace: str = "") -> str:
+        """A token with these scopes, in the header's form."""
+        token_id, secret, digest = new_token()
+        await self.store.inner.run(TokenCreate(token_id, digest, namespace, "test", scopes(texts)))
+        return f"Bearer {token_text(token_id, secret)}"
+
+
+def looking(
+    test: Callable[[Sight], Coroutine[Any, Any, None]], *, url: str = "sqlite://", **options: Any
+) -> None:
+    """Run a test on an app with these options."""
+
+    async def main() -> None:
+        store = Watched(url)
+        app = create_app(store, ServerOptions(**options))
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            try:
+                await test(Sight(client, app.state.house, store))
+            finally:
+                app.state.house.close()
+                await store.inner.close()
+
+    asyncio.run(main())
+
+
+AWAY = Disconnected("the database at canary-host cannot be reached")

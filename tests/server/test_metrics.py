@@ -1,0 +1,256 @@
+"""`/metrics`: right numbers, few labels, and one query however many look."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import penstock
+from penstock.server import ServerOptions, counts, metrics
+from penstock.server.counts import BUCKETS, Histogram
+from penstock.words import verbs as v
+from penstock.words.credentials import Totals
+from tests.server.running import running
+from tests.server.sights import AWAY, Sight, looking
+from tests.support import postgres
+from tests.support.doors import migrate
+
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+OURS = re.compile(r"(penstock|process|python)_[a-z0-9_]+")
+
+
+def values(text: str) -> dict[tuple[str, ...], float]:
+    """Each sample by its name and its labels' values, in the order of their names."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def seen(sight: Sight) -> dict[tuple[str, ...], float]:
+    response = await sight.get("/metrics")
+    assert response.status_code == 200
+    return values(response.text)
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "FRESH_SECONDS", 0.0)
+
+
+def test_figures_follow_messages() -> None:
+    async def test(sight: Sight) -> None:
+        await sight.send("emails", 3)
+        await sight.send("acme/emails", 2)
+        await sight.finish("emails", 1)
+        found = await seen(sight)
+        assert found["penstock_messages_unfinished", "", "emails"] == 2
+        assert found["penstock_messages_unfinished", "acme", "emails"] == 2
+        assert found["penstock_messages_sent_total", "", "emails"] == 3
+        assert found["penstock_messages_done_total", "", "emails"] == 1
+        assert found["penstock_oldest_message_age_seconds", "acme", "emails"] >= 0
+        assert found["penstock_queues",] == 4  # each has its dead-letter queue
+        assert found["penstock_messages_accepted_total",] == 5
+        assert found["penstock_messages_received_total",] == 1
+        assert found["penstock_messages_acked_total",] == 1
+        assert found["penstock_message_wait_seconds_count",] == 1
+        assert found["penstock_verb_duration_seconds_count", "send"] == 2
+        assert found["penstock_database_up",] == 1
+        assert found["penstock_store_commits_total",] >= 4
+
+    looking(test)
+
+
+def test_what_went_wrong_is_counted() -> None:
+    async def test(sight: Sight) -> None:
+        run = sight.house.together.run
+        await sight.send("q", 1)
+        (delivery,) = (await run(v.Receive("q", 5))).deliveries
+        assert not (await run(v.Receive("q", 5))).deliveries
+        await run(v.Ack("q", (delivery.receipt,)))
+        await run(v.Ack("q", (delivery.receipt,)))
+        sight.store.error = AWAY
+        with pytest.raises(type(AWAY)):
+            await run(v.QueueList())
+        sight.store.error = None
+        sight.house.counts.refused("max_headers")
+        found = await seen(sight)
+        assert found["penstock_receive_empty_total",] == 1
+        assert found["penstock_leases_lost_total",] == 1
+        assert found["penstock_messages_acked_total",] == 1
+        assert found["penstock_verb_errors_total", "disconnected", "queue_list"] == 1
+        assert found["penstock_refusals_total", "max_headers"] == 1
+
+    looking(test)
+
+
+@pytest.mark.slow
+def test_requests_are_counted_by_route_and_never_by_path() -> None:
+    async def test(sight: Sight) -> None:
+        for n in range(20):
+            await sight.get(f"/nothing/{n}")
+            await sight.client.request(f"BREW{n}", "/livez")
+            await sight.get("/livez")
+        found = await seen(sight)
+        assert found["penstock_http_requests_total", "GET", "none", "404"] == 20
+        assert found["penstock_http_requests_total", "GET", "/livez", "200"] == 20
+        assert found["penstock_http_request_duration_seconds_count", "GET", "/livez"] == 20
+        assert found["penstock_http_requests_total", "other", "/livez", "405"] == 20
+        assert sum(1 for key in found if key[0] == "penstock_http_requests_total") == 3
+
+    looking(test)
+
+
+@pytest.mark.slow
+def test_the_largest_queues_are_named_and_the_rest_is_summed(no_cache: None) -> None:
+    async def test(sight: Sight) -> None:
+        for n in range(1, 6):
+            await sight.send(f"q{n}", n)
+        found = await seen(sight)
+        unfinished = {k[1:]: n for k, n in found.items() if k[0] == "penstock_messages_unfinished"}
+        assert unfinished == {("", "q4"): 4, ("", "q5"): 5, ("_other", "_other"): 6}
+        assert found["penstock_messages_sent_total", "_other", "_other"] == 6
+        # q1 becomes one of the largest. What was `_other`'s stays there: a counter never falls.
+        await sight.send("q1", 10)
+        found = await seen(sight)
+        assert found["penstock_messages_unfinished", "", "q1"] == 11
+        assert found["penstock_messages_sent_total", "", "q1"] == 11
+        assert found["penstock_messages_sent_total", "_other", "_other"] == 6
+        await sight.send("q2", 1)
+        assert (await seen(sight))["penstock_messages_sent_total", "_other", "_other"] == 7
+
+    looking(test, metrics_queues=2)
+
+
+def test_no_channel_is_a_label() -> None:
+    async def test(sight: Sight) -> None:
+        await sight.send("q", 1, channel="canary-channel")
+        await sight.finish("q", 1)
+        assert "canary" not in (await sight.get("/metrics")).text
+
+    looking(test)
+
+
+def test_many_scrapes_are_one_query() -> None:
+    async def test(sight: Sight) -> None:
+        await sight.send("q")
+        await asyncio.gather(*(sight.get("/metrics") for _ in range(20)))
+        await sight.get("/metrics")
+        assert sight.store.times(Totals) == 1
+        assert not any(isinstance(verb, (v.Stats, v.StatsOfChannels)) for verb in sight.store.asked)
+
+    looking(test)
+
+
+def test_without_the_database_the_last_figures_stay(no_cache: None) -> None:
+    async def test(sight: Sight) -> None:
+        await sight.send("q", 2)
+        await seen(sight)
+        sight.store.error = AWAY
+        found = await seen(sight)
+        assert found["penstock_database_up",] == 0
+        assert found["penstock_messages_unfinished", "", "q"] == 2
+
+    looking(test)
+
+
+@pytest.mark.slow
+def test_a_database_that_does_not_answer_holds_no_scrape_up(
+    no_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "PATIENCE_SECONDS", 0.02)
+
+    async def test(sight: Sight) -> None:
+        sight.store.hangs = asyncio.Event()
+        assert (await seen(sight))["penstock_database_up",] == 0
+        assert (await seen(sight))["penstock_database_up",] == 0
+        assert sight.store.times(Totals) == 1  # the second one waited for the first one's
+        sight.store.hangs.set()
+
+    looking(test, metrics_public=True)
+
+
+def test_a_database_that_cannot_say_who_asks_holds_no_scrape_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "PATIENCE_SECONDS", 0.02)
+
+    async def test(sight: Sight) -> None:
+        sight.store.hangs = asyncio.Event()
+        token = {"authorization": await sight.token("totals:*")}
+        assert (await sight.get("/metrics", **token)).status_code == 503
+        sight.store.hangs.set()
+
+    looking(test, auth="tokens")
+
+
+def test_who_may_look() -> None:
+    async def test(sight: Sight) -> None:
+        operator = await sight.token("totals:*")
+        tenant = await sight.token("operate:*", namespace="acme")
+        assert (await sight.get("/metrics")).status_code == 401
+        refused = await sight.get("/metrics", authorization=tenant)
+        assert refused.status_code == 403
+        assert "--scope totals" in refused.json()["error"]["message"]
+        stray = await sight.token("totals:*", "operate", namespace="acme")
+        assert (await sight.get("/metrics", authorization=stray)).status_code == 403
+        plain = await sight.token("operate:*")
+        assert (await sight.get("/metrics", authorization=plain)).status_code == 403
+        assert "penstock_queues" in (await sight.get("/metrics", authorization=operator)).text
+
+    looking(test, auth="tokens")
+
+
+def test_everybody_may_look_if_the_server_was_told_so() -> None:
+    async def test(sight: Sight) -> None:
+        assert (await sight.get("/metrics")).status_code == 200
+
+    looking(test, auth="tokens", metrics_public=True)
+
+
+def test_names_and_types_are_prometheus_s() -> None:
+    async def test(sight: Sight) -> None:
+        await sight.send("q")
+        text = (await sight.get("/metrics")).text
+        families = list(text_string_to_metric_families(text))
+        assert all(OURS.fullmatch(family.name) and family.documentation for family in families)
+        assert all(family.type != "unknown" for family in families)
+        assert len({family.name for family in families}) == len(families)
+
+    looking(test)
+
+
+def test_a_bucket_holds_what_took_so_long_or_less() -> None:
+    histogram = Histogram()
+    for seconds in (0.0, 0.001, 0.0011, 60.0, 61.0):
+        histogram.observe(seconds)
+    assert histogram.buckets[0] == 2
+    assert histogram.buckets[1] == 1
+    assert histogram.buckets[-2:] == [1, 1]
+    assert len(histogram.buckets) == len(counts.BUCKETS) + 1
+    assert list(BUCKETS) == sorted(BUCKETS)
+
+
+@pytest.mark.slow
+def test_on_postgresql() -> None:
+    server = postgres._servers.get(0 if postgres.GIVEN else 18)
+    with (
+        postgres.fresh_database(server, fill=migrate) as url,
+        running(ServerOptions(port=0), url=url) as served,
+    ):
+        with penstock.connect(url) as ps:
+            ps.queue("acme/emails").send_many([penstock.message(n) for n in range(3)])
+        ready = served.ask(GET % b"/readyz")
+        assert (ready.status, ready.body) == (200, b"ok\n")
+        found = values(served.ask(GET % b"/metrics").body.decode())
+        assert found["penstock_messages_unfinished", "acme", "emails"] == 3
+        assert found["penstock_messages_sent_total", "acme", "emails"] == 3
+        assert found["penstock_store_connections_max",] == 16
+        assert 1 <= found["penstock_store_connections_open",] <= 16
+        assert found["penstock_store_calls_waiting",] == 0
+        assert found["penstock_connections",] == 1

@@ -1,0 +1,410 @@
+"""Our own door over a real socket: what HTTP has beside the verbs."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from penstock import wire
+from penstock.server import ServerOptions
+from penstock.words import verbs as v
+from penstock.words.entities import Outgoing, Receipt
+from penstock.words.policy import QueueSettings
+from tests.server.running import Client, Running, running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with running(ServerOptions(port=0, max_messages=50, max_payload_bytes=1_000)) as made:
+        yield made
+
+
+class Ask:
+    """Requests for one queue, in JSON."""
+
+    def __init__(self, server: Running, queue: str) -> None:
+        self.server = server
+        self.path = f"/v1/queues/{queue}"
+        self.queue = queue
+
+    def raw(self, method: str, path: str, body: bytes = b"", *headers: str) -> tuple[int, Any]:
+        answer = self.server.ask(request(method, path, body, *headers))
+        return answer.status, json.loads(answer.body)
+
+    def post(self, verb: str, said: Any = None, *headers: str) -> Any:
+        body = b"" if said is None else json.dumps(said).encode()
+        return self.raw("POST", f"{self.path}/{verb}", body, *headers)
+
+    def get(self, rest: str = "") -> Any:
+        return self.raw("GET", self.path + rest)
+
+    def create(self, **settings: Any) -> None:
+        said = {"queue": self.queue, "settings": settings}
+        assert self.raw("POST", "/v1/queues", json.dumps(said).encode())[0] == 200
+
+    def send(self, *texts: str, **fields: Any) -> list[int]:
+        messages = [{"payload": {"text": text}, **fields} for text in texts]
+        status, said = self.post("messages", {"messages": messages})
+        assert status == 200
+        return said["ids"]
+
+
+def request(method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
+    head = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, *headers, "", ""]).encode() + body
+
+
+@pytest.fixture
+def ask(server: Running, request: pytest.FixtureRequest) -> Ask:
+    return Ask(server, f"q{abs(hash(request.node.nodeid)) % 10**12}")
+
+
+# --- verbs ---------------------------------------------------------------------------------------
+
+
+def test_from_send_to_the_end(ask: Ask) -> None:
+    (one,) = ask.send("hello", channel="ada")
+    status, said = ask.post("receive", {"lease_seconds": 60})
+    assert status == 200
+    (delivery,) = said["deliveries"]
+    assert delivery["payload"] == {"text": "hello"}
+    assert delivery["receipt"] == f"{one}.1"
+    assert ask.post("ack", {"receipts": [delivery["receipt"]]}) == (
+        200,
+        {"items": [{"outcome": "acked"}]},
+    )
+    status, said = ask.post("endings", {"ids": [one]})
+    assert said["items"][0]["outcome"] == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", v.VOCABULARY)
+def test_every_verb_has_an_answer(ask: Ask, kind: Any) -> None:
+    """At its route, one that can be read as the verb's answer, or an error of ours."""
+    ask.send("a")
+    verb = SOME[kind](ask.queue) if kind in SOME else kind(ask.queue)
+    asked = wire.request_of(verb)
+    answer = ask.server.ask(request(asked.method, asked.path, asked.body))
+    assert answer.headers["content-type"] == "application/json"
+    if answer.status in {200, 409}:
+        wire.load_answer(kind, answer.body)
+    else:
+        assert kind in {v.RedriveStep, v.RedriveCancel}, answer.body
+        assert answer.code == "usage"
+
+
+SOME: dict[Any, Any] = {
+    v.Send: lambda queue: v.Send(queue, (Outgoing(b"x"),)),
+    v.Receive: lambda queue: v.Receive(queue, 1),
+    v.Ack: lambda queue: v.Ack(queue, (Receipt(1, 1),)),
+    v.Defer: lambda queue: v.Defer(queue, ()),
+    v.Fail: lambda queue: v.Fail(queue, ()),
+    v.Extend: lambda queue: v.Extend(queue, (Receipt(1, 1),)),
+    v.Release: lambda queue: v.Release(queue, (Receipt(1, 1),)),
+    v.Cancel: lambda queue: v.Cancel(queue, (1,)),
+    v.Retry: lambda queue: v.Retry(queue, (1,)),
+    v.Endings: lambda queue: v.Endings(queue, (1,)),
+    v.Clear: lambda queue: v.Clear(queue, "all"),
+    v.RedriveStart: lambda queue: v.RedriveStart(f"{queue}-dead"),
+    v.RedriveStep: lambda _: v.RedriveStep(10**9),
+    v.RedriveCancel: lambda _: v.RedriveCancel(10**9),
+    v.QueueCreate: lambda queue: v.QueueCreate(queue, QueueSettings()),
+    v.QueueUpdate: lambda queue: v.QueueUpdate(queue, {"max_attempts": None}),
+    v.QueueList: lambda _: v.QueueList(),
+    v.PolicySet: lambda queue: v.PolicySet(queue, "a/b?ü", {"weight": 2}),
+    v.PolicyGet: lambda queue: v.PolicyGet(queue, "a/b?ü"),
+    v.ChannelDelete: lambda queue: v.ChannelDelete(queue, ""),
+    v.ScheduleSet: lambda queue: v.ScheduleSet(SCHEDULE(queue), 1),
+    v.ScheduleDelete: lambda _: v.ScheduleDelete("none"),
+    v.ScheduleFire: lambda _: v.ScheduleFire("none", 1, None),
+}
+
+
+def SCHEDULE(queue: str) -> Any:  # noqa: N802 - a value, but for its queue
+    from penstock.words.schedules import Schedule
+
+    return Schedule("later", queue, Outgoing(b"x"), at=2**42)
+
+
+def test_several_verbs_in_one_transaction(ask: Ask) -> None:
+    verbs = [v.Send(ask.queue, (Outgoing(b"x"),)), v.Stats(ask.queue)]
+    answer = ask.server.ask(request("POST", "/v1/together", wire.dump_together(verbs)))
+    sent, (stats,) = wire.load_together_answer(verbs, answer.body)
+    assert len(sent.ids) == stats.sent == 1
+
+
+def test_nothing_together_is_nothing(ask: Ask) -> None:
+    assert ask.raw("POST", "/v1/together", b'{"verbs": []}') == (200, {"items": []})
+
+
+def test_a_schedule_without_a_due_time_gets_one(ask: Ask) -> None:
+    said = {"queue": ask.queue, "message": {"payload": {"text": "x"}}, "every_seconds": 3600}
+    path = f"/v1/schedules/{ask.queue}"
+    status, entry = ask.raw("PUT", path, json.dumps({**said, "paused": True}).encode())
+    assert status == 200
+    assert entry["next_at"] % 3_600_000 == 0
+    _, entry = ask.raw("PUT", path, json.dumps({**said, "every_seconds": 60}).encode())
+    assert entry["next_at"] % 60_000 == 0
+    assert entry["schedule"]["paused"], "left out, a pause stays"
+
+
+# --- a payload as the body -----------------------------------------------------------------------
+
+
+def test_a_raw_send(ask: Ask) -> None:
+    data = bytes(range(256))
+    status, said = ask.raw(
+        "POST", f"{ask.path}/send?channel={quote('a b')}&priority=-3&delay_seconds=0", data,
+        "Content-Type: image/png", "Penstock-Header-Trace: ä",
+    )  # fmt: skip
+    assert (status, said["outcome"]) == (200, "sent")
+    _, peeked = ask.get("/messages")
+    (message,) = peeked["items"]
+    assert (message["channel"], message["priority"]) == ("a b", -3)
+    assert (message["content_type"], message["headers"]) == ("image/png", {"trace": "ä"})
+    verb = wire.request_of(v.Peek(ask.queue))
+    body = ask.server.ask(request(verb.method, verb.path)).body
+    assert wire.load_answer(v.Peek, body)[0].payload == data
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "told"),
+    [
+        ("?colour=red", [], "'colour' is no field"),
+        ("?priority=high", [], "priority: expected int"),
+        ("?delay_seconds=-1", [], "delay_seconds: expected float"),
+        ("?channel=%00", [], "holds a NUL"),
+        ("?channel=%ff", [], "not UTF-8"),
+        ("", ["Penstock-Header-A: 1", "Penstock-Header-A: 2"], "twice"),
+        ("", ["Idempotency-Key: " + "k" * 201], "1 to 200 bytes"),
+        ("", ["Idempotency-Key:"], "1 to 200 bytes"),
+    ],
+)
+def test_a_raw_send_that_is_wrong(ask: Ask, query: str, headers: list[str], told: str) -> None:
+    status, said = ask.raw("POST", f"{ask.path}/send{query}", b"x", *headers)
+    assert status == 400
+    assert told in said["error"]["message"]
+
+
+# --- once ----------------------------------------------------------------------------------------
+
+
+def test_a_send_with_a_key_happens_once(ask: Ask) -> None:
+    texts: list[Any] = [{"payload": {"text": text}} for text in "abc"]
+    said = {"messages": [*texts, {"payload": {"text": "d"}, "dedup_key": "k"}]}
+    _, first = ask.post("messages", said, "Idempotency-Key: once")
+    _, second = ask.post("messages", said, "Idempotency-Key: once")
+    _, other = ask.post("messages", said, "Idempotency-Key: again")
+    assert len(set(first["ids"])) == 4
+    assert second == {**first, "duplicates": [0, 1, 2, 3]}
+    assert not {*other["ids"][:3]} & {*first["ids"]}
+    assert other["ids"][3] == first["ids"][3], "its own key stays"
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def test_a_full_channel_is_409(ask: Ask) -> None:
+    ask.create()
+    assert ask.raw("PATCH", f"{ask.path}/policy?channel=c", b'{"max_size": 1}')[0] == 200
+    ask.send("a", channel="c")
+    status, said = ask.post("messages", {"messages": [{"payload": {"text": ""}, "channel": "c"}]})
+    assert (status, said["outcome"]) == (409, "channel_full")
+
+
+def test_a_queue_that_is_there_is_409(ask: Ask) -> None:
+    said = json.dumps({"queue": ask.queue}).encode()
+    assert ask.raw("POST", "/v1/queues", said)[0] == 200
+    status, again = ask.raw("POST", "/v1/queues", said)
+    assert (status, again["outcome"]) == (409, "already_exists")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/v1/nothing", b"", 404, "no_such_path"),
+        ("GET", "/v1/queues/a%2Fb/stats", b"", 404, "no_such_path"),
+        ("PUT", "/v1/queues", b"", 405, "no_such_method"),
+        ("GET", "/v1/queues/nope", b"", 404, "queue_not_found"),
+        ("GET", "/v1/queues/-/stats", b"", 400, "usage"),
+        ("GET", "/v1/queues/q/messages?limit=0", b"", 400, "usage"),
+        ("GET", "/v1/queues/q/channels?kind=1&body=2", b"", 400, "usage"),
+        ("POST", "/v1/queues/q/messages", b"{", 400, "usage"),
+        ("POST", "/v1/queues/q/send", b"x" * 1_001, 400, "usage"),
+        ("POST", "/v1/queues/q/ack", json.dumps({"receipts": ["1.1"] * 51}).encode(), 400, "usage"),
+        ("POST", "/v1/queues/q/receive", b'{"max_messages": 51}', 400, "usage"),
+        ("GET", "/v1/queues/q/signal?seen=x", b"", 400, "usage"),
+        ("GET", "/v1/queues/q/endings/stream", b"", 400, "usage"),
+        ("GET", "/v1/queues/q/endings/stream?ids=1,x", b"", 400, "usage"),
+        ("GET", "/v1/queues/nope/events/stream", b"", 404, "queue_not_found"),
+    ],
+)
+def test_errors_have_one_body(
+    server: Running, *, method: str, path: str, body: bytes, status: int, code: str
+) -> None:
+    answer = server.ask(request(method, path, body))
+    assert (answer.status, answer.code) == (status, code)
+    assert answer.headers["content-type"] == "application/json"
+    assert set(json.loads(answer.body)["error"]) >= {"code", "message", "retryable"}
+
+
+def test_a_wrong_method_is_told_the_right_ones(server: Running) -> None:
+    assert server.ask(request("PUT", "/v1/queues")).headers["allow"] == "get, head, post"
+
+
+# --- waiting -------------------------------------------------------------------------------------
+
+
+def waits(server: Running) -> None:
+    server.until(lambda: server.house.polls.waiting > 0)
+
+
+def answered(client: Client, data: bytes, *meanwhile: Any) -> Any:
+    """What comes when something happens while the request waits."""
+    client.send(data)
+    for step in meanwhile:
+        step()
+    return json.loads(client.answer().body)
+
+
+def test_a_receive_waits_for_a_message(ask: Ask) -> None:
+    ask.create()
+    data = request("POST", f"{ask.path}/receive", b'{"wait_seconds": 30}')
+    with ask.server.connect() as client:
+        said = answered(client, data, lambda: waits(ask.server), lambda: ask.send("late"))
+    assert said["deliveries"][0]["payload"] == {"text": "late"}
+
+
+def test_endings_wait_until_all_have_ended(ask: Ask) -> None:
+    ids = ask.send("a", "b")
+    data = request(
+        "POST", f"{ask.path}/endings", json.dumps({"ids": ids, "wait_seconds": 30}).encode()
+    )
+    with ask.server.connect() as client:
+        said = answered(
+            client, data, lambda: waits(ask.server), lambda: ask.post("cancel", {"ids": ids})
+        )
+    assert [one["outcome"] for one in said["items"]] == ["cancelled", "cancelled"]
+
+
+def test_events_wait_for_one(ask: Ask) -> None:
+    ask.create(events="all")
+    _, page = ask.get("/events")
+    data = request("GET", f"{ask.path}/events?cursor={page['cursor']}&wait_seconds=30")
+    with ask.server.connect() as client:
+        said = answered(client, data, lambda: waits(ask.server), lambda: ask.send("a"))
+    assert [event["kind"] for event in said["events"]] == ["created"]
+
+
+def test_a_signal_waits_for_news(ask: Ask) -> None:
+    ask.send("a")
+    _, now = ask.get("/signal")
+    path = f"{ask.path}/signal?seen={now['signal']}&instance={now['instance']}&wait_seconds=30"
+    with ask.server.connect() as client:
+        said = answered(
+            client, request("GET", path), lambda: waits(ask.server), lambda: ask.send("b")
+        )
+    assert said["signal"] != now["signal"]
+    assert said["instance"] == now["instance"]
+    _, at_once = ask.get(f"/signal?seen={now['signal']}&instance={now['instance']}&wait_seconds=30")
+    assert at_once == said
+
+
+def test_who_leaves_while_waiting_is_forgotten_and_leases_nothing(ask: Ask) -> None:
+    ask.send("first")
+    ask.post("receive", {"lease_seconds": 600})
+    with ask.server.connect() as client:
+        client.send(request("POST", f"{ask.path}/receive", b'{"wait_seconds": 30}'))
+        waits(ask.server)
+    threading.Event().wait(0.15)  # gone is asked of those who have waited for a moment
+    ask.send("second")
+    _, said = ask.post("receive", {"wait_seconds": 10})
+    assert said["deliveries"][0]["payload"] == {"text": "second"}
+    assert said["deliveries"][0]["failures"] == said["deliveries"][0]["crashes"] == 0
+
+
+def test_a_large_answer_comes_whole(ask: Ask) -> None:
+    """It is written in parts, so that it is seen whether the client takes it."""
+    ask.send(*["\x01" * 1_000] * 50)
+    status, said = ask.post("receive", {"max_messages": 50})
+    assert status == 200
+    assert [one["payload"] for one in said["deliveries"]] == [{"text": "\x01" * 1_000}] * 50
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def read_until(client: Client, mark: bytes) -> bytes:
+    """What a stream has written, up to a mark."""
+    seen = b""
+    while mark not in seen:
+        part = client._socket.recv(4_096)
+        assert part, seen
+        seen += part
+    return seen
+
+
+def test_events_are_streamed_and_go_on_after_the_last_one(ask: Ask) -> None:
+    ask.create(events="all")
+    path = f"{ask.path}/events/stream"
+    with ask.server.connect() as client:
+        client.send(request("GET", path))
+        assert b"text/event-stream" in read_until(client, b"retry: ")
+        ask.send("a", "b")
+        seen = read_until(client, b"event: created\ndata: ")
+    cursor = seen.split(b"id: ")[1].split(b"\n")[0].decode()
+    with ask.server.connect() as client:
+        client.send(request("GET", path, b"", f"Last-Event-ID: {cursor}"))
+        seen = read_until(client, b'"kind":"created"')
+    assert seen.count(b"event: created") == 1
+
+
+def test_a_silent_stream_is_kept_open(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.server.streams.ALIVE_SECONDS", 0.01)
+    ask.create(events="all")
+    with ask.server.connect() as client:
+        client.send(request("GET", f"{ask.path}/events/stream"))
+        read_until(client, b": alive")
+
+
+def test_a_queue_without_events_has_no_stream(ask: Ask) -> None:
+    ask.send("a")
+    status, said = ask.get("/events/stream")
+    assert status == 400
+    assert "tells no events" in said["error"]["message"]
+
+
+def test_endings_are_streamed_to_the_end(ask: Ask) -> None:
+    one, other = ask.send("a", "b")
+    ask.post("cancel", {"ids": [one]})
+    with ask.server.connect() as client:
+        client.send(request("GET", f"{ask.path}/endings/stream?ids={one},{other}"))
+        read_until(client, b"event: ending")
+        ask.post("cancel", {"ids": [other]})
+        read_until(client, b"event: end\ndata: {}")
+    ask.server.until(lambda: ask.server.house.polls.waiting == 0)
+
+
+def test_what_waits_ends_when_the_server_closes() -> None:
+    with running(ServerOptions(port=0)) as server:
+        ask = Ask(server, "closing")
+        (one,) = ask.send("a")
+        ask.raw("PATCH", ask.path, b'{"events": "all"}')
+        _, page = ask.get("/events")
+        paths = [
+            ("GET", f"/events?cursor={page['cursor']}&wait_seconds=30", b""),
+            ("GET", "/events/stream", b""),
+            ("GET", f"/endings/stream?ids={one}", b""),
+            ("POST", "/endings", json.dumps({"ids": [one], "wait_seconds": 30}).encode()),
+        ]
+        clients = [server.connect() for _ in paths]
+        for client, (method, rest, body) in zip(clients, paths, strict=True):
+            client.send(request(method, ask.path + rest, body))
+        server.until(lambda: server.house.polls.waiting == len(paths))
+        server.loop.call_soon_threadsafe(server.house.close)
+        server.until(lambda: server.house.polls.waiting == 0)
+        for client in clients:
+            client.close()

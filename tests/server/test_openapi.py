@@ -1,0 +1,61 @@
+"""The OpenAPI document is valid, and says what there is: no more, no less."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from openapi_spec_validator import validate
+from starlette.routing import Route
+
+from penstock import wire
+from penstock.server import openapi
+from penstock.server.examples import EXAMPLES
+from penstock.words import verbs as v
+from penstock.words.credentials import VERBS
+from tests.server.running import running
+
+DOCUMENT: dict[str, Any] = json.loads(openapi.document())
+
+
+def test_it_is_valid() -> None:
+    validate(DOCUMENT)
+    assert DOCUMENT["openapi"] == "3.1.0"
+
+
+def test_each_route_is_in_it_and_it_has_no_other() -> None:
+    with running() as server:
+        there = {
+            (route.path, method.lower())
+            for route in server.routes()
+            if isinstance(route, Route)
+            and route.path.startswith("/v1")
+            and "rest:" not in route.path
+            for method in route.endpoint.ways
+            if method != "HEAD"
+        }
+    said = {(path, method) for path, ways in DOCUMENT["paths"].items() for method in ways}
+    assert said == there
+
+
+def test_each_verb_is_described() -> None:
+    names = {way["operationId"] for ways in DOCUMENT["paths"].values() for way in ways.values()}
+    assert names >= {kind.name for kind in v.VOCABULARY}
+    for ways in DOCUMENT["paths"].values():
+        for way in ways.values():
+            assert way["description"], way
+            assert "(P" not in way["description"]
+            assert "default" in way["responses"]
+
+
+def test_each_schema_is_used() -> None:
+    text = json.dumps(DOCUMENT)
+    for name in DOCUMENT["components"]["schemas"]:
+        assert f'"#/components/schemas/{name}"' in text, name
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_can_be_read(name: str) -> None:
+    kind, example = VERBS[name], EXAMPLES[name]
+    assert wire.load_verb(kind, msgspec.json.encode(example["request"]), queue="q")
+    assert wire.load_answer(kind, msgspec.json.encode(example["answer"]))

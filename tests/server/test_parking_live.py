@@ -1,0 +1,79 @@
+"""Many who wait, on real connections to a real server."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from penstock.server import ServerOptions
+from tests.server.running import Client, Running, running
+
+pytestmark = pytest.mark.slow
+
+CROWD = 200
+
+
+def post(path: str, **body: Any) -> bytes:
+    said = json.dumps(body).encode()
+    head = f"POST /v1/queues/q/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(said)}"
+    return f"{head}\r\n\r\n".encode() + said
+
+
+def send(server: Running, *payloads: str) -> None:
+    messages = [{"payload": {"text": one}} for one in payloads]
+    assert server.ask(post("messages", messages=messages)).status == 200
+
+
+def payloads(client: Client) -> list[str]:
+    answer = client.answer()
+    assert answer.status == 200
+    return [one["payload"]["text"] for one in json.loads(answer.body)["deliveries"]]
+
+
+def parked(server: Running, count: int) -> list[Client]:
+    clients: list[Client] = []
+    for number in range(count):
+        client = server.connect()
+        client.send(post("receive", max_messages=1, wait_seconds=20))
+        clients.append(client)
+        server.until(lambda number=number: server.house.polls.waiting == number + 1)
+    return clients
+
+
+def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
+    with running(ServerOptions(port=0)) as server:
+        send(server, "first")
+        assert server.ask(post("receive", max_messages=1)).status == 200
+        clients = parked(server, CROWD)
+        counts = server.house.counts.verb_seconds["receive"]
+        looks = sum(counts.buckets)
+        assert looks <= CROWD + 10  # one for each who came; none for those that wait
+        spent = time.process_time()
+        time.sleep(0.3)
+        assert time.process_time() - spent < 0.15
+        assert sum(counts.buckets) - looks <= 3
+        send(server, *"abc")
+        assert [payloads(client) for client in clients[:3]] == [["a"], ["b"], ["c"]]
+        # Who hangs up leaves what comes to the next.
+        clients[3].close()
+        time.sleep(0.15)
+        send(server, "d")
+        assert payloads(clients[4]) == ["d"]
+        server.loop.call_soon_threadsafe(server.house.close)
+        assert {tuple(payloads(client)) for client in clients[5:]} == {()}
+        for client in clients:
+            client.close()
+
+
+def test_one_too_many_is_told_to_come_again() -> None:
+    with running(ServerOptions(port=0, max_polls=2)) as server:
+        send(server, "first")
+        assert server.ask(post("receive", max_messages=1)).status == 200
+        clients = parked(server, 2)
+        answer = server.ask(post("receive", max_messages=1, wait_seconds=20))
+        assert (answer.status, answer.code) == (503, "busy")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert server.ask(post("receive", max_messages=1)).status == 200
+        for client in clients:
+            client.close()

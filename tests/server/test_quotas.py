@@ -1,0 +1,421 @@
+"""What a namespace may use: requests a second, messages, bytes."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import wire
+from penstock.server.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
+from penstock.words import verbs as v
+from penstock.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
+from penstock.words.entities import Outgoing
+from penstock.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
+from penstock.words.outcomes import ChannelFull, Sent
+from penstock.words.policy import Policy, QueueSettings
+from tests.server.tenants import Seconds, Yard, there, yard
+from tests.support import postgres
+from tests.support.doors import migrate
+
+
+def send(count: int = 1, size: int = 1, queue: str = "jobs") -> v.Send:
+    return v.Send(queue, (Outgoing(b"x" * size),) * count)
+
+
+# --- requests a second ---------------------------------------------------------------------------
+
+
+def test_a_second_s_worth_at_once_and_then_one_after_another():
+    bucket = Bucket(10, 0.0)
+    assert [bucket.take(0.0) for _ in range(10)] == [0.0] * 10
+    assert bucket.take(0.0) == pytest.approx(0.1)
+    assert bucket.take(0.06) == pytest.approx(0.04)
+    assert bucket.take(0.1) == 0.0
+    assert bucket.take(0.1) > 0
+    assert [bucket.take(99.0) for _ in range(10)] == [0.0] * 10
+    assert bucket.take(99.0) > 0
+
+
+def test_whoever_waits_as_told_is_let_in():
+    bucket, now, chance = Bucket(7, 0.0), 0.0, random.Random(7)
+    for _ in range(500):
+        wait = bucket.take(now)
+        if wait:
+            now += wait + 1e-9
+            assert bucket.take(now) == 0.0
+        now += chance.random() / 20
+
+
+@pytest.mark.slow
+@given(
+    st.integers(1, 50),
+    st.lists(st.floats(0, 0.5, allow_nan=False), max_size=200),
+)
+def test_no_span_has_more_than_its_rate_and_a_burst(per_second, pauses):
+    bucket, now, let_in = Bucket(per_second, 0.0), 0.0, []
+    for pause in pauses:
+        now += pause
+        if bucket.take(now) == 0.0:
+            let_in.append(now)
+    for first in range(len(let_in)):
+        for last in range(first, len(let_in)):
+            span = let_in[last] - let_in[first]
+            assert last - first + 1 <= per_second + per_second * span + 1e-6
+
+
+def test_a_clock_that_stands_or_goes_back_gives_nothing_away():
+    bucket = Bucket(1, 10.0)
+    assert bucket.take(10.0) == 0.0
+    assert bucket.take(5.0) > 0
+    assert bucket.take(5.0) > 0
+
+
+def test_too_many_requests_are_refused_for_all_tokens_of_the_namespace():
+    async def test(one: Yard, seconds: Seconds) -> None:
+        first = await one.token("acme", requests_per_second=3)
+        second, other = await one.token("acme"), await one.token("bob")
+        answers = [await one.run(token, v.QueueList()) for token in (first, second, first, second)]
+        assert [a.status for a in answers] == [200, 200, 200, 429]
+        refused = wire.load_error(429, answers[3].body)
+        assert isinstance(refused, TooManyRequests)
+        assert refused.retryable
+        assert refused.retry_after_seconds == pytest.approx(1 / 3, abs=0.01)
+        assert answers[3].headers["retry-after"] == "1"
+        assert (await one.run(other, v.QueueList())).status == 200
+        seconds.now += 1 / 3 + 0.001
+        assert (await one.run(first, v.QueueList())).status == 200
+        assert (await one.run(first, v.QueueList())).status == 429
+
+    there(test)
+
+
+def test_a_quota_that_was_changed_holds_after_some_seconds():
+    async def test(one: Yard, seconds: Seconds) -> None:
+        token = await one.token("acme", requests_per_second=1)
+        assert [(await one.run(token, v.QueueList())).status for _ in range(2)] == [200, 429]
+        await one.store.run(NamespaceSet(Namespace("acme")))
+        seconds.now += 5
+        assert {(await one.run(token, v.QueueList())).status for _ in range(20)} == {200}
+
+    there(test)
+
+
+# --- messages and bytes --------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def at(request: pytest.FixtureRequest) -> Any:
+    """Runs a test at a server over that database."""
+    seconds = Seconds()
+
+    def run(test: Callable[[Yard, Seconds], Awaitable[None]]) -> None:
+        async def main(url: str) -> None:
+            async with yard(url) as one:
+                one.house.gate._clock = seconds
+                await test(one, seconds)
+
+        if request.param == "sqlite":
+            asyncio.run(main("sqlite://"))
+            return
+        version = 0 if postgres.GIVEN else 18
+        with postgres.fresh_database(postgres._servers.get(version), fill=migrate) as url:
+            asyncio.run(main(url))
+
+    return run
+
+
+def test_messages_are_bounded_over_all_queues_of_the_namespace(at):
+    async def test(one: Yard, seconds: Seconds) -> None:
+        token = await one.token("acme", max_messages=5)
+        other = await one.token("bob")
+        await one.done(other, send(50))
+        await one.done(token, send(3))
+        await one.done(token, send(2, queue="mail"))
+        answer = await one.run(token, send(1))
+        assert (answer.status, answer.code) == (507, "quota_exceeded")
+        with pytest.raises(QuotaExceeded, match=r"5 of 5 messages \(max_messages\)"):
+            await one.done(token, send(1, queue="new"))
+        (jobs, *_) = await one.done(token, v.Stats("jobs"))
+        assert jobs.sent == 3
+        assert "new" not in {q.name for q in await one.done(token, v.QueueList())}
+        await one.done(token, v.Purge("jobs"))
+        seconds.now += MEASURE_SECONDS + 0.1
+        await one.run(token, send(1))  # the look that it starts may be too late for itself
+        await asyncio.sleep(0.05)
+        await one.done(token, send(1))
+
+    at(test)
+
+
+def test_bytes_are_bounded(at):
+    async def test(one: Yard, seconds: Seconds) -> None:
+        token = await one.token("acme", max_bytes=1_000)
+        await one.done(token, send(1, 600))
+        with pytest.raises(QuotaExceeded, match=r"600 of 1,000 bytes \(max_bytes\), and 401 more"):
+            await one.done(token, send(1, 401))
+        await one.done(token, send(4, 100))
+        with pytest.raises(QuotaExceeded):
+            await one.done(token, send(1, 1))
+        await one.done(token, send(1, 0))
+        seconds.now += 60 * MEASURE_SHARE
+        with pytest.raises(QuotaExceeded, match="1,000 of 1,000"):
+            await one.done(token, send(1, 1))
+
+    at(test)
+
+
+def test_a_batch_is_counted_whole(at):
+    async def test(one: Yard, _: Seconds) -> None:
+        token = await one.token("acme", max_messages=3)
+        await one.done(token, send(1))
+        caller = await one.house.gate.caller(_shown(token))
+        with pytest.raises(QuotaExceeded):
+            await caller.run_together([send(1), v.Purge("jobs"), send(2, queue="mail")])
+        stats = await one.done(token, v.Stats("jobs"))
+        assert stats[0].ready == 1
+        assert len(await caller.run_together([send(1), send(1, queue="mail")])) == 2
+
+    at(test)
+
+
+def _shown(token: str) -> Any:
+    class Asked:
+        def __init__(self) -> None:
+            self.scope = {"headers": [(b"authorization", f"Bearer {token}".encode())]}
+
+    return Asked()
+
+
+def test_what_was_refused_does_not_count(at):
+    async def test(one: Yard, _: Seconds) -> None:
+        token = await one.token("acme", max_messages=4)
+        settings = QueueSettings(policy=Policy(max_size=2))
+        await one.done(token, v.QueueCreate("jobs", settings))
+        for _ in range(5):
+            outcome = await one.done(token, send(3))
+            assert isinstance(outcome, ChannelFull)
+        await one.done(token, send(2))
+        await one.done(token, send(2, queue="mail"))
+
+    at(test)
+
+
+def test_the_unnamed_namespace_has_quotas_too(at):
+    async def test(one: Yard, _: Seconds) -> None:
+        token = await one.token(NO_NAMESPACE, max_messages=1)
+        await one.done(await one.token("acme"), send(9))
+        await one.done(token, send(1))
+        assert (await one.run(token, send(1))).status == 507
+
+    at(test)
+
+
+# --- how usage is known --------------------------------------------------------------------------
+
+
+class Kept:
+    """A store that holds so many messages, and answers when it is let."""
+
+    def __init__(self, messages: int = 0) -> None:
+        self.messages = messages
+        self.looks = 0
+        self.error: Exception | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def run(self, verb: Any) -> Any:
+        assert verb == Totals("acme", bytes=False)
+        self.looks += 1
+        seen = self.messages  # as of the start of the look
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return (QueueTotals("acme/q", seen, 0, 0, 0, 0, None),)
+
+
+def usage(store: Kept, seconds: Seconds, most: int) -> Usage:
+    made = Usage(store, seconds)  # pyright: ignore[reportArgumentType]
+    made.quota = Namespace("acme", max_messages=most)
+    return made
+
+
+async def put(room: Usage, store: Kept, count: int = 1, error: Exception | None = None) -> None:
+    """A send as the caller does it."""
+    async with room.room([send(count)]) as outcomes:
+        if error is not None:
+            raise error
+        store.messages += count
+        outcomes.append(Sent((1,) * count))
+
+
+def test_a_look_a_second_is_enough():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 1_000)
+        for _ in range(50):
+            await put(room, store)
+        assert store.looks == 1
+        seconds.now += MEASURE_SECONDS + 0.1
+        for _ in range(50):
+            await put(room, store)
+        await asyncio.sleep(0)
+        assert store.looks == 2
+        seconds.now += QUIET_LOOKS * MEASURE_SECONDS + 0.1
+        await asyncio.gather(*[put(room, store) for _ in range(50)])
+        assert store.looks == 3
+
+    asyncio.run(main())
+
+
+def test_a_slow_look_is_taken_seldom_and_nobody_waits_for_it():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 1_000)
+        store.gate.clear()
+        first = asyncio.ensure_future(put(room, store))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        seconds.now += 0.5  # it takes half a second
+        store.gate.set()
+        await first
+        seconds.now += MEASURE_SHARE * 0.5 - 1
+        await put(room, store)
+        assert store.looks == 1
+        seconds.now += 2
+        store.gate.clear()
+        await put(room, store)  # does not wait
+        await asyncio.sleep(0)
+        assert store.looks == 2
+        await put(room, store)
+        store.gate.set()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_what_is_let_in_during_a_look_is_not_forgotten():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 10)
+        await put(room, store, 4)
+        seconds.now += MEASURE_SECONDS + 0.1
+        store.gate.clear()
+        await put(room, store, 3)  # begins a look that saw 4 or 7
+        await asyncio.sleep(0)
+        await put(room, store, 3)
+        with pytest.raises(QuotaExceeded):
+            await put(room, store)
+        store.gate.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        with pytest.raises(QuotaExceeded):
+            await put(room, store)
+        store.messages = 9  # somebody acked one
+        seconds.now += 3 * MEASURE_SECONDS
+        await put(room, store)
+        assert store.messages == 10
+
+    asyncio.run(main())
+
+
+def test_a_send_under_way_counts_beside_the_look():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 10)
+        async with room.room([send(6)]) as outcomes:
+            seconds.now += 3 * MEASURE_SECONDS
+            await put(room, store, 2)  # a look that does not see the six yet
+            with pytest.raises(QuotaExceeded):
+                await put(room, store, 3)
+            outcomes.append(Sent((1,)))
+            store.messages += 6
+        with pytest.raises(QuotaExceeded):
+            await put(room, store, 3)
+        await put(room, store, 2)
+
+    asyncio.run(main())
+
+
+def test_a_send_that_is_refused_after_a_look_leaves_no_trace_in_it():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 10)
+        async with room.room([send(6)]):  # it has no outcome that is Sent
+            seconds.now += 3 * MEASURE_SECONDS
+            await put(room, store, 2)
+        await put(room, store, 8)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "counts"), [(Busy("x"), False), (Uncertain("x"), True), (ValueError("x"), False)]
+)
+def test_what_did_not_happen_does_not_count_and_what_may_have_does(error, counts):
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 10)
+        with pytest.raises(type(error)):
+            await put(room, store, 8, error)
+        if counts:
+            with pytest.raises(QuotaExceeded):
+                await put(room, store, 8)
+        else:
+            await put(room, store, 8)
+
+    asyncio.run(main())
+
+
+def test_a_look_that_fails_is_told_and_taken_again():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 10)
+        store.error = Disconnected("gone")
+        for _ in range(2):
+            with pytest.raises(Disconnected):
+                await put(room, store)
+        store.error = None
+        await put(room, store, 10)
+        with pytest.raises(QuotaExceeded):
+            await put(room, store)
+        assert store.looks == 3
+        for _ in range(2):  # and what was let in before counts no longer
+            store.messages = 0
+            seconds.now += 3 * MEASURE_SECONDS
+            await put(room, store, 10)
+
+    asyncio.run(main())
+
+
+def test_one_who_gives_up_waiting_leaves_the_look_to_the_others():
+    async def main() -> None:
+        store, seconds = Kept(), Seconds()
+        room = usage(store, seconds, 10)
+        store.gate.clear()
+        first, second = (asyncio.ensure_future(put(room, store)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        store.gate.set()
+        await second
+        assert store.looks == 1
+        assert store.messages == 1
+
+    asyncio.run(main())
+
+
+def test_processes_together_pass_a_quota_by_what_they_take_in_between_looks(at):
+    async def test(one: Yard, seconds: Seconds) -> None:
+        token = await one.token("acme", max_messages=10)
+        await one.done(token, send(1))
+        await one.store.run(send(9, queue="acme/jobs"))  # another server
+        await one.done(token, send(9))
+        seconds.now += QUIET_LOOKS * MEASURE_SECONDS + 0.1
+        with pytest.raises(QuotaExceeded, match="19 of 10"):
+            await one.done(token, send(1))
+
+    at(test)

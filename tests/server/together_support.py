@@ -1,0 +1,77 @@
+"""A real store whose verbs a test can hold up, fail, and count."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from penstock.sqlite.async_store import AsyncSqliteStore
+from penstock.words.entities import Outgoing
+from penstock.words.verbs import Verb
+
+
+class Watched:
+    """In front of a store: what was asked of it, and a barrier that holds verbs up."""
+
+    def __init__(self, store: AsyncSqliteStore) -> None:
+        self.store = store
+        self.asked: list[Verb[Any]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.came = asyncio.Event()
+        self.before: Callable[[Verb[Any]], None] = lambda _: None
+        self.after: Callable[[Verb[Any]], None] = lambda _: None
+        self.done: Callable[[Verb[Any], Any], None] = lambda _, __: None
+
+    async def run(self, verb: Any) -> Any:
+        self.asked.append(verb)
+        self.came.set()
+        await self.open.wait()
+        self.before(verb)
+        answer = await self.store.run(verb)
+        self.after(verb)
+        self.done(verb, answer)
+        return answer
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        return await self.store.run_together(verbs)
+
+    async def signal(self, queue: str) -> int:
+        return await self.store.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        await self.store.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> Any:
+        return self.store.within(connection)
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    def hold(self) -> None:
+        """From now on no verb is answered until `open` is set."""
+        self.open.clear()
+        self.came.clear()
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """What was asked, of one kind."""
+        return [verb for verb in self.asked if isinstance(verb, kind)]
+
+
+@asynccontextmanager
+async def watched(clock: Callable[[], int] | None = None) -> AsyncIterator[Watched]:
+    store = AsyncSqliteStore("sqlite://", clock=clock)
+    try:
+        yield Watched(store)
+    finally:
+        await store.close()
+
+
+def message(payload: str = "x", channel: str = "", **more: Any) -> Outgoing:
+    return Outgoing(payload.encode(), channel=channel, **more)
+
+
+async def settle() -> None:
+    """Until nothing more happens by itself."""
+    for _ in range(20):
+        await asyncio.sleep(0)

@@ -1,0 +1,104 @@
+"""Every verb and every answer comes back as it was."""
+
+import json
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from penstock import wire
+from penstock.wire.plans import hint_of_answer
+from penstock.words import verbs as v
+from tests.wire.drawn import drawn, verbs
+
+KINDS = [pytest.param(kind, id=kind.name) for kind in v.VOCABULARY]
+SOME = [pytest.param(kind, id=kind.name) for kind in (v.Send, v.Receive, v.QueueUpdate)]
+FEW = settings(max_examples=2, deadline=None, database=None, derandomize=True,
+               suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
+MANY = settings(FEW, max_examples=20, derandomize=False)
+
+
+def read_back(request: wire.Request, kind: type[v.Verb[Any]]) -> v.Verb[Any]:
+    """As a server does it."""
+    route = wire.ROUTE_OF[kind]
+    path, _, query = request.path.partition("?")
+    fields: dict[str, str] = {}
+    for template in filter(None, (route.path, route.also)):
+        parts, given = template.split("/"), path.split("/")
+        if len(parts) == len(given):
+            fields = {
+                name[1:-1]: unquote(one)
+                for name, one in zip(parts, given, strict=True)
+                if name.startswith("{")
+            }
+            break
+    assert request.method == route.method
+    return wire.load_verb(kind, request.body, **fields, **wire.load_query(query.encode()))
+
+
+def a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
+    verb = data.draw(verbs(kind))
+    request = wire.request_of(verb)
+    assert request.body == wire.dump_verb(verb)
+    assert read_back(request, kind) == verb
+    assert wire.load_together(wire.dump_together([verb, verb])) == (verb, verb)
+    if request.body:
+        json.loads(request.body)
+
+
+def an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
+    answer = data.draw(drawn(hint_of_answer(kind)))
+    body = wire.dump_answer(kind, answer)
+    assert wire.load_answer(kind, body) == answer
+    assert isinstance(json.loads(body), dict)
+    verb = data.draw(verbs(kind))
+    assert wire.load_together_answer([verb], wire.dump_together_answer([verb], [answer])) == [
+        answer
+    ]
+
+
+@pytest.mark.parametrize("kind", SOME)
+@FEW
+@given(data=st.data())
+def test_a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
+    a_verb_comes_back(kind, data)
+
+
+@pytest.mark.parametrize("kind", SOME)
+@FEW
+@given(data=st.data())
+def test_an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
+    an_answer_comes_back(kind, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@MANY
+@given(data=st.data())
+def test_any_verb_comes_back(kind: Any, data: st.DataObject) -> None:
+    a_verb_comes_back(kind, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@MANY
+@given(data=st.data())
+def test_any_answer_comes_back(kind: Any, data: st.DataObject) -> None:
+    an_answer_comes_back(kind, data)
+
+
+@MANY
+@given(ms=st.integers(0, 2**45))
+def test_a_duration_comes_back_to_the_millisecond(ms: int) -> None:
+    from penstock.wire.seconds import ms_of, seconds_of
+
+    assert ms_of(seconds_of(ms)) == ms
+
+
+@pytest.mark.parametrize(("seconds", "ms"), [(0.0001, 1), (0.0015, 2), (1, 1000), (0.29, 290)])
+def test_a_part_of_a_millisecond_is_rounded_up(seconds: float, ms: int) -> None:
+    from penstock.wire.seconds import ms_of
+
+    assert ms_of(seconds) == ms
