@@ -64,7 +64,7 @@ def test_creating_a_queue_twice(run: Runner) -> None:
         (("queue", "update", "q", "--backoff-jitter", "2"), "backoff_jitter"),
         (("queue", "update", "q", "--rate", "fast"), "COUNT/PERIOD"),
         (("queue", "update", "q", "--weight", "0"), "weight"),
-        (("queue", "create", "bad/name"), "no queue name"),
+        (("queue", "create", "bad/na/me"), "no queue name"),
         (("policy", "change", "q", "c"), "name a limit"),
         (("policy", "set", "q", "c", "--max-size", "-1"), "max_size"),
         (("policy", "set", "q", "c" * 300), "255 bytes"),
