@@ -78,6 +78,7 @@ def main(words: Sequence[str]) -> None:
 
 def _serve_empty() -> None:
     """FastAPI on uvicorn, set up as our server sets it up, with nothing around its handlers."""
+    import gc
     import socket
 
     import uvicorn
@@ -86,6 +87,9 @@ def _serve_empty() -> None:
     from starlette.responses import Response
     from starlette.routing import Route
 
+    from penstock.server.serve import GC_THRESHOLDS
+
+    gc.set_threshold(*GC_THRESHOLDS)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.post("/nothing")

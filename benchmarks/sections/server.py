@@ -84,7 +84,7 @@ def _durable(place: Place) -> AnyBase:
 
 SECTION = Section(
     "server",
-    "requests to the server, durable, against an empty handler of the same framework",
+    "requests to the server (synchronous full, synchronous_commit on), against an empty handler",
     ("empty", "ours"),
     cells,
 )

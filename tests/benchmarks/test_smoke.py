@@ -10,7 +10,7 @@ from benchmarks.on_postgres import PostgresPlace
 from benchmarks.on_sqlite import SqlitePlace
 from benchmarks.plan import TINY, Bench
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def test_every_section_gives_records() -> None:

@@ -183,6 +183,7 @@ class Life(RuleBasedStateMachine):
         if ms:
             self.door.clock.advance(ms=ms)
             self.receive_once(name, 1, None)
+            self.compare()  # what has expired meanwhile is gone
         owner, receipt = self.receipts[known]
         self.settle([len(self.receipts) - 1 - known], settling)
         if retried:

@@ -120,6 +120,13 @@ def test_a_variable_that_is_used_is_there() -> None:
     assert used == names | (used & {"__all", "__rate_interval"})
 
 
+def test_no_rule_rings_for_what_waits_in_a_dead_letter_queue() -> None:
+    """Nobody works there, so it would ring for ever."""
+    aged = [rule["expr"] for rule in RULES if "oldest_message_age" in rule["expr"]]
+    assert len(aged) == 2
+    assert all('oldest_message_age_seconds{queue!~".+-dead"}' in each for each in aged)
+
+
 def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
     for rule in RULES:

@@ -82,7 +82,7 @@ def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) ->
             for _ in range(20)
         ]
         until(lambda: len(ps.store._signals._waiting.get("q", [])) == 20)
-        until(lambda: asked["receive"] == 2 + 20)
+        until(lambda: asked["receive"] >= 2 + 20)
         assert asked["signal"] == 2  # what the number is, and when it changes
         ps.queue("q").send_many(penstock.message(n) for n in range(20))
         for thread in threads:

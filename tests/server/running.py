@@ -1,39 +1,28 @@
-"""A server in a thread, as `penstock serve` runs it, and a client that speaks bytes."""
+"""A server in a thread, and a client that speaks bytes."""
 
-import asyncio
 import contextlib
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import uvloop
 from starlette.routing import BaseRoute
 
-import penstock.aio
-from penstock.server import ServerOptions, create_app
-from penstock.server.house import House
-from penstock.server.serve import Server, _listener
+from penstock.server import ServerOptions
+from tests.support.served import Server
 
 PATIENCE_SECONDS = 10.0
 """For what should happen at once: only a bug makes a test wait so long."""
 
 
-@dataclass
-class Running:
+class Running(Server):
     """A server that takes connections."""
-
-    port: int
-    house: House
-    server: Server
-    loop: asyncio.AbstractEventLoop
 
     def routes(self) -> list[Any]:
         """Of all doors."""
-        app: Any = self.server.config.app
+        app: Any = self.serving.config.app
         return [route for route in app.router.routes if hasattr(route, "endpoint")]
 
     def connect(self) -> "Client":
@@ -61,45 +50,11 @@ def running(
     routes: Sequence[BaseRoute] = (),
 ) -> Iterator[Running]:
     """A server over a database, with a few more routes."""
-    started: list[Running] = []
-    ready, failed = threading.Event(), list[BaseException]()
-    stop: list[Callable[[], None]] = []
-
-    async def serve() -> None:
-        ps = penstock.aio.connect(url)
-        app = create_app(ps.store, options or ServerOptions(port=0))
-        app.router.routes[:0] = routes
-        house = app.state.house
-        until = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        stop.append(lambda: loop.call_soon_threadsafe(until.set))
-        with _listener(house.options) as listener:
-            server = Server(app, house, listener, until)
-            port = listener.getsockname()[1]
-            started.append(Running(port, house, server, loop))
-            await server.serve_and_tell(ready.set)
-        await ps.close()
-
-    def work() -> None:
-        try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(serve())
-        except BaseException as error:
-            failed.append(error)
-            raise
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    ready.wait(PATIENCE_SECONDS)
+    server = Running(url, options=options or ServerOptions(port=0), routes=routes)
     try:
-        assert not failed
-        yield started[0]
+        yield server
     finally:
-        if stop:
-            stop[0]()
-        thread.join()
+        server.stop()
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from penstock.server.gate import (
     CACHED_MAX,
     FOUND_SECONDS,
     LOOK_SECONDS,
+    UNKNOWN_PER_SECOND,
     UNKNOWN_SECONDS,
     _keep,
 )
@@ -24,6 +26,7 @@ from penstock.words.credentials import (
     TokenList,
     TokenRevoke,
     Verb,
+    new_token,
     token_text,
 )
 from penstock.words.entities import Outgoing
@@ -284,6 +287,28 @@ def test_an_unknown_id_is_looked_for_once_a_second():
     there(test)
 
 
+def test_strangers_cost_few_looks_and_keep_nobody_out():
+    async def test(one: Yard, seconds: Seconds) -> None:
+        text = await one.token("acme")
+        assert (await one.ask(*LIST, bearer(text))).status == 200
+        seconds.now += FOUND_SECONDS
+        store = one.house.store = Counting(one.store)
+        made_up = [token_text(*new_token()[:2]) for _ in range(UNKNOWN_PER_SECOND + 20)]
+        answers = [await one.ask(*LIST, bearer(each)) for each in made_up]
+        assert [each.status for each in answers] == [401] * UNKNOWN_PER_SECOND + [429] * 20
+        assert "retry-after" in answers[-1].headers
+        assert len(store.asked) == UNKNOWN_PER_SECOND
+        assert (await one.ask(*LIST, bearer(text))).status == 200
+        newer = await one.token("acme")
+        seconds.now += 1
+        for _ in range(UNKNOWN_PER_SECOND + 20):  # a token that is found is no stranger
+            one.house.gate._known.clear()
+            one.house.gate._seen.clear()
+            assert (await one.ask(*LIST, bearer(newer))).status == 200
+
+    there(test)
+
+
 def test_a_wrong_secret_throws_nobody_out():
     async def test(one: Yard, seconds: Seconds) -> None:
         text = await one.token("acme")
@@ -345,6 +370,44 @@ def test_a_stream_ends_with_its_token(monkeypatch: pytest.MonkeyPatch):
         answer = await asyncio.wait_for(stream, 5)
         assert b"event: created" in answer.body
         assert b": alive" in answer.body
+
+    there(test)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Until something has come so far, for five seconds at most."""
+    for _ in range(5_000):
+        if true():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it does not come so far")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("POST", "/v1/queues/jobs/receive", b'{"wait_seconds": 20}'),
+        ("GET", "/v1/queues/jobs/events?cursor={cursor}&wait_seconds=20", b""),
+        ("POST", "/v1/queues/jobs/endings", b'{"ids": [1], "wait_seconds": 20}'),
+    ],
+)
+def test_who_waits_is_told_nothing_when_the_token_has_ended(method: str, target: str, body: bytes):
+    async def test(one: Yard, seconds: Seconds) -> None:
+        text = await one.token("acme")
+        await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
+        cursor = (await one.done(text, v.Events("jobs"))).cursor
+        path = target.replace("{cursor}", cursor)
+        waits = asyncio.ensure_future(one.ask(method, path, body, bearer(text)))
+        await until(lambda: one.house.polls.waiting == 1)
+        await one.store.run(TokenRevoke(one.tokens[text].id))
+        seconds.now += FOUND_SECONDS
+        (sent,) = (await one.store.run(v.Send("acme/jobs", (Outgoing(b""),)))).ids
+        if "endings" in target:
+            await one.store.run(v.Cancel("acme/jobs", (sent,)))
+        assert (await asyncio.wait_for(waits, 5)).status == 401
+        if "receive" in target:
+            await until(lambda: not one.house.parking._errands)
+            assert (await one.store.run(v.Receive("acme/jobs", 1, 1_000))).deliveries
 
     there(test)
 

@@ -216,7 +216,7 @@ def test_too_many_connections() -> None:
 def test_too_many_requests_at_once() -> None:
     with running(ServerOptions(port=0, max_pending=2), routes=ROUTES) as server:
         released = server.released = asyncio.Event()  # type: ignore[attr-defined]
-        server.server.config.app.state.released = released
+        server.serving.config.app.state.released = released
         with server.connect() as one, server.connect() as two:
             one.send(get("/waits"))
             two.send(get("/waits"))

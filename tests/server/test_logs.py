@@ -256,13 +256,17 @@ def test_a_path_cannot_forge_a_line() -> None:
 
     async def test(sight: Sight) -> None:
         await sight.get("/a%0A2026-01-01T00:00:00.000Z%20ERROR%20forged")
+        await sight.get("/a%20status=200%20token=owner")
         await sight.get("/" + "a" * 1_000)
         await sight.get(f"/v1/queues/pst_abcdefghijkl_{SECRET}/stats")
 
     looking(test)
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert leaks(stream) == []
+    assert all(line.count(" status=") == 1 for line in lines)
+    assert "token=" not in lines[1].split()
+    assert " token=" not in lines[1]
     assert all(len(line) < 500 for line in lines)
 
 

@@ -12,7 +12,7 @@ import penstock
 from penstock.server import ServerOptions, counts, metrics
 from penstock.server.counts import BUCKETS, Histogram
 from penstock.words import verbs as v
-from penstock.words.credentials import Totals
+from penstock.words.credentials import TokenRevoke, Totals
 from tests.server.running import running
 from tests.server.sights import AWAY, Sight, looking
 from tests.support import postgres
@@ -185,6 +185,32 @@ def test_a_database_that_cannot_say_who_asks_holds_no_scrape_up(
         token = {"authorization": await sight.token("totals:*")}
         assert (await sight.get("/metrics", **token)).status_code == 503
         sight.store.hangs.set()
+
+    looking(test, auth="tokens")
+
+
+def test_that_the_database_is_away_is_seen_with_a_token(no_cache: None) -> None:
+    async def test(sight: Sight) -> None:
+        operator, tenant = await sight.token("totals:*"), await sight.token("operate")
+        gate, now = sight.house.gate, [1_000.0]
+        gate._clock = lambda: now[0]
+        assert (await sight.get("/metrics", authorization=operator)).status_code == 200
+        assert (await sight.get("/metrics", authorization=tenant)).status_code == 403
+        sight.store.error = AWAY
+        now[0] += 3_600
+        found = await sight.get("/metrics", authorization=operator)
+        assert found.status_code == 200
+        assert "penstock_database_up 0.0" in found.text
+        assert (await sight.get("/metrics", authorization=tenant)).status_code == 403
+        stranger = await sight.token("totals:*")
+        assert (await sight.get("/metrics", authorization=stranger)).status_code == 503
+        assert (await sight.get("/v1/queues", authorization=operator)).status_code == 503
+        sight.store.error = None
+        await sight.store.inner.run(TokenRevoke(operator.split("_")[1]))
+        assert (await sight.get("/metrics", authorization=operator)).status_code == 401
+        sight.store.error = AWAY
+        now[0] += 3_600
+        assert (await sight.get("/metrics", authorization=operator)).status_code == 503
 
     looking(test, auth="tokens")
 

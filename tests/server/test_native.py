@@ -181,12 +181,19 @@ def test_a_raw_send(ask: Ask) -> None:
         ("", ["Penstock-Header-A: 1", "Penstock-Header-A: 2"], "twice"),
         ("", ["Idempotency-Key: " + "k" * 201], "1 to 200 bytes"),
         ("", ["Idempotency-Key:"], "1 to 200 bytes"),
+        ("", ["Idempotency-Key: a", "Idempotency-Key: b"], "twice"),
     ],
 )
 def test_a_raw_send_that_is_wrong(ask: Ask, query: str, headers: list[str], told: str) -> None:
     status, said = ask.raw("POST", f"{ask.path}/send{query}", b"x", *headers)
     assert status == 400
     assert told in said["error"]["message"]
+
+
+def test_a_field_of_the_path_is_not_in_the_query_too(ask: Ask) -> None:
+    status, said = ask.post("ack?queue=another", {"receipts": ["1.1"]})
+    assert (status, said["error"]["code"]) == (400, "usage")
+    assert "queue: is there twice" in said["error"]["message"]
 
 
 # --- once ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Many who wait, on real connections to a real server."""
 
 import json
+import socket
 import time
 from typing import Any
 
@@ -77,3 +78,21 @@ def test_one_too_many_is_told_to_come_again() -> None:
         assert server.ask(post("receive", max_messages=1)).status == 200
         for client in clients:
             client.close()
+
+
+@pytest.mark.parametrize("asked_at", ["ours", "ToxMQ's"])
+def test_a_large_batch_whose_reader_vanishes_is_for_others_at_once(asked_at: str) -> None:
+    toxmq = b"POST /queue/q/pop/50 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+    asked = post("receive", max_messages=50) if asked_at == "ours" else toxmq
+    with running(ServerOptions(port=0)) as server:
+        send(server, *["x" * 20_000] * 50)
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect(("127.0.0.1", server.port))
+            client.sendall(asked)
+            assert client.recv(10), "the answer is under way"
+        with server.connect() as other:
+            other.send(post("receive", max_messages=50, wait_seconds=5))
+            again = json.loads(other.answer().body)["deliveries"]
+        assert [one["attempt"] for one in again] == [2] * 50
+        assert {one["failures"] + one["crashes"] for one in again} == {0}, "nobody is charged"

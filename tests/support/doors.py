@@ -141,11 +141,12 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
 
 
 # Each version of PostgreSQL and each colour is in the default set; over HTTP each database and each
-# colour of the client. Other pairs of them can be named. They cost minutes and show little: colours
-# share all but the driving, and the client knows no database.
+# colour of the client, and the asyncio store of SQLite stands behind the former. Other pairs of
+# them can be named. They cost minutes and show little: colours share all but the driving, and the
+# client knows no database.
 DOORS: Final[dict[str, Recipe]] = {
     "sqlite": Recipe(_file, lives=60, slow=True),
-    "sqlite-async": Recipe(_file, asynchronous=True, lives=60, slow=True),
+    "sqlite-async": Recipe(_file, asynchronous=True, lives=60, slow=True, by_name=True),
     "sqlite-unsynced": Recipe(_unsynced, by_name=True),
     "sqlite-memory": Recipe(_memory, has=frozenset(), lives=200),
     "http-sqlite": Recipe(_file, lives=24, slow=True, served=True),

@@ -1,28 +1,31 @@
-"""A real server over a database, in a thread of the tests: `served(url)` gives its URL.
-
-Plain uvicorn over `create_app`, on a port of its own.
-"""
+"""The server that `penstock serve` runs, in a thread of the tests: `served(url)` gives its URL."""
 
 import asyncio
 import contextlib
-import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-import uvicorn
+from starlette.routing import BaseRoute
 
 import penstock.aio
 from penstock.server import ServerOptions, create_app
+from penstock.server.house import House
+from penstock.server.serve import Server as Serving
+from penstock.server.serve import _listener, _loop_factory
 
-WIDE: Final = ServerOptions(
-    max_body_bytes=256 * 1024 * 1024, max_messages=10_000, max_connections=100_000
-)
+WIDE: Final = ServerOptions(max_body_bytes=256 * 1024 * 1024, max_messages=10_000, drain_seconds=2)
 """Limits that are the store's, not the server's."""
+PATIENCE_SECONDS = 30.0
 
 
 class Server:
     """A running one. It can be stopped, and started again on the same port."""
+
+    house: House
+    serving: Serving
+    loop: asyncio.AbstractEventLoop
 
     def __init__(
         self,
@@ -31,37 +34,35 @@ class Server:
         clock: Callable[[], int] | None = None,
         options: ServerOptions = WIDE,
         background: bool = True,
+        routes: Sequence[BaseRoute] = (),
         around: Callable[[Any], Any] = lambda app: app,
     ) -> None:
         """
         background: False for tests that do themselves what the server does beside its requests, as
                     firing schedules.
+        routes:     some more, before the others.
         around:     puts something between uvicorn and the app.
         """
-        self._database, self._clock, self._options = database, clock, options
-        self._around, self._background = around, background
-        self._port = 0
+        self._database, self._clock, self._options = database, clock, replace(options, port=0)
+        self._routes, self._around, self._background = routes, around, background
         self._thread: threading.Thread | None = None
         self.start()
 
     @property
+    def port(self) -> int:
+        return self._options.port
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Begin to answer; connections are taken from now on."""
-        # With the protocol named: only then does asyncio turn Nagle's algorithm off, which makes
-        # each answer take 40 ms.
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", self._port))
-        sock.listen(2_048)
-        self._port = sock.getsockname()[1]
         self._ready = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(sock,), name="server", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
         self._thread.start()
-        assert self._ready.wait(30), "the server does not start"
+        assert self._ready.wait(PATIENCE_SECONDS), "the server does not start"
         self._raise()
 
     def stop(self) -> None:
@@ -69,8 +70,8 @@ class Server:
         if self._thread is None:
             return
         with contextlib.suppress(RuntimeError):  # its loop has ended by itself
-            self._loop.call_soon_threadsafe(self._end)
-        self._thread.join(30)
+            self.loop.call_soon_threadsafe(self._until.set)
+        self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive(), "the server does not stop"
         self._thread = None
         self._raise()
@@ -79,37 +80,27 @@ class Server:
         if self._error is not None:
             raise self._error
 
-    def _end(self) -> None:
-        self._house.close()
-        self._server.should_exit = True
-
-    def _run(self, sock: socket.socket) -> None:
+    def _run(self) -> None:
         try:
-            with contextlib.closing(sock):
-                asyncio.run(self._serve(sock))
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - raised again, in the test
             self._error = error
         finally:
             self._ready.set()
 
-    async def _serve(self, sock: socket.socket) -> None:
-        self._loop = asyncio.get_running_loop()
+    async def _serve(self) -> None:
+        self.loop, self._until = asyncio.get_running_loop(), asyncio.Event()
         async with penstock.aio.connect(self._database, clock=self._clock) as ps:
             app = create_app(ps.store, self._options)
-            self._house = app.state.house
+            app.router.routes[:0] = self._routes
+            self.house = app.state.house
             if not self._background:
-                self._house.background.clear()
-            config = uvicorn.Config(
-                self._around(app),
-                http="httptools",
-                ws="none",
-                log_level="warning",
-                timeout_graceful_shutdown=2,
-                timeout_keep_alive=30,
-            )
-            self._server = uvicorn.Server(config)
-            self._ready.set()
-            await self._server.serve(sockets=[sock])
+                self.house.background.clear()
+            with _listener(self._options) as listener:
+                self._options = replace(self._options, port=listener.getsockname()[1])
+                self.serving = Serving(self._around(app), self.house, listener, self._until)
+                await self.serving.serve_and_tell(self._ready.set)
 
 
 @contextlib.contextmanager

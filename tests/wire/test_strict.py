@@ -1,10 +1,12 @@
 """What is not right in a request is refused, with its place."""
 
+import json
 from typing import Any
 
 import pytest
 
 from penstock import wire
+from penstock.wire import content
 from penstock.words import verbs as v
 from penstock.words.entities import Outgoing
 from penstock.words.errors import UsageError
@@ -82,9 +84,12 @@ def test_a_body_that_is_wrong(kind: Any, body: bytes, told: str) -> None:
     [
         (v.Peek, {"queue": "ü"}, "queue: 'ü' is no queue name"),
         (v.Peek, {"limit": "0"}, "limit: expected int >= 1"),
-        (v.Peek, {"limit": "x"}, "limit: expected int, got str"),
-        (v.Peek, {"limit": "1e1"}, "limit: expected int, got str"),
-        (v.Peek, {"limit": "9" * 30}, "limit: expected int, got str"),
+        (v.Peek, {"limit": "x"}, "limit: expected int, not 'x'"),
+        (v.Peek, {"limit": "1e1"}, "limit: expected int, not '1e1'"),
+        (v.Peek, {"limit": "9" * 30}, "limit: expected int <= "),
+        (v.Events, {"wait_seconds": "1e99"}, "wait_seconds: expected float <= 3600"),
+        (v.Events, {"wait_seconds": "nan"}, "wait_seconds: expected float, not 'nan'"),
+        (v.Events, {"wait_seconds": "1e400"}, "wait_seconds: expected float, not '1e400'"),
         (v.Peek, {"state": "lost"}, "state: invalid enum value 'lost'"),
         (v.Peek, {"colour": "red"}, "'colour' is no field of the query: there is limit, state"),
         (v.Peek, {"namespace": "x"}, "'namespace' is no field of the query"),
@@ -125,6 +130,22 @@ def test_verbs_together_that_are_wrong(body: bytes, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         wire.load_together(body)
     assert told in str(caught.value)
+
+
+def test_a_tiny_wait_comes_back() -> None:
+    asked = wire.request_of(v.Events("q", "1.0"), wait_seconds=1e-05)
+    given = wire.load_query(asked.path.partition("?")[2].encode())
+    assert wire.load_call(v.Events, b"", queue="q", **given).wait_seconds == 1e-05
+
+
+@pytest.mark.parametrize("text", ["]" * 99, "[" * 99, '"[', "\\", "\\\\", '\\"[{', "é[\u2028{"])
+def test_brackets_in_texts_are_no_depth(text: str) -> None:
+    said = json.dumps(text).encode()
+    for ends, levels, is_good in ((b"[]", 62, True), (b"[]", 63, False), (b"{}", 1, True)):
+        before = b"[" * levels
+        after = b"]" * levels
+        data = b'[{"k":%s},%s%s,%s%s,[{}]]' % (said, before, said, ends, after)
+        assert content.is_deep(data) is not is_good
 
 
 def test_a_payload_is_kept_byte_for_byte() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from penstock.compat import answers
 from penstock.compat.answers import FENCE, Refused, json
 from penstock.compat.unfenced import Unfenced, fence
 from penstock.server.caller import Caller
+from penstock.server.handover import Handed, has_gone
 from penstock.server.house import House
 from penstock.words.entities import Failure, Outgoing, QueueEntry
 from penstock.words.errors import QueueNotFound, UsageError
@@ -140,20 +142,23 @@ class _Hq:
         """GET /queues/{name}/receive; `null` if there is nothing, or no such queue."""
         name = _name(request)
         try:
-            received = await caller.receive(Receive(name, 1), 0.0, request.is_disconnected)
+            received = await caller.receive(Receive(name, 1), 0.0, partial(has_gone, request))
         except QueueNotFound as error:
             return json(None, answers.missing(error))
         if not received.deliveries:
             return json(None)
         (message,) = received.deliveries
         self._unfenced.saw(received.deliveries)
-        return json(
+        return Handed(
+            caller,
+            name,
+            received,
             {
                 "id": self._names.uuid(caller, name, message.id),
                 "args": answers.json_of(message.payload, message.content_type),
                 "queue": name,
                 "attempts": message.attempt,
-            }
+            },
         )
 
     async def complete(self, request: Request, caller: Caller) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -19,13 +20,14 @@ from penstock.compat import answers, filters
 from penstock.compat.answers import FENCE, Refused, json, text
 from penstock.compat.unfenced import Unfenced, fence
 from penstock.server.caller import Caller
+from penstock.server.handover import Handed, has_gone
 from penstock.server.health import Health, problems
 from penstock.server.house import House
 from penstock.words import limits
 from penstock.words.entities import Delivery, Outgoing, Peeked
 from penstock.words.errors import QueueNotFound, UsageError
 from penstock.words.limits import ID_MAX, LEASE_SECONDS_MAX, RECEIVE_MESSAGES_MAX
-from penstock.words.outcomes import Extended, Sent
+from penstock.words.outcomes import Extended, Received, Sent
 from penstock.words.payload import JSON
 from penstock.words.verbs import Ack, Extend, Peek, Receive, Send, Stats
 
@@ -90,15 +92,19 @@ class _ToxMq:
     async def pop(self, request: Request, caller: Caller) -> Response:
         """POST pop?expiresIn: one message, or 204."""
         found = await self._pop(request, caller, 1)
-        return json(_popped(found[0])) if found else Response(status_code=204)
+        if not found.deliveries:
+            return Response(status_code=204)
+        return Handed(caller, _queue(request), found, _popped(found.deliveries[0]))
 
     async def pop_many(self, request: Request, caller: Caller) -> Response:
         """POST pop/{amount}?expiresIn: a list of messages, or 204."""
         amount = answers.whole_number(request.path_params["amount"], "amount")
         if amount < 0:
             raise Refused(400, f"amount is 0 or more, not {amount}")
-        found = await self._pop(request, caller, amount) if amount else ()
-        return json([_popped(one) for one in found]) if found else Response(status_code=204)
+        found = await self._pop(request, caller, amount) if amount else Received(())
+        if not found.deliveries:
+            return Response(status_code=204)
+        return Handed(caller, _queue(request), found, [_popped(one) for one in found.deliveries])
 
     async def ack(self, request: Request, caller: Caller) -> Response:
         """POST ack, a list of ids: 204, and the header says whether they were anybody's."""
@@ -149,16 +155,16 @@ class _ToxMq:
             return text(500, "UNHEALTHY")
         return text(200, "HEALTHY")
 
-    async def _pop(self, request: Request, caller: Caller, amount: int) -> Sequence[Delivery]:
+    async def _pop(self, request: Request, caller: Caller, amount: int) -> Received:
         queue = _queue(request)
         most = min(amount, RECEIVE_MESSAGES_MAX, self._house.options.max_messages)
         verb = Receive(queue, most, _lease_ms(request))
         try:
-            received = await caller.receive(verb, 0.0, request.is_disconnected)
+            received = await caller.receive(verb, 0.0, partial(has_gone, request))
         except QueueNotFound:
-            return ()
+            return Received(())
         self._unfenced.saw(received.deliveries)
-        return received.deliveries
+        return received
 
     async def _find(
         self,

@@ -63,6 +63,7 @@ class Caller:
         Raises: Forbidden, QuotaExceeded, and as `AsyncStore`.
         """
         rights = self.rights
+        await self.house.gate.check(rights)
         kind = cast("type[Verb[Any]]", type(verb))
         if rights.scopes is not None:
             if kind in _SPECIAL:
@@ -91,6 +92,7 @@ class Caller:
     async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As `AsyncStore.run_together`, each verb allowed."""
         rights = self.rights
+        await self.house.gate.check(rights)
         answers: dict[int, Any] = {}
         for place, verb in enumerate(verbs):
             if rights.scopes is None:
@@ -119,9 +121,15 @@ class Caller:
             rights.need(Receive, verb.queue)
         try:
             told = inside(verb, rights.namespace)
-            return await self.house.parking.receive(told, wait_seconds, gone)
+            received = await self.house.parking.receive(told, wait_seconds, gone)
         except PenstockError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
+        try:
+            await self.house.gate.check(rights)  # it may have been revoked while this waited
+        except BaseException:
+            self.house.parking.give_back(told.queue, received.deliveries)
+            raise
+        return received
 
     async def signal(self, queue: str) -> int:
         """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""

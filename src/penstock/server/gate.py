@@ -21,7 +21,7 @@ from starlette.requests import Request
 
 from penstock.server.caller import Caller
 from penstock.server.options import is_loopback
-from penstock.server.quotas import Quotas
+from penstock.server.quotas import Bucket, Quotas
 from penstock.server.rights import Rights
 from penstock.words.credentials import (
     TOKEN_PREFIX,
@@ -30,7 +30,7 @@ from penstock.words.credentials import (
     TokenList,
     parse_token,
 )
-from penstock.words.errors import Unauthorized, UsageError
+from penstock.words.errors import TooManyRequests, Unauthorized, UsageError
 
 if TYPE_CHECKING:
     from penstock.server.house import House
@@ -42,6 +42,8 @@ FOUND_SECONDS = 5.0
 """How long a token that was found is believed: a revocation counts after that."""
 UNKNOWN_SECONDS = 1.0
 """How long an id is known to be unknown."""
+UNKNOWN_PER_SECOND = 100
+"""Unknown ids that the database is asked for. Who makes up ever new ones costs a look for each."""
 LOOK_SECONDS = 5.0
 """Between two looks for the first token."""
 CACHED_MAX = 10_000
@@ -80,6 +82,7 @@ class Gate:
         """By the id of the token."""
         self._unknown: dict[str, float] = {}
         """Ids that nobody has, and until when that is believed."""
+        self._strangers = Bucket(UNKNOWN_PER_SECOND, clock())
         self._finding: dict[str, asyncio.Task[_Known | None]] = {}
         self._looking: asyncio.Task[bool] | None = None
         self._looked_until = float("-inf")
@@ -149,6 +152,16 @@ class Gate:
             raise Unauthorized(REFUSED)
         return self._everybody
 
+    def believed(self, request: Request) -> Rights | None:
+        """The rights of a token that was good when the database was asked last, however long ago:
+        for what has to be told while it is away. None for any other.
+        """
+        given = _authorization(request.scope)
+        seen = None if given is None else self._seen.get(sha256(given).digest())
+        if seen is None or seen.rights.token is None or seen.rights.token.id not in self._known:
+            return None
+        return seen.rights
+
     async def still_opens(self, rights: Rights) -> bool:
         """Whether what let a caller in would do so now: for those who stay, as streams do.
 
@@ -161,6 +174,14 @@ class Gate:
         if known is None or known.until <= self._clock():
             known = await self._find(token.id)
         return known is not None
+
+    async def check(self, rights: Rights) -> None:
+        """For a request that has gone on for long: whether its token still is good.
+
+        Raises: Unauthorized, and as `AsyncStore.run`.
+        """
+        if rights.good_until <= self._clock() and not await self.still_opens(rights):
+            raise Unauthorized(REFUSED)
 
     @contextmanager
     def closing(self, limit: asyncio.Timeout) -> Generator[None]:
@@ -200,6 +221,11 @@ class Gate:
             return None
         task = self._finding.get(id_)
         if task is None:
+            # Tokens that were here before are not kept out by strangers.
+            if id_ not in self._known and (wait := self._strangers.take(self._clock())):
+                raise TooManyRequests(
+                    "too many tokens that nobody knows are shown to this server: repeat later", wait
+                )
             task = self._finding[id_] = asyncio.ensure_future(self._ask(id_))
             task.add_done_callback(lambda done: self._asked(id_, done))
         return await asyncio.shield(task)
@@ -209,9 +235,13 @@ class Gate:
         found = await self.house.store.run(TokenFind(id_))
         known = None if found is None else self._judged(id_, found, began)
         if known is None:
-            self._known.pop(id_, None)
+            old = self._known.pop(id_, None)
+            if old is not None:
+                old.rights.good_until = began
             _keep(self._unknown, id_, began + UNKNOWN_SECONDS)
         else:
+            self._strangers.put_back()
+            known.rights.good_until = known.until
             _keep(self._known, id_, known)
         return known
 
@@ -275,15 +305,10 @@ def _is_here(host: str) -> bool:
     if host in ("127.0.0.1", "::1"):
         return True
     try:
-        return _loops(host)
+        ipaddress.ip_address(host)
     except ValueError:
         return True
-
-
-def _loops(host: str) -> bool:
-    address = ipaddress.ip_address(host.strip("[]"))
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    return is_loopback(host)
 
 
 def _authorization(scope: Any) -> bytes | None:

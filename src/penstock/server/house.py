@@ -34,6 +34,8 @@ class Crowd:
         self.options = options
         self.requests = 0
         self.waiting = 0
+        self.body_bytes = 0
+        """Of large bodies, which are in memory until their requests end."""
 
     @property
     def pending(self) -> int:

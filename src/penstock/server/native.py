@@ -7,22 +7,24 @@ them answers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from penstock import wire
 from penstock._async.schedules import AsyncSchedules
 from penstock._async.shared import Shared
 from penstock.server import openapi
 from penstock.server.caller import Caller
+from penstock.server.handover import answer, hand_over, has_gone
 from penstock.server.house import House
 from penstock.server.options import ServerOptions
 from penstock.server.streams import stream_endings, stream_events
@@ -30,18 +32,18 @@ from penstock.server.waiting import Asked, Waiting
 from penstock.words import limits
 from penstock.words import verbs as v
 from penstock.words.entities import Outgoing
-from penstock.words.errors import PenstockError, UsageError
-from penstock.words.namespaces import inside
-from penstock.words.outcomes import Received
+from penstock.words.errors import UsageError
 from penstock.words.payload import BYTES
+
+A = TypeVar("A")
 
 Way = Callable[[Request], Awaitable[None]]
 """What happens at one path by one method: it answers by itself."""
 
 KEY_BYTES_MAX = 200
 """Of an `Idempotency-Key`: a dedup key is made of it."""
-LARGE_BYTES = 64 * 1024
-"""Of such an answer the client has taken a part before the last part can be written."""
+LARGE_BODY_BYTES = 256 * 1024
+"""To read such a body takes so long that others must not wait for it."""
 _HEADER = b"penstock-header-"
 _MANY = ("messages", "receipts", "deferrals", "failures", "ids")
 
@@ -85,6 +87,7 @@ class Native:
     def __init__(self, house: House) -> None:
         self.house = house
         self.waiting = Waiting(house)
+        self._reading = asyncio.Lock()
         self.ways: Mapping[type[v.Verb[Any]], Way] = {
             v.Send: self.send,
             v.Receive: self.receive,
@@ -103,8 +106,8 @@ class Native:
             ("GET", f"{queue}/signal", self.signal),
             ("GET", f"{queue}/events/stream", partial(stream_events, self.waiting)),
             ("GET", f"{queue}/endings/stream", partial(stream_endings, self.waiting)),
-            ("GET", "/v1", partial(_answer, body=_INDEX)),
-            ("GET", "/v1/openapi.json", partial(_answer, body=self._document)),
+            ("GET", "/v1", partial(answer, body=_INDEX)),
+            ("GET", "/v1/openapi.json", partial(answer, body=self._document)),
         )
 
     # --- verbs ------------------------------------------------------------------------------------
@@ -147,21 +150,18 @@ class Native:
         else:
             received = await caller.run(verb)
         body = wire.dump_answer(v.Receive, received)
-        if not received.deliveries:
-            await _answer(request, body)
-        elif not await _answer_whoever_is_there(request, body):
-            await _give_back(caller, verb.queue, received)
+        await hand_over(request, caller, verb.queue, received, body)
 
     async def endings(self, request: Request) -> None:
         """`endings`, which may wait until all have ended."""
         caller, call = await self._call(v.Endings, request)
         verb = cast("v.Endings", call.verb)
         seconds = self._wait_seconds(call)
-        answer = await caller.run(verb)
-        if seconds and any(ending is None for ending in answer):
+        found = await caller.run(verb)
+        if seconds and any(ending is None for ending in found):
             waited = await self.waiting.endings(caller, verb, seconds, request)
-            answer = answer if waited is None else waited
-        await self._done(request, v.Endings, answer)
+            found = found if waited is None else waited
+        await self._done(request, v.Endings, found)
 
     async def events(self, request: Request) -> None:
         """`events`, which may wait for one."""
@@ -188,11 +188,13 @@ class Native:
     async def together(self, request: Request) -> None:
         """Some verbs in one transaction."""
         caller = await self.house.caller(request)
-        verbs = wire.load_together(await request.body())
+        body = await request.body()
+        verbs = await self._read(body, partial(wire.load_together, body))
         for verb in verbs:
             check_limits(verb, self.house.options)
+        check_sum(verbs, self.house.options)
         answers = await caller.run_together(verbs) if verbs else []
-        await _answer(request, wire.dump_together_answer(verbs, answers))
+        await answer(request, wire.dump_together_answer(verbs, answers))
 
     async def signal(self, request: Request) -> None:
         """A number that changes with news of the queue, as soon as it is another than `seen`."""
@@ -202,7 +204,7 @@ class Native:
         wait_seconds = min(asked.wait_seconds, self.house.options.max_wait_seconds)
         number = await self.waiting.signal(caller, queue, asked, wait_seconds, request)
         body = msgspec.json.encode({"signal": number, "instance": self.waiting.instance})
-        await _answer(request, body)
+        await answer(request, body)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -212,17 +214,28 @@ class Native:
         scope = request.scope
         given: dict[str, Any] = dict(scope["path_params"])
         if scope["query_string"]:
-            given = wire.load_query(scope["query_string"]) | given
-        call = wire.load_call(kind, await request.body(), **given)
+            asked = wire.load_query(scope["query_string"])
+            for name in asked.keys() & given.keys():
+                raise UsageError(f"{name}: is there twice, in the path and in the query")
+            given |= asked
+        body = await request.body()
+        call = await self._read(body, partial(wire.load_call, kind, body, **given))
         check_limits(call.verb, self.house.options)
         return caller, call
+
+    async def _read(self, body: bytes, load: Callable[[], A]) -> A:
+        """What a body says. A large one is read beside the loop, one at a time."""
+        if len(body) <= LARGE_BODY_BYTES:
+            return load()
+        async with self._reading:
+            return await asyncio.to_thread(load)
 
     def _wait_seconds(self, call: wire.Call) -> float:
         return min(call.wait_seconds, self.house.options.max_wait_seconds)
 
     @staticmethod
-    async def _done(request: Request, kind: type[v.Verb[Any]], answer: Any) -> None:
-        await _answer(request, wire.dump_answer(kind, answer), wire.status_of(answer))
+    async def _done(request: Request, kind: type[v.Verb[Any]], outcome: Any) -> None:
+        await answer(request, wire.dump_answer(kind, outcome), wire.status_of(outcome))
 
 
 def check_limits(verb: v.Verb[Any], options: ServerOptions) -> None:
@@ -245,11 +258,24 @@ def check_limits(verb: v.Verb[Any], options: ServerOptions) -> None:
         )
 
 
+def check_sum(verbs: Sequence[v.Verb[Any]], options: ServerOptions) -> None:
+    """Raises: UsageError for verbs that together answer with more than one may."""
+    most = sum(verb.max_messages for verb in verbs if isinstance(verb, v.Receive))
+    if most > options.max_messages:
+        raise UsageError(
+            f"$.verbs: at most {options.max_messages:,} messages are received in one request to "
+            f"this server, not {most:,} (max_messages)"
+        )
+
+
 def _once(verb: v.Send, request: Request) -> v.Send:
     """With an `Idempotency-Key`, the send whose repeats answer with the first one's ids."""
-    key = next((one for name, one in request.scope["headers"] if name == b"idempotency-key"), None)
-    if key is None:
+    keys = [one for name, one in request.scope["headers"] if name == b"idempotency-key"]
+    if not keys:
         return verb
+    if len(keys) > 1:
+        raise UsageError("the header Idempotency-Key is there twice")
+    (key,) = keys
     if not 1 <= len(key) <= KEY_BYTES_MAX:
         raise UsageError(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
     text = _utf8(key, "Idempotency-Key")
@@ -282,55 +308,6 @@ def _utf8(given: bytes, name: str) -> str:
         return given.decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"the header {name} is not UTF-8") from error
-
-
-# --- answers -------------------------------------------------------------------------------------
-
-
-async def _answer(request: Request, body: bytes, status: int = 200) -> None:
-    send = request._send
-    await send(_start(body, status))
-    await send({"type": "http.response.body", "body": body})
-
-
-def _start(body: bytes, status: int = 200) -> Message:
-    length = str(len(body)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-    return {"type": "http.response.start", "status": status, "headers": headers}
-
-
-async def _answer_whoever_is_there(request: Request, body: bytes) -> bool:
-    """Answer, unless the client has gone; False if so, as far as can be seen here."""
-    if await has_gone(request):
-        return False
-    if len(body) <= LARGE_BYTES:
-        await _answer(request, body)
-        return True
-    send = request._send
-    await send(_start(body))
-    await send({"type": "http.response.body", "body": body[:-1], "more_body": True})
-    # This one waits until most of it is on its way.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    if await has_gone(request):
-        return False
-    await send({"type": "http.response.body", "body": body[-1:]})
-    return True
-
-
-async def has_gone(request: Request) -> bool:
-    """As `is_disconnected`, at a hundredth of its price where uvicorn runs the app."""
-    connection = getattr(request.receive, "__self__", None)
-    known = getattr(connection, "disconnected", None)
-    return known if isinstance(known, bool) else await request.is_disconnected()
-
-
-async def _give_back(caller: Caller, queue: str, received: Received) -> None:
-    """What was leased for somebody who has gone is for others, uncharged."""
-    receipts = tuple(delivery.receipt for delivery in received.deliveries)
-    try:
-        await caller.house.together.run(inside(v.Release(queue, receipts), caller.namespace))
-    except PenstockError:
-        return  # then their leases run out
 
 
 _INDEX = msgspec.json.encode(

@@ -44,6 +44,10 @@ class Bucket:
         self._left = left - 1.0
         return 0.0
 
+    def put_back(self) -> None:
+        """What was taken was not used."""
+        self._left += 1.0
+
 
 class Amount:
     """Messages and bytes of their payloads."""

@@ -32,13 +32,15 @@ class Rights:
     that what it has allowed need not be worked out again.
     """
 
-    __slots__ = ("_known", "namespace", "scopes", "token")
+    __slots__ = ("_known", "good_until", "namespace", "scopes", "token")
 
     def __init__(self, namespace: str = NO_NAMESPACE, token: Token | None = None) -> None:
         self.namespace = namespace
         self.token = token
         self.scopes = None if token is None else token.scopes
         """None: everything is allowed."""
+        self.good_until = float("inf")
+        """On the gate's clock: so long the token is believed without another look."""
         self._known: dict[tuple[Kind, str | None], bool] = {}
 
     def allows(self, kind: Kind, queue: str | None) -> bool:

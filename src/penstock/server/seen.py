@@ -120,7 +120,8 @@ def _about(scope: Scope) -> dict[str, Any]:
 
 def _shown(path: str) -> str:
     """A path fit for a log: one line, not too long, without a token that strayed into it."""
-    clean = scrubbed(path if path.isprintable() else repr(path))
+    word = (path if path.isprintable() else repr(path)).replace(" ", "%20")  # no field of the line
+    clean = scrubbed(word)
     return clean if len(clean) <= PATH_CHARS_MAX else f"{clean[:PATH_CHARS_MAX]}…"
 
 

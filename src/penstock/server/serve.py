@@ -7,6 +7,7 @@ may end, for `drain_seconds`. A second signal ends it at once; what was answered
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -31,12 +32,18 @@ from penstock.words.errors import BrokenInvariant, Unavailable, UsageError
 from penstock.words.value import value
 
 BACKLOG = 2_048
+SEND_BUFFER_BYTES = 128 * 1024
+"""What the system keeps of answers on each connection. Left alone it takes megabytes: more memory
+than ours for clients that are slow, and it says that an answer is gone which nobody has read.
+"""
 FILES_BESIDE = 128
 """Files that a server needs beside its connections: the database, listeners, logs."""
 ECHO_SECONDS = 0.5
 """A signal that comes again so soon is the same one, by way of a terminal or a parent process."""
 LOOK_SECONDS = 0.02
 """Between two looks whether all requests have ended."""
+GC_THRESHOLDS = (20_000, 20, 100)
+"""Objects, and rounds, between two looks for cycles, of which there are hardly any."""
 FORCED_SECONDS = 2.0
 """For the database to be closed after a second signal."""
 
@@ -68,6 +75,8 @@ def run(
     _refuse_servers(url)
     if migrate:
         installer(url).up(url)
+    # A look for cycles through everything, in the middle of a large body, costs more than the body.
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve(url, options, announce=announce))
 
@@ -273,6 +282,8 @@ def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
     try:
         if sys.platform != "win32":  # there it would let two servers have one port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections have it from their listener.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError:

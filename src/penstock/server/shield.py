@@ -30,7 +30,11 @@ HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 """Unless a door gives its own."""
-_KNOWN_MAX = 1_024
+BODIES_MAX = 64
+"""As many bodies of the largest size may be in memory at once; or more that are smaller."""
+SMALL_BYTES = 64 * 1024
+"""Of such a body nobody keeps account."""
+_KNOWN_MAX, _KNOWN_BYTES_MAX = 1_024, 256
 _NAMES = frozenset(name for name, _ in HEADERS)
 _CORS = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
@@ -71,6 +75,7 @@ class Shield:
         crowd = self.house.polls
         origin: bytes | None = None
         counted = started = False
+        body: _Body | None = None
 
         async def answer(message: Message) -> None:
             nonlocal started
@@ -91,8 +96,10 @@ class Shield:
                 return
             crowd.requests += 1
             counted = True
-            taken = self._measured(receive) if is_chunked else receive
-            await self.app(scope, taken, answer)
+            if is_chunked or length > SMALL_BYTES:
+                body = _Body(self, receive)
+                receive = body.receive
+            await self.app(scope, receive, answer)
         except Refused as refused:
             self.house.counts.refused(refused.limit)
             if not started:
@@ -100,6 +107,8 @@ class Shield:
         finally:
             if counted:
                 crowd.requests -= 1
+            if body is not None:
+                crowd.body_bytes -= body.taken
 
     # --- the rules ------------------------------------------------------------------------------
 
@@ -135,7 +144,7 @@ class Shield:
                 f"this server is not known as {shown(name)}: if it should be, start it with "
                 f"--allow-host {name if name.isprintable() and name else 'NAME'}",
             )  # fmt: skip
-        if len(self._good) < _KNOWN_MAX:
+        if len(self._good) < _KNOWN_MAX and len(given) <= _KNOWN_BYTES_MAX:
             self._good.add(given)
 
     def _is_ours(self, name: str) -> bool:
@@ -180,20 +189,41 @@ class Shield:
         most = self._options.max_body_bytes
         return Refused(413, "too_large", "max_body_bytes", f"a body has at most {most:,} bytes")
 
-    def _measured(self, receive: Receive) -> Receive:
-        """For a body whose length is not known before."""
-        taken = 0
+    @staticmethod
+    def _too_many() -> Refused:
+        return Refused(
+            503, "busy", "max_body_bytes",
+            "the bodies of other requests take all the memory that there is for them: repeat later",
+            retryable=True,
+        )  # fmt: skip
 
-        async def measured() -> Message:
-            nonlocal taken
-            message = await receive()
-            if message["type"] == "http.request":
-                taken += len(message.get("body", b""))
-                if taken > self._options.max_body_bytes:
-                    raise self._too_large()
-            return message
+    def take(self, body: _Body, more: int) -> None:
+        """Count bytes of a body that is kept until its request ends. Raises: Refused."""
+        crowd, most = self.house.polls, self._options.max_body_bytes
+        body.taken += more
+        crowd.body_bytes += more
+        if body.taken > most:
+            raise self._too_large()
+        if crowd.body_bytes > BODIES_MAX * most:
+            raise self._too_many()
 
-        return measured
+
+class _Body:
+    """The body of a request: one that is large, or whose length is not known before."""
+
+    __slots__ = ("_receive", "_shield", "taken")
+
+    def __init__(self, shield: Shield, receive: Receive) -> None:
+        self._shield = shield
+        self._receive = receive
+        self.taken = 0
+
+    async def receive(self) -> Message:
+        """As the server's, counted."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._shield.take(self, len(message.get("body", b"")))
+        return message
 
 
 def _read(scope: Scope) -> tuple[list[bytes], bytes | None, int, bool, tuple[bytes, bytes]]:

@@ -29,6 +29,8 @@ from penstock.words.records import Ending, Event
 
 ALIVE_SECONDS = 15.0
 """A comment so often keeps proxies from closing what is silent."""
+STAY_SECONDS = 5.0
+"""After so long something is said only if the token still is good."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -152,7 +154,7 @@ async def _stream(request: Request, parts: AsyncGenerator[bytes]) -> None:
         try:
             async with aclosing(_kept_alive(parts, gone)) as all_parts:
                 async for part in all_parts:
-                    if (now := time.monotonic()) - checked_at >= ALIVE_SECONDS:
+                    if (now := time.monotonic()) - checked_at >= STAY_SECONDS:
                         if not await _may_stay(request):
                             break
                         checked_at = now

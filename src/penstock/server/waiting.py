@@ -80,7 +80,9 @@ class Waiting:
     ) -> tuple[Ending | None, ...] | None:
         """The endings of all, or after `seconds` of some; None: the client has gone."""
         with self.house.polls.one(), self.shared(caller, verb.queue) as shared:
-            return await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
+            found = await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
+        await self.house.gate.check(caller.rights)  # it may have been revoked meanwhile
+        return found
 
     async def events(
         self, caller: Caller, verb: v.Events, seconds: float, request: Request

@@ -203,7 +203,10 @@ def _value_of(part: Part, one: Any) -> Any:
         return _converted(part, one)
     if part.form.type is str:  # a name: its check is all that is needed
         return one if part.form.load is None else part.form.load(one)
-    return _converted(part, _from_text(part, one))
+    try:
+        return _converted(part, _from_text(part, one))
+    except UsageError as error:
+        raise UsageError(str(error).replace("got str", f"not {limits.shown(one)}")) from error
 
 
 def _converted(part: Part, given: Any) -> Any:
@@ -217,13 +220,18 @@ def _converted(part: Part, given: Any) -> Any:
 def _from_text(part: Part, text: str) -> Any:
     """A field of path or query as what it is a text of."""
     kinds = _plain_types(part.form.type)
-    if int in kinds and re.fullmatch(r"-?[0-9]{1,19}", text):
+    if int in kinds and _WHOLE.fullmatch(text):
         return int(text)
-    if float in kinds and re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,12})?", text):
+    if float in kinds and _NUMBER.fullmatch(text):
         return float(text)
     if bool in kinds and text in {"true", "false"}:
         return text == "true"
     return text
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,40}")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
+"""As JSON has it, and as programs print numbers: `1e-05`."""
 
 
 @cache

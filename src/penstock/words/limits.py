@@ -143,17 +143,19 @@ def headers(given: object) -> dict[str, str]:
     """Up to 64 text headers, 16 KiB together, names not empty."""
     if not isinstance(given, Mapping):
         raise UsageError(f"headers are a mapping of str to str, not {type(given).__name__}")
+    texts = cast("Mapping[str, str]", given)
+    if len(texts) > HEADERS_MAX:  # before each of a million is looked at
+        raise UsageError(f"a message has at most {HEADERS_MAX} headers, not {len(texts):,}")
     clean: dict[str, str] = {}
     total = 0
-    for name, value in cast("Mapping[str, str]", given).items():
+    for name, value in texts.items():
         total += len(utf8(name, "a header's name")) + len(utf8(value, "a header's value"))
         if not name:
             raise UsageError("a header's name is not empty")
         clean[name] = value
-    if len(clean) > HEADERS_MAX or total > HEADERS_BYTES_MAX:
+    if total > HEADERS_BYTES_MAX:
         raise UsageError(
-            f"a message has at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX:,} bytes together, "
-            f"not {len(clean)} of {total:,}"
+            f"a message's headers have at most {HEADERS_BYTES_MAX:,} bytes together, not {total:,}"
         )
     return clean
 

@@ -1,0 +1,86 @@
+"""One client does not get the whole server: its processor, or its memory."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.server import ServerOptions, shield
+from penstock.server.shield import Shield
+from penstock.words import verbs as v
+from penstock.words.policy import QueueSettings
+from tests.server.tenants import Seconds, Yard, there
+
+FREE = ServerOptions(max_body_bytes=1_000)
+
+
+def chunked(method: str = "POST") -> Any:
+    """A request whose length is not known before."""
+    headers = [(b"host", b"localhost"), (b"transfer-encoding", b"chunked")]
+    return {"type": "http", "method": method, "path": "/", "headers": headers}
+
+
+def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shield, "BODIES_MAX", 2)
+
+    async def test(one: Yard, _: Seconds) -> None:
+        goes_on = asyncio.Event()
+
+        async def keeps(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await goes_on.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        app = Shield(keeps, one.house)
+
+        async def ask() -> int:
+            sent: list[Any] = []
+
+            async def receive() -> Any:
+                return {"type": "http.request", "body": bytes(900), "more_body": False}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            await app(chunked(), receive, send)
+            return sent[0]["status"]
+
+        first = [asyncio.ensure_future(ask()) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(ask(), 5) == 503
+        assert one.house.counts.refusals["max_body_bytes"] == 1
+        goes_on.set()
+        assert await asyncio.gather(*first) == [200, 200]
+        assert await ask() == 200
+        assert one.house.polls.body_bytes == 0
+
+    there(test, FREE)
+
+
+def test_many_receives_together_are_bounded_as_one_is() -> None:
+    async def test(one: Yard, _: Seconds) -> None:
+        await one.store.run(v.QueueCreate("jobs", QueueSettings()))
+        receive = b'{"verb":"receive","queue":"jobs","max_messages":600,"lease_seconds":9}'
+        for many, status in ((1, 200), (2, 400)):
+            body = b'{"verbs":[' + b",".join([receive] * many) + b"]}"
+            answer = await one.ask("POST", "/v1/together", body)
+            assert answer.status == status
+        assert b"max_messages" in answer.body
+
+    there(test)
+
+
+def test_others_go_on_while_a_large_body_is_read() -> None:
+    async def test(one: Yard, _: Seconds) -> None:
+        await one.store.run(v.QueueCreate("jobs", QueueSettings()))
+        inner = b'{"payload":{"json":{' + b",".join(b'"%x":1' % n for n in range(200)) + b"}}}"
+        body = b'{"messages":[' + b",".join([inner] * 1_001) + b"]}"
+        reading = asyncio.ensure_future(one.ask("POST", "/v1/queues/jobs/messages", body))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert (await reading).status == 400
+        assert turns > 20
+
+    there(test)
