@@ -353,8 +353,11 @@ def pip() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment, less what would make .venv's Python look elsewhere."""
+    """The caller's environment, less what would make .venv's Python look elsewhere, or compile
+    everything anew in each of the hundreds of processes that tests start.
+    """
     drop = ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "VIRTUAL_ENV")
+    drop += ("PYTHONDONTWRITEBYTECODE",)
     keep = {name: value for name, value in os.environ.items() if name not in drop}
     # uv brings certificates of its own; those of the machine are what its network needs.
     certificates = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}

@@ -197,6 +197,7 @@ def test_a_lock_file_of_a_dead_server_is_no_obstacle(tmp_path: Path, left_behind
         assert ask(server.url(), "select 1") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "forget"])
 def test_a_killed_or_forgetful_owner_leaves_neither_server_nor_folder(end: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", OWNER, end]
@@ -211,6 +212,7 @@ def test_a_killed_or_forgetful_owner_leaves_neither_server_nor_folder(end: str) 
         until(lambda: not Path(data).parent.exists())
 
 
+@pytest.mark.slow
 def test_two_processes_may_make_the_template_at_once(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", OWNER]
@@ -244,6 +246,7 @@ def test_a_temporary_folder_with_a_long_name_still_has_a_socket(
         assert ask(server.url(), "select 1") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_without_namespaces_becomes_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -84,6 +84,7 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
     assert opened.queue("q").stats().sent == report["sent"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: penstock.Penstock) -> None:
     opened.queue("q").create()
     receiver = program("receive", "q", "--wait", "1m")

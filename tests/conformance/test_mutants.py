@@ -22,6 +22,7 @@ def test_a_planted_bug_is_found(mutant, tmp_path):
     pytest.fail(f"{mutant.__name__} lived {MANY} lives, and nobody noticed")
 
 
+@pytest.mark.slow
 def test_what_the_mutants_stand_on_is_sound(tmp_path):
     """Without a bug the same lives agree: what is caught above is the bug, not the wrapper."""
     with opened("sqlite-unsynced", tmp_path) as door, spoiled(door, Mutant):

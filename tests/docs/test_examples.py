@@ -43,6 +43,7 @@ def test_on_sqlite(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run(example)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
 def test_on_an_sqlite_file(example: Path, tmp_path: Path) -> None:
     run(example, f"sqlite:///{tmp_path}/app.db")

@@ -99,6 +99,7 @@ DAYS = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 @given(
     FIELDS | DAYS,

@@ -354,6 +354,7 @@ def test_no_secret_is_kept_or_told(caplog: pytest.LogCaptureFixture):
     there(test)
 
 
+@pytest.mark.slow
 def test_a_stream_ends_with_its_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streams, "ALIVE_SECONDS", 0.005)
 

@@ -145,10 +145,10 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
 # them can be named. They cost minutes and show little: colours share all but the driving, and the
 # client knows no database.
 DOORS: Final[dict[str, Recipe]] = {
-    "sqlite": Recipe(_file, lives=60, slow=True),
+    "sqlite": Recipe(_file, lives=160, slow=True),
     "sqlite-async": Recipe(_file, asynchronous=True, lives=60, slow=True, by_name=True),
     "sqlite-unsynced": Recipe(_unsynced, by_name=True),
-    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=200),
+    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=100),
     "http-sqlite": Recipe(_file, lives=24, slow=True, served=True),
     "http-sqlite-async": Recipe(
         _file, asynchronous=True, lives=24, slow=True, served=True, by_name=True

@@ -106,6 +106,7 @@ def test_killed_on_postgresql(postgres_server: Any, fill: Callable[[str], None] 
     assert any(again), "no kill came before the end"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [0, 1], ids=["new", "first"])
 def test_ten_processes_on_one_file(tmp_path, begun):
     path = tmp_path / "app.db"
