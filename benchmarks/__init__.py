@@ -11,6 +11,7 @@ processor time of both ends, which a neighbour changes less.
     on_server.py    servers: ours, and one with handlers that do nothing
     library.py      our side: the public library
     over_http.py    a client process of a server
+    on_spark.py     a session of Spark, the streams and jobs in it
     jobs.py         what a client process does
     crew.py         the client processes: start barrier, time bounds, processor time
     plan.py         how much is measured; the stores; `turns`, which interleaves

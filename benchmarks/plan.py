@@ -39,6 +39,7 @@ class Plan:
     server_seconds: float = 1.0
     parked: int = 2_000
     parked_seconds: float = 5.0
+    streamed: int = 100_000
 
     def slice_seconds(self, place: Place) -> float:
         """How long a slice lasts. SQLite is quick enough to empty its backlog in a second."""
@@ -61,6 +62,7 @@ QUICK = Plan(
     connections=(64,),
     server_seconds=0.5,
     parked_seconds=3.0,
+    streamed=60_000,
 )
 TINY = Plan(
     rounds=1,
@@ -80,6 +82,7 @@ TINY = Plan(
     server_seconds=0.1,
     parked=20,
     parked_seconds=0.1,
+    streamed=200,
 )
 
 

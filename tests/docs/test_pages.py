@@ -1,8 +1,11 @@
 """What the pages show is true: every block of Python and every command line runs."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,8 +13,22 @@ from tests.docs.pages import PAGES, ROOT, agrees, blocks, name, opened
 from tests.support import postgres
 from tests.support.doors import migrate
 from tests.support.served import served
+from tests.support.spark import work_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WITH_CODE = [page for page in PAGES if any(b.language != "text" for b in blocks(page.read_text()))]
+WITH_SPARK = [
+    page
+    for page in WITH_CODE
+    if any(
+        ("penstock.spark" in b.text and b.language == "python")
+        or ("penstock pipeline" in b.text and b.language == "sh")
+        for b in blocks(page.read_text())
+    )
+]
+"""These share the session of this test process: what `session()` gives in their Python."""
 ON_POSTGRES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
@@ -34,9 +51,18 @@ def _then(first: Callable[[str], str], second: Callable[[str], str]) -> Callable
     return lambda text: second(first(text))
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+@pytest.mark.parametrize("page", [p for p in WITH_CODE if p not in WITH_SPARK], ids=name)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     run(page, tmp_path)
+
+
+@pytest.mark.parametrize("page", WITH_SPARK, ids=name)
+def test_the_code_of_a_page_with_spark_runs(
+    page: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    work_in(spark, tmp_path)
+    # Its workers stay where they were started.
+    run(page, tmp_path, lambda text: text.replace("sqlite:///app", f"sqlite:///{tmp_path}/app"))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from penstock.postgres import install
 from penstock.postgres.calls import CALLS
 from penstock.postgres.revision import DIGEST, REVISION, rendered, schema
 from penstock.words.credentials import ADMINISTRATION
+from penstock.words.pipeline import PIPELINE
 from penstock.words.policy import QueueSettings, settings_row
 from penstock.words.verbs import VOCABULARY
 from tests.support.doors import migrate
@@ -97,10 +98,10 @@ def test_what_nobody_calls_is_not_there():
 
 
 def test_every_verb_has_its_call_and_nothing_else_has():
-    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION}
+    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION, *PIPELINE}
 
 
-@pytest.mark.parametrize("verb", VOCABULARY + ADMINISTRATION, ids=lambda v: v.name)
+@pytest.mark.parametrize("verb", VOCABULARY + ADMINISTRATION + PIPELINE, ids=lambda v: v.name)
 def test_a_verb_s_call_names_the_function_of_that_verb(verb):
     called = set(re.findall(r"penstock_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
     also = {"queue_list"} if verb.name == "queue_create" else set[str]()

@@ -13,8 +13,10 @@ import pytest
 
 import penstock
 import penstock.aio
-from penstock.words import credentials
+from penstock import wire
+from penstock.words import credentials, pipeline
 from penstock.words import verbs as v
+from penstock.words.namespaces import NAMED, inside
 from tests.remote.liar import answer, liar
 from tests.support.served import Server, served
 
@@ -205,12 +207,26 @@ def test_a_wait_goes_on_over_a_restart(server: Server) -> None:
     assert got == ["after"]
 
 
+@pytest.mark.parametrize("namespace", ["", "acme"])
+def test_no_door_carries_a_pipeline(namespace: str) -> None:
+    """Names of its verbs are stored ones, past all tenants."""
+    assert not set(pipeline.PIPELINE) & (wire.ROUTE_OF.keys() | NAMED.keys() | set(v.VOCABULARY))
+    for verb in (pipeline.LogLook(), pipeline.SubscriptionRelease("s"), pipeline.LogAt(0)):
+        with pytest.raises(penstock.UsageError, match="no server carries it out"):
+            inside(verb, namespace)
+
+
 def test_what_has_no_place_behind_a_server(server: Server) -> None:
     with penstock.connect(server.url) as ps:
         with pytest.raises(penstock.UsageError, match="connect to the database itself"):
             ps.queue("q").within(object())
         with pytest.raises(penstock.UsageError, match="token_list is not for clients"):
             ps.store.run(credentials.TokenList())
+        for verb in (pipeline.LogLook(), pipeline.SubscriptionRelease("s")):
+            with pytest.raises(penstock.UsageError, match="works on the database itself, not by"):
+                ps.store.run(verb)
+            with pytest.raises(penstock.UsageError, match="works on the database itself, not by"):
+                ps.store.run_together([v.Stats("q"), verb])
         with pytest.raises(penstock.UsageError, match="at most 100 verbs together, not 101"):
             ps.store.run_together([v.Stats("q")] * 101)
         assert ps.store.run_together([]) == []

@@ -17,6 +17,7 @@ from penstock.postgres.calls import CALLS
 from penstock.postgres.permissions import functions_of_kinds
 from penstock.postgres.revision import schema
 from penstock.words.credentials import ADMINISTRATION
+from penstock.words.pipeline import PIPELINE
 from penstock.words.verbs import VOCABULARY
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
@@ -170,7 +171,7 @@ def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
     names = functions_of_kinds()
     wanted = {f"{place}.{name}" for place in ("penstock", schema()) for name in names["operate"]}
     assert callable_by(operator, owner) == wanted
-    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION}
+    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION, *PIPELINE}
     wanted = {
         f"{place}.{name}"
         for place in ("penstock", schema())
@@ -187,6 +188,31 @@ def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
         assert queue.purge().messages == 1
         assert [entry.name for entry in ps.queues()] == ["work", "work-dead"]
         queue.delete()
+
+
+@pytest.mark.parametrize("kind", ["produce", "consume", "operate"])
+def test_the_views_for_pipelines_are_for_operators(owner, role, kind):
+    somebody = role(kind)
+    with penstock.connect(owner) as ps:
+        queue = ps.queue("work")
+        queue.create(history_seconds=60)
+        queue.send("x")
+        queue.receive(1)[0].ack()
+    views = [f"penstock.{name}" for name in ("log_rows", "epoch_rows", "dead_rows")]
+    if kind != "operate":
+        for view in views:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                run(somebody, f"select from {view}".encode())
+        return
+    counts = [run(somebody, f"select count(*) from {view}".encode()) for view in views]
+    assert counts == [[(1,)], [(0,)], [(0,)]]
+    for view in views:
+        rights = "insert, update, delete, truncate, references, trigger"
+        assert run(somebody, "select has_table_privilege(%s, %s)", view, rights) == [(False,)]
+    install.disallow(owner, name_of(somebody), "operate")
+    for view in views:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run(somebody, f"select from {view}".encode())
 
 
 def test_without_a_permission_nothing_can_be_called(owner, role):

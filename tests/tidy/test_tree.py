@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+import dev
+
 ROOT = Path(__file__).parents[2]
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
@@ -131,7 +133,7 @@ def found_in_tree(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("lock", ["requirements-dev.lock", "requirements-demo.lock"])
+@pytest.mark.parametrize("lock", [f"requirements-{what}.lock" for what in dev.LOCKS])
 def test_a_lock_holds_names_versions_and_hashes_only(lock: str) -> None:
     lines = (ROOT / lock).read_text().splitlines()
     assert [line for line in lines if not LOCK_LINE.fullmatch(line)] == []
@@ -139,13 +141,12 @@ def test_a_lock_holds_names_versions_and_hashes_only(lock: str) -> None:
 
 
 def test_the_demo_runs_on_the_versions_that_are_tested() -> None:
-    demo, dev = (
-        set(
-            re.findall(r"^\S+==\S+", (ROOT / f"requirements-{what}.lock").read_text(), re.MULTILINE)
-        )
-        for what in ("demo", "dev")
+    demo, pipeline, tested = (
+        set(re.findall(r"^\S+==.+", dev.LOCKS[what].read_text(), re.MULTILINE))
+        for what in ("demo", "pipeline", "dev")
     )
-    assert demo <= dev
+    assert demo <= pipeline
+    assert {line.split(" ")[0] for line in pipeline} <= {line.split(" ")[0] for line in tested}
 
 
 def test_every_requirement_is_locked() -> None:
@@ -166,5 +167,6 @@ def test_the_package_carries_every_file_of_the_source_folder(tmp_path: Path) -> 
     wanted = {
         path.relative_to(ROOT / "src").as_posix() for path in tracked() if "src" in path.parts
     }
-    assert {file for file in wanted if file.startswith("penstock/")} - carried == set()
-    assert "penstock/py.typed" in carried
+    packages = ("penstock/", "pyspark_penstock/")
+    assert {file for file in wanted if file.startswith(packages)} - carried == set()
+    assert {"penstock/py.typed", "pyspark_penstock/__init__.py"} <= carried

@@ -48,7 +48,7 @@ POSTGRES = {
     ),
     "views": (
         "select schemaname, viewname, definition from pg_views"
-        " where viewname = 'penstock_inbox' order by 1"
+        " where viewname = 'penstock_inbox' or schemaname = 'penstock' order by 1, 2"
     ),
     "schemas": (
         "select nspname, array(select x::text from unnest(nspacl) x order by 1)"

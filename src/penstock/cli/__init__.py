@@ -19,6 +19,7 @@ from penstock.cli import (
     monitoring,
     move,
     namespace,
+    pipeline,
     policy,
     queue,
     receive,
@@ -79,6 +80,7 @@ main.add_section("Records", history.history, history.clear, history.events, redr
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, move.move, doctor.doctor, bench.bench)
+main.add_section("Data pipeline", pipeline.pipeline)
 main.add_section("Tenants of a server", token.token, namespace.namespace)
 main.add_section(
     "Programs",

@@ -43,7 +43,7 @@ def doctor(app: App) -> None:
         hidden = Check(check.name, check.level, _places.scrub(check.text, app.url), check.todo)
         found.append(hidden)
         if not app.as_json:
-            _print(hidden)
+            show_check(hidden)
     levels = Counter(check.level for check in found)
     if app.as_json:
         checks = [asdict(check) for check in found]
@@ -65,7 +65,7 @@ def _all(url: str) -> Iterator[Check]:
         yield from doctor_sqlite.checks(url)
         path = _places.sqlite_path(url)
         if path is not None and path.exists():
-            yield _schema(url)
+            yield from _schema_and_pipelines(url)
     elif _places.is_postgres(url):
         from penstock.cli import doctor_postgres
 
@@ -74,7 +74,7 @@ def _all(url: str) -> Iterator[Check]:
             reached &= not (check.name in ("database", "psycopg") and check.level == "fail")
             yield check
         if reached:
-            yield _schema(url)
+            yield from _schema_and_pipelines(url)
     elif _places.is_server(url):
         yield from _server(url)
     else:
@@ -114,6 +114,16 @@ def _libraries() -> Check:
     return ok("libraries", text)
 
 
+def _schema_and_pipelines(url: str) -> Iterator[Check]:
+    """Pipelines are asked for by verbs, which an older schema does not know."""
+    schema = _schema(url)
+    yield schema
+    if schema.level == "ok":
+        from penstock.cli import doctor_pipelines
+
+        yield from doctor_pipelines.checks(url)
+
+
 def _schema(url: str) -> Check:
     from penstock._connect import installer
 
@@ -140,7 +150,8 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _print(check: Check) -> None:
+def show_check(check: Check) -> None:
+    """Print a finding."""
     mark = MARKS[check.level](check.level.ljust(4))
     _show.out(f"{mark}  {check.name.ljust(20)}  {_show.clean(check.text)}")
     if check.todo:

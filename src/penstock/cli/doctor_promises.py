@@ -28,22 +28,22 @@ class Question:
     todo: str = REPORT
     is_broken: bool = False
     """A promise is broken; else somebody only has to look after something."""
-    of_servers: bool = False
-    """About tables that a database may lack which waits for its migration."""
+    table: str = ""
+    """One that a database may lack which waits for its migration."""
 
 
 SQLITE: Mapping[str, str] = {
     "s": "",
     "now": ":now",
     "for_good": "h.outcome <> 'dead'",
-    "has_tokens": "select count(*) from sqlite_schema where name = 'token'",
+    "has_table": "select count(*) from sqlite_schema where name = '{}'",
     "namespace": "substr(q.name, 1, max(instr(q.name, '/'), 1) - 1)",
 }
 POSTGRES: Mapping[str, str] = {
     "s": "penstock.",
     "now": "%(now)s",
     "for_good": "h.outcome <> 2",
-    "has_tokens": "select count(to_regclass('penstock.token'))",
+    "has_table": "select count(to_regclass('penstock.{}'))",
     "namespace": "left(q.name, greatest(position('/' in q.name), 1) - 1)",
 }
 """What the names in braces stand for. for_good: an ending that no redrive takes back."""
@@ -163,7 +163,7 @@ QUESTIONS = (
         "all queues with a namespace belong to one that is there",
         "queues are of a namespace that is not there: no token opens them",
         "make it: `penstock token create`, or delete them: `penstock queue delete`",
-        of_servers=True,
+        table="namespace",
     ),
     Question(
         "tokens",
@@ -172,7 +172,15 @@ QUESTIONS = (
         "none ends within a week",
         "tokens end within a week",
         "see `penstock token list`; make new ones in time: `penstock token create`",
-        of_servers=True,
+        table="token",
+    ),
+    Question(
+        "staged",
+        f"select count(*) from {{s}}stage s where s.staged_at < {{now}} - {DAY_MS}",
+        "nothing is left of failed writes of pipelines",
+        "messages were staged by a pipeline more than a day ago, and never published",
+        "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
+        table="stage",
     ),
 )
 
@@ -204,9 +212,8 @@ POSTGRES_ONLY = (
 def answers(count: Callable[[str], int], names: Mapping[str, str]) -> Iterator[Check]:
     """Ask all questions that the store has. `count` runs a query, with `now` filled in."""
     more = POSTGRES_ONLY if names is POSTGRES else ()
-    has_tokens = count(names["has_tokens"])
     for question in QUESTIONS:
-        if has_tokens or not question.of_servers:
+        if not question.table or count(names["has_table"].format(question.table)):
             yield _answer(question, count(question.sql.format_map(names)))
     for question in more:
         yield _answer(question, count(question.sql))

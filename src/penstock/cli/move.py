@@ -25,7 +25,7 @@ _EXAMPLES = [
 _JSON = (
     '{"source", "target", "queues": [{"queue", "messages", "leased", "history", "policies"}],\n'
     ' "dedup_entries", "schedules", "redrives", "events_cursor", "seconds", "closed_seconds",\n'
-    ' "tokens"}\n'
+    ' "tokens", "sink_batches", "left": {"subscriptions", "leased", "staged", "watermarks"}}\n'
     'with --abort: {"aborted"}'
 )
 
@@ -106,10 +106,35 @@ def _tell(app: App, found: Moved, done: str) -> None:
         _show.plural(found.schedules, "schedule"),
         _show.plural(found.redrives, "redrive"),
         *([_show.plural(found.tokens, "token")] if found.tokens else []),
+        *([f"{_show.count(found.sink_batches)} notes of sinks"] if found.sink_batches else []),
     ]
     _show.out(f"{done.capitalize()} {', '.join(parts)} to {found.target}.")
+    _tell_of_pipelines(found)
     if found.events_cursor is not None:
         _show.out(
             f"It took {_show.duration(found.seconds)}; neither side was usable for "
             f"{_show.duration(found.closed_seconds)}. Counts and ids are the same on both sides."
+        )
+
+
+def _tell_of_pipelines(found: Moved) -> None:
+    """What stays behind of pipelines, and what that means for them."""
+    left = found.left
+    if left.subscriptions:
+        text = f"{_show.plural(left.subscriptions, 'subscription')} of pipelines stay behind"
+        if left.leased:
+            text += (
+                f"; {_show.plural(left.leased, 'message')} leased for them come back when their "
+                "leases run out"
+            )
+        _show.note(f"{text}. Begin with new checkpoints: docs/how-to/move.md.")
+    if left.staged:
+        _show.note(
+            f"{_show.plural(left.staged, 'staged message')} stay behind: the batches that they "
+            "are of fail once, and are repeated."
+        )
+    if left.watermarks:
+        _show.note(
+            f"{_show.plural(left.watermarks, 'archive')} of the file's log end here: the log on "
+            "the target is another one, so its archive needs another name."
         )

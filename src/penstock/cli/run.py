@@ -144,7 +144,12 @@ def _hide_from_git(folder: Path) -> None:
 @command(
     "demo",
     short_help="See it work: a year of flights, and a worker killed on the way.",
-    examples=["penstock demo", "penstock demo --rows 20000 --workers 4", "penstock demo --no-kill"],
+    examples=[
+        "penstock demo",
+        "penstock demo --rows 20000 --workers 4",
+        "penstock demo --no-kill",
+        "penstock demo --pipeline",
+    ],
     json_form="the verdict, as one document",
 )
 @click.option("--rows", type=click.IntRange(1), help="Flights. [default: all]")
@@ -153,8 +158,19 @@ def _hide_from_git(folder: Path) -> None:
 @click.option("--lease", type=DURATION, help="How long a worker holds them. [default: 3s]")
 @click.option("--no-kill", is_flag=True, help="Let all workers live.")
 @click.option("--keep", is_flag=True, help="Leave the queue and the workers' diaries.")
+@click.option("--pipeline", is_flag=True, help="Then archive it all with Spark, and report.")
+@click.option("--out", metavar="FOLDER", help="Where the lake and the report go (--pipeline).")
+@click.option("--no-open", is_flag=True, help="Don't open the report in a browser.")
 @pass_app
-def demo(app: App, no_kill: bool, keep: bool, **numbers: float | None) -> None:
+def demo(
+    app: App,
+    no_kill: bool,
+    keep: bool,
+    pipeline: bool,
+    out: str | None,
+    no_open: bool,
+    **numbers: float | None,
+) -> None:
     """Send a year of flights through a queue, kill a worker, and count that nothing was lost.
 
     It uses a new SQLite file of its own, unless --url names a database.
@@ -162,8 +178,16 @@ def demo(app: App, no_kill: bool, keep: bool, **numbers: float | None) -> None:
     from penstock.demo import main
 
     words = [f"--{name}={value:.15g}" for name, value in numbers.items() if value is not None]
-    switches = {"--no-kill": no_kill, "--keep": keep, "--json": app.as_json}
+    switches = {
+        "--no-kill": no_kill,
+        "--keep": keep,
+        "--json": app.as_json,
+        "--pipeline": pipeline,
+        "--no-open": no_open,
+    }
     words += [name for name, is_on in switches.items() if is_on]
     if app.given_url is not None:
         words.append(f"--url={app.given_url}")
+    if out is not None:
+        words.append(f"--out={out}")
     raise click.exceptions.Exit(main(words))

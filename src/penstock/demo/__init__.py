@@ -3,7 +3,7 @@
 `penstock demo`, `python -m penstock.demo` and `python3 dev.py demo` all call `main`. `run.py` has
 the steps, `flights.py` the data, `work.py` what a worker process does, `crew.py` the processes,
 `shift.py` how they are led, `ledger.py` what they wrote down, `verdict.py` what follows from that,
-`show.py` how it looks.
+`pipeline.py` the half that runs on Spark, `show.py` how it looks.
 """
 
 from collections.abc import Sequence

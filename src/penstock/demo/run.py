@@ -1,4 +1,4 @@
-"""The demo, step by step: read, send, work off with one worker killed, judge."""
+"""The demo, step by step: read, send, work off with one worker killed, archive, report, judge."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from rich.console import Console
 
 import penstock
-from penstock.demo import flights
+from penstock.demo import flights, pipeline
 from penstock.demo.flights import Flight
+from penstock.demo.ledger import Ledger
 from penstock.demo.shift import Plan, Shift
 from penstock.demo.show import Scene, Show
-from penstock.demo.verdict import Sent
+from penstock.demo.verdict import Sent, Verdict
 from penstock.words.errors import PenstockError
 
 SEND_ROWS = 5_000
@@ -40,10 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
     plan = _plan(given, folder)
     try:
+        if given.pipeline:
+            pipeline.need()
         with Show(out, live=out.is_terminal) as show:
-            return _run(plan, show, as_json=given.json, keep=given.keep)
+            found = _run(plan, show, keep=given.keep, out=_out(given))
+        return _tell(found, show, as_json=given.json, opens=not given.no_open)
     except PenstockError as error:
-        out.print(str(error))
+        out.print(str(error), markup=False)  # `penstock[spark]` is no style
         return 2
     except KeyboardInterrupt:
         out.print("stopped")
@@ -68,6 +72,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-kill", action="store_true", help="let all workers live")
     parser.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
     parser.add_argument("--keep", action="store_true", help="leave the queue and the diaries")
+    parser.add_argument(
+        "--pipeline", action="store_true", help="archive it all with Spark, and make a report"
+    )
+    parser.add_argument("--out", type=Path, help="where the lake and the report go (--pipeline)")
+    parser.add_argument("--no-open", action="store_true", help="don't open the report")
     return parser
 
 
@@ -77,9 +86,11 @@ def _plan(given: argparse.Namespace, folder: Path) -> Plan:
     kill = not given.no_kill and workers > 1  # somebody has to be left to do the work
     # In a small demo too, each worker gets several batches.
     batch = given.batch or min(500, max(1, rows // (workers * 8)))
+    name = f"demo-{secrets.token_hex(4)}"
     return Plan(
         given.url or f"sqlite:///{folder / 'demo.db'}",
-        f"demo-{secrets.token_hex(4)}",
+        # A namespace of its own: what else is in that database is not archived.
+        f"{name}/flights" if given.pipeline else name,
         folder,
         rows,
         workers,
@@ -89,7 +100,23 @@ def _plan(given: argparse.Namespace, folder: Path) -> Plan:
     )
 
 
-def _run(plan: Plan, show: Show, *, as_json: bool, keep: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a run has come to."""
+
+    verdict: Verdict
+    ledger: Ledger
+    second: pipeline.Outcome | None
+
+
+def _out(given: argparse.Namespace) -> Path | None:
+    """Where the lake and the report go; they stay when the demo is over."""
+    if not given.pipeline:
+        return None
+    return (given.out or Path(tempfile.mkdtemp(prefix="penstock-report-"))).absolute()
+
+
+def _run(plan: Plan, show: Show, *, keep: bool, out: Path | None) -> _Found:
     show.step(f"Reading {plan.rows:,} flights of 2013 …")
     data = flights.read(plan.rows)
     sent = _sent(data)
@@ -111,10 +138,36 @@ def _run(plan: Plan, show: Show, *, as_json: bool, keep: bool) -> int:
         show.step(
             f"  {len(ledger.acked):,} done in {seconds:.1f} s, {len(ledger.acked) / seconds:,.0f}/s"
         )
+        if out is None:
+            return _Found(verdict, ledger, None)
+        second = pipeline.run(
+            plan.url,
+            plan.queue,
+            out,
+            done=queue.stats().done,
+            carriers=ledger.carriers,
+            show=show,
+        )
+    verdict = replace(verdict, checks=verdict.checks + second.checks)
+    return _Found(verdict, ledger, second)
+
+
+def _tell(found: _Found, show: Show, *, as_json: bool, opens: bool) -> int:
+    verdict, second = found.verdict, found.second
     if as_json:
-        sys.stdout.write(json.dumps({**asdict(verdict), "good": verdict.good}, indent=2) + "\n")
+        more: dict[str, object] = {}
+        if second is not None:
+            places = {"report": str(second.page), "lake": str(second.lake)}
+            more["pipeline"] = {**places, "seconds": second.seconds}
+        told = {**asdict(verdict), "good": verdict.good, **more}
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
-        show.end(verdict, ledger)
+        show.end(verdict, found.ledger)
+    if second is not None:
+        show.console.print(f"The report: {second.page}", soft_wrap=True)
+        show.console.print(f"The lake:   {second.lake}", soft_wrap=True)
+        if opens:
+            pipeline.show_page(second.page, is_terminal=show.console.is_terminal)
     return 0 if verdict.good else 1
 
 

@@ -14,14 +14,14 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from penstock.move._report import Moved, MovedQueue, Progress
+from penstock.move._report import Left, Moved, MovedQueue, Progress
 from penstock.move._source import Begun, Source
 from penstock.words.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.move._target import Target
 
-__all__ = ["Moved", "MovedQueue", "Progress", "abort", "move", "plan"]
+__all__ = ["Left", "Moved", "MovedQueue", "Progress", "abort", "move", "plan"]
 
 
 def move(
@@ -68,6 +68,8 @@ def plan(source: str, target: str) -> Moved:
                 schedules=len(file.schedules()),
                 redrives=len(file.redrives()),
                 tokens=len(file.tokens()),
+                sink_batches=file.batch_count(),
+                left=file.left(),
                 events_cursor=None,
                 seconds=0.0,
                 closed_seconds=0.0,

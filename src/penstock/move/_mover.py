@@ -267,6 +267,7 @@ class Mover:
             target.put_redrives(redrives)
             target.put_namespaces(map(_rows.namespace, source.namespaces()))
             tokens = target.put_tokens(map(_rows.token, source.tokens()))
+            batches = target.put_batches(source.batches())
             target.skip_events(ledger.event_seq)
             self._count()
             now = time.monotonic()
@@ -278,6 +279,8 @@ class Mover:
                 schedules=schedules,
                 redrives=len(redrives),
                 tokens=tokens,
+                sink_batches=batches,
+                left=source.left(),
                 events_cursor=f"{ledger.xid}.",
                 seconds=round(now - started, 3),
                 closed_seconds=round(now - closed, 3),

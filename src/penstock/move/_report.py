@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.words.errors import Uncertain
@@ -30,11 +30,25 @@ class MovedQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """What of pipelines has no meaning on the target, and stays behind. Messages that subscriptions
+    had leased have moved as leased ones: their leases run out there.
+    """
+
+    subscriptions: int = 0
+    leased: int = 0
+    staged: int = 0
+    watermarks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """A move that has happened, or, after a dry run, what it would move.
 
     events_cursor   before the number of an event in the file: its cursor on the target
     closed_seconds  how long neither side could be used
+    sink_batches    notes of batches that a pipeline has published: none is published again
+    left            what stays behind of pipelines
     """
 
     source: str
@@ -47,6 +61,8 @@ class Moved:
     seconds: float
     closed_seconds: float
     tokens: int = 0
+    sink_batches: int = 0
+    left: Left = field(default_factory=Left)
 
     @property
     def messages(self) -> int:
@@ -58,6 +74,7 @@ class Moved:
         """The inverse of `asdict`."""
         fields = dict(report)
         fields["queues"] = tuple(MovedQueue(**queue) for queue in report["queues"])
+        fields["left"] = Left(**report.get("left", {}))
         return cls(**fields)
 
 

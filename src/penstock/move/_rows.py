@@ -43,6 +43,7 @@ NAMESPACE = ("name", "max_messages", "max_bytes", "requests_per_second", "create
 TOKEN = (
     *("id", "digest", "namespace", "label", "scopes", "created_at", "expires_at", "revoked_at"),
 )
+SINK_BATCH = ("sink", "batch", "messages", "published_at")
 TALLY = ("queue_id", "sent", "done", "dead", "cancelled", "expired")
 QUEUE = (*SETTINGS_COLUMNS, "created_at")
 

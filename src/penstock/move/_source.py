@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from penstock.move._report import Left
 from penstock.move._statements import statements
 from penstock.sqlite._connection import connect, open_writer
 from penstock.sqlite._errors import BEING_MOVED, MOVED, our_errors
@@ -203,6 +204,22 @@ class Source:
         """All tokens; none where the file does not know of them."""
         return self._all(self._step("tokens")) if self._knows_tokens() else []
 
+    def batches(self) -> Iterator[Row]:
+        """Batches that pipelines have published; none where the file does not know of them."""
+        if not self._knows_pipelines():
+            return iter(())
+        return self._connection.execute(SQL["batches"])
+
+    def batch_count(self) -> int:
+        """How many those are."""
+        return self._one("count_batches") if self._knows_pipelines() else 0
+
+    def left(self) -> Left:
+        """What stays behind of pipelines."""
+        if not self._knows_pipelines():
+            return Left()
+        return Left(*self._connection.execute(SQL["left"]).fetchone())
+
     def channels(self, now_ms: int) -> list[Row]:
         """Channels that have something to keep."""
         return self._all("channels", now_us=now_ms * 1000)
@@ -280,6 +297,9 @@ class Source:
 
     def _knows_tokens(self) -> bool:
         return "token" in (*self._there(""), *self._there("penstock_moved_"))
+
+    def _knows_pipelines(self) -> bool:
+        return self._one("has_table", name="sink_batch")
 
     def _step(self, name: str) -> str:
         """The statement for the file as it is: in a closed one some tables have other names."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import psycopg
@@ -28,6 +29,7 @@ from penstock.words.errors import Busy, Unavailable, UsageError, WrongVersion
 SQL = statements("postgres")
 RESERVE = 10_000_000
 """So many ids are left to the file while it is being moved."""
+BATCHES = 10_000
 HIDDEN = " (moving)"
 TRIES, PAUSE_SECONDS = 40, 0.25
 """How long to ask for the outcome of a commit whose answer was lost."""
@@ -303,6 +305,15 @@ class Target:
         for row in rows:
             self._run("add_token", **dict(zip(_rows.TOKEN, row, strict=True)))
             count += 1
+        return count
+
+    def put_batches(self, rows: Iterable[Row]) -> int:
+        """Notes of batches that were published; how many. Those that are here stay as they are."""
+        count = 0
+        while some := list(islice(rows, BATCHES)):
+            columns = {name: [row[name] for row in some] for name in _rows.SINK_BATCH}
+            self._run("add_batches", **columns)
+            count += len(some)
         return count
 
     def skip_events(self, seq: int) -> None:

@@ -238,6 +238,14 @@ values (
 )
 on conflict do nothing;
 
+-- name: add_batches
+-- Batches that were published; those that are here stay as they are.
+insert into penstock.sink_batch (sink, batch, messages, published_at)
+select * from unnest(
+    %(sink)s::text[], %(batch)s::bigint[], %(messages)s::bigint[], %(published_at)s::bigint[]
+)
+on conflict do nothing;
+
 -- name: forget_move
 -- The file knows that the move has happened, or it was given up: nothing is to be kept.
 delete from penstock.move where token = %(token)s;

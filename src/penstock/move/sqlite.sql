@@ -210,6 +210,23 @@ select * from token order by id;
 -- The same in a closed file.
 select * from penstock_moved_token order by id;
 
+-- name: batches
+-- All batches that were published.
+select sink, batch, messages, published_at from sink_batch;
+
+-- name: count_batches
+-- How many.
+select count(*) from sink_batch;
+
+-- name: left
+-- What stays behind of pipelines: subscriptions, the messages leased for them, staged messages and
+-- watermarks.
+select
+  (select count(*) from subscription),
+  (select coalesce(sum(messages), 0) from epoch_part),
+  (select count(*) from stage),
+  (select count(*) from watermark);
+
 -- name: count_messages
 -- How many messages each queue has, and the sum of their ids: from the index alone.
 select queue_id, count(*), sum(id) from message group by queue_id;

@@ -10,7 +10,13 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.postgres import calls_credentials, calls_messages, calls_queues, calls_records
+from penstock.postgres import (
+    calls_credentials,
+    calls_messages,
+    calls_pipeline,
+    calls_queues,
+    calls_records,
+)
 from penstock.postgres.call import Call, Rows
 from penstock.postgres.items import merge_twins, nothing_to_do, without_twins
 from penstock.postgres.wakeups import WAKING
@@ -21,6 +27,7 @@ CALLS: dict[type[Any], Call] = {
     **calls_queues.CALLS,
     **calls_records.CALLS,
     **calls_credentials.CALLS,
+    **calls_pipeline.CALLS,
 }
 
 

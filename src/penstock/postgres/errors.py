@@ -53,7 +53,7 @@ def translate(
     code = error.sqlstate or ""
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
     if code == "PQ404":
-        return QueueNotFound(queue)
+        return QueueNotFound(queue or error.diag.message_detail or "")
     if code in ("PQ409", "2BP01"):  # ours; and something of the user's depends on our functions
         return UsageError(f"{text}: {error.diag.message_detail or error.diag.message_hint}")
     if code in NOT_MIGRATED:

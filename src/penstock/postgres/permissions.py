@@ -1,8 +1,8 @@
 """Which functions each kind of permission is for.
 
 A role with a permission may call these functions, which act with the rights of the schema's owner;
-of the tables it may read the ledger only. `operate` is everything, tokens and namespaces included:
-a server connects as such a role.
+of the tables it may read the ledger only. `operate` is everything, tokens, namespaces, pipelines
+and their views included: a server connects as such a role.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from penstock.postgres.calls import CALLS
 from penstock.words import verbs as v
 from penstock.words.credentials import ADMINISTRATION, KINDS
+from penstock.words.pipeline import PIPELINE
 
 _WITHOUT_TABLES = frozenset({"clock_ms"})
 """These need no rights of their owner, and are inlined where they are called."""
@@ -26,7 +27,7 @@ _CALLED = re.compile(r"\bpenstock\w*\.(\w+)\(")
 @cache
 def functions_of_kinds() -> Mapping[str, list[str]]:
     """For each kind the names of its functions, sorted."""
-    verbs = {**KINDS, "operate": (*KINDS["operate"], *ADMINISTRATION)}
+    verbs = {**KINDS, "operate": (*KINDS["operate"], *ADMINISTRATION, *PIPELINE)}
     return {kind: sorted(_names(some)) for kind, some in verbs.items()}
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-REVISION = 3
+REVISION = 4
 """Rises with the first change of a function after each release."""
 
-DIGEST = "61864c81865a21b3"
+DIGEST = "9e3707905eaa3351"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"

@@ -16,6 +16,7 @@ import httpx2
 
 from penstock import wire
 from penstock.remote.address import Address
+from penstock.remote.refusals import not_for_clients
 from penstock.remote.signals import Heard
 from penstock.words.errors import (
     Busy,
@@ -107,10 +108,7 @@ class Exchange:
         """A verb."""
         kind: type[Verb[A]] = type(verb)
         if kind not in wire.ROUTE_OF:
-            raise UsageError(
-                f"{verb.name} is not for clients of a server: name the database behind it, "
-                "sqlite:///path or postgresql://…"
-            )
+            raise not_for_clients(verb)
         asked = wire.request_of(verb)
         request = self._request(asked.method, asked.path, asked.body)
         reads = asked.method == "GET" or verb.name == Endings.name
@@ -124,6 +122,9 @@ class Exchange:
                 f"a server does at most {wire.TOGETHER_MAX} verbs together, not {len(verbs):,}: "
                 "send many messages to a queue by one `send_many`"
             )
+        for verb in verbs:
+            if type(verb) not in wire.ROUTE_OF:
+                raise not_for_clients(verb)
         request = self._request("POST", "/v1/together", wire.dump_together(verbs))
         name = "a batch"
         answer = yield from self._ask(request, name, reads=False)

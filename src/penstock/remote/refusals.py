@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.words.errors import UsageError
+from penstock.words.pipeline import PIPELINE
+from penstock.words.verbs import Verb
 
 
 def no_transaction() -> UsageError:
@@ -15,3 +19,13 @@ def no_transaction() -> UsageError:
 def was_closed(how: str) -> UsageError:
     """A call after `close`."""
     return UsageError(f"this connection was closed: open another by {how}")
+
+
+def not_for_clients(verb: Verb[Any]) -> UsageError:
+    """A verb of the database's owner, or of a pipeline."""
+    why = "is not for clients of a server"
+    if type(verb) in PIPELINE:
+        why = "is a pipeline's, which works on the database itself, not by a server"
+    return UsageError(
+        f"{verb.name} {why}: name the database behind it, sqlite:///path or postgresql://…"
+    )

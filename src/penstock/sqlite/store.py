@@ -20,6 +20,16 @@ _left_to_parents: list[Engine] = []
 """Engines from before a fork. Closing them would take the parent's locks away."""
 
 
+def is_in_memory(url: str) -> bool:
+    """Whether an SQLite URL names no file. Raises: UsageError for one that names nothing."""
+    return place(url).path is None
+
+
+def path_of(url: str) -> str:
+    """The absolute path of the file that an SQLite URL names."""
+    return str(place(url).path)
+
+
 class SqliteStore:
     """A queue in a file or in memory. Threads share it, and their verbs are committed together.
 

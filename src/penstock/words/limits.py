@@ -26,6 +26,9 @@ ERROR_CHARS_MAX = 16 * 1024
 RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024
+OWNER_CHARS_MAX = 255
+POSITION_BYTES_MAX = 1_000_000
+"""A place in the log; on SQLite it names each queue."""
 SEND_MESSAGES_MAX = 10_000
 IDS_MAX = 10_000
 RECEIVE_MESSAGES_MAX = 1_000
@@ -34,6 +37,7 @@ PRIORITY_MIN, PRIORITY_MAX = -32_768, 32_767
 INTEGER_MAX = 2**31 - 1
 ID_MAX = 2**63 - 1
 LEASE_SECONDS_MAX = 12 * 3600
+LEASE_MS_MAX = LEASE_SECONDS_MAX * 1000
 DELAY_SECONDS_MAX = 366 * 86_400
 WAIT_SECONDS_MAX = 3600
 JSON_DEPTH_MAX = 64
@@ -67,6 +71,19 @@ def plain_name(name: object) -> str:
     if len(name.removesuffix(DEAD_SUFFIX)) > NAME_CHARS_MAX:
         raise UsageError(f"a queue's name has at most {NAME_CHARS_MAX} characters, not {len(name)}")
     return name
+
+
+def names(given: object, what: str, most: int) -> tuple[str, ...]:
+    """A tuple of names, at most so many, each of them once."""
+    if not isinstance(given, tuple):
+        raise UsageError(f"{what} are a tuple of str, not {type(given).__name__}")
+    texts = cast("tuple[str, ...]", given)
+    whole(len(texts), what, 0, most)
+    for name in texts:
+        queue_name(name)
+    if len(set(texts)) < len(texts):
+        raise UsageError(f"{what} holds the same name twice: name each once")
+    return texts
 
 
 def channel_name(name: object) -> str:
@@ -259,6 +276,23 @@ def reason(text: object) -> str | None:
     assert isinstance(text, str)
     if len(text) > REASON_CHARS_MAX:
         raise UsageError(f"a reason has at most {REASON_CHARS_MAX:,} characters, not {len(text):,}")
+    return text
+
+
+def owner(text: object) -> str:
+    """Who has a subscription, for people: 1 to 255 characters."""
+    utf8(text, "an owner")
+    assert isinstance(text, str)
+    if not 1 <= len(text) <= OWNER_CHARS_MAX:
+        raise UsageError(f"an owner has 1 to {OWNER_CHARS_MAX} characters, not {len(text):,}")
+    return text
+
+
+def position(text: object, what: str) -> str:
+    """A place in the log, as text; whether it is one, its store can say."""
+    if len(utf8(text, what)) > POSITION_BYTES_MAX:
+        raise UsageError(f"{what} is no position: it has over {POSITION_BYTES_MAX:,} bytes")
+    assert isinstance(text, str)
     return text
 
 

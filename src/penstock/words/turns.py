@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from penstock.words.entities import FIRST_TURN, Delivery, Shard, Turn
@@ -40,6 +40,16 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
         ordered += [by_channel[name][rank] for name in names if len(by_channel[name]) > rank]
     last = ordered[-1].channel
     return ordered, _after(last, len(by_channel[last]), start)
+
+
+def turn_after(taken: Mapping[str, int], start: Turn) -> Turn:
+    """As `in_turn` has it: the turn to start from after so many messages of each channel."""
+    names = sorted(taken, key=str.encode)
+    if start.channel is not None:
+        names = _around(names, start)
+    most = max(taken.values())
+    last = next(name for name in reversed(names) if taken[name] == most)
+    return _after(last, most, start)
 
 
 _by_priority = itemgetter(3, 0)

@@ -8,6 +8,7 @@ declare
     v_queue penstock.queue := penstock.find_queue(queue_delete.queue);
     v_user text;
     v_count bigint;
+    v_last record;
 begin
     select q.name into v_user from penstock.queue q
     where q.dead_letter = v_queue.name and q.id <> v_queue.id
@@ -24,8 +25,18 @@ begin
     delete from penstock.channel c where c.queue_id = v_queue.id;
     delete from penstock.wake w where w.queue_id = v_queue.id;
     -- Two statements, each with an index.
-    delete from penstock.history h where h.queue_id = v_queue.id and h.outcome = 1;
-    delete from penstock.history h where h.queue_id = v_queue.id and h.outcome > 1;
+    with gone as (
+        delete from penstock.history h where h.queue_id = v_queue.id and h.outcome = 1
+        returning h.xid, h.id
+    )
+    select g.xid, g.id into v_last from gone g order by g.xid desc, g.id desc limit 1;
+    perform penstock.note_floor(v_last.xid, v_last.id);
+    with gone as (
+        delete from penstock.history h where h.queue_id = v_queue.id and h.outcome > 1
+        returning h.xid, h.id
+    )
+    select g.xid, g.id into v_last from gone g order by g.xid desc, g.id desc limit 1;
+    perform penstock.note_floor(v_last.xid, v_last.id);
     delete from penstock.tally t where t.queue_id = v_queue.id;
     delete from penstock.dedup d where d.queue_id = v_queue.id;
     delete from penstock.event e where e.queue_id = v_queue.id;

@@ -14,6 +14,8 @@
 -- Where all events are wanted, the function calls itself (`inner_call`) and notes what came: other
 -- queues pay nothing for that.
 --
+-- `bare` leaves out payloads, headers and states, for who reads them elsewhere.
+--
 -- One row per message. If there is none, one row with null id: `at` says when it is worth asking
 -- again.
 create or replace function penstock.receive(
@@ -25,7 +27,8 @@ create or replace function penstock.receive(
     shard int default null,
     shards int default null,
     now_ms bigint default null,
-    inner_call boolean default false
+    inner_call boolean default false,
+    bare boolean default false
 ) returns setof penstock.delivery
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -82,7 +85,7 @@ begin
         with taken as materialized (
             select * from penstock.receive(
                 receive.queue, receive.max_messages, receive.lease_ms, receive.turn, receive.served,
-                receive.shard, receive.shards, v_now, true)
+                receive.shard, receive.shards, v_now, true, receive.bare)
         ),
         told as (
             insert into penstock.event (at, message_id, due_at, queue_id, attempt, kind, channel)
@@ -176,8 +179,11 @@ begin
             update penstock.message m
             set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
             where m.id = v_id
-            returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
-                m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
+            returning m.id, m.attempt, m.channel::text, m.priority,
+                case when not receive.bare then m.payload end, m.content_type,
+                case when not receive.bare then m.headers end,
+                case when not receive.bare then m.state end,
+                m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
             v_left := 0;
             if penstock.dead_entries() > v_dead + 16 then
                 perform penstock.lay_buoys(v_queue_id, v_start, 1);
@@ -248,8 +254,11 @@ begin
                 ) is null)
             limit v_left
         ))
-        returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
-            m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
+        returning m.id, m.attempt, m.channel::text, m.priority,
+            case when not receive.bare then m.payload end, m.content_type,
+            case when not receive.bare then m.headers end,
+            case when not receive.bare then m.state end,
+            m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
         if penstock.dead_entries() > v_dead + 16 * v_visits then
@@ -276,7 +285,7 @@ begin
         v_queue := penstock.find_queue(receive.queue);
         return query select * from penstock.receive_turns(
             v_queue, v_left, v_quantum, v_start, receive.served, v_limits or v_rows,
-            receive.shard, receive.shards, v_now, v_until);
+            receive.shard, receive.shards, v_now, v_until, receive.bare);
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
     end if;

@@ -11,7 +11,8 @@ create or replace function penstock.receive_limited(
     takes int[],
     most int,
     now_ms bigint,
-    until_ms bigint
+    until_ms bigint,
+    bare boolean default false
 ) returns setof penstock.delivery
 language plpgsql as $$
 #variable_conflict use_column
@@ -82,9 +83,10 @@ begin
         update penstock.message m
         set status = 2, attempt = m.attempt + 1, at = until_ms, leased_at = now_ms
         where m.id = any (v_ids)
-        returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
-            m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at,
-            until_ms - now_ms;
+        returning m.id, m.attempt, m.channel::text, m.priority,
+            case when not bare then m.payload end, m.content_type,
+            case when not bare then m.headers end, case when not bare then m.state end,
+            m.failures, m.crashes, m.sent_at, m.at, until_ms - now_ms;
     end if;
 
     perform penstock.settle_channels(queue, channels, v_names, now_ms);

@@ -18,7 +18,8 @@ create or replace function penstock.receive_turns(
     shard int,
     shards int,
     now_ms bigint,
-    until_ms bigint
+    until_ms bigint,
+    bare boolean default false
 ) returns setof penstock.delivery
 language plpgsql as $$
 #variable_conflict use_column
@@ -46,7 +47,8 @@ begin
         for update skip locked;
         if v_weight > served then
             return query select * from penstock.receive_limited(
-                queue, array[start], array[v_weight - served], v_left, now_ms, until_ms);
+                queue, array[start], array[v_weight - served], v_left, now_ms, until_ms,
+                bare);
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
             v_turn.channel := start;
@@ -87,8 +89,10 @@ begin
                 where not o.limited
                 limit v_left
             ))
-            returning m.id, m.attempt, m.channel::text, m.priority, m.payload, m.content_type,
-                m.headers, m.state, m.failures, m.crashes, m.sent_at, m.at, until_ms - now_ms;
+            returning m.id, m.attempt, m.channel::text, m.priority,
+                case when not bare then m.payload end, m.content_type,
+                case when not bare then m.headers end, case when not bare then m.state end,
+                m.failures, m.crashes, m.sent_at, m.at, until_ms - now_ms;
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
             v_any := v_any or v_got > 0;
@@ -102,7 +106,7 @@ begin
                 where o.limited
             ) l
             cross join lateral penstock.receive_limited(
-                queue, l.channels, l.takes, v_left, now_ms, until_ms) d;
+                queue, l.channels, l.takes, v_left, now_ms, until_ms, bare) d;
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
             v_any := v_any or v_got > 0;

@@ -14,6 +14,8 @@ declare
     v_today bigint := now_ms / v_day * v_day;
     v_from bigint;
     v_old text;
+    v_xid xid8;
+    v_id bigint;
 begin
     -- 1. Is there anything to do, and may this role do it?
     for i in 0 .. 2 loop
@@ -51,7 +53,15 @@ begin
             perform penstock.make_day(v_from);
         end if;
         if v_old is not null then
+            -- The table above first, as those who write do.
+            execute 'lock table only penstock.history in access exclusive mode';
+            execute format('lock table penstock.%I in access exclusive mode', v_old);
+            execute format(
+                'select h.xid, h.id from penstock.%I h order by h.xid desc, h.id desc limit 1',
+                v_old)
+            into v_xid, v_id;
             execute format('drop table penstock.%I', v_old);
+            perform penstock.note_floor(v_xid, v_id);
         end if;
     exception
         when lock_not_available or query_canceled or deadlock_detected

@@ -1,6 +1,7 @@
 -- Bring a role's rights in line with penstock.permission: usage of our schemas, a look at the
--- ledger, the functions of its kinds in every set, the inbox. No table of messages is among them:
--- the functions act with the rights of their owner.
+-- ledger, the functions of its kinds in every set, the inbox, and to operate the views for bulk
+-- reading. No table of messages is among them: functions and views act with the rights of their
+-- owner.
 create or replace function penstock.grant_to(role_name text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -36,6 +37,9 @@ begin
     end loop;
     execute format('revoke select on penstock.version, penstock.revision from %I', role_name);
     execute format('revoke insert, select on %s from %I', v_inbox, role_name);
+    execute format(
+        'revoke select on penstock.log_rows, penstock.epoch_rows, penstock.dead_rows from %I',
+        role_name);
 
     -- 2. What it may.
     if v_kinds = '{}' then
@@ -44,6 +48,11 @@ begin
     execute format('grant select on penstock.version, penstock.revision to %I', role_name);
     if 'produce' = any (v_kinds) or 'operate' = any (v_kinds) then
         execute format('grant insert, select on %s to %I', v_inbox, role_name);
+    end if;
+    if 'operate' = any (v_kinds) then
+        execute format(
+            'grant select on penstock.log_rows, penstock.epoch_rows, penstock.dead_rows to %I',
+            role_name);
     end if;
     for v_function in
         with sets as (

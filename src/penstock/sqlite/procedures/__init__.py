@@ -32,6 +32,25 @@ from penstock.sqlite.procedures.look import (
     stats_of_channels,
 )
 from penstock.sqlite.procedures.messages import cancel, retry
+from penstock.sqlite.procedures.pipeline_epochs import (
+    epoch_extend,
+    epoch_lease,
+    epoch_plan,
+    subscription_list,
+    subscription_open,
+    subscription_release,
+)
+from penstock.sqlite.procedures.pipeline_log import (
+    log_at,
+    log_cut,
+    log_look,
+    log_next,
+    log_purge,
+    watermark_delete,
+    watermark_list,
+    watermark_set,
+)
+from penstock.sqlite.procedures.pipeline_sink import publish, stage, unstage
 from penstock.sqlite.procedures.policies import channel_delete, policy_set
 from penstock.sqlite.procedures.queues import (
     purge,
@@ -64,6 +83,26 @@ from penstock.words.credentials import (
     TokenList,
     TokenRevoke,
     Totals,
+)
+from penstock.words.pipeline import (
+    PIPELINE,
+    EpochExtend,
+    EpochLease,
+    EpochPlan,
+    LogAt,
+    LogCut,
+    LogLook,
+    LogNext,
+    LogPurge,
+    Publish,
+    Stage,
+    SubscriptionList,
+    SubscriptionOpen,
+    SubscriptionRelease,
+    Unstage,
+    WatermarkDelete,
+    WatermarkList,
+    WatermarkSet,
 )
 from penstock.words.verbs import (
     Ack,
@@ -123,6 +162,12 @@ READS: Mapping[type[Verb[Any]], Procedure] = {
     TokenFind: token_find,
     TokenList: token_list,
     Totals: totals,
+    SubscriptionList: subscription_list,
+    LogNext: log_next,
+    LogAt: log_at,
+    LogCut: log_cut,
+    LogLook: log_look,
+    WatermarkList: watermark_list,
 }
 
 WRITES: Mapping[type[Verb[Any]], Procedure] = {
@@ -153,12 +198,24 @@ WRITES: Mapping[type[Verb[Any]], Procedure] = {
     NamespaceDelete: namespace_delete,
     TokenCreate: token_create,
     TokenRevoke: token_revoke,
+    SubscriptionOpen: subscription_open,
+    SubscriptionRelease: subscription_release,
+    EpochLease: epoch_lease,
+    EpochPlan: epoch_plan,
+    EpochExtend: epoch_extend,
+    Stage: stage,
+    Publish: publish,
+    Unstage: unstage,
+    LogPurge: log_purge,
+    WatermarkSet: watermark_set,
+    WatermarkDelete: watermark_delete,
 }
 
 NEWS = frozenset(WRITES) - {
     *(Receive, Extend, Tend, Clear),
     *(RedriveStep, RedriveCancel, ScheduleSet, ScheduleDelete, ScheduleFire),
     *(NamespaceSet, NamespaceDelete, TokenCreate, TokenRevoke),
+    *PIPELINE,
 }
 """Verbs that are news of their queue for who waits. What others ended or moved all the same, they
 say in the connection's `news`."""

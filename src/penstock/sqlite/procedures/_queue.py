@@ -41,6 +41,11 @@ def find(connection: Connection, name: str) -> Queue | None:
     return {**row, **dict(zip(_COUNTS, now, strict=True))}
 
 
+def be_here(connection: Connection) -> None:
+    """Raise what a file says whose queues were moved, for verbs that look at none of them."""
+    connection.execute(SQL["here"])
+
+
 def need(connection: Connection, name: str) -> Queue:
     """The queue's row, or QueueNotFound."""
     row = find(connection, name)

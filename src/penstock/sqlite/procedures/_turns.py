@@ -29,13 +29,22 @@ class Turns:
     """Chooses the messages of one `receive`, and writes down what limited channels gave."""
 
     def __init__(
-        self, connection: Connection, queue: Queue, verb: Receive, now: int, lease_ms: int
+        self,
+        connection: Connection,
+        queue: Queue,
+        verb: Receive,
+        now: int,
+        *,
+        lease_ms: int,
+        light: bool = False,
     ) -> None:
+        """`light`: ids will do, wherever they come from."""
         self._connection = connection
         self._queue = queue
         self._verb = verb
         self._now = now
         self._lease = {"lease_until": now + lease_ms, "lease_ms": lease_ms}
+        self._light = light
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
         self._has_limits = bool(queue["has_channels"]) or is_limited(queue)
@@ -65,20 +74,22 @@ class Turns:
         if self._verb.shard is not None or is_limited(self._queue) or self._is_any_awake():
             return False
         found: list[Found] = []
+        hop, heads = ("hop", "heads") if self._light else ("hop_whole", "heads_whole")
+        channel = 1 if self._light else _CHANNEL
         for first, until in self._stretches():
             if len(found) < self._left:
-                found += self._hop("hop_whole", first, until, self._left - len(found))
+                found += self._hop(hop, first, until, self._left - len(found))
         if self._has_limits and _channel.limited(
-            self._connection, self._queue, {row[_CHANNEL] for row in found}
+            self._connection, self._queue, {row[channel] for row in found}
         ):
             return False
         self.chosen = found
-        self.are_whole = True
+        self.are_whole = not self._light
         self._left -= len(found)
         if self._left:
-            known = _by_channel(found, _CHANNEL)
+            known = _by_channel(found, channel)
             self._visits = {
-                name: self._free("heads_whole", name, rows, taken=len(rows))
+                name: self._free(heads, name, rows, taken=len(rows))
                 for name, rows in known.items()
                 if len(rows) == self._quantum
             }

@@ -16,7 +16,10 @@ SQL = statements("receive")
 
 
 Found = tuple[Any, ...]
-"""A row of a message: its id, or all that a delivery needs; the id comes first."""
+"""A row of a message: id, channel, priority (and more: `at` of one in a limited channel), or all
+that a delivery needs; the id comes first.
+"""
+_AT = 3
 
 
 class Free:
@@ -85,8 +88,8 @@ class Limited:
         asked = min(share, allowed)
         about = {**self._about, "most": self.taken + asked}
         heads = self._connection.tuples(SQL["limited_heads"], about)[self.taken :]
-        if heads and self._fifo and heads[0][1] > self._now:
-            self._sleep(None if heads[0][1] == FOREVER_MS else heads[0][1])
+        if heads and self._fifo and heads[0][_AT] > self._now:
+            self._sleep(None if heads[0][_AT] == FOREVER_MS else heads[0][_AT])
             return []
         self.taken += len(heads)
         self._gate.take(len(heads))

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _queue
+from penstock.sqlite.procedures import _floor, _queue
 from penstock.words.errors import UsageError
 from penstock.words.limits import ID_MAX, shown
 from penstock.words.outcomes import Cleared
@@ -70,7 +70,10 @@ def clear(connection: Connection, verb: Clear, _now: int) -> Cleared:
     queue = _queue.need(connection, verb.queue)
     most = -1 if verb.limit is None else verb.limit  # -1: all of them
     about = {"queue": queue["id"], "most": most}
-    return Cleared(connection.execute(_CLEAR[verb.which], about).rowcount)
+    (last,) = connection.execute(_CLEAR[f"last_{verb.which}"], about).fetchone()
+    cleared = Cleared(connection.execute(_CLEAR[verb.which], about).rowcount)
+    _floor.raise_to(connection, queue["id"], last)
+    return cleared
 
 
 def _place(cursor: str | None) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import json
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _channel, _finish, _queue
+from penstock.sqlite.procedures import _channel, _finish, _floor, _queue
 from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures.look import queue_entry
 from penstock.words.entities import QueueEntry
@@ -61,6 +61,8 @@ def queue_delete(connection: Connection, verb: QueueDelete, now: int) -> Deleted
             f"{verb.queue!r} is the dead-letter queue of {source['name']!r}: "
             "delete that one first, or give it another dead-letter queue"
         )
+    (last,) = connection.execute(_DELETE["last"], about).fetchone()
+    _floor.raise_to(connection, queue["id"], last)
     messages = connection.execute(_DELETE["messages"], about).rowcount
     for step in ("channels", "history", "dedup", "events", "redrives", "queue"):
         connection.execute(_DELETE[step], {**about, "now": now})

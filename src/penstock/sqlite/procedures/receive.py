@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _channel, _events, _expiry, _finish, _queue
 from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures._turns import Turns
-from penstock.words.entities import Delivery
+from penstock.sqlite.procedures._visits import Found
+from penstock.words.entities import Delivery, Turn
 from penstock.words.outcomes import Received
 from penstock.words.verbs import Receive
 
@@ -24,28 +26,55 @@ _STALE, _STALE_ROUNDS = 1_000, 5
 def receive(connection: Connection, verb: Receive, now: int) -> Received:
     """Lease what is ready, the channels in turn; nothing: say when to ask again."""
     queue = _queue.need(connection, verb.queue)
-    finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
-    if not queue["paused"]:
-        lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-        for _ in range(_STALE_ROUNDS):
-            turns = Turns(connection, queue, verb, now, lease_ms)
-            turns.choose()
-            if finish is None:
-                break
-            _step_over(connection, queue, turns, finish)
-            if turns.chosen:
-                break
-            if not _expiry.expire(connection, queue, finish, _STALE):
-                finish = None
-        else:
-            return Received((), 0)  # there is more to step over: the next call goes on
-        if turns.chosen:
-            deliveries = _lease(connection, turns, lease_ms, now)
-            if queue["events"] == "all":
-                _events.note(connection, queue, "leased", [d.id for d in deliveries], now)
-            return Received(deliveries, turn=turns.turn)
+    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+    turns = _choose(connection, queue, verb, now, lease_ms=lease_ms)
+    if turns is None:
+        return Received((), 0)  # there is more to step over: the next call goes on
+    if turns.chosen:
+        about = _lease(connection, queue, turns, lease_ms, now)
+        rows = turns.chosen if turns.are_whole else connection.tuples(_SQL["leased"], about)
+        return Received(tuple(map(Delivery._make, rows)), turn=turns.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
+
+
+def take(
+    connection: Connection, verb: Receive, lease_ms: int, now: int
+) -> tuple[list[Found], Turn | None]:
+    """As `receive`, for who does not look into the messages: of each id, channel and priority."""
+    queue = _queue.need(connection, verb.queue)
+    turns = _choose(connection, queue, verb, now, lease_ms=lease_ms, light=True)
+    if turns is None or not turns.chosen:
+        return [], None
+    _lease(connection, queue, turns, lease_ms, now)
+    return turns.chosen, turns.turn
+
+
+def _choose(
+    connection: Connection,
+    queue: Queue,
+    verb: Receive,
+    now: int,
+    *,
+    lease_ms: int,
+    light: bool = False,
+) -> Turns | None:
+    """What is to be leased; None: there is more to step over than one call does."""
+    finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
+    turns = Turns(connection, queue, verb, now, lease_ms=lease_ms, light=light)
+    if queue["paused"]:
+        return turns
+    for _ in range(_STALE_ROUNDS):
+        turns.choose()
+        if finish is None:
+            return turns
+        _step_over(connection, queue, turns, finish)
+        if turns.chosen:
+            return turns
+        if not _expiry.expire(connection, queue, finish, _STALE):
+            finish = None
+        turns = Turns(connection, queue, verb, now, lease_ms=lease_ms, light=light)
+    return None
 
 
 def _turn_timers(
@@ -122,9 +151,14 @@ def _step_over(connection: Connection, queue: Queue, turns: Turns, finish: _fini
         changes.write(connection, queue["id"])
 
 
-def _lease(connection: Connection, turns: Turns, lease_ms: int, now: int) -> tuple[Delivery, ...]:
-    ids = json.dumps([row[0] for row in turns.chosen])
-    about = {"ids": ids, "lease_until": now + lease_ms, "lease_ms": lease_ms, "now": now}
+def _lease(
+    connection: Connection, queue: Queue, turns: Turns, lease_ms: int, now: int
+) -> dict[str, Any]:
+    """The leases of what was chosen; what the steps that show it want to know."""
+    ids = [row[0] for row in turns.chosen]
+    about = {"ids": json.dumps(ids), "lease_ms": lease_ms, "now": now}
+    about["lease_until"] = now + lease_ms
     connection.execute(_SQL["lease"], about)
-    rows = turns.chosen if turns.are_whole else connection.tuples(_SQL["leased"], about)
-    return tuple(map(Delivery._make, rows))
+    if queue["events"] == "all":
+        _events.note(connection, queue, "leased", ids, now)
+    return about

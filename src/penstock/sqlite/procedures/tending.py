@@ -7,9 +7,10 @@ from typing import Any
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures import _expiry, _finish, _queue
+from penstock.sqlite.procedures import _expiry, _finish, _floor, _queue
 from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures.redrives import redrive_step
+from penstock.words.pipeline import STAGE_SECONDS
 from penstock.words.verbs import RedriveStep, Tend
 
 _SQL = statements("tend")
@@ -32,6 +33,7 @@ def tend(connection: Connection, verb: Tend, now: int) -> None:
     _sweep_history(connection, queue, about, now)
     _sweep_events(connection, about, now)
     _sweep_dedup(connection, about)
+    _sweep_stage(connection, about, now)
     if queue["has_channels"]:
         idle = connection.execute(_SQL["idle"], {**about, "now_us": now * 1000}).fetchall()
         if idle:
@@ -48,11 +50,16 @@ def _sweep_history(connection: Connection, queue: Queue, about: dict[str, Any], 
     asked = {**about, "swept": queue["swept"], "before": now - done_ms}
     (upto,) = connection.execute(_SQL["done_to"], asked).fetchone()
     if upto is not None and upto > queue["swept"]:
-        connection.execute(_SQL["sweep_done"], {**asked, "upto": upto})
+        asked["upto"] = upto
+        (last,) = connection.execute(_SQL["last_done"], asked).fetchone()
+        connection.execute(_SQL["sweep_done"], asked)
         connection.execute(_SQL["swept"], {**about, "upto": upto})
+        _floor.raise_to(connection, queue["id"], last)
     asked["before"] = now - (done_ms if failed_ms is None else failed_ms)
     if connection.execute(_SQL["any_failed"], asked).fetchone()[0]:
+        (last,) = connection.execute(_SQL["last_failed"], asked).fetchone()
         connection.execute(_SQL["sweep_failed"], asked)
+        _floor.raise_to(connection, queue["id"], last)
 
 
 def _sweep_events(connection: Connection, about: dict[str, Any], now: int) -> None:
@@ -60,6 +67,13 @@ def _sweep_events(connection: Connection, about: dict[str, Any], now: int) -> No
     (upto,) = connection.execute(_SQL["old_events"], asked).fetchone()
     if upto is not None:
         connection.execute(_SQL["sweep_events"], {**asked, "upto": upto})
+
+
+def _sweep_stage(connection: Connection, about: dict[str, Any], now: int) -> None:
+    """What a pipeline has staged for any queue and not published."""
+    asked = {**about, "before": now - STAGE_SECONDS * 1000}
+    if connection.execute(_SQL["any_staged"], asked).fetchone()[0]:
+        connection.execute(_SQL["sweep_staged"], asked)
 
 
 def _sweep_dedup(connection: Connection, about: dict[str, Any]) -> None:

@@ -12,6 +12,10 @@ where name = :name;
 -- The queue's row.
 select * from queue where name = :name;
 
+-- name: here
+-- Nothing; or an error, if the queues are elsewhere.
+select exists (select 1 from queue where id = 0);
+
 -- name: name
 -- The name of a queue.
 select name from queue where id = :id;

@@ -12,6 +12,10 @@ delete from message where queue_id = :queue;
 -- Its channels.
 delete from channel where queue_id = :queue;
 
+-- name: last
+-- The place of the last row of its history.
+select max(seq) from history where queue_id = :queue;
+
 -- name: history
 -- Its history.
 delete from history where queue_id = :queue;

@@ -82,7 +82,7 @@ with recursive hop (id, channel) as (
     limit 1
   )
 )
-select head.id, hop.channel
+select head.id, hop.channel, head.priority
 from hop
 cross join message as head on head.id in (
   select id from message
@@ -94,7 +94,7 @@ limit :most;
 
 -- name: heads
 -- The first messages of a channel without limits, but for those that are known.
-select id from message
+select id, channel, priority from message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
 limit :most offset :known;
@@ -167,7 +167,7 @@ where id in (
 
 -- name: limited_heads
 -- The first messages of a limited channel, and until when a FIFO queue holds them.
-select id, at from message
+select id, channel, priority, at from message
 where queue_id = :queue and limited = 1 and channel = :channel and status = 0
 order by priority, id
 limit :most;

@@ -22,6 +22,15 @@ select coalesce(
   )
 );
 
+-- name: last_done
+-- The place of the last of them. (Beyond it the sweep may have passed by rows of others.)
+select (
+  select seq from history
+  where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done'
+  order by seq desc
+  limit 1
+);
+
 -- name: sweep_done
 -- Their rows.
 delete from history
@@ -38,13 +47,22 @@ select exists (
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
 );
 
+-- name: last_failed
+-- The place of the last of those that go.
+select max(seq) from (
+  select seq from history indexed by history_failed
+  where queue_id = :queue and outcome <> 'done' and finished_at < :before
+  order by finished_at, seq
+  limit :most
+);
+
 -- name: sweep_failed
 -- The oldest of these rows, as far as they are too old.
 delete from history
 where queue_id = :queue and seq in (
   select seq from history indexed by history_failed
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
-  order by finished_at
+  order by finished_at, seq
   limit :most
 );
 
@@ -91,6 +109,15 @@ where not exists (
 -- name: sweep_entry
 -- One dedup entry.
 delete from dedup where queue_id = ? and scope = ? and key = ?;
+
+-- name: any_staged
+-- Whether a message was staged too long ago.
+select exists (select 1 from stage where staged_at < :before);
+
+-- name: sweep_staged
+-- These messages.
+delete from stage
+where id in (select id from stage where staged_at < :before order by staged_at limit :most);
 
 -- name: redrives
 -- Running redrives out of this queue and out of its dead-letter queue.

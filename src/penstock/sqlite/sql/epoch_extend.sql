@@ -1,0 +1,1 @@
+-- Epoch extend: the heartbeat. Its steps are in epoch.sql.

@@ -1,0 +1,9 @@
+-- Epoch plan: its parts, and how often they were asked for.
+
+-- name: planned
+-- Once more.
+update epoch set plans = plans + 1 where subscription_id = :id and epoch = :epoch returning plans;
+
+-- name: isolate
+-- What fails often is tried in small epochs.
+update subscription set max_messages = :messages where id = :id;

@@ -1,0 +1,1 @@
+-- Log at: the position before an instant. Its steps are in log.sql.

@@ -1,0 +1,1 @@
+-- Log cut: a range in parts. Its steps are in log.sql.

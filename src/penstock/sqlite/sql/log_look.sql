@@ -1,0 +1,1 @@
+-- Log look: the state of the log. Its steps are in log.sql.

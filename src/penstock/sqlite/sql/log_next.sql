@@ -1,0 +1,1 @@
+-- Log next: the next rows after a position. Its steps are in log.sql.

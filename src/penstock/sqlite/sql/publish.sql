@@ -1,0 +1,31 @@
+-- Publish: what was staged is sent, once for a batch.
+
+-- name: published
+-- Whether the batch was published, and with how many.
+select messages from sink_batch where sink = :sink and batch = :batch;
+
+-- name: newest
+-- The last batch of the sink.
+select max(batch) from sink_batch where sink = :sink;
+
+-- name: count
+-- How many messages these attempts have staged.
+select count(*) from stage indexed by stage_attempt
+where attempt in (select value from json_each(:attempts));
+
+-- name: staged
+-- What an attempt has staged, in order.
+select queue, headers, payload, content_type, channel, priority, delay_ms, ttl_ms, dedup_key,
+  dedup_mode, dedup_window_ms, dedup_scope
+from stage indexed by stage_attempt
+where attempt = :attempt
+order by id;
+
+-- name: note
+-- The batch is published.
+insert into sink_batch (sink, batch, messages, published_at)
+values (:sink, :batch, :messages, :now);
+
+-- name: forget
+-- Its sink's earlier batches: a batch before the newest is refused, whether it is noted or not.
+delete from sink_batch where sink = :sink and batch < :batch;

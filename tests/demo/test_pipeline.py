@@ -1,0 +1,77 @@
+"""The second half of the demo: its verdict from plain numbers, and once with Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.demo import main
+from penstock.demo.pipeline import Archive, jain, judge, show_page
+from penstock.spark.jobs.report import QueueReport, Reported, Times
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CARRIERS = {"UA": 6, "HA": 2}
+TIMES = Times(1, 1, 1, 1, 1)
+QUEUE = QueueReport(
+    *("demo-1", "flights", 2, 8, 8, 0, 0, 0, 8, 0, 0), TIMES, TIMES, 64 / 80, 1.0, "UA"
+)
+MADE = Reported(8, 0, 1, (QUEUE,), (), (Path("report.html"),), 1.0)
+THERE = Archive(8, 8, CARRIERS)
+
+
+def bad(there: Archive = THERE, made: Reported = MADE, done: int = 8) -> list[str]:
+    return [check.text for check in judge(there, made, done, CARRIERS) if not check.good]
+
+
+def test_all_that_was_done_is_there() -> None:
+    assert bad() == []
+    assert jain([6.0, 2.0]) == 64 / 80
+    assert jain([]) is None
+
+
+def test_what_is_wrong_is_seen() -> None:
+    assert "7 rows in the lake, 8 messages done" in bad(replace(THERE, rows=7, ids=7))[0]
+    assert "7 different ids in 8 rows" in bad(replace(THERE, ids=7))[0]
+    assert "for HA" in bad(replace(THERE, channels={"UA": 6, "HA": 1}))[0]
+    assert "for XX" in bad(replace(THERE, channels={**CARRIERS, "XX": 1}))[0]
+    unfair = replace(QUEUE, jain_done=0.79)
+    assert "0.790000, the demo's own 0.800000" in bad(made=replace(MADE, queues=(unfair,)))[0]
+    assert "index" in bad(made=replace(MADE, messages=9))[0]
+    assert "says nothing" in bad(made=replace(MADE, queues=()))[0]
+
+
+def test_a_browser_is_for_somebody_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert not show_page(Path("/x/report.html"), is_terminal=False)
+    assert show_page(Path("/x/report.html"), is_terminal=True)
+    assert opened == ["file:///x/report.html"]
+
+
+def test_without_spark_the_command_to_install_it_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "penstock.spark", None)
+    assert main(["--rows", "10", "--pipeline"]) == 2
+    out = " ".join(capsys.readouterr().out.split())
+    assert "pip install 'penstock[spark-jre]'" in out
+    assert "Reading" not in out
+
+
+def test_flights_are_archived_and_reported(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--rows", "500", "--no-kill", "--workers", "2", "--json", "--pipeline", "--no-open"]
+    assert main([*words, "--out", str(tmp_path)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "archived: 500 rows in the lake, 500 messages done" in [
+        c["text"] for c in told["checks"]
+    ]
+    assert Path(told["pipeline"]["report"]).read_text().startswith("<!doctype html>")

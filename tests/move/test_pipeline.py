@@ -1,0 +1,95 @@
+"""What moves of pipelines, what stays behind, and what they are told."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import WrongVersion, message
+from penstock.move import Left, Moved, plan
+from penstock.move._source import Source
+from penstock.words import pipeline as p
+from penstock.words.entities import Outgoing
+from tests.move.house import House, one_version
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The store of a file that somebody had open while it was moved."""
+    path = tmp_path_factory.mktemp("closed") / "a.db"
+    with penstock.connect(f"sqlite:///{path}") as ps:
+        ps.queue("jobs").send("x")
+        with contextlib.closing(Source(f"sqlite:///{path}")) as file:
+            file.begin("token", "postgresql://host/db", 0)
+            file.shut("postgresql://host/db")
+            file.finish("postgresql://host/db")
+        yield ps.store
+
+
+@one_version
+def test_a_batch_that_a_pipeline_has_published_is_not_published_again(house: House) -> None:
+    staged = (p.StagedMessage("jobs", Outgoing(b"x")),)
+    with penstock.connect(house.source) as ps:
+        ps.store.run(p.Stage("first", staged))
+        assert ps.store.run(p.Publish("sink", 7, ("first",), 1)) == p.Published(1)
+    assert house.move().sink_batches == 1
+    with penstock.connect(house.target) as ps:
+        ps.store.run(p.Stage("again", staged))
+        assert ps.store.run(p.Publish("sink", 7, ("again",), 1)) == p.AlreadyPublished(1)
+        assert [m.payload for m in ps.queue("jobs").peek(9)] == [b"x"]
+
+
+@one_version
+def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: House) -> None:
+    with penstock.connect(house.source) as ps:
+        store, jobs = ps.store, ps.queue("jobs")
+        jobs.send_many([message(str(n)) for n in range(5)])
+        generation = store.run(p.SubscriptionOpen("s", "a reader")).generation
+        store.run(p.EpochLease("s", generation, ("jobs",), 0, 2, 60_000))
+        jobs.ack([m.receipt for m in jobs.receive(1)])
+        store.run(p.WatermarkSet("lake", store.run(p.LogNext("")).until, 1))
+        store.run(p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)))
+    left = Left(subscriptions=1, leased=2, staged=1, watermarks=1)
+    assert plan(house.source, house.target).left == left
+    moved = house.move()
+    assert moved.left == left
+    assert Moved.of(json.loads(json.dumps(asdict(moved)))) == moved, "as the ledger keeps it"
+    with penstock.connect(house.target) as ps:
+        store = ps.store
+        assert ps.queue("jobs").stats().leased == 2
+        assert store.run(p.SubscriptionList()) == store.run(p.WatermarkList()) == ()
+        rows = store.run(p.LogNext(p.START))
+        assert rows.messages == 1, "the history has moved, and is the beginning of the log"
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        p.SubscriptionOpen("s", "a reader"),
+        p.SubscriptionRelease("s"),
+        p.SubscriptionList(),
+        p.EpochLease("s", 1, ("jobs",), 0, 2, 60_000),
+        p.EpochPlan("s", 1, 1, 60_000, 3, ""),
+        p.EpochExtend("s", 1, 60_000),
+        p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)),
+        p.Publish("sink", 0, (), 0),
+        p.Unstage(()),
+        p.LogNext(p.START),
+        p.LogAt(0),
+        p.LogLook(),
+        p.LogPurge("1=1", 0),
+        p.WatermarkSet("lake", "1=1", 1),
+        p.WatermarkDelete("lake"),
+        p.WatermarkList(),
+    ],
+    ids=lambda verb: verb.name,
+)
+def test_a_pipeline_that_has_the_file_open_is_told_where_to_go(closed: Any, verb: Any) -> None:
+    with pytest.raises(WrongVersion, match="moved to postgresql"):
+        closed.run(verb)

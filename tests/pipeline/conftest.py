@@ -1,0 +1,34 @@
+"""What tests of pipelines ask for: `pipe`, once for each kind of database.
+
+PostgreSQL's tests are slow ones; SQLite's, on a file without syncing, are everyday ones.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.pipeline.steps import PLACES, Pipe
+from tests.support.doors import opened
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] if "postgres" in name else [])
+        for name in PLACES
+    ],
+)
+def pipe(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pipe]:
+    """A database, and time that stands still. Tests share it: each has queues of its own."""
+    with opened(request.param, tmp_path_factory.mktemp("pipe")) as door:
+        pipe = Pipe(door)
+        yield pipe
+        pipe.close()
+
+
+@pytest.fixture
+def clock(pipe: Pipe):
+    """The clock of the pipe."""
+    return pipe.clock

@@ -1,0 +1,192 @@
+"""Subscriptions, epochs and the log in dicts: what `life` compares the stores with.
+
+Queues here have `max_attempts` and one channel with a `max_concurrency`; all else of a queue is in
+`conformance/model`. What is left to the store (which messages come next) the model is told, and it
+refuses what is not promised.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_ATTEMPTS = 3
+SLOTS = {"narrow": 2}
+"""Channels with that max_concurrency."""
+
+Key = tuple[str, int]
+"""A row of the log: queue and message."""
+
+
+@dataclass
+class Message:
+    """An unfinished message. `at`: when it is due, or when its lease runs out."""
+
+    id: int
+    channel: str
+    status: str = "ready"
+    at: int = 0
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+
+
+@dataclass
+class Epoch:
+    """Recorded receipts: queue, message, attempt."""
+
+    receipts: list[tuple[str, int, int]]
+    plans: int = 0
+
+
+@dataclass
+class Subscription:
+    generation: int
+    owner: str
+    epoch: int = 0
+    acked: int = 0
+    limit: int | None = None
+    epochs: dict[int, Epoch] = field(default_factory=dict[int, Epoch])
+
+
+@dataclass
+class Row:
+    """A row of the log, and the transaction that it came with."""
+
+    key: Key
+    outcome: str
+    transaction: int
+    finished_at: int
+
+
+class Model:
+    """All queues, subscriptions and rows of a life."""
+
+    def __init__(self, clock: Callable[[], int], names: Iterable[str]) -> None:
+        self.clock = clock
+        self.queues: dict[str, dict[int, Message]] = {name: {} for name in names}
+        self.dead: dict[str, set[int]] = {name: set() for name in names}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.rows: dict[Key, Row] = {}
+        self.gone: set[Key] = set()
+        self.transaction = 0
+        self.held_from: int | None = None
+        """The transaction that is open: nothing from it on is readable."""
+
+    # --- messages ---
+
+    def sent(self, queue: str, ids: Iterable[int], channels: Iterable[str]) -> None:
+        for number, channel in zip(ids, channels, strict=True):
+            self.queues[queue][number] = Message(number, channel)
+
+    def end(self, queue: str, number: int, outcome: str) -> None:
+        del self.queues[queue][number]
+        key = (queue, number)
+        self.rows[key] = Row(key, outcome, self.transaction, self.clock())
+        if outcome == "dead":
+            self.dead[queue].add(number)
+
+    def charge(self, queue: str, m: Message, what: str, *, retry: bool = True) -> bool:
+        """Whether it is dead."""
+        setattr(m, what, getattr(m, what) + 1)
+        m.status, m.at = "ready", 0
+        if retry and m.failures + m.crashes < MAX_ATTEMPTS:
+            return False
+        self.end(queue, m.id, "dead")
+        return True
+
+    def held(self, queue: str, number: int, attempt: int) -> Message | None:
+        """The message, if that lease is still its lease, run out or not."""
+        m = self.queues[queue].get(number)
+        good = m is not None and m.status == "leased" and m.attempt == attempt
+        return m if good else None
+
+    def offer(self, queue: str) -> dict[str, int]:
+        """How many each channel may give now."""
+        now, free, leased = self.clock(), dict[str, int](), dict[str, int]()
+        for m in self.queues[queue].values():
+            free.setdefault(m.channel, 0)
+            if m.status == "leased" and m.at > now:
+                leased[m.channel] = leased.get(m.channel, 0) + 1
+            elif m.status == "leased":
+                free[m.channel] += m.failures + m.crashes + 1 < MAX_ATTEMPTS
+            elif m.at <= now:
+                free[m.channel] += 1
+        for channel, most in SLOTS.items():
+            if channel in free:
+                free[channel] = min(free[channel], max(0, most - leased.get(channel, 0)))
+        return free
+
+    def notice(self, queue: str, peeked: Iterable[Any]) -> None:
+        """Of leases that have run out, the store has noticed those that are another thing now."""
+        there = {p.id: p for p in peeked}
+        for m in list(self.queues[queue].values()):
+            if m.status == "leased" and m.at <= self.clock():
+                p = there.get(m.id)
+                if p is None or p.attempt != m.attempt or p.state != "leased":
+                    self.charge(queue, m, "crashes")
+
+    def leased(self, queue: str, number: int, attempt: int, until: int) -> None:
+        m = self.queues[queue][number]
+        assert m.status != "leased", f"{number} is leased to somebody (P5)"
+        assert m.at <= self.clock(), f"{number} is not due (P8)"
+        assert attempt == m.attempt + 1, "each lease is an attempt"
+        m.status, m.at, m.attempt = "leased", until, attempt
+
+    def compare(self, queue: str, peeked: Iterable[Any], dead: Iterable[Any]) -> None:
+        """What `peek` shows is what there is."""
+        there = {p.id: p for p in peeked}
+        assert there.keys() == self.queues[queue].keys()
+        for m in self.queues[queue].values():
+            p, now = there[m.id], self.clock()
+            assert (p.attempt, p.failures, p.crashes) == (m.attempt, m.failures, m.crashes), m
+            assert (p.state == "leased") == (m.status == "leased"), (p.state, m)
+            if m.status == "leased" or m.at > now:
+                assert p.due_at == m.at, (p, m)
+        assert {p.id for p in dead} == self.dead[queue]
+
+    # --- epochs ---
+
+    def acknowledge(self, sub: Subscription, after: int) -> tuple[int, int]:
+        """Acknowledged and lost."""
+        acked = lost = 0
+        for number in sorted(n for n in sub.epochs if n <= after):
+            for queue, message, attempt in sub.epochs.pop(number).receipts:
+                if self.held(queue, message, attempt) is None:
+                    lost += 1
+                else:
+                    self.end(queue, message, "done")
+                    acked += 1
+            if sub.limit is not None:
+                sub.limit *= 2
+        sub.acked, sub.epoch = max(sub.acked, after), max(sub.epoch, after)
+        return acked, lost
+
+    def renew(self, sub: Subscription, until: int, only: int | None = None) -> tuple[int, int]:
+        """Kept and lost."""
+        kept = lost = 0
+        for number, epoch in sub.epochs.items():
+            for receipt in epoch.receipts if only in (None, number) else ():
+                m = self.held(*receipt)
+                if m is not None:
+                    m.at = max(m.at, until)
+                kept, lost = kept + (m is not None), lost + (m is None)
+        return kept, lost
+
+    def give_back(self, receipts: Iterable[tuple[str, int, int]]) -> int:
+        given = 0
+        for receipt in receipts:
+            if (m := self.held(*receipt)) is not None:
+                m.status, m.at = "ready", 0
+                given += 1
+        return given
+
+    # --- the log ---
+
+    def readable(self) -> set[Key]:
+        """Rows that are there and that no open transaction can still precede."""
+        held = self.held_from
+        return {
+            key
+            for key, row in self.rows.items()
+            if key not in self.gone and (held is None or row.transaction < held)
+        }

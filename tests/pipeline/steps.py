@@ -1,0 +1,185 @@
+"""Steps of tests of pipelines: a reader of a subscription, and rows as the views show them."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from penstock.words import pipeline as p
+from tests.support.doors import DOORS, Door
+
+LEASE_MS = 60_000
+COLOURED = ("postgres-16", "postgres-18-async", "postgres", "postgres-async")
+PLACES = ["sqlite-unsynced", *[name for name in COLOURED if name in DOORS]]
+"""The doors of pipelines: each kind and version of database, and both colours."""
+
+
+class Pipe:
+    """A door's database, as a pipeline has it: the store's verbs, and the views."""
+
+    def __init__(self, door: Door) -> None:
+        self.door, self.clock = door, door.clock
+        self.is_postgres = not door.url.startswith("sqlite")
+        self.raw: Any = connection(door.url)
+
+    def run(self, verb: Any) -> Any:
+        return self.door.ps.store.run(verb)
+
+    def queue(self, **settings: Any) -> Any:
+        """A new queue, with a back-off without chance."""
+        return self.door.fresh(**{"backoff_jitter": 0.0, **settings})
+
+    def name(self, what: str = "s") -> str:
+        """A name that no other test has."""
+        return f"{what}-{self.door.name_of_a_queue()}"
+
+    def select(self, statement: str, *values: Any) -> list[dict[str, Any]]:
+        return select(self.raw, statement, *values)
+
+    def reader(self, *queues: Any, subscription: str | None = None, **how: Any) -> "Reader":
+        """A reader that has just opened its subscription."""
+        names = tuple(queue.name for queue in queues)
+        return Reader(self, subscription or self.name(), names, **how)
+
+    # --- the log ---
+
+    def end(self) -> str:
+        return self.run(p.LogLook()).end
+
+    def next(self, after: str, limit: int | None = None, **how: Any) -> Any:
+        return self.run(p.LogNext(after, limit, **how))
+
+    def rows(self, span: p.LogRange) -> list[dict[str, Any]]:
+        """The rows of a range, in the order of the log."""
+        return log_rows(self.raw, span)
+
+    def log(self, after: str, limit: int | None = None) -> list[dict[str, Any]]:
+        """All rows after a position, read in ranges of up to `limit`."""
+        got, more = list[dict[str, Any]](), True
+        while more:
+            span = self.next(after, limit)
+            assert isinstance(span, p.LogRange), span
+            rows = self.rows(span)
+            assert len(rows) == span.messages, (span, len(rows))
+            got, after, more = got + rows, span.until, span.more
+        return got
+
+    def hold(self) -> Any:
+        """Another session, whose open transaction has a number: PostgreSQL's log waits for it."""
+        session = psycopg.connect(self.door.url)
+        session.execute("select pg_current_xact_id()")
+        return session
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def connection(url: str) -> Any:
+    """The database itself, read by somebody else than the store."""
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///").partition("?")[0]
+        return sqlite3.connect(path, isolation_level=None)
+    return psycopg.connect(url, autocommit=True, options="-c search_path=penstock,public")
+
+
+def select(raw: Any, statement: str, *values: Any) -> list[dict[str, Any]]:
+    """The rows of a query; `?` stands for a value."""
+    if isinstance(raw, sqlite3.Connection):
+        cursor = raw.execute(statement, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+    with raw.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(statement.replace("?", "%s"), values).fetchall()
+
+
+def log_rows(raw: Any, span: p.LogRange) -> list[dict[str, Any]]:
+    """The rows after `after`, up to and with `until`: docs/design/pipeline.md, Log mode."""
+    if not span.until:
+        return []
+    if isinstance(raw, sqlite3.Connection):
+        begin, rows = _pairs(span.after), list[dict[str, Any]]()
+        for queue, seq in sorted(_pairs(span.until).items()):
+            where = "queue_id = ? and seq > ? and seq <= ? order by seq"
+            rows += select(
+                raw, f"select * from log_rows where {where}", queue, begin.get(queue, 0), seq
+            )
+        return rows
+    xid, number = _place(span.until)
+    where, values = "(xid, message_id) <= (?::xid8, ?::bigint)", [xid, number]
+    if span.after:
+        where += " and (xid, message_id) > (?::xid8, ?::bigint)"
+        values += _place(span.after)
+    return select(raw, f"select * from log_rows where {where} order by xid, message_id", *values)
+
+
+def _place(position: str) -> list[str]:
+    """Transaction and message; up to where loss is known is of no interest here."""
+    return position.partition("<")[0].split(".")
+
+
+def _pairs(position: str) -> dict[int, int]:
+    pairs = (pair.split("=") for pair in position.split(",") if pair)
+    return {int(queue): int(seq) for queue, seq in pairs}
+
+
+@dataclass
+class Reader:
+    """A reader of a subscription, as Spark's source is one."""
+
+    pipe: Pipe
+    subscription: str
+    queues: tuple[str, ...]
+    owner: str = "reader"
+    parts: int = 1
+    by_channel: bool = False
+    lease_ms: int = LEASE_MS
+    max_plans: int = 3
+
+    def __post_init__(self) -> None:
+        opened = self.pipe.run(p.SubscriptionOpen(self.subscription, self.owner))
+        self.generation, self.acked = opened.generation, opened.acked
+
+    def lease(self, after: int, most: int = 1000, beyond: int = 0) -> Any:
+        verb = p.EpochLease(
+            self.subscription,
+            self.generation,
+            self.queues,
+            after,
+            most,
+            self.lease_ms,
+            self.parts,
+            self.by_channel,
+            beyond,
+        )
+        return self.pipe.run(verb)
+
+    def plan(self, epoch: int, error: str = "the batch failed") -> Any:
+        how = (self.subscription, self.generation, epoch, self.lease_ms, self.max_plans, error)
+        return self.pipe.run(p.EpochPlan(*how))
+
+    def extend(self) -> Any:
+        return self.pipe.run(p.EpochExtend(self.subscription, self.generation, self.lease_ms))
+
+    def release(self, *, forget: bool = False) -> int:
+        return self.pipe.run(p.SubscriptionRelease(self.subscription, forget))
+
+    def rows(self, epoch: int) -> list[dict[str, Any]]:
+        """What a batch reads: part by part, each in its order."""
+        where = "subscription = ? and epoch = ? order by part, place"
+        return self.pipe.select(f"select * from epoch_rows where {where}", self.subscription, epoch)
+
+    def texts(self, epoch: int) -> list[str]:
+        return [bytes(row["value"]).decode() for row in self.rows(epoch)]
+
+    def state(self) -> p.Subscription:
+        """The subscription, as the list has it."""
+        (mine,) = [s for s in self.pipe.run(p.SubscriptionList()) if s.name == self.subscription]
+        return mine
+
+
+def many(prefix: str, number: int) -> Sequence[str]:
+    """Payloads `a0`, `a1` and so on."""
+    return [f"{prefix}{n}" for n in range(number)]

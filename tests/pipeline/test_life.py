@@ -1,0 +1,28 @@
+"""Random lives of pipelines, lived by the store and by the model: they agree after every step."""
+
+from collections import Counter
+
+import pytest
+
+from tests.pipeline.life import live
+
+pytestmark = pytest.mark.slow
+
+OFTEN = ["epochs", "acknowledged", "lost", "Published", "rows", "removed"]
+SELDOM = [
+    *("the recorded one", "isolated", "dead alone", "superseded", "ahead", "log lost"),
+    *("PublishedLater", "AlreadyPublished", "StageIncomplete", "LeaseLost"),
+]
+"""Seen where lives are quick enough for many."""
+
+
+@pytest.mark.timeout(180)
+def test_store_and_model_live_the_same_life(pipe):
+    """Lives are drawn: where too few chances came, some more are lived."""
+    wanted = OFTEN + (["held back"] if pipe.is_postgres else SELDOM)
+    seen: Counter[str] = Counter()
+    for times in range(1, 4):
+        seen += live(pipe, (15 if pipe.is_postgres else 60) * times)
+        if all(seen[what] for what in wanted):
+            return
+    pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")

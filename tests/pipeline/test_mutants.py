@@ -1,0 +1,45 @@
+"""The net of lives is tested, too: it must catch every planted bug, and soon."""
+
+from contextlib import closing
+
+import pytest
+
+from tests.pipeline.life import live
+from tests.pipeline.mutants import POSTGRES, Mutant, mutants
+from tests.pipeline.steps import PLACES, Pipe
+from tests.support.doors import opened
+
+MANY = 40
+"""Lives until a bug must have been found; most are found in the first ten."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+on_sqlite = pytest.mark.parametrize("pipe", PLACES[:1], indirect=True)
+on_postgres = pytest.mark.parametrize("pipe", PLACES[1:2], indirect=True)
+
+
+def find(pipe, mutant):
+    with closing(mutant(pipe)) as bad:
+        try:
+            live(bad, MANY, shrink=False)
+        except AssertionError:
+            return
+    pytest.fail(f"{mutant.__name__} lived {MANY} lives, and nobody noticed")
+
+
+@pytest.mark.parametrize("mutant", list(mutants()), ids=lambda mutant: mutant.__name__)
+def test_a_planted_bug_is_found(tmp_path, mutant):
+    with opened(PLACES[0], tmp_path) as door, closing(Pipe(door)) as pipe:
+        find(pipe, mutant)
+
+
+@on_postgres
+@pytest.mark.parametrize("mutant", POSTGRES, ids=lambda mutant: mutant.__name__)
+def test_a_planted_bug_of_two_writers_is_found(pipe, mutant):
+    find(pipe, mutant)
+
+
+@on_sqlite
+def test_what_the_mutants_stand_on_is_sound(pipe):
+    """Without a bug the same lives agree: what is caught above is the bug, not the wrapper."""
+    with closing(Mutant(pipe)) as good:
+        live(good, 20, shrink=False)

@@ -1,0 +1,176 @@
+"""What only PostgreSQL can get wrong for a pipeline: rows that others hold, days that are dropped,
+history from before there was a log.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import penstock
+from penstock.postgres import install
+from penstock.words import pipeline as p
+from penstock.words import verbs as v
+from tests.support.doors import START, Clock, migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = pytest.mark.slow
+
+DAY = 86_400_000
+LEASE_MS = 60_000
+
+
+@pytest.fixture
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(START)
+
+
+@pytest.fixture
+def ps(url, clock) -> Iterator[Any]:
+    with penstock.connect(url, clock=clock) as ps:
+        yield ps
+
+
+def made(ps: Any, *payloads: str) -> Any:
+    """A queue that keeps a day of history, with these messages."""
+    queue = ps.queue("q")
+    queue.create(history_seconds=86_400)
+    queue.send_many([penstock.message(payload) for payload in payloads])
+    return queue
+
+
+def opened(ps: Any) -> int:
+    return ps.store.run(p.SubscriptionOpen("s", "test")).generation
+
+
+def lease(ps: Any, generation: int, after: int, most: int = 1000, **more: Any) -> Any:
+    return ps.store.run(p.EpochLease("s", generation, ("q",), after, most, LEASE_MS, **more))
+
+
+def log(ps: Any, after: str, **more: Any) -> Any:
+    return ps.store.run(p.LogNext(after, **more))
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+def test_a_day_that_is_dropped_is_lost_to_who_has_not_read_it(ps, url, clock):
+    queue = made(ps, "a", "b", "c")
+    with psycopg.connect(url, autocommit=True) as own:
+
+        def tended() -> None:
+            for _ in range(8):  # a call makes or drops one; here the install's own days as well
+                own.execute("select penstock.tend_days(%s, false)", [clock.now])
+
+        tended()
+        for days in (0, 1, 0):
+            clock.advance(ms=days * DAY)
+            queue.receive(1)[0].ack()
+        first = log(ps, p.START, limit=1)
+        second = log(ps, first.until, limit=1)
+        clock.advance(ms=7 * DAY)  # what a queue's dead letters keep of their history
+        tended()
+        assert log(ps, first.until).messages == 2, "the first day is gone, and was read"
+        clock.advance(ms=DAY)
+        tended()
+    answer = log(ps, second.until)
+    assert isinstance(answer, p.LogLost)
+    assert log(ps, answer.floor) == p.LogRange(answer.floor, answer.floor, 0)
+    assert ps.store.run(p.LogLook()) == p.LogState(answer.floor, answer.floor, None)
+
+
+def test_the_notes_of_what_is_gone_stay_few(ps, url):
+    queue = made(ps, *map(str, range(30)))
+    for _ in range(10):
+        for message in queue.receive(3):
+            message.ack()
+        ps.store.run(v.Clear("q", "all"))
+    with psycopg.connect(url) as own:
+        assert own.execute("select count(*) from penstock.history_floor").fetchone() == (1,)
+
+
+def test_history_from_before_the_log_comes_first(postgres_server):
+    """What has no transaction is put before all that has one, once, by the step itself."""
+    with fresh_database(postgres_server) as url, psycopg.connect(url, autocommit=True) as own:
+        own.execute(install.script().encode())
+        own.execute("drop index penstock.history_log")
+        own.execute(
+            "insert into penstock.history (id, sent_at, finished_at, queue_id, attempt, failures,"
+            f" crashes, outcome, channel, xid) values (7, 1, {START}, 1, 1, 0, 0, 1, '', null)"
+        )
+        (step,) = [s for s in install.migrations() if s.name == "0004_pipeline"]
+        own.execute(step.sql.partition("create table")[0].encode())
+        with penstock.connect(url) as ps:
+            assert log(ps, p.START) == p.LogRange(p.START, "3.7", 1)
+
+
+# --- leases ---------------------------------------------------------------------------------------
+
+
+def test_rows_that_others_hold_for_a_moment_are_acknowledged_all_the_same(ps, url):
+    queue = made(ps, "a", "b")
+    generation = opened(ps)
+    lease(ps, generation, 0)
+    with psycopg.connect(url) as other:
+        other.execute("select from penstock.message for update")
+        threading.Timer(0.02, other.rollback).start()
+        assert lease(ps, generation, 1) == p.Leased(1, 0, acked=2)
+    assert queue.stats().done == 2
+
+
+def test_rows_that_others_hold_for_long_keep_nobody(ps, url):
+    queue = made(ps, "a", "b")
+    generation = opened(ps)
+    lease(ps, generation, 0)
+    with psycopg.connect(url) as other:
+        other.execute("select from penstock.message where payload = 'a' for update")
+        assert lease(ps, generation, 1) == p.Leased(1, 0, acked=1, lost=1)
+        assert ps.store.run(p.EpochExtend("s", generation, 2 * LEASE_MS)) == p.Renewed(0, 0)
+        other.rollback()
+    assert queue.stats().done == 1
+
+
+def test_different_attempts_in_one_epoch_are_acknowledged(ps):
+    queue = made(ps, "a", "b", "c")
+    for message in queue.receive(2):
+        message.release()
+    generation = opened(ps)
+    assert lease(ps, generation, 0).messages == 3
+    assert lease(ps, generation, 1) == p.Leased(1, 0, acked=3)
+
+
+def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(ps, url):
+    made(ps, "a", "b")
+    generation = opened(ps)
+    with psycopg.connect(url) as slow:
+        slow.execute(
+            "select penstock.epoch_lease('s', %s, '{q}', 0, 1, %s)", [generation, LEASE_MS]
+        )
+        answers: list[Any] = []
+        newer = threading.Thread(target=lambda: answers.append(opened(ps)))
+        newer.start()
+        slow.commit()
+        newer.join(5)
+    assert isinstance(lease(ps, generation, 0), p.Superseded)
+    assert lease(ps, answers[0], 0, 0) == p.Leased(1, 1), "what the older one has leased"
+
+
+def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(ps):
+    queue = made(ps, "a", "b", "c", "d")
+    generation = opened(ps)
+    assert lease(ps, generation, 0, 1) == p.Leased(1, 1)
+    assert lease(ps, generation, 0, 2, beyond=1) == p.Leased(2, 2)
+    assert lease(ps, generation, 0, 1) == p.Leased(1, 1), "both are recorded"
+    assert lease(ps, generation, 1, 1) == p.Leased(2, 2, acked=1)
+    assert lease(ps, generation, 1, 9, beyond=2) == p.Leased(3, 1)
+    assert lease(ps, generation, 2, 9, beyond=3) == p.Leased(3, 0, acked=2)
+    assert lease(ps, generation, 3, 9) == p.Leased(3, 0, acked=1)
+    assert queue.stats().done == 4

@@ -1,0 +1,41 @@
+"""Databases for tests with Spark: real time, as executors have it, and a file that is synced never.
+
+`place` is the URL of a fresh database on either store; `faces` of a queue behind it are closed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import penstock
+from tests.support import postgres
+from tests.support.doors import migrate
+
+STORES = ("sqlite", "postgres")
+
+
+@contextmanager
+def placed(store: str, folder: Path) -> Iterator[str]:
+    """The URL of a database of that kind."""
+    if store == "sqlite":
+        yield f"sqlite:///{folder}/app.db?synchronous=off"
+        return
+    server = postgres._servers.get(postgres.VERSIONS[-1] if not postgres.GIVEN else 0)
+    with postgres.fresh_database(server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture(params=[STORES[0], pytest.param(STORES[1], marks=pytest.mark.slow)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A fresh database, of each kind in turn."""
+    with placed(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def ps(place: str) -> Iterator[penstock.Penstock]:
+    """What users have of it."""
+    with penstock.connect(place) as opened:
+        yield opened

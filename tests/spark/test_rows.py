@@ -1,0 +1,130 @@
+"""Reading in bulk: statements, types, batches of bounded size, and whose fault it is."""
+
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+import penstock
+from penstock.spark import rows, schema
+from penstock.spark.access import Access
+from penstock.spark.filters import Condition, Names
+from penstock.words import pipeline as p
+from penstock.words.errors import Disconnected, Forbidden, UsageError, WrongVersion
+from tests.spark.test_source_log import finish
+
+ALL = tuple(schema.LOG)
+
+
+def ids(access: Access, *where: Condition, **how: Any) -> list[int]:
+    found = rows.read(access, "log_rows", ["message_id"], where, **how)
+    return [row for batch in found for row in batch.column("message_id").to_pylist()]
+
+
+def test_all_columns_in_their_types(ps: penstock.Penstock, place: str) -> None:
+    finish(ps, 2, headers={"a": "1"})
+    (batch,) = rows.read(Access(place), "log_rows", ALL)
+    assert batch.schema.equals(schema.arrow_schema(ALL))
+    assert list(rows.read(Access(place), "dead_rows", tuple(schema.DEAD))) == []
+
+
+def test_batches_are_bounded(
+    ps: penstock.Penstock, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ps.queue("big").create(history_payload=True)
+    for _ in range(30):
+        ps.queue("big").send(b"x" * 50_000)
+    ps.queue("big").ack([m.receipt for m in ps.queue("big").receive(100)])
+    monkeypatch.setattr(rows, "BATCH_BYTES", 200_000)
+    monkeypatch.setattr(rows, "_ROWS_FIRST", 2)
+    batches = list(rows.read(Access(place), "log_rows", ["value"]))
+    assert rows.count(iter(batches)) == 30
+    assert len(batches) >= 6
+    assert max(batch.nbytes for batch in batches) < 500_000
+
+
+def test_ranges_and_conditions(ps: penstock.Penstock, place: str) -> None:
+    access = Access(place)
+    with closing(access):
+        first, middle = finish(ps, 3, "a"), access.run(p.LogLook()).end
+        second, end = finish(ps, 3, "b"), access.run(p.LogLook()).end
+        assert ids(access, of=rows.Span("", middle)) == first
+        assert ids(access, of=rows.Span(middle, end)) == second
+        assert ids(access, of=rows.Span(end, end)) == []
+        assert ids(access, of=rows.Span("", "")) == []
+        assert ids(access, Condition("queue", "in", ("a", "x'; --"))) == first
+        assert ids(access, Condition("queue", "not in", ("a",))) == second
+        assert ids(access, names=Names(queues=())) == []
+        assert ids(access, names=Names(globs=("b*", "c"))) == second
+        assert ids(access, names=Names(pattern="[ac]")) == first
+        assert ids(access, Condition("channel", "=", "\\' ?%s {}")) == []
+
+
+def test_text_that_sql_might_take_for_its_own(ps: penstock.Penstock, place: str) -> None:
+    odd = 'it\'s "?1" \\ %s {x} ; -- ä'
+    (found,) = finish(ps, 1, channel=odd)
+    finish(ps, 1)
+    assert ids(Access(place), Condition("channel", "=", odd)) == [found]
+    assert ids(Access(place), Condition("channel", "starts", odd[:9])) == [found]
+
+
+def test_a_glob_means_stars_only(ps: penstock.Penstock, place: str) -> None:
+    found = finish(ps, 1, "a_b")
+    finish(ps, 1, "axb")
+    assert ids(Access(place), names=Names(globs=("a_*",))) == found
+
+
+def test_unknown_columns_are_refused(place: str) -> None:
+    for columns in (["queue", "1; drop table message"], []):
+        with pytest.raises(UsageError, match="has the columns"):
+            rows.read(Access(place), "log_rows", columns)
+
+
+def test_a_database_that_is_not_there(place: str, tmp_path: Any) -> None:
+    missing = (
+        f"sqlite:///{tmp_path}/none.db"
+        if place.startswith("sqlite")
+        else "postgresql://app:hunter2@127.0.0.1:1/none"
+    )
+    with pytest.raises(Disconnected) as caught:
+        list(rows.read(Access(missing), "log_rows", ["queue"]))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_roles_and_old_databases_on_postgresql(place: str) -> None:
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("create role reader_of_nothing login")
+        try:
+            other = place.replace("postgres@", "reader_of_nothing@")
+            with pytest.raises(Forbidden, match="may not read in bulk"):
+                list(rows.read(Access(other), "log_rows", ["queue"]))
+            connection.execute("drop view penstock.log_rows cascade")
+            with pytest.raises(WrongVersion, match="migrate up"):
+                list(rows.read(Access(place), "log_rows", ["queue"]))
+        finally:
+            connection.execute("drop role reader_of_nothing")
+
+
+def test_the_plan_of_an_epoch_sorts_nothing(ps: penstock.Penstock, place: str) -> None:
+    """A part is read in its order by its key."""
+    if place.startswith("postgres"):
+        return  # the view has its order, and the statement asks for none
+    import sqlite3
+
+    ps.queue("emails").send("x")
+    part = rows.EpochPart("s", 1, 0)
+    query = rows._Query("epoch_rows", ("message_id", "value"), (), Names(), part)
+    bound: list[Any] = []
+
+    def put(given: Any) -> str:
+        bound.append(given)
+        return f"?{len(bound)}"
+
+    (text,) = rows.statements(query, put, is_postgres=False)
+    with closing(sqlite3.connect(place.removeprefix("sqlite:///").partition("?")[0])) as raw:
+        plan = " ".join(row[3] for row in raw.execute(f"explain query plan {text}", bound))
+    assert "TEMP B-TREE" not in plan, plan
+    assert "SCAN" not in plan, plan

@@ -1,0 +1,80 @@
+"""The example from queue to queue: as a program, and killed again and again on its way."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from tests.docs.pages import ROOT
+from tests.docs.test_examples import run
+from tests.spark.places import placed
+
+EXAMPLE = ROOT / "examples" / "stream_to_stream.py"
+SECONDS_MAX = 120
+"""Of one run, start of Java and all, on a busy machine."""
+
+
+def test_it_prints_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    with placed("sqlite", tmp_path) as place:
+        run(EXAMPLE, place, str(tmp_path / "checkpoint"))
+        check(place)
+
+
+def check(place: str) -> None:
+    """Nothing is lost or doubled: each order is done, and was priced once."""
+    with penstock.connect(place) as ps:
+        orders, priced = ps.queue("orders").stats(), ps.queue("priced").stats()
+        assert (orders.sent, orders.done) == (1000, 1000)
+        assert (orders.ready, orders.leased, orders.dead) == (0, 0, 0)
+        assert (priced.sent, priced.ready) == (1000, 1000)
+        got = ps.queue("priced").peek(1000)
+        assert {m.json()["order"]: m.json()["total"] for m in got} == {
+            n: (3, 4, 9)[n % 3] * (n % 5 + 1) for n in range(1000)
+        }
+        assert all(m.headers["order"] == str(m.json()["order"]) for m in got)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_killed_and_started_again(place: str, tmp_path: Path) -> None:
+    """SIGKILL for the driver and its Java, at a step that is seen from outside; then to the end. On
+    a file it is after the first publishing, on PostgreSQL while the second batch is under way. Each
+    step exactly: `test_faults`.
+    """
+    checkpoint = tmp_path / "checkpoint"
+    words = [sys.executable, str(EXAMPLE), place, str(checkpoint)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+    def started() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            words, env=env, cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL
+        )
+
+    def reached() -> bool:
+        if place.startswith("sqlite"):
+            return sent(place, "priced") > 0
+        return (checkpoint / "offsets" / "1").exists()
+
+    with started() as program:
+        until = monotonic() + SECONDS_MAX
+        while not reached():
+            assert program.poll() is None, "it ended before"
+            assert monotonic() < until
+            sleep(0.005)
+        os.killpg(program.pid, signal.SIGKILL)
+    assert sent(place, "priced") < 1000
+    with started() as program:
+        assert program.wait(SECONDS_MAX) == 0
+    check(place)
+
+
+def sent(place: str, queue: str) -> int:
+    with penstock.connect(place) as ps:
+        known = queue in [entry.name for entry in ps.queues()]
+        return ps.queue(queue).stats().sent if known else 0

@@ -1,0 +1,65 @@
+"""Spark for the tests: one session, and so one Java, for each test process that asks for it.
+
+It is never stopped in between, as the start of Java is what costs. A test that asks for `spark`
+is marked `spark` and `slow` by that; it may take longer than others, as the first one waits for
+the start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCE = Path(__file__).parents[2] / "src"
+SECONDS_MAX = 240
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+
+
+def work_in(spark: SparkSession, folder: Path) -> None:
+    """Have Spark take relative paths from here, as a program does that is started here."""
+    jvm: Any = spark._jvm
+    jvm.java.lang.System.setProperty("user.dir", str(folder))
+    hadoop = jvm.org.apache.hadoop.fs
+    local = hadoop.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
+    local.setWorkingDirectory(hadoop.Path(str(folder)))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of this test process, with `format("penstock")`: two cores, UTC, quiet; a task
+    that fails is tried once more.
+    """
+    from penstock.spark import session
+
+    # Before Java starts: its Python workers have what we have then.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        dict.fromkeys([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    )
+    found = session("penstock tests", master="local[2,2]", conf=SETTINGS)
+    yield found
+    gateway = found.sparkContext._gateway
+    found.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
