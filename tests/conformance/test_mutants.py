@@ -6,20 +6,26 @@ from tests.conformance.life import live
 from tests.conformance.mutants import Mutant, mutants, spoiled
 from tests.support.doors import opened
 
-MANY = 400
-"""Lives until a bug must have been found; most are found in the first thirty."""
+ROUNDS = 16
+"""Of 25 lives each, until a bug must have been found; nearly all are in the first two. Many short
+rounds find more than one long one, whose lives are variations of each other.
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", list(mutants()), ids=lambda mutant: mutant.__name__)
 def test_a_planted_bug_is_found(mutant, tmp_path):
+    found = False
     with opened("sqlite-unsynced", tmp_path) as door, spoiled(door, mutant):
-        try:
-            live(door, MANY, shrink=False)
-        except AssertionError:
-            return
-    pytest.fail(f"{mutant.__name__} lived {MANY} lives, and nobody noticed")
+        for start in range(ROUNDS):
+            try:
+                live(door, 25, shrink=False, start=start)
+            except* AssertionError:  # some bugs spare the life that is lived again: a group
+                found = True
+            if found:
+                return
+    pytest.fail(f"{mutant.__name__} lived {ROUNDS} rounds, and nobody noticed")
 
 
 @pytest.mark.slow

@@ -1,12 +1,12 @@
 """Killed at every step of a transaction, business row and message never disagree."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 import penstock
+from tests.joined import victim
 from tests.joined.conftest import postgres_place, sqlite_place
 from tests.joined.libraries import file_of
 from tests.joined.victim import ROUNDS, STEPS
@@ -50,26 +51,34 @@ def rows(url: str) -> set[int]:
         return {row[0] for row in connection.execute("select id from business")}
 
 
-def killed(url: str, *words: str) -> None:
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.joined.victim", url, *words],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr
+@pytest.fixture(scope="module")
+def nursery() -> Any:
+    """Where victims are born: a process that has all the libraries, and forks."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([victim.__name__])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        forkserver.ensure_running()
+    return context
+
+
+def killed(nursery: Any, *words: str) -> None:
+    process = nursery.Process(target=victim.main, args=words)
+    process.start()
+    process.join(50)
+    assert process.exitcode == -signal.SIGKILL, "what it said is on stderr"
+    process.close()
 
 
 @pytest.mark.parametrize(("client", "scenario", "step"), [*EVERY_STEP, *ONE_STEP])
-def test_row_and_message_agree(client: str, scenario: str, step: str, tmp_path: Path) -> None:
+def test_row_and_message_agree(
+    nursery: Any, client: str, scenario: str, step: str, tmp_path: Path
+) -> None:
     with place_of(client, tmp_path) as url, penstock.connect(url) as ps:
         queue: Any = ps.queue("q")
         if scenario == "consumer":
             queue.send_many(penstock.message(str(n)) for n in range(ROUNDS + 2))
-        killed(url, client, scenario, step)
+        killed(nursery, url, client, scenario, step)
         done = ROUNDS + (step == "committed")
         assert rows(url) == set(range(done))
 

@@ -1,13 +1,10 @@
 """A process that works in transactions and kills itself at a chosen step; see `test_kills`.
 
-    python -m tests.joined.victim URL LIBRARY producer|consumer STEP
-
 Three rounds are whole; in the fourth it dies by SIGKILL right after the step.
 """
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -57,7 +54,3 @@ def main(url: str, library: str, scenario: str, last: str) -> None:
             for step in SCENARIOS[scenario](joined, n):
                 if n == ROUNDS and step == last:
                     os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -8,7 +8,7 @@ moves to the millisecond at which a lease runs out.
 from collections import Counter
 from typing import Any, ClassVar
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -477,8 +477,10 @@ class Life(RuleBasedStateMachine):
         self.hold = self.model.held_from = None
 
 
-def live(pipe: Pipe, examples: int, steps: int = 30, *, shrink: bool = True) -> Counter[str]:
-    """Play so many lives; what was seen in them."""
+def live(
+    pipe: Pipe, examples: int, steps: int = 30, *, shrink: bool = True, start: int = 0
+) -> Counter[str]:
+    """Play so many lives, the same ones for the same `start`; what was seen in them."""
 
     class LifeHere(Life):
         pass
@@ -487,7 +489,6 @@ def live(pipe: Pipe, examples: int, steps: int = 30, *, shrink: bool = True) -> 
     chosen = settings(
         max_examples=examples,
         stateful_step_count=steps,
-        derandomize=True,
         database=None,
         deadline=None,
         phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
@@ -495,5 +496,5 @@ def live(pipe: Pipe, examples: int, steps: int = 30, *, shrink: bool = True) -> 
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    run_state_machine_as_test(LifeHere, settings=chosen)
+    run_state_machine_as_test(seed(start)(LifeHere), settings=chosen)
     return LifeHere.seen

@@ -1,6 +1,7 @@
 """Steps of tests of pipelines: a reader of a subscription, and rows as the views show them."""
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,14 @@ LEASE_MS = 60_000
 COLOURED = ("postgres-16", "postgres-18-async", "postgres", "postgres-async")
 PLACES = ["sqlite-unsynced", *[name for name in COLOURED if name in DOORS]]
 """The doors of pipelines: each kind and version of database, and both colours."""
+OTHERS = """
+select pg_snapshot_xmin(s) < pg_snapshot_xmax(s) and exists (
+    select from pg_stat_activity a
+    where a.backend_xid is not null
+        and (a.backend_type <> 'client backend' or a.datname <> current_database()))
+from pg_current_snapshot() s
+"""
+"""Whether autovacuum, or somebody in another database, is in a transaction with a number."""
 
 
 class Pipe:
@@ -47,9 +56,11 @@ class Pipe:
     # --- the log ---
 
     def end(self) -> str:
+        self.settle()
         return self.run(p.LogLook()).end
 
     def next(self, after: str, limit: int | None = None, **how: Any) -> Any:
+        self.settle()
         return self.run(p.LogNext(after, limit, **how))
 
     def rows(self, span: p.LogRange) -> list[dict[str, Any]]:
@@ -67,14 +78,29 @@ class Pipe:
             got, after, more = got + rows, span.until, span.more
         return got
 
-    def hold(self) -> Any:
+    def hold(self) -> "Hold":
         """Another session, whose open transaction has a number: PostgreSQL's log waits for it."""
-        session = psycopg.connect(self.door.url)
-        session.execute("select pg_current_xact_id()")
-        return session
+        return Hold(self.door.url)
+
+    def settle(self) -> None:
+        """Wait for transactions that are none of the test's: the log waits for them, too."""
+        while self.is_postgres and self.raw.execute(OTHERS).fetchone()[0]:
+            time.sleep(0.001)
 
     def close(self) -> None:
         self.raw.close()
+
+
+class Hold:
+    """An open transaction that has written nothing yet."""
+
+    def __init__(self, url: str) -> None:
+        self.session = psycopg.connect(url)
+        self.session.execute("select pg_current_xact_id()")
+
+    def close(self) -> None:
+        self.session.rollback()  # which is answered; a session that is only closed ends later
+        self.session.close()
 
 
 def connection(url: str) -> Any:

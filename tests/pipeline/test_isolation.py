@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.words import pipeline as p
+from penstock.words.entities import Receipt
 from tests.conformance.steps import counts, ending, finished, grave_of, sent, texts
 from tests.pipeline.steps import many
 
@@ -171,3 +172,17 @@ def test_a_cut_keeps_what_is_still_held(pipe):
     assert counts(queue).leased == 10
     assert all(m.extend() for m in worker)
     assert counts(queue).dead == 0
+
+
+def test_an_epoch_that_lost_all_its_leases_does_not_fail_for_ever(pipe):
+    """With failOnLeaseLost each of its batches fails, and the messages are others' by now."""
+    queue = pipe.queue()
+    sent(queue, *many("a", 20))
+    reader = pipe.reader(queue)
+    reader.lease(0)
+    queue.ack([Receipt(row["message_id"], row["attempt"]) for row in reader.rows(1)])
+    answers = [reader.plan(1) for _ in range(7)]
+    assert [size(answer) for answer in answers[:3]] == [20, 20, 20]
+    assert answers[-1].parts == ()
+    assert {(answer.returned, answer.dead) for answer in answers} == {(0, 0)}
+    assert reader.lease(1).messages == 0

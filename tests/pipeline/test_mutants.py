@@ -9,8 +9,8 @@ from tests.pipeline.mutants import POSTGRES, Mutant, mutants
 from tests.pipeline.steps import PLACES, Pipe
 from tests.support.doors import opened
 
-MANY = 40
-"""Lives until a bug must have been found; most are found in the first ten."""
+ROUNDS = 5
+"""Of 40 lives each, until a bug must have been found; most are in the first one."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 on_sqlite = pytest.mark.parametrize("pipe", PLACES[:1], indirect=True)
@@ -18,12 +18,16 @@ on_postgres = pytest.mark.parametrize("pipe", PLACES[1:2], indirect=True)
 
 
 def find(pipe, mutant):
-    with closing(mutant(pipe)) as bad:
-        try:
-            live(bad, MANY, shrink=False)
-        except AssertionError:
+    found = False
+    for start in range(ROUNDS):
+        with closing(mutant(pipe)) as bad:
+            try:
+                live(bad, 40, shrink=False, start=start)
+            except* AssertionError:  # some bugs spare the life that is lived again: a group
+                found = True
+        if found:
             return
-    pytest.fail(f"{mutant.__name__} lived {MANY} lives, and nobody noticed")
+    pytest.fail(f"{mutant.__name__} lived {ROUNDS} rounds, and nobody noticed")
 
 
 @pytest.mark.parametrize("mutant", list(mutants()), ids=lambda mutant: mutant.__name__)

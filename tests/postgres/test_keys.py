@@ -203,3 +203,48 @@ def test_a_refusal_takes_all_back_and_frees_nothing_it_should_not(url):
             " dedup_keys => array['1', '1', '2'])"
         )
         assert len(set(ids)) == 2
+
+
+def test_who_deletes_the_queue_waits_for_senders_and_not_between_them(url, pair):
+    one, two = pair
+    one.execute("select penstock.queue_create('gone')")
+    keyed(one, "a", "b", mode="sliding", queue="gone")
+    one.commit()
+    keyed(one, "b", mode="sliding", queue="gone")  # its entry is held
+    thread = threading.Thread(target=two.execute, args=["select penstock.queue_delete('gone')"])
+    thread.start()
+    with psycopg.connect(url, autocommit=True) as third:
+        for _ in range(500):
+            ((state,),) = third.execute(
+                "select wait_event from pg_stat_activity where pid = %s", [two.info.backend_pid]
+            )
+            if state in ("advisory", "transactionid"):
+                break
+            time.sleep(0.01)
+    _, duplicates = keyed(one, "a", mode="sliding", queue="gone")
+    assert duplicates == [0]
+    one.commit()
+    thread.join(8)
+    two.commit()
+    assert two.execute("select from penstock.queue where name = 'gone'").fetchone() is None
+
+
+def test_publishing_has_time_to_wait_for_a_key(url, pair):
+    one, two = pair
+    with psycopg.connect(url, autocommit=True) as third:
+        third.execute(
+            "select penstock.stage('s', '{q}', '{x}', '{text/plain}', dedup_keys => '{slow}',"
+            " dedup_modes => '{window}')"
+        )
+        keyed(one, "slow")
+        answer: list[Any] = []
+        publish = "select state, duplicates from penstock.publish('sink', 0, '{s}', 1, %s)"
+        thread = threading.Thread(
+            target=lambda: answer.extend(two.execute(publish, [START]).fetchall())
+        )
+        thread.start()
+        waits(third, two)
+        time.sleep(0.1)
+        one.commit()
+        thread.join(8)
+    assert answer == [("published", 1)]

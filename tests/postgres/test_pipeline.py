@@ -174,3 +174,20 @@ def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(ps):
     assert lease(ps, generation, 2, 9, beyond=3) == p.Leased(3, 0, acked=2)
     assert lease(ps, generation, 3, 9) == p.Leased(3, 0, acked=1)
     assert queue.stats().done == 4
+
+
+def test_history_of_a_server_that_was_further_is_refused_and_can_be_mended(ps, url):
+    queue = made(ps, "a", "b")
+    for message in queue.receive(2):
+        message.ack()
+    mend = (
+        "update penstock.history set xid = pg_current_xact_id()"
+        " where xid >= pg_snapshot_xmax(pg_current_snapshot())"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("update penstock.history set xid = '99999999999'")
+        assert isinstance(log(ps, p.START), p.LogAhead)
+        connection.execute(mend)
+    found = log(ps, p.START)
+    assert isinstance(found, p.LogRange)
+    assert found.messages == 2

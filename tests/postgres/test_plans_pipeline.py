@@ -23,7 +23,7 @@ LOAD = f"""
 insert into penstock.history (
     id, sent_at, finished_at, queue_id, attempt, failures, crashes, outcome, channel, xid
 )
-select i, {START}, {START} + i, q.id, 1, 0, 0, 1 + i % 4, '', (10 + i / 100)::text::xid8
+select i, {START}, {START} + i, q.id, 1, 0, 0, 1 + i % 4, '', (10 + i / 400)::text::xid8
 from penstock.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
 select penstock.stage(
     'other-' || i, array_fill('q'::text, array[1000]), array_fill('x'::bytea, array[1000]),
@@ -97,8 +97,8 @@ class Reader:
         self.connection.execute("set enable_seqscan = off; set enable_bitmapscan = off")
         seen = self.ask(
             "select message_id, outcome, queue from penstock.log_rows"
-            " where (xid, message_id) > ('500'::xid8, 0)"
-            f" and (xid, message_id) <= ('{500 + (n - 1) // 100}'::xid8, {48_999 + n})"
+            " where (xid, message_id) > ('132'::xid8, 0)"
+            f" and (xid, message_id) <= ('{132 + (n - 1) // 400}'::xid8, {48_799 + n})"
         )
         self.connection.execute("reset enable_seqscan; reset enable_bitmapscan")
         assert len(seen.rows) == n
@@ -128,12 +128,12 @@ CALLS: dict[str, Callable[[Reader, int], Touched]] = {
     "next of the log": lambda r, n: r.next(n),
     "rows of the log": lambda r, n: r.log_rows(n),
     "cut the log": lambda r, n: r.ask(
-        "select messages from penstock.log_cut('500', 0, %s, %s, 2)",
-        *(str(500 + (n - 1) // 100), 48_999 + n),
+        "select messages from penstock.log_cut('132', 0, %s, %s, 2)",
+        *(str(132 + (n - 1) // 400), 48_799 + n),
     ),
     "look at the log": lambda r, _: r.ask("select end_id from penstock.log_look()"),
     "purge the log": lambda r, n: r.ask(
-        "select penstock.log_purge('900', 0, %s, %s, false)", LATER, n
+        "select penstock.log_purge('240', 0, %s, %s, false)", LATER, n
     ),
 }
 OF_THE_LOG = ("next of the log", "rows of the log", "cut the log", "look at the log")

@@ -304,6 +304,19 @@ def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, pr
     assert passing.ask("select count(*) from penstock.message where id > 0") == 0
 
 
+def test_two_that_lay_buoys_hide_nothing_from_each_other(passing, other, old):
+    """Each looks at the same head, which nobody leases, and holds nothing of it."""
+    passing.send(100)
+    passing.work_off(100)
+    sent = passing.send(3)
+    lay = "select penstock.lay_buoys((select id from penstock.queue where name = 'q'), '', 1)"
+    with other.connection.transaction():
+        other.ask(lay)
+        passing.ask(lay)
+        assert passing.buoys() > 0
+        assert [row[0] for row in passing.receive(3).rows] == sent
+
+
 @pytest.mark.parametrize("channels", [1, 50])
 @pytest.mark.parametrize("how", ["rolled back", "killed"])
 def test_what_an_open_receive_held_is_found_when_it_ends_badly(passing, other, old, channels, how):

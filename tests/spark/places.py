@@ -39,3 +39,8 @@ def ps(place: str) -> Iterator[penstock.Penstock]:
     """What users have of it."""
     with penstock.connect(place) as opened:
         yield opened
+
+
+on_sqlite = pytest.mark.parametrize("place", STORES[:1], indirect=True)
+on_postgres = pytest.mark.parametrize("place", STORES[1:], indirect=True)
+"""For tests in Spark of what the tests without it hold on both stores."""

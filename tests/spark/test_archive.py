@@ -1,4 +1,6 @@
-"""The archive, compaction and replay with Spark, on both stores: what goes in comes out."""
+"""The archive, compaction and replay with Spark: what goes in comes out. On both stores the archive
+itself; its steps without Spark are in `test_archive_steps`.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from penstock.spark import archive, compact, read_lake, replay
 from penstock.spark.jobs.replay import WithoutValue
 from penstock.spark.lake import Lake
 from penstock.words.errors import UsageError
+from tests.spark.places import on_postgres, on_sqlite
 from tests.spark.test_archive_steps import finish
 
 FAR = 4e9
@@ -76,6 +79,7 @@ def _place(row: Any) -> tuple[Any, ...]:
     return (row.namespace, row.queue, row.channel, row.message_id)
 
 
+@on_postgres
 def test_replay_sends_once_for_a_run(
     spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +121,7 @@ def test_replay_sends_once_for_a_run(
     assert not list((folder / "_replay" / "one").glob("rows/*"))
 
 
+@on_sqlite
 def test_replay_of_rows_without_a_payload(
     spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path
 ) -> None:
@@ -132,6 +137,7 @@ def test_replay_of_rows_without_a_payload(
     assert ps.queue("q").stats().ready == 0
 
 
+@on_sqlite
 def test_an_archive_of_one_namespace(
     spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path
 ) -> None:

@@ -1,5 +1,5 @@
 """Faults that Spark itself handles: batches that fail, executors that die, checkpoints that lose
-files. From queue to queue, on both stores; each step exactly in `test_faults`.
+files. From queue to queue, on one store or the other; on both, step by step, in `test_faults`.
 """
 
 import os
@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import penstock
+from tests.spark.places import on_postgres, on_sqlite
 
 ORDERS = 20
 Change = Callable[[Iterator[Any]], Iterator[Any]]
@@ -73,7 +74,7 @@ def check(ps: penstock.Penstock, copies: Counter[str] | None = None) -> None:
     assert found == wanted + (copies or Counter())
 
 
-@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+@on_sqlite
 def test_an_executor_dies_and_a_batch_fails(
     pipeline: Pipeline, ps: penstock.Penstock, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_an_executor_dies_and_a_batch_fails(
     check(ps)
 
 
+@on_postgres
 def test_the_checkpoint_loses_files(pipeline: Pipeline, ps: penstock.Penstock) -> None:
     assert pipeline.run() == [0, 1]
     check(ps)
@@ -115,6 +117,7 @@ def test_the_checkpoint_loses_files(pipeline: Pipeline, ps: penstock.Penstock) -
     check(ps)
 
 
+@on_sqlite
 def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     pipeline: Pipeline, ps: penstock.Penstock
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     check(ps)
 
 
+@on_postgres
 def test_the_checkpoint_is_lost_between_publishing_and_acknowledgement(
     pipeline: Pipeline, ps: penstock.Penstock
 ) -> None:

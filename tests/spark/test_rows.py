@@ -1,13 +1,14 @@
 """Reading in bulk: statements, types, batches of bounded size, and whose fault it is."""
 
+from collections.abc import Generator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
 
 import penstock
-from penstock.spark import rows, schema
+from penstock.spark import kept, rows, schema
 from penstock.spark.access import Access
 from penstock.spark.filters import Condition, Names
 from penstock.words import pipeline as p
@@ -128,3 +129,84 @@ def test_the_plan_of_an_epoch_sorts_nothing(ps: penstock.Penstock, place: str) -
         plan = " ".join(row[3] for row in raw.execute(f"explain query plan {text}", bound))
     assert "TEMP B-TREE" not in plan, plan
     assert "SCAN" not in plan, plan
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_a_kept_connection_is_used_again_and_replaced_when_it_is_dead(
+    ps: penstock.Penstock, place: str
+) -> None:
+    access = Access(place)
+    found = finish(ps, 2)
+
+    def server_processes() -> list[int]:
+        with psycopg.connect(place) as connection:
+            return [
+                row[0]
+                for row in connection.execute(
+                    "select pid from pg_stat_activity where application_name = 'penstock spark' "
+                    "and datname = current_database()"
+                )
+            ]
+
+    try:
+        assert ids(access, keep=True) == found
+        (first,) = server_processes()
+        assert ids(access, keep=True) == found
+        assert server_processes() == [first]
+        with psycopg.connect(place, autocommit=True) as connection:
+            connection.execute("select pg_terminate_backend(%s, 5000)", (first,))
+        assert ids(access, keep=True) == found
+        (second,) = server_processes()
+        assert second != first
+        # Left in the middle of a result, it is of no use to anybody.
+        read = rows.read(access, "log_rows", ["message_id"], keep=True)
+        half = cast("Generator[Any]", read)
+        next(half)
+        half.close()
+        assert ids(access, keep=True) == found
+        assert second not in server_processes()
+    finally:
+        kept.drop()
+
+
+class Wire:
+    """Counts what is opened and closed."""
+
+    opened = 0
+
+    def __init__(self) -> None:
+        Wire.opened += 1
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_what_is_kept_and_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        with kept.using("a", Wire) as first, kept.using("a", Wire) as second:
+            assert first is not second  # each has its own
+        assert (first.is_open, second.is_open) == (True, False)
+        with kept.using("a", Wire) as again:
+            assert again is first
+            assert not kept.has("a")
+        with pytest.raises(KeyError), kept.using("a", Wire):
+            raise KeyError
+        assert not first.is_open
+        assert not kept.has("a")
+
+        # The newest are kept, and none of a parent's, or that has been idle for long.
+        for name in range(kept.MOST + 1):
+            with kept.using(name, Wire):
+                pass
+        assert [kept.has(name) for name in range(kept.MOST + 1)] == [False] + [True] * kept.MOST
+        opened = Wire.opened
+        with monkeypatch.context() as patch:
+            patch.setattr(kept.os, "getpid", lambda: -1)
+            assert not kept.has(1)
+
+        monkeypatch.setattr(kept, "IDLE_SECONDS", -1.0)
+        with kept.using(1, Wire):
+            assert Wire.opened == opened + 1
+    finally:
+        kept.drop()

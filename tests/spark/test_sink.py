@@ -1,4 +1,6 @@
-"""The sink in Spark: batches, streams, foreachBatch; what a task or a driver repeats."""
+"""The sink in Spark: batches, streams, foreachBatch; what a task or a driver repeats. On one store
+or the other; both are in `test_sink_writers`.
+"""
 
 import shutil
 from collections import Counter
@@ -12,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import penstock
+from tests.spark.places import on_postgres, on_sqlite
 
 COLUMNS = "value string, queue string, channel string, delay_seconds double, dedup_key string"
 
@@ -49,7 +52,7 @@ def test_a_batch(spark: SparkSession, place: str, ps: penstock.Penstock) -> None
     assert ps.queue("emails").stats().sent == 12  # without a runId each write is one of its own
 
 
-@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+@on_sqlite
 def test_what_is_wrong_is_said_before_any_task_runs(spark: SparkSession, place: str) -> None:
     frame = spark.range(1).select(f.lit("x").alias("value"), f.lit("q").alias("queue"))
     with pytest.raises(AnalysisException, match="did you mean channel"):
@@ -65,7 +68,7 @@ def test_what_is_wrong_is_said_before_any_task_runs(spark: SparkSession, place: 
     assert "s3cret" not in str(failed.value)
 
 
-@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+@on_sqlite
 def test_a_row_that_is_no_message(spark: SparkSession, place: str, ps: penstock.Penstock) -> None:
     frame = spark.range(0, 6, 1, 2).select(
         f.col("id").cast("string").alias("value"), (f.col("id") * 10_000).alias("priority")
@@ -78,6 +81,7 @@ def test_a_row_that_is_no_message(spark: SparkSession, place: str, ps: penstock.
     assert payloads(ps, "emails-dead") == ["4", "5"]
 
 
+@on_postgres
 def test_a_task_that_is_tried_again(spark: SparkSession, place: str, ps: penstock.Penstock) -> None:
     def fail_once(batches: Any) -> Any:
         context = TaskContext.get()
@@ -91,6 +95,7 @@ def test_a_task_that_is_tried_again(spark: SparkSession, place: str, ps: penstoc
     assert payloads(ps, "emails") == [str(n) for n in range(10)]
 
 
+@on_sqlite
 def test_a_stream_whose_commit_log_is_lost(
     spark: SparkSession, place: str, ps: penstock.Penstock, tmp_path: Path
 ) -> None:
@@ -116,6 +121,7 @@ def test_a_stream_whose_commit_log_is_lost(
     assert Counter(payloads(ps, "emails")) == Counter([str(n) for n in range(10)] * 2)
 
 
+@on_postgres
 def test_foreach_batch_with_a_run_for_each(
     spark: SparkSession, place: str, ps: penstock.Penstock, tmp_path: Path
 ) -> None:
@@ -140,6 +146,7 @@ def test_foreach_batch_with_a_run_for_each(
     assert payloads(ps, "emails") == payloads(ps, "reports") == [str(n) for n in range(6)]
 
 
+@on_sqlite
 def test_a_batch_that_finds_no_room_is_sent_when_there_is(
     spark: SparkSession, place: str, ps: penstock.Penstock
 ) -> None:

@@ -157,6 +157,36 @@ def test_rows_that_go_between_plan_and_read(ps: penstock.Penstock, query: Made) 
         list(stream.reader.read(planned[0]))
 
 
+@pytest.mark.parametrize("whose", [{"subscribe": "emails"}, {"subscribePattern": "e.*"}])
+def test_rows_that_go_between_plan_and_read_where_not_all_are_wanted(
+    ps: penstock.Penstock, place: str, query: Made, whose: dict[str, str]
+) -> None:
+    finish(ps, 1)
+    begin = ps.store.run(p.LogLook()).end
+    finish(ps, 5)
+    offset = f'{{"position": "{begin}"}}'
+    stream = query(startingOffsets=offset, **whose).start()
+    batch: Any = source(place, startingOffsets=offset, **whose).reader(struct(IDS))
+    end = stream.reader.latestOffset({"position": begin}, stream.reader.getDefaultReadLimit())
+    planned = stream.reader.partitions({"position": begin}, end), batch.partitions()
+    ps.queue("emails").clear("done")
+    for reader, partitions in zip((stream.reader, batch), planned, strict=True):
+        with pytest.raises(UsageError, match=r"was removed before it was read"):
+            [row for part in partitions for row in reader.read(part)]
+
+
+def test_a_batch_goes_on_where_history_is_gone_if_it_may(ps: penstock.Penstock, place: str) -> None:
+    finish(ps, 1)
+    offset = f'{{"position": "{ps.store.run(p.LogLook()).end}"}}'
+    finish(ps, 3)
+    ps.queue("emails").clear("done")
+    left = finish(ps, 2)
+    with pytest.raises(UsageError, match="was removed before it was read"):
+        read(place, IDS, startingOffsets=offset)
+    found = read(place, IDS, startingOffsets=offset, failOnDataLoss=False)
+    assert [row["message_id"] for row in found] == left
+
+
 def test_another_database_is_told(ps: penstock.Penstock, place: str, query: Made) -> None:
     finish(ps, 1)
     position = "999999999.1" if place.startswith("postgres") else "1=999999"

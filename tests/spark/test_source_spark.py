@@ -1,4 +1,6 @@
-"""The source end to end: Spark itself, on both stores."""
+"""The source end to end: Spark itself, on one store or the other; both are in `test_source_log` and
+`test_source_lease`.
+"""
 
 import json
 from collections import Counter
@@ -10,6 +12,7 @@ import pytest
 import penstock
 from penstock.spark import schema
 from penstock.words import pipeline as p
+from tests.spark.places import on_postgres, on_sqlite
 from tests.spark.test_source_log import finish, token
 
 Spark = Any
@@ -59,6 +62,7 @@ def test_schemas_are_sparks(spark: Spark) -> None:
             assert field.dataType.simpleString() == columns[field.name][1]
 
 
+@on_postgres
 def test_a_lease_stream_and_its_crashes(
     place: str, ps: penstock.Penstock, stream: Any, tmp_path: Path
 ) -> None:
@@ -91,7 +95,7 @@ def test_a_lease_stream_and_its_crashes(
     )
 
 
-@pytest.mark.parametrize("place", ["sqlite"], indirect=True)  # both are in test_source_lease.py
+@on_sqlite
 def test_a_poison_message_under_a_supervisor(ps: penstock.Penstock, stream: Any) -> None:
     queue = ps.queue("emails")
     sent = ["m-4", "m-5"]
@@ -114,6 +118,7 @@ def test_a_poison_message_under_a_supervisor(ps: penstock.Penstock, stream: Any)
     assert (queue.stats().done, queue.stats().dead) == (1, 1)
 
 
+@on_sqlite
 def test_a_log_stream_goes_on_where_it_was(ps: penstock.Penstock, stream: Any) -> None:
     ids = finish(ps, 12, "acme/emails")
     finish(ps, 3, "zeta/emails")
@@ -125,6 +130,7 @@ def test_a_log_stream_goes_on_where_it_was(ps: penstock.Penstock, stream: Any) -
     assert found == ids + more
 
 
+@on_postgres
 def test_batches_filters_and_narrow_schemas(
     spark: Spark, place: str, ps: penstock.Penstock, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +154,7 @@ def test_batches_filters_and_narrow_schemas(
     assert log.option("startingOffsets", end).load().count() == 0
 
 
+@on_sqlite
 def test_the_dead_and_what_is_wrong(spark: Spark, place: str, ps: penstock.Penstock) -> None:
     queue = ps.queue("emails")
     queue.create(max_attempts=1)
@@ -167,6 +174,7 @@ def test_the_dead_and_what_is_wrong(spark: Spark, place: str, ps: penstock.Penst
             spark.read.format("penstock").option("url", place).options(**options).load().count()
 
 
+@on_sqlite
 def test_without_pushdown_it_reads_as_well(spark: Spark, place: str, ps: penstock.Penstock) -> None:
     finish(ps, 4)
     other = spark.newSession()

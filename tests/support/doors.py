@@ -161,7 +161,7 @@ if postgres.GIVEN:
         _postgres(0), asynchronous=True, lives=24, slow=True, served=True
     )
 else:
-    DOORS["postgres-16"] = Recipe(_postgres(16), lives=60, slow=True)
+    DOORS["postgres-16"] = Recipe(_postgres(16), lives=30, slow=True)
     DOORS["postgres-18"] = Recipe(_postgres(18), lives=60, slow=True, by_name=True)
     DOORS["postgres-18-async"] = Recipe(_postgres(18), asynchronous=True, lives=60, slow=True)
     DOORS["http-postgres-18"] = Recipe(

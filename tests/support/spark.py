@@ -8,7 +8,7 @@ the start.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +26,19 @@ SETTINGS = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Mark them before `-m` chooses. They come first: of several processes one gets them all, so
+    there is one Java, and none is left over for the end.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 def work_in(spark: SparkSession, folder: Path) -> None:

@@ -86,6 +86,7 @@ def moments(longest: float) -> list[float]:
 
 
 @pytest.mark.slow
+@only_newest
 @pytest.mark.parametrize("fill", [None, first_postgres], ids=["new", "first"])
 def test_ten_processes_on_one_database(postgres_server: Any, fill: Callable[[str], None] | None):
     with fresh_database(postgres_server, fill=fill) as url:

@@ -52,7 +52,7 @@ NAMESPACE = click.option("--namespace", metavar="NAME", help="Only of this names
 
 @group(
     "run",
-    short_help="Run a job: archive, compact, purge, replay.",
+    short_help="Run a job: archive, compact, purge, replay, report.",
     examples=[
         "penstock pipeline run archive --lake /var/lib/penstock/lake",
         "penstock pipeline run purge --lake /var/lib/penstock/lake --dry-run",

@@ -49,7 +49,7 @@ STATUS_FORM = (
     "--fail-over-lag",
     "most",
     type=DURATION,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="Exit code 1 if an archive lacks something older, or there is none.",
 )
 @pass_app

@@ -23,6 +23,7 @@ from logging import getLogger
 from operator import attrgetter
 from typing import Any, Final, NoReturn
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
@@ -212,7 +213,8 @@ class LeaseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for part, recorded in partition.parts:
             found = 0
             piece = rows.EpochPart(partition.subscription, partition.epoch, part)
-            for batch in rows.read(self._access, "epoch_rows", self._columns, of=piece):
+            read = rows.read(self._access, "epoch_rows", self._columns, of=piece, keep=in_task())
+            for batch in read:
                 found += batch.num_rows
                 yield batch
             if found < recorded:
@@ -450,6 +452,11 @@ class LeaseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue in self._driver.queues:
             with suppress(QueueNotFound):
                 self._access.run(Tend(queue))
+
+
+def in_task() -> bool:
+    """Whether this is one of Spark's worker processes, which reads for one task after another."""
+    return TaskContext.get() is not None
 
 
 def owner() -> str:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from penstock.spark import rows
 from penstock.spark.access import Access
 from penstock.spark.filters import Names
-from penstock.spark.lease import IDLE_SECONDS
+from penstock.spark.lease import IDLE_SECONDS, in_task
 from penstock.spark.lease_settings import subscribed
 from penstock.spark.options import PARTITIONS_MAX, Options
 from penstock.words import limits
@@ -125,8 +125,9 @@ def lost(answer: LogLost | LogAhead, after: str) -> UsageError:
     """Why a stream or a batch cannot go on."""
     if isinstance(answer, LogAhead):
         return UsageError(
-            f"the log ends at {answer.end!r}, and the position {after!r} is beyond it: the "
-            "database was restored from a backup, or it is another one. Begin with a new checkpoint"
+            f"the log ends at {answer.end!r}, and the position {after!r} or rows of the history "
+            "are beyond it: the database was restored from a backup, or it is another one. See "
+            "Backup in docs/operations.md, then begin with a new checkpoint"
         )
     return UsageError(
         f"history up to {answer.floor!r} was removed before it was read (the position is "
@@ -136,14 +137,25 @@ def lost(answer: LogLost | LogAhead, after: str) -> UsageError:
 
 
 class LogPartition(InputPartition):
-    """What one task reads: a range of the log, and how many rows it has in all."""
+    """What one task reads: a range of the log, and how many rows it has in all.
 
-    def __init__(self, after: str, until: str | None, messages: int | None, names: Names) -> None:
+    since  where the whole batch begins, if the task is to look whether rows behind that are gone
+    """
+
+    def __init__(
+        self,
+        after: str,
+        until: str | None,
+        messages: int | None,
+        names: Names,
+        since: str = START,
+    ) -> None:
         super().__init__(until)
         self.after = after
         self.until = until
         self.messages = messages
         self.names = names
+        self.since = since
 
 
 @dataclass
@@ -226,7 +238,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._next(after, 1)
         names = names_for(self._access, "history", settings.subscribe, settings.pattern)
         cut = self._access.run(LogCut(after, end["position"], settings.parts))
-        return [LogPartition(one.after, one.until, one.messages, names) for one in cut]
+        return [LogPartition(one.after, one.until, one.messages, names, after) for one in cut]
 
     def commit(self, end: dict[str, str]) -> None:
         """Nothing to do: the checkpoint says where the stream is."""
@@ -290,13 +302,14 @@ def read_range(
     where: Sequence[Any] = (),
     fail_on_data_loss: bool = False,
 ) -> Iterator[Any]:
-    """Batches of a range of the log. Raises: UsageError if rows are gone since it was planned, if
-    that matters and can be told (all rows are wanted).
+    """Batches of a range of the log. Raises: UsageError if rows are gone since it was planned and
+    that matters: where all are wanted they are counted, else the floor tells.
     """
     names = partition.names
     span = rows.Span(partition.after, partition.until)
     found = 0
-    for batch in rows.read(access, "log_rows", columns, where, of=span, names=names):
+    keep = in_task()
+    for batch in rows.read(access, "log_rows", columns, where, of=span, names=names, keep=keep):
         found += batch.num_rows
         yield batch
     is_all = names == Names() and not where
@@ -308,3 +321,10 @@ def read_range(
         if fail_on_data_loss:
             raise UsageError(f"{text}: with failOnDataLoss=false the stream goes on without them")
         _log.warning("%s", text)
+    elif not is_all and fail_on_data_loss and partition.since != START:
+        try:
+            answer = access.run(LogNext(partition.since, 1))
+        finally:
+            access.close()
+        if isinstance(answer, LogLost):
+            raise lost(answer, partition.since)

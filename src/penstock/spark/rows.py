@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from penstock.spark import kept
 from penstock.spark.access import Access
 from penstock.spark.filters import Condition, Names
 from penstock.spark.schema import DEAD, HEADERS, LEASE, LOG, TIMESTAMP, Column, arrow_schema
@@ -62,10 +63,12 @@ def read(
     *,
     of: Span | EpochPart | None = None,
     names: Names | None = None,
+    keep: bool = False,
 ) -> Iterator[Any]:
     """Batches (pyarrow.RecordBatch) of a view's rows, in exactly the types of `schema`.
 
     of     a range of the log, in no order that can be relied on; or a part of an epoch, in its own
+    keep   PostgreSQL: leave the connection open for the next call in this process (see `kept`)
     Memory: a batch or two. The database is read while the caller takes them.
     Raises: UsageError, Forbidden, Disconnected, WrongVersion; no text shows the URL.
     """
@@ -80,7 +83,10 @@ def read(
     )
     query = _Query(view, (*columns, *extra), tuple(where), wanted, of)
     kind, place = access.place()
-    batches = _sqlite(access, query, place) if kind == "sqlite" else _postgres(access, query, place)
+    if kind == "sqlite":
+        batches = _sqlite(access, query, place)
+    else:
+        batches = _postgres(access, query, place, keep=keep)
     if wanted.pattern is None:
         return batches
     return _matched(batches, wanted, list(columns))
@@ -221,30 +227,61 @@ def _glob(pattern: str, put: Put, *, is_postgres: bool) -> str:
 # --- PostgreSQL -----------------------------------------------------------------------------------
 
 
-def _postgres(access: Access, query: _Query, conninfo: str) -> Iterator[Any]:
+def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> Iterator[Any]:
     if find_spec("adbc_driver_postgresql") is None:
         raise UsageError(
             "reading from PostgreSQL needs adbc-driver-postgresql: pip install 'penstock[spark]'"
         )
     from adbc_driver_postgresql import dbapi
     from psycopg.conninfo import make_conninfo
+
+    driver: Any = dbapi
+    address = make_conninfo(conninfo, client_encoding="utf8", application_name="penstock spark")
+    by_index = isinstance(query.of, Span) and bool(query.of.until)
+    key = ("postgresql", address, by_index)
+
+    def connect() -> Any:
+        return _adbc(driver, address, by_index=by_index)
+
+    with _our_errors(access):
+        while True:
+            was_kept = keep and kept.has(key)
+            is_begun = False
+            try:
+                with kept.using(key, connect) if keep else closing(connect()) as connection:
+                    for batch in _copied(connection, query):
+                        is_begun = True
+                        yield batch
+            except driver.Error:
+                if is_begun or not was_kept:
+                    raise
+                kept.drop(key)  # the server has closed it since
+            else:
+                return
+
+
+def _adbc(driver: Any, address: str, *, by_index: bool) -> Any:
+    connection = driver.connect(address, autocommit=True)
+    try:
+        if by_index:
+            # A range of the log goes by its index: a new day's rows have no statistics yet.
+            with closing(connection.cursor()) as cursor:
+                cursor.execute("set enable_seqscan = off")
+                cursor.execute("set enable_bitmapscan = off")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _copied(connection: Any, query: _Query) -> Iterator[Any]:
     from psycopg.sql import Literal
 
     def put(given: Any) -> str:
         return Literal(given).as_string()
 
-    driver: Any = dbapi
     schema = query.schema
-    address = make_conninfo(conninfo, client_encoding="utf8", application_name="penstock spark")
-    with (
-        _our_errors(access),
-        closing(driver.connect(address, autocommit=True)) as connection,
-        closing(connection.cursor()) as cursor,
-    ):
-        if isinstance(query.of, Span) and query.of.until:
-            # A range of the log goes by its index: a new day's rows have no statistics yet.
-            cursor.execute("set enable_seqscan = off")
-            cursor.execute("set enable_bitmapscan = off")
+    with closing(connection.cursor()) as cursor:
         size = {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
         cursor.adbc_statement.set_options(**size)
         for text in statements(query, put, is_postgres=True):

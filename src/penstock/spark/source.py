@@ -138,6 +138,7 @@ class BatchReader(DataSourceReader):
         self._from: int | None = None
         self._to: int | None = None
         self._starting, self._ending = log.EARLIEST, log.LATEST
+        self._fail_on_data_loss = mode == opt.LOG and options.flag("failOnDataLoss")
         if mode != opt.DEAD:
             self._from = options.instant("startingTimestamp")
             self._to = options.instant("endingTimestamp")
@@ -172,7 +173,10 @@ class BatchReader(DataSourceReader):
             names = partition.names
             return rows.read(self._access, "dead_rows", self._columns, self._where, names=names)
         where = [*self._where, *self._between()] if self._mode == opt.HISTORY else self._where
-        return log.read_range(self._access, self._columns, partition, where=where)
+        strict = self._fail_on_data_loss
+        return log.read_range(
+            self._access, self._columns, partition, where=where, fail_on_data_loss=strict
+        )
 
     def _of_log(self, names: Names) -> list[InputPartition]:
         after, until = START, None
@@ -186,14 +190,14 @@ class BatchReader(DataSourceReader):
             until = log.position_of(self._ending)
         for position in filter(None, (after, until)):
             # A position that lies too far back is an error, unless it was made of a timestamp.
-            ignore_loss = position != after or self._from is not None
+            ignore_loss = position != after or self._from is not None or not self._fail_on_data_loss
             found = self._access.run(LogNext(position, 1, ignore_loss=ignore_loss))
             if not isinstance(found, LogRange):
                 raise log.lost(found, position)
         if until is None:
             until = self._access.run(LogLook()).end
         cut = self._access.run(LogCut(after, until, self._parts))
-        return [log.LogPartition(one.after, one.until, one.messages, names) for one in cut]
+        return [log.LogPartition(one.after, one.until, one.messages, names, after) for one in cut]
 
     def _of_history(self, names: Names) -> list[InputPartition]:
         """The log in pieces, and behind it what running transactions still hold out of it."""

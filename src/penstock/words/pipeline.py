@@ -356,7 +356,7 @@ class LogLost:
 
 @value
 class LogAhead:
-    """The position is beyond the end of the log: a restored backup, or another database."""
+    """The position, or history, is beyond the end of the log: a restored backup, or another one."""
 
     end: str
 

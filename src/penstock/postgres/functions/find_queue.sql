@@ -7,7 +7,7 @@ begin
     select * into found_queue from penstock.queue q where q.name = find_queue.queue;
     if not found then
         raise exception 'there is no queue %', quote_literal(find_queue.queue)
-            using errcode = 'PQ404', detail = find_queue.queue,
+            using errcode = 'PQ404', detail = coalesce(find_queue.queue, ''),
             hint = 'send to it, or call penstock.queue_create';
     end if;
     return found_queue;

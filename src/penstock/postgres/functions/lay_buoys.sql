@@ -42,15 +42,23 @@ begin
         end if;
         -- What others hold is passed over: an open receive must not keep the buoy back. If it is
         -- rolled back, tend finds its messages behind the mark.
-        select m.id into v_live
-        from penstock.message m
-        where m.queue_id = lay_buoys.queue_id and m.channel = v_found.channel
-            and m.status = 0 and not m.limited and m.id + 0 > 0
-            and (m.priority, m.id) >= (
-                v_found.priority, case when v_found.id < 0 then v_found.at else v_found.id end)
-        order by m.priority, m.id
-        limit 1
-        for update skip locked;
+        -- The lock only asks, and ends at once: another that lays buoys would take its message for
+        -- one that is held, and hide it; and no transaction may hold what it does not lease.
+        begin
+            select m.id into v_live
+            from penstock.message m
+            where m.queue_id = lay_buoys.queue_id and m.channel = v_found.channel
+                and m.status = 0 and not m.limited and m.id + 0 > 0
+                and (m.priority, m.id) >= (
+                    v_found.priority, case when v_found.id < 0 then v_found.at else v_found.id end)
+            order by m.priority, m.id
+            limit 1
+            for share skip locked;
+            if v_live is not null then
+                raise sqlstate 'PSB00';
+            end if;
+        exception when sqlstate 'PSB00' then
+        end;
         if v_live is not null and penstock.dead_entries() > v_before + 16 then
             if v_found.id < 0 then
                 delete from penstock.message m

@@ -27,8 +27,13 @@ declare
     v_floor_xid xid8;
     v_floor_id bigint;
 begin
-    -- 1. Whether the position is one of this log, and what is after it complete.
-    if after_xid >= pg_snapshot_xmax(pg_current_snapshot()) then
+    -- 1. Whether the position is one of this log, and what is after it complete. Rows from the
+    --    future came with a dump of a server that was further: they would be passed over for long.
+    if after_xid >= pg_snapshot_xmax(pg_current_snapshot())
+        or exists (
+            select from penstock.history h where h.xid >= pg_snapshot_xmax(pg_current_snapshot())
+        )
+    then
         state := 'ahead';
         select e.xid, e.id into log_next.xid, log_next.id from penstock.log_end() e;
         return;

@@ -21,8 +21,23 @@ declare
     v_now bigint := coalesce(publish.now_ms, penstock.clock_ms());
     v_refusal json;
     v_is_new boolean;
+    v_keyed record;
 begin
-    -- 1. The note first: whoever publishes the same batch meanwhile waits here.
+    -- 1. Dedup keys, as send_keyed takes them: who has written nothing yet has time to wait.
+    for v_keyed in
+        select s.queue, array_agg(distinct case
+                when coalesce(s.dedup_scope, q.dedup_scope, 'queue') = 'channel'
+                    then '/' || s.channel else '' end || ' ' || s.dedup_key) as keys
+        from penstock.stage s
+        left join penstock.queue q on q.name = s.queue
+        where s.attempt = any (publish.attempts) and s.dedup_key is not null
+        group by s.queue
+        order by s.queue
+    loop
+        perform penstock.lock_keys(v_keyed.queue, v_keyed.keys);
+    end loop;
+
+    -- 2. The note: whoever publishes the same batch meanwhile waits here.
     insert into penstock.sink_batch as b (sink, batch, messages, published_at)
     values (publish.sink, publish.batch, publish.messages, v_now)
     on conflict do nothing;
@@ -42,7 +57,7 @@ begin
         return;
     end if;
 
-    -- 2. All of it is there, and is sent; or the note goes again.
+    -- 3. All of it is there, and is sent; or the note goes again.
     begin
         select count(*) into sent from penstock.stage s where s.attempt = any (publish.attempts);
         if sent <> publish.messages then

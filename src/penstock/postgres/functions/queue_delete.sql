@@ -18,6 +18,10 @@ begin
             quote_literal(v_queue.name), quote_literal(v_user)
             using errcode = 'PQ409', hint = 'delete that queue first, or change its dead_letter';
     end if;
+    -- Senders with keys hold entries, and wait for others: so this waits for them, holding nothing.
+    if exists (select from penstock.dedup d where d.queue_id = v_queue.id) then
+        perform penstock.lock_keys(v_queue.name, null);
+    end if;
     delete from penstock.queue q where q.id = v_queue.id;
     delete from penstock.message m where m.queue_id = v_queue.id and m.id > 0;
     get diagnostics v_count = row_count;

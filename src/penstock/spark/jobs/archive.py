@@ -223,8 +223,9 @@ class Archiver:
             found = self._access.run(LogNext(after, self._max_rows, ignore_loss=True))
         if isinstance(found, LogAhead):
             raise UsageError(
-                f"the lake is ahead of this database, whose log ends at {found.end!r}: it was "
-                "restored from a backup, or is another one. Begin another archive (--archive NAME)"
+                f"the lake or the history is ahead of this database's log, which ends at "
+                f"{found.end!r}: it was restored from a backup, or is another one. See Backup in "
+                "docs/operations.md, then begin another archive (--archive NAME)"
             )
         assert isinstance(found, LogRange)
         return found, lost

@@ -226,7 +226,8 @@ def _isolate(
     parts = _receipts.parts(connection, row, verb.epoch)
     held = [_receipts.held(connection, part) for part in parts]
     every = [receipt for receipts in held for receipt in receipts]
-    if not every:
+    if not every:  # a batch that fails because of that would fail for ever
+        _forget_parts(connection, row, verb.epoch)
         return 0, 0
     left = max(1, len(every) // _TENTH)
     connection.execute(_PLAN["isolate"], {"id": row["id"], "messages": left})
@@ -246,10 +247,14 @@ def _isolate(
             dead = 1
         elif back:
             returned += _give_back(connection, part.queue, back, now)
-    for step in ("drop_messages", "drop_parts"):
-        connection.execute(_receipts.SQL[step], {"id": row["id"], "epoch": verb.epoch})
+    _forget_parts(connection, row, verb.epoch)
     _receipts.record(connection, row["id"], verb.epoch, cut)
     return returned, dead
+
+
+def _forget_parts(connection: Connection, row: sqlite3.Row, epoch: int) -> None:
+    for step in ("drop_messages", "drop_parts"):
+        connection.execute(_receipts.SQL[step], {"id": row["id"], "epoch": epoch})
 
 
 class _Leasing:
