@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from penstock.postgres import install
-from penstock.postgres.call import Call
+from penstock.postgres.call import Call, Looks
 from penstock.postgres.calls import rung, steps
 from penstock.postgres.errors import meaning, translate
 from penstock.postgres.joined import AsyncPostgresJoined, PostgresConnections
@@ -34,6 +34,7 @@ class AsyncPostgresStore:
         self._options: Options = parse(url)
         self._clock = clock
         self._known: set[str] = set()
+        self._looks = Looks()
         self._pool = _Pool(self._options)
         self._bell = Bell()
         self._news = asyncio.Event()
@@ -52,9 +53,11 @@ class AsyncPostgresStore:
             return end.value
 
     async def _call(self, call: Call, verb: Any) -> Any:
-        parameters = call.parameters(verb, self._now())
+        now = self._now()
+        parameters = call.parameters(verb, now)
         try:
-            return await self._execute(call, call.sql, parameters, verb)
+            sql = self._looks.statement(call, verb, now)
+            return await self._execute(call, sql, parameters, verb)
         except Disconnected:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()

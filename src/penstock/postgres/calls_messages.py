@@ -287,6 +287,8 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
         impatient=b"select * from penstock.receive_within($1::text, $2::int, $3::bigint,"
         b" $4::text, $5::int, $6::int, $7::int, $8::bigint)",
+        again=b"select * from penstock.receive($1::text, $2::int, $3::bigint, $4::text,"
+        b" $5::int, $6::int, $7::int, $8::bigint, check_due => false)",
     ),
     v.Ack: Call(
         "select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true,"

@@ -21,18 +21,17 @@ as $$
 declare
     v_queue_id int;
     v_history_ms bigint;
-    v_rows boolean;
+    v_limited boolean;
     v_more boolean;  -- more is kept than the common columns of history
     v_attempt int;
     v_ids bigint[] := ack.ids;
-    v_count int;
+    v_count int := 0;
+    v_rest int;
     v_now bigint;
     v_channels text[];
 begin
-    select q.id, q.history_ms,
-        q.limited or exists (select from penstock.channel c where c.queue_id = q.id),
-        q.history_payload or q.events = 'all'
-    into v_queue_id, v_history_ms, v_rows, v_more
+    select q.id, q.history_ms, q.limited, q.history_payload or q.events = 'all'
+    into v_queue_id, v_history_ms, v_limited, v_more
     from penstock.queue q where q.name = ack.queue;
     if not found then
         perform penstock.find_queue(ack.queue);
@@ -54,32 +53,36 @@ begin
         from penstock.end_done(
             penstock.find_queue(ack.queue), v_ids, v_attempt, ack.ids, ack.results,
             ack.result_types, coalesce(ack.now_ms, penstock.clock_ms())) d;
-    elsif v_history_ms = 0 and not v_rows then
-        delete from penstock.message m
-        where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
-            and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id;
-        get diagnostics v_count = row_count;
     else
-        v_now := coalesce(ack.now_ms, penstock.clock_ms());
-        with gone as (
+        if v_history_ms = 0 and not v_limited then
             delete from penstock.message m
             where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
-                and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
-            returning m.id, m.sent_at, m.leased_at, m.attempt, m.failures, m.crashes, m.channel,
-                m.last_error, m.limited
-        ),
-        kept as (
-            insert into penstock.history (
-                id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
-                channel, error
+                and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id and not m.limited;
+            get diagnostics v_count = row_count;
+        end if;
+        if v_count < cardinality(v_ids) then
+            v_now := coalesce(ack.now_ms, penstock.clock_ms());
+            with gone as (
+                delete from penstock.message m
+                where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
+                    and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
+                returning m.id, m.sent_at, m.leased_at, m.attempt, m.failures, m.crashes, m.channel,
+                    m.last_error, m.limited
+            ),
+            kept as (
+                insert into penstock.history (
+                    id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes,
+                    outcome, channel, error
+                )
+                select g.id, g.sent_at, g.leased_at, v_now, v_queue_id, g.attempt, g.failures,
+                    g.crashes, 1, g.channel, g.last_error
+                from gone g
+                where v_history_ms > 0
             )
-            select g.id, g.sent_at, g.leased_at, v_now, v_queue_id, g.attempt, g.failures,
-                g.crashes, 1, g.channel, g.last_error
-            from gone g
-            where v_history_ms > 0
-        )
-        select count(*), array_agg(g.channel) filter (where g.limited) into v_count, v_channels
-        from gone g;
+            select count(*), array_agg(g.channel) filter (where g.limited) into v_rest, v_channels
+            from gone g;
+            v_count := v_count + v_rest;
+        end if;
     end if;
     if patient and v_count < cardinality(ack.ids) then
         raise exception 'some leases are not held' using errcode = 'lock_not_available';
