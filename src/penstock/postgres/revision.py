@@ -12,7 +12,7 @@ import re
 REVISION = 4
 """Rises with the first change of a function after each release."""
 
-DIGEST = "1ef4b8500bb1b4e8"
+DIGEST = "b52f24ed688a5713"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"

@@ -62,7 +62,6 @@ declare
     v_got int;
     v_met boolean := false;  -- the last look found nothing, or only what others hold
     v_dry boolean := false;  -- there is nothing to find
-    v_head record;
     v_dead bigint := penstock.dead_entries();
 begin
     -- 1. The queue and news for its channels; then what time has brought: due messages, leases that
@@ -104,7 +103,7 @@ begin
         from penstock.queue q
         where q.id = v_queue_id;
     end if;
-    if v_odd or not receive.check_due then
+    if receive.max_messages = 1 and (v_odd or not receive.check_due) then
         v_buoys := exists (
             select from penstock.message b where b.queue_id = v_queue_id and b.id < 0
         );
@@ -143,66 +142,34 @@ begin
 
     -- 2. A single message without limits: the first of the next channel that nobody holds; at the
     --    end of the names, of the first. (No name lies between a name and that name with the least
-    --    character after it.) One small statement starts much quicker than that of step 3. Where
-    --    channels with rows sleep, it takes more care.
-    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_rows then
-        if not v_buoys then
-            return query
-            update penstock.message m
-            set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
-            where m.id = (
-                select head.id
-                from (values (v_start || chr(1)), ('')) lap (place)
-                cross join lateral (
-                    select r.id
-                    from penstock.message r
-                    where r.queue_id = v_queue_id and r.status = 0 and not r.limited
-                        and r.channel >= lap.place collate "C"
-                        and (r.expires_at is null or r.expires_at > v_now)
-                    order by r.channel, r.priority, r.id
-                    limit 1
-                    for update skip locked
-                ) head
-                limit 1
-            )
-            returning m.id, m.attempt, m.channel::text, m.priority,
-                case when not receive.bare then m.payload end, m.content_type,
-                case when not receive.bare then m.headers end,
-                case when not receive.bare then m.state end,
-                m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
-        else
-            select m.channel, m.priority, case when m.id < 0 then m.at else m.id end as since
-            into v_head
-            from penstock.message m
-            where m.queue_id = v_queue_id and m.status = 0 and not m.limited
-                and m.channel > v_start
-            order by m.channel, m.priority, m.id limit 1;
-            if not found then
-                select m.channel, m.priority, case when m.id < 0 then m.at else m.id end as since
-                into v_head
-                from penstock.message m
-                where m.queue_id = v_queue_id and m.status = 0 and not m.limited
-                order by m.channel, m.priority, m.id limit 1;
-            end if;
-            return query
-            update penstock.message m
-            set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
-            where m.id = (
+    --    character after it.) One small statement starts much quicker than that of step 3, which
+    --    takes the care that channels with rows need, and knows buoys.
+    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_rows
+        and not v_buoys
+    then
+        return query
+        update penstock.message m
+        set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
+        where m.id = (
+            select head.id
+            from (values (v_start || chr(1)), ('')) lap (place)
+            cross join lateral (
                 select r.id
                 from penstock.message r
-                where r.queue_id = v_queue_id and r.channel = v_head.channel
-                    and r.status = 0 and not r.limited
-                    and (r.priority, r.id) >= (v_head.priority, v_head.since) and r.id + 0 > 0
+                where r.queue_id = v_queue_id and r.status = 0 and not r.limited
+                    and r.channel >= lap.place collate "C"
                     and (r.expires_at is null or r.expires_at > v_now)
-                order by r.priority, r.id limit 1
+                order by r.channel, r.priority, r.id
+                limit 1
                 for update skip locked
-            )
-            returning m.id, m.attempt, m.channel::text, m.priority,
-                case when not receive.bare then m.payload end, m.content_type,
-                case when not receive.bare then m.headers end,
-                case when not receive.bare then m.state end,
-                m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
-        end if;
+            ) head
+            limit 1
+        )
+        returning m.id, m.attempt, m.channel::text, m.priority,
+            case when not receive.bare then m.payload end, m.content_type,
+            case when not receive.bare then m.headers end,
+            case when not receive.bare then m.state end,
+            m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := 1 - v_got;
         if v_left = 0 and penstock.dead_entries() > v_dead + 16 then
