@@ -157,6 +157,18 @@ def test_peek(run: Runner, queue: penstock.Queue) -> None:
     assert queue.stats().leased == 0
 
 
+def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: penstock.Queue) -> None:
+    queue.send_many(penstock.message("x") for _ in range(2))
+    one, two = queue.receive(2)
+    assert "DIED OF" not in run("peek", "q").out
+    one.fail("550 no such user\nat line 7", retry=False)
+    two.fail(retry=False)
+    heads, first, second = run("peek", "q-dead").out.splitlines()
+    assert heads.endswith("DIED OF")
+    assert first.rstrip().endswith("550 no such user⏎at line 7")
+    assert second.rstrip().endswith("refused")
+
+
 def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Queue) -> None:
     queue.send("x")
     (message,) = queue.receive()

@@ -57,6 +57,9 @@ def _possible(chosen: dict[str, Any]) -> dict[str, Any]:
     return {**chosen, "fifo": True} if way == "block" else chosen
 
 
+GRAVES = st.sampled_from([None, "morgue"])
+"""Where the dead go: a queue of the usual name, or of one that `life` makes of this word."""
+LEVELS = st.sampled_from(["all", "all", "all", "hints", "off"])
 SETTINGS = st.fixed_dictionaries(
     {
         "fifo": st.sampled_from([False, False, False, True]),
@@ -69,6 +72,8 @@ SETTINGS = st.fixed_dictionaries(
         "history_seconds": st.sampled_from([0, 3600, 3600]),
         "history_failed_seconds": st.sampled_from([None, None, 0, 3600]),
         "on_exhausted": st.sampled_from(["dead_letter"] * 4 + ["drop", "block", *WITH_CHANNEL]),
+        "dead_letter": GRAVES,
+        "events": LEVELS,
         "ttl_seconds": st.sampled_from([None, None, None, 20]),
         "max_messages": st.sampled_from([None, None, None, 9]),
         "dedup_mode": st.sampled_from(DEDUP_MODES),
@@ -87,6 +92,8 @@ CHANGES = st.fixed_dictionaries(
         "dedup_mode": st.sampled_from(DEDUP_MODES),
         "dedup_scope": st.sampled_from(DEDUP_SCOPES),
         "on_exhausted": st.sampled_from(["dead_letter", "drop"]),
+        "dead_letter": GRAVES,
+        "events": LEVELS,
         "policy": DEFAULTS,
     },
 )
@@ -116,6 +123,7 @@ REDRIVES = st.fixed_dictionaries(
         "dry_run": st.sampled_from([False, False, True]),
     }
 )
+DEATHS = st.sampled_from([None, "its own", "elsewhere", "a neighbour's"])
 CONFIGURINGS = st.one_of(
     st.tuples(st.just("clear_policy"), ONCE),
     st.tuples(st.just("update"), CHANGES),

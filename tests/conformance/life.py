@@ -39,12 +39,13 @@ from penstock.words import turns
 from penstock.words import verbs as v
 from penstock.words.outcomes import Cleared
 from penstock.words.prepare import result
-from penstock.words.records import EVERYTHING, RedriveFilter
+from penstock.words.records import EVERYTHING, Event, RedriveFilter
 from tests.conformance.draws import (
     CHANNELS,
     CLEARED,
     CONFIGURINGS,
     CROWD,
+    DEATHS,
     KEYS,
     LEASES,
     MESSAGES,
@@ -64,7 +65,7 @@ MOST_CONNECTIONS = 40
 
 
 class Life(RuleBasedStateMachine):
-    """One life: a queue, its dead-letter queue, and whatever Hypothesis thinks of."""
+    """One life: a queue, its dead-letter queues, and whatever Hypothesis thinks of."""
 
     door: ClassVar[Door]
     seen: ClassVar[Counter[str]]
@@ -74,13 +75,13 @@ class Life(RuleBasedStateMachine):
         self.others = contextlib.ExitStack()
         self.model = Model(self.door.clock)
         self.name = self.door.name_of_a_queue()
-        self.grave = f"{self.name}-dead"
+        self.neighbour = f"{self.name}-next"
         self.receipts: list[tuple[str, Receipt]] = []
         self.ids: list[int] = []
         self.agrees = False
         self.ps = self.door.ps
-        self.queue(self.name).create(**chosen)
-        self.model.create(self.name, QueueSettings(**chosen))
+        self.make(self.name, self.named(chosen))
+        self.born = self.run(v.Events(self.name)).cursor
         self.send(messages)
 
     def teardown(self) -> None:
@@ -88,6 +89,27 @@ class Life(RuleBasedStateMachine):
             with self.others:
                 if self.agrees:  # else a step has failed, and that is what is told
                     self.look_back()
+
+    def make(self, name: str, chosen: dict[str, Any]) -> None:
+        self.queue(name).create(**chosen)
+        self.model.create(name, QueueSettings(**chosen))
+
+    def named(self, chosen: dict[str, Any]) -> dict[str, Any]:
+        """With a name of this life's own for the dead-letter queue, if one was drawn."""
+        if chosen.get("dead_letter") is None:
+            return chosen
+        return {**chosen, "dead_letter": f"{self.name}-{chosen['dead_letter']}"}
+
+    @property
+    def grave(self) -> str:
+        """Where the queue's dead go now."""
+        grave = self.model.queues[self.name].grave
+        assert grave is not None
+        return grave
+
+    def graves(self) -> list[str]:
+        """That one, and those where they went before."""
+        return [name for name, queue in self.model.queues.items() if queue.grave is None]
 
     def queue(self, name: str) -> Any:
         return self.ps.queue(name)
@@ -97,7 +119,7 @@ class Life(RuleBasedStateMachine):
 
     def compare(self) -> None:
         self.agrees = False
-        for name in (self.name, self.grave):
+        for name in self.model.queues:
             queue = self.queue(name)
             ended = self.model.queues[name].expired
             self.model.compare(name, queue.peek(1000), queue.stats())
@@ -118,7 +140,7 @@ class Life(RuleBasedStateMachine):
             self.ids += outcome.ids
         elif isinstance(outcome, ChannelFull):
             full = {full.channel: full.max_size for full in channels}
-            assert full.get(outcome.channel) == outcome.max_size
+            assert full.get(outcome.channel) == outcome.max_size, (outcome, full)
             self.seen["refused sends"] += 1
         else:
             assert outcome == queue
@@ -245,7 +267,7 @@ class Life(RuleBasedStateMachine):
 
     def fail(self, name: str, receipts: list[Receipt], how: tuple[bool, int | None]) -> None:
         retry, delay = how
-        if delay is None and name == self.grave:
+        if delay is None and name != self.name:
             delay = 900  # its back-off has a random part
         failures = [Failure(r, f"error {r}", retry, delay) for r in receipts]
         theirs = self.queue(name).fail(failures)
@@ -306,14 +328,17 @@ class Life(RuleBasedStateMachine):
             self.send(CROWD)
             self.receive_once(self.name, 7, None)
         self.compare()
+        self.compare_channels(self.name)
 
     def clear_policy(self, channel: str, _: Any) -> None:
         self.queue(self.name).channel(channel).clear_policy()
         self.model.set_policy(self.name, channel, Policy())
 
     def update(self, _: str, changes: dict[str, Any]) -> None:
-        self.queue(self.name).update(**changes)
+        changes = self.named(changes)
+        answer = self.queue(self.name).update(**changes)
         self.model.update(self.name, **changes)
+        assert answer == self.model.queues[self.name].settings
 
     def purge(self, channel: str, what: str) -> None:
         name = self.grave if what == "dead" else self.name
@@ -324,54 +349,70 @@ class Life(RuleBasedStateMachine):
 
     def make_again(self, _: str, chosen: dict[str, Any]) -> None:
         """Delete the queue and make a new one of that name: old receipts must stay void."""
+        self.compare_events(self.name)
         assert self.queue(self.name).delete().messages == self.model.delete(self.name)
-        self.queue(self.name).create(**chosen)
-        self.model.create(self.name, QueueSettings(**chosen))
+        self.make(self.name, self.named(chosen))
 
     def tend(self, _: str, __: Any) -> None:
         """Housekeeping, which the face asks for by the clock on the wall."""
-        before = self.moved()
-        for name in (self.name, self.grave):
+        before = {grave: self.moved(grave) for grave in self.graves()}
+        for name in self.model.queues:
             self.run(v.Tend(name))
-        for name in (self.name, self.grave):
+        for name in self.model.queues:
             self.model.tended(name, self.queue(name).peek(1000))
-        self.redriven(before, EVERYTHING, 3)
+        for grave, moved in before.items():
+            self.redriven(grave, moved, EVERYTHING, 3)
 
     # --- the dead and the past ---
 
-    def moved(self) -> int:
-        return sum(r.moved for r in self.run(v.RedriveList(self.grave, 100)) if not is_dry(r))
+    def moved(self, grave: str) -> int:
+        return sum(r.moved for r in self.run(v.RedriveList(grave, 100)) if not is_dry(r))
 
-    def redriven(self, before: int, chosen: RedriveFilter, most: int) -> int:
-        there = self.queue(self.grave).peek(1000)
-        moved = self.model.redriven(self.grave, there, chosen, most)
-        assert self.moved() - before == moved, "counted what it did not move"
+    def redriven(self, grave: str, before: int, chosen: RedriveFilter, most: int) -> int:
+        there = self.queue(grave).peek(1000)
+        moved = self.model.redriven(grave, there, chosen, most)
+        assert self.moved(grave) - before == moved, "counted what it did not move"
         self.seen["redriven"] += moved
         return moved
 
-    @rule(how=REDRIVES, dies=st.booleans())
-    def redrive(self, how: dict[str, Any], dies: bool) -> None:
+    @rule(how=REDRIVES, dies=DEATHS, old=st.booleans())
+    def redrive(self, how: dict[str, Any], dies: str | None, old: bool) -> None:
         """Move, or only count, what matches: all of it, in a step or two."""
-        if dies:
+        if dies == "elsewhere":
+            self.update("", {"dead_letter": None if "morgue" in self.grave else "morgue"})
+        if dies in ("its own", "elsewhere"):
             self.work(("fail", (False, None)), dead=False, cancelled=False, ms=0)
-        before = self.moved()
-        move, skip = self.model.matching(self.grave, how["filter"], how["max_redrives"])
-        redrive = self.run(v.RedriveStart(self.grave, None, **how))
+        elif dies is not None:
+            self.bury_a_neighbour()
+        grave = self.graves()[0] if old else self.grave
+        before = self.moved(grave)
+        move, skip = self.model.matching(grave, how["filter"], how["max_redrives"])
+        redrive = self.run(v.RedriveStart(grave, None, **how))
         for _step in range(3):
             if redrive.state == "running":
                 redrive = self.run(v.RedriveStep(redrive.id))
         assert redrive.state == ("dry_run" if how["dry_run"] else "done")
         assert (redrive.moved, redrive.skipped) == (len(move), len(skip))
-        moved = self.redriven(before, how["filter"], how["max_redrives"])
+        moved = self.redriven(grave, before, how["filter"], how["max_redrives"])
         assert moved == (0 if how["dry_run"] else len(move))
         self.compare()
 
+    def bury_a_neighbour(self) -> None:
+        """A message of another queue dies, which shares the dead-letter queue."""
+        name, sent = self.neighbour, [message("n", channel="a")]
+        if name not in self.model.queues:
+            self.make(name, {"events": "all", "dead_letter": self.grave})
+        self.model.sent(name, sent, self.queue(name).send_many(sent))
+        self.receive_once(name, 1, None)
+        self.settle([0], ("fail", (False, None)))
+        self.seen["neighbours buried"] += 1
+
     def redrive_slowly(self, _: str, __: Any) -> None:
         """One step of a redrive with a rate; `tend` will take more."""
-        before = self.moved()
+        before = self.moved(self.grave)
         redrive = self.run(v.RedriveStart(self.grave, None, per_second=1))
         assert self.run(v.RedriveStep(redrive.id)).moved <= 1
-        self.redriven(before, EVERYTHING, 3)
+        self.redriven(self.grave, before, EVERYTHING, 3)
 
     @rule(how=CLEARED, ms=st.sampled_from([0, 500]))
     def clear(self, how: tuple[Any, int | None], ms: int) -> None:
@@ -390,8 +431,10 @@ class Life(RuleBasedStateMachine):
         self.compare()
 
     def look_back(self) -> None:
-        """History and endings tell what has become of everything."""
-        for name in (self.name, self.grave):
+        """History, endings and events tell what has become of everything."""
+        for name in self.model.queues:
+            self.compare_channels(name)
+            self.compare_events(name)
             self.model.compare_history(name, finished(self.queue(name)))
             ids = tuple(self.ids[-20:])
             for number, ending in zip(ids, self.run(v.Endings(name, ids)), strict=True):
@@ -402,6 +445,18 @@ class Life(RuleBasedStateMachine):
                     assert ending is not None, number
                     story = (ending.outcome, ending.attempt, ending.error, ending.result)
                     assert story == (row.outcome, row.attempt, row.error, row.result)
+
+    def compare_channels(self, name: str) -> None:
+        self.model.compare_channels(name, self.queue(name).channels())
+
+    def compare_events(self, name: str) -> None:
+        """All that was told since the beginning."""
+        told, cursor = list[Event](), self.born
+        while page := self.run(v.Events(name, cursor)).events:
+            told += page
+            cursor = page[-1].cursor
+        self.model.compare_events(name, told)
+        self.seen.update(f"event {event.kind}" for event in told)
 
     def reconnect(self, _: str, __: Any) -> None:
         """Go on through a new connection, as after a restart: it has no memory of turns."""
@@ -420,7 +475,6 @@ def live(
     door: Door, examples: int, steps: int = 40, *, shrink: bool = True, start: int = 0
 ) -> Counter[str]:
     """Play so many lives behind the door, the same for the same `start`; what was seen in them.
-
     `PENSTOCK_LIFE_EXAMPLES=20000` plays that many instead, and other ones each time.
     """
     more = os.environ.get("PENSTOCK_LIFE_EXAMPLES") if shrink else None

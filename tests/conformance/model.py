@@ -6,12 +6,13 @@ here is quick or clever: every verb is read from the rules, one message at a tim
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from penstock import (
     Acked,
+    ChannelStats,
     Dead,
     Deferral,
     Deferred,
@@ -43,10 +44,14 @@ class Model(Sends, Ends):
     # --- queues and settings ---
 
     def create(self, name: str, settings: QueueSettings) -> None:
-        grave = f"{name}-dead"
-        self.queues[name] = Queue(name, settings, grave)
+        self.queues[name] = Queue(name, settings, self._grave(name, settings))
+
+    def _grave(self, name: str, settings: QueueSettings) -> str:
+        """The dead-letter queue of these settings; it is made."""
+        grave = settings.dead_letter or f"{name}-dead"
         if grave not in self.queues:
             self.queues[grave] = Queue(grave, QueueSettings(max_attempts=None), None)
+        return grave
 
     def delete(self, name: str) -> int:
         return len(self.queues.pop(name).messages)
@@ -54,6 +59,7 @@ class Model(Sends, Ends):
     def update(self, name: str, **changes: Any) -> None:
         queue = self.queues[name]
         queue.settings = queue.settings.changed(changes)
+        queue.grave = self._grave(name, queue.settings)
         queue.passed_over.clear()
 
     def set_policy(self, name: str, channel: str, policy: Policy) -> None:
@@ -154,6 +160,7 @@ class Model(Sends, Ends):
         for name in ("attempt", "priority", "payload", "failures", "crashes", "sent_at", "state"):
             assert getattr(delivery, name) == getattr(m, name), name
         assert delivery.lease_until == m.at
+        queue.tell("leased", m, m.at)
 
     def _check_turns(self, queue: Queue, offer: Any, given: Any) -> None:
         """Nobody was served twice while another who had something went without (P12)."""
@@ -184,8 +191,8 @@ class Model(Sends, Ends):
                 if m.cancel_requested:
                     m.crashes += 1
                     self._end(queue, m, "cancelled")
-                else:
-                    self._charge(queue, m, "crashes")
+                elif self._charge(queue, m, "crashes") is None:
+                    queue.tell("failed", m, now)
 
     # --- settle ---
 
@@ -221,6 +228,7 @@ class Model(Sends, Ends):
             self._end(self.queues[name], m, "cancelled")
             return Cancelled()
         self._put_off(self.queues[name], m, delay_ms)
+        self.queues[name].tell("deferred", m, m.at)
         return None
 
     def extend(self, name: str, receipt: Receipt, lease_ms: int | None) -> Extended | LeaseLost:
@@ -251,6 +259,7 @@ class Model(Sends, Ends):
             wait = settings.backoff_seconds * 2 ** (m.failures + m.crashes - 1)
             delay = round(1000 * min(wait, settings.backoff_max_seconds))
         self._put_off(queue, m, delay)
+        queue.tell("failed", m, m.at)
         return Retrying(m.at)
 
     # --- the contents ---
@@ -289,3 +298,36 @@ class Model(Sends, Ends):
         if m.at > self.clock():
             return {"scheduled", "ready"} if queue.settings.fifo else {"scheduled"}
         return {"ready"} if m.status == "ready" else {"ready", "scheduled"}
+
+    def compare_channels(self, name: str, channels: Sequence[ChannelStats]) -> None:
+        """What is in each channel, and what holds it back."""
+        queue, now = self.queues[name], self.clock()
+        assert {c.channel for c in channels} == {m.channel for m in queue.messages.values()}
+        for c in channels:
+            waiting = [m for m in queue.of(c.channel) if m.status != "leased"]
+            ready = [m for m in waiting if m.at <= now]
+            leased = len(queue.of(c.channel)) - len(waiting)
+            counts = (c.scheduled, c.ready, c.leased)
+            assert counts == (len(waiting) - len(ready), len(ready), leased), c
+            oldest = max((now - m.sent_at for m in ready), default=None)
+            assert c.oldest_ready_ms == oldest, c
+            assert c.blocked == self._blocked(queue, c.channel, waiting, leased), c
+
+    def _blocked(
+        self, queue: Queue, channel: str, waiting: list[Message], leased: int
+    ) -> str | None:
+        """Why ready ones wait, though somebody asks for them."""
+        now, policy, fifo = self.clock(), queue.policy(channel), queue.settings.fifo
+        if fifo and waiting and waiting[0].at == limits.FOREVER_MS:
+            return "exhausted"
+        if all(m.at > now for m in waiting):
+            return None
+        if queue.settings.paused or policy.paused:
+            return "paused"
+        if fifo and leased:
+            return "fifo"
+        if not fifo and policy.max_concurrency is not None and leased >= policy.max_concurrency:
+            return "concurrency"
+        if not self._tokens(queue, channel, now):
+            return "rate"
+        return "fifo" if fifo and waiting[0].at > now else None

@@ -1,6 +1,6 @@
 """Endings in the model: how messages end, die, move and come back, and what history keeps."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 from penstock import Dead, Origin
 from penstock.words import limits
 from penstock.words.outcomes import Blocked, Cancelled, CancelRequested, NotWaiting, Retried
-from penstock.words.records import HistoryEntry, RedriveFilter, Result
-from tests.conformance.model_rows import Message, Queue, Row
+from penstock.words.records import Event, HistoryEntry, RedriveFilter, Result
+from tests.conformance.model_rows import Message, Queue, Row, Told
 
 
 class Ends:
@@ -22,6 +22,7 @@ class Ends:
     def _end(self, queue: Queue, m: Message, outcome: str, result: Result | None = None) -> None:
         """It has ended here: counted, and kept in history if the queue keeps such rows."""
         del queue.messages[m.id]
+        queue.tell(outcome, m)
         setattr(queue, outcome, getattr(queue, outcome) + 1)
         at = None if outcome == "expired" else self.clock()
         if queue.keeps(outcome):
@@ -39,6 +40,7 @@ class Ends:
         way = queue.settings.on_exhausted
         if way == "block":
             m.status, m.at = "ready", limits.FOREVER_MS
+            queue.tell("failed", m)
             return Blocked()
         if way == "drop" or queue.grave is None:
             self._end(queue, m, "dead")
@@ -66,6 +68,7 @@ class Ends:
         m.status, m.at, m.expires_at = "ready", self.clock(), None
         queue.messages[m.id] = m
         queue.sent += 1
+        queue.tell("created", m, m.at)
 
     # --- cancel, retry, removal ---
 
@@ -87,6 +90,7 @@ class Ends:
         if m.status == "leased":
             return NotWaiting("leased")
         m.status, m.at, m.failures, m.crashes = "ready", self.clock(), 0, 0
+        self.queues[name].tell("deferred", m, m.at)
         return Retried()
 
     def purge(self, name: str, channel: str | None, state: str | None) -> int:
@@ -138,7 +142,22 @@ class Ends:
             self._arrive(self.queues[m.origin.queue], m)
         return len(moved)
 
-    # --- history ---
+    # --- history and events ---
+
+    def compare_events(self, name: str, events: Sequence[Event]) -> None:
+        """What events tell of each message is what has happened to it, in that order."""
+        ours, theirs = defaultdict[int, list[Told]](list), defaultdict[int, list[Told]](list)
+        for told in self.queues[name].events:
+            ours[told.id].append(told)
+        for e in events:
+            assert (e.id, e.channel, e.attempt) != (None, None, None)
+            told = Told(e.id or 0, e.kind, e.channel or "", e.attempt or 0, e.due_at)
+            theirs[told.id].append(told)
+        assert theirs.keys() == ours.keys()
+        for number, story in ours.items():
+            assert theirs[number] == story, (theirs[number], story)
+        times = [e.at for e in events]
+        assert times == sorted(times)
 
     def ending(self, name: str, number: int) -> Row | str | None:
         """How a message ended: its row, or `unknown`; None: it has not."""
@@ -150,7 +169,8 @@ class Ends:
     def compare_history(self, name: str, entries: Sequence[HistoryEntry]) -> None:
         """What `history` tells is what has ended, and the newest come first."""
         rows = self.queues[name].history
-        assert Counter(map(_told, entries)) == Counter(map(_told, rows))
+        theirs, ours = Counter(map(_told, entries)), Counter(map(_told, rows))
+        assert theirs == ours, (theirs - ours, ours - theirs)
         times = [e.finished_at for e in entries]
         assert times == sorted(times, reverse=True)
         known = Counter((r.id, r.finished_at) for r in rows if r.finished_at is not None)

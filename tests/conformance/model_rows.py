@@ -52,6 +52,17 @@ class Row:
     result: Result | None = None
 
 
+@dataclass(frozen=True)
+class Told:
+    """An event. The store may choose when it notices something, not what it then tells."""
+
+    id: int
+    kind: str
+    channel: str
+    attempt: int
+    due_at: int | None
+
+
 @dataclass
 class Queue:
     name: str
@@ -66,6 +77,7 @@ class Queue:
     entries: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
     """Per (scope, dedup key): the message it stands for, and until when, if time decides."""
     history: list[Row] = field(default_factory=list)
+    events: list[Told] = field(default_factory=list)
     sent: int = 0
     done: int = 0
     dead: int = 0
@@ -82,6 +94,11 @@ class Queue:
     def exhausted(self, charged: int) -> bool:
         most = self.settings.max_attempts
         return most is not None and charged >= most
+
+    def tell(self, kind: str, m: Message, due_at: int | None = None) -> None:
+        """An event of it, if the queue wants all."""
+        if self.settings.events == "all":
+            self.events.append(Told(m.id, kind, m.channel, m.attempt, due_at))
 
     def keeps(self, outcome: str) -> bool:
         """Whether an ending so leaves a row."""

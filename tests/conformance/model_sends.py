@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock import ChannelFull, Outgoing, Sent
+from penstock.words import limits
 from penstock.words.outcomes import QueueFull
 from tests.conformance.model_rows import Message, Queue
 
@@ -39,6 +40,7 @@ class Sends:
         """These were taken with this answer; how many had which fate."""
         queue, fates = self.queues[name], self._fates(self.queues[name], messages)
         places = {f: tuple(i for i, fate in enumerate(fates) if fate == f) for f in set(fates)}
+        told: dict[int, str] = {}
         assert outcome.duplicates == places.get(SUPPRESSED, ())
         assert outcome.replaced == places.get(REPLACED, ())
         for message, fate, number in zip(messages, fates, outcome.ids, strict=True):
@@ -50,8 +52,13 @@ class Sends:
                 queue.messages[number] = Message(number, message.channel, 0, b"", 0, "ready", 0)
                 queue.messages[number].sent_at = self.clock()
                 queue.sent += 1
+                told[number] = "created"
             if fate != SUPPRESSED:
                 self._fill(queue, queue.messages[number], message)
+                told.setdefault(number, "deferred")
+        for number, kind in told.items():
+            m = queue.messages[number]
+            queue.tell(kind, m, None if m.at == limits.FOREVER_MS else m.at)
         return Counter(fates)
 
     def _fill(self, queue: Queue, m: Message, message: Outgoing) -> None:
@@ -63,7 +70,8 @@ class Sends:
             ttl = round(queue.settings.ttl_seconds * 1000)
         m.priority, m.payload = message.priority, message.payload
         m.expires_at = None if ttl is None else self.clock() + ttl
-        self._put_off(queue, m, delay)
+        if m.at != limits.FOREVER_MS:  # one that waits for a person goes on doing so
+            self._put_off(queue, m, delay)
 
     def _put_off(self, queue: Queue, m: Message, delay_ms: int) -> None:
         """Back after a delay. In a FIFO queue it is ready and holds its place."""

@@ -4,7 +4,7 @@ import pytest
 
 from penstock import Purged, QueueNotFound
 from penstock.words.outcomes import Cleared
-from tests.conformance.steps import acked, counts, finished, one, sent
+from tests.conformance.steps import acked, counts, finished, grave_of, one, sent
 
 
 def aged(queue, clock):
@@ -54,6 +54,20 @@ def test_the_oldest_of_these_are_removed_up_to_a_limit(queue, clock, asked, remo
     assert queue.clear(asked[0], limit=asked[1]) == Cleared(removed)
     assert left(queue) == rest
     assert counts(queue) == before, "counts and unfinished messages are left alone"
+
+
+@pytest.mark.parametrize(
+    ("asked", "removed", "rest"), [("done", 1, ["dead"]), ("failed", 1, ["done"]), ("all", 2, [])]
+)
+def test_a_message_that_ended_twice_in_one_millisecond_has_two_rows(queue, asked, removed, rest):
+    """It died, was sent back and was done while the clock stood still."""
+    (number,) = sent(queue, "a")
+    one(queue).fail("no", retry=False)
+    assert grave_of(queue).redrive().moved == 1
+    acked(queue, one(queue))
+    assert [row.id for row in finished(queue)] == [number, number]
+    assert queue.clear(asked, limit=removed) == Cleared(removed)
+    assert left(queue) == rest
 
 
 def test_clearing_nothing_and_clearing_again(queue, clock):

@@ -56,6 +56,30 @@ def test_a_named_dead_letter_queue_is_made_and_used(door, clock, how):
         grave_of(queues[0]).settings()
 
 
+def test_settings_name_it_only_if_it_was_named(door):
+    queue, other = door.fresh(), door.name_of_a_queue()
+    assert queue.settings().dead_letter is None
+    assert queue.update(max_attempts=1).dead_letter is None
+    assert queue.update(dead_letter=other).dead_letter == other
+    assert queue.update(dead_letter=None).dead_letter is None
+    sent(queue, "a")
+    assert one(queue).fail("no") == Dead(f"{queue.name}-dead")
+
+
+def test_the_dead_never_come_back_by_themselves(door):
+    a, b, c = (door.fresh() for _ in "abc")
+    a.update(dead_letter=b.name)
+    b.update(dead_letter=c.name)
+    for queue, wrong in ((a, a), (b, a), (c, a), (c, c)):
+        with pytest.raises(UsageError, match="come back"):
+            queue.update(dead_letter=wrong.name)
+    new = door.name_of_a_queue()
+    with pytest.raises(UsageError, match="come back"):
+        door.ps.queue(new).create(dead_letter=new)
+    assert new not in [entry.name for entry in door.ps.queues()]
+    assert [q.settings().dead_letter for q in (a, b, c)] == [b.name, c.name, None]
+
+
 def test_another_dead_letter_queue_holds_for_the_next_dead(door):
     queue = door.fresh(max_attempts=1)
     other = door.fresh()

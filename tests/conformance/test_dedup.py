@@ -141,6 +141,25 @@ def test_a_window_ends_at_its_millisecond_swept_or_not(door, clock, swept, stage
     assert keyed(queue) == (second, "duplicate"), "it has opened a window of its own"
 
 
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "how"),
+    [
+        *[("window", "new"), ("sliding", "new"), ("latest", "replaced")],
+        *[("until_started", "duplicate"), ("until_finished", "duplicate"), ("rerun", "duplicate")],
+    ],
+)
+def test_another_mode_asks_about_the_message_when_the_window_is_over(
+    queue, clock, swept, mode, how
+):
+    first, _ = keyed(queue)
+    clock.advance(WINDOW + 61)
+    if swept:
+        tended(queue, 3)
+    again = keyed(queue, dedup_mode=mode)
+    assert (again[0] == first, again[1]) == (how != "new", how)
+
+
 def test_a_window_is_not_extended_by_attempts(queue, clock):
     first, _ = keyed(queue)
     clock.advance(WINDOW - 1)

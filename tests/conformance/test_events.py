@@ -159,6 +159,26 @@ def test_a_suppressed_send_is_no_event(queue):
     assert reader.kinds() == ["created"]
 
 
+def test_what_replaces_a_message_of_its_own_send_is_no_event(queue, clock):
+    """The message is created once, and is due when the last of them says."""
+    reader = Reader(queue)
+    one, two = (
+        message("x", dedup_key="k", dedup_mode="latest", delay_seconds=delay) for delay in (5, 9)
+    )
+    assert queue.send_many([one, two]).replaced == (1,)
+    assert [(e.kind, e.due_at) for e in reader.read()] == [("created", clock.now + 9_000)]
+
+
+def test_after_a_crash_it_is_due_when_that_is_noticed(queue, clock):
+    sent(queue, "a")
+    one(queue, lease_seconds=5)
+    reader = Reader(queue)
+    clock.advance(8)
+    one(queue, lease_seconds=5)
+    due = [(e.kind, e.at, e.due_at) for e in reader.read()]
+    assert due == [("failed", clock.now, clock.now), ("leased", clock.now, clock.now + 5_000)]
+
+
 @pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
 def test_events_come_in_order_whatever_the_page(queue, limit):
     reader = Reader(queue, limit)

@@ -48,6 +48,14 @@ def test_a_row_tells_the_whole_story(door, clock, payload):
     assert (row.payload, row.content_type, headers) == kept
 
 
+@pytest.mark.parametrize(("payload", "headers"), [(True, {}), (False, None)])
+def test_a_message_without_headers_had_none(door, payload, headers):
+    queue = door.fresh(history_payload=payload)
+    sent(queue, "a")
+    acked(queue, one(queue))
+    assert finished(queue)[0].headers == headers
+
+
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_payload_is_kept_whatever_the_outcome(door, clock, outcome):
     queue = door.fresh(history_payload=True)

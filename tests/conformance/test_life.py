@@ -10,7 +10,8 @@ SEEN = [
     *("Acked", "Deferred", "Retrying", "Dead", "Extended", "Released"),
     *("lost: gone", "lost: leased", "lost: ready"),
     *("deliveries", "redeliveries", "refused sends", "ticks to a chance"),
-    *("suppressed", "expired", "redriven"),
+    *("suppressed", "expired", "redriven", "neighbours buried"),
+    *("event created", "event leased", "event deferred", "event failed", "event dead"),
     *("Cancelled", "CancelRequested", "Retried", "NotWaiting"),
 ]
 SELDOM, RARE = ["replaced"], ["Blocked", "refused by the queue"]

@@ -155,6 +155,38 @@ def test_a_fifo_channel_that_waits_for_its_head(door):
     assert (stats.leased, stats.ready, stats.blocked) == (1, 1, "fifo")
 
 
+def test_a_fifo_channel_whose_head_backs_off(door, clock):
+    queue = door.fresh(fifo=True)
+    sent(queue, "1", "2", channel="a")
+    one(queue).fail("no", delay_seconds=5)
+    (stats,) = queue.channels()
+    assert (stats.scheduled, stats.ready, stats.blocked) == (1, 1, "fifo")
+    clock.advance(5)
+    assert queue.channels()[0].blocked is None
+
+
+def test_a_head_that_waits_for_a_person_holds_those_behind_it(door):
+    queue = door.fresh(fifo=True, max_attempts=1, on_exhausted="block")
+    sent(queue, "1", "2", channel="a")
+    one(queue).fail("no")
+    assert queue.channels()[0].blocked == "exhausted"
+    sent(queue, "first", channel="a", priority=-1)
+    assert queue.channels()[0].blocked is None
+    assert one(queue).text() == "first"
+
+
+def test_a_paused_queue_holds_all_channels(queue):
+    sent(queue, "1", channel="a")
+    sent(queue, "2", channel="b")
+    sent(queue, "later", channel="c", delay_seconds=5)
+    queue.channel("b").set_policy(Policy(max_concurrency=1))
+    queue.pause()
+    blocked = {s.channel: s.blocked for s in queue.channels()}
+    assert blocked == {"a": "paused", "b": "paused", "c": None}
+    queue.resume()
+    assert {s.blocked for s in queue.channels()} == {None}
+
+
 @pytest.mark.parametrize("limit", [0, -1, True, "5", 10**9])
 def test_a_wrong_number_of_channels_is_refused(queue, limit):
     with pytest.raises(UsageError):

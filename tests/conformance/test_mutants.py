@@ -2,6 +2,7 @@
 
 import pytest
 
+import tests.conformance.mutants_told  # noqa: F401 - its classes are mutants, too
 from tests.conformance.life import live
 from tests.conformance.mutants import Mutant, mutants, spoiled
 from tests.support.doors import opened

@@ -114,6 +114,27 @@ def test_a_faster_rate_holds_on_a_live_channel(queue, clock):
     assert is_empty(queue)
 
 
+@pytest.mark.parametrize("default", [False, True])
+def test_the_debt_of_a_slower_rate_is_forgiven_but_for_a_bucket(door, clock, default):
+    """At the first look under the new rate its bucket is as empty as it can be, and no emptier."""
+    hour, fast = Rate(1, per_seconds=3600), Rate(10, per_seconds=1, burst=2)
+    queue = door.fresh(policy=Policy(rate=hour)) if default else door.fresh()
+    queue.send_many([message(str(n), channel="a") for n in range(9)])
+    channel = queue.channel("a")
+    if not default:
+        channel.set_policy(Policy(rate=hour))
+    one(queue)
+    if default:
+        queue.update(policy={"rate": fast})
+    else:
+        channel.change_policy(rate=fast)
+    assert queue.receive(10).retry_after_ms == 100
+    clock.advance(0.1)
+    assert len(queue.receive(10)) == 1
+    clock.advance(5)
+    assert len(queue.receive(10)) == 2
+
+
 def test_a_cleared_rate_limits_no_more(queue):
     limited(queue, Rate(1, per_seconds=3600), backlog=5)
     one(queue)

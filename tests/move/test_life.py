@@ -47,6 +47,7 @@ class MovingLife(Life):
         """Everything is as before: messages, leases, policies, history, and every receipt."""
         before = self.ps
         self.ps = self.door.move()
+        self.born = "0.0"  # a cursor of the file is none of the database's: from the first event on
         self.seen["moved"] += 1
         self.seen["moved leases"] += len(self.queue(self.name).peek(1000, state="leased"))
         for queue in self.model.queues.values():

@@ -139,10 +139,11 @@ HOT = {
         "dedup_sweep (queue_id=? AND until_ms=?)",
         "dedup_sweep (queue_id=? AND until_ms=?)",
     ],
-    ("tend", "sweep_windows"): [
-        "PRIMARY KEY (queue_id=? AND scope=? AND key=?)",
+    ("tend", "windows_over"): [
         "dedup_sweep (queue_id=? AND until_ms<?)",
+        "INTEGER PRIMARY KEY",
     ],
+    ("tend", "without_window"): ["PRIMARY KEY (queue_id=? AND scope=? AND key=?)"],
     ("tend", "ended_dedup"): [
         "dedup_sweep (queue_id=? AND until_ms=? AND message_id>?)",
         "INTEGER PRIMARY KEY",

@@ -186,8 +186,8 @@ def peek(
 ) -> None:
     """Show the unfinished messages of QUEUE in the order of sending.
 
-    Nothing is leased or changed. The story of a dead message (in the dead-letter queue) shows
-    where it came from and its last error.
+    Nothing is leased or changed. For a dead message (in the dead-letter queue) the last error is
+    shown, and with --full its whole story: where it came from, when and why it died.
     """
     with app.open() as penstock:
         found = penstock.queue(queue).peek(limit, state=state, channel=channel, after_id=after_id)
@@ -220,7 +220,17 @@ def _print_table(found: Sequence[Peeked]) -> None:
         for m in found
     ]
     heads = ("ID", "STATE", "CHANNEL", "ATTEMPT", "SENT", "PAYLOAD")
-    _show.out(_show.table(heads, rows, left=6))
+    if any(m.origin for m in found):
+        heads += ("DIED OF",)
+        rows = [(*row, _cause(m.origin)) for row, m in zip(rows, found, strict=True)]
+    _show.out(_show.table(heads, rows, left=len(heads)))
+
+
+def _cause(origin: Origin | None) -> str:
+    """The last error in a line, or else the reason; the whole story is in `--full`."""
+    if origin is None:
+        return ""
+    return _show.payload((origin.last_error or origin.reason).encode(), 50)
 
 
 def _tries(message: Peeked) -> str:

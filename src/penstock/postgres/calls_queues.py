@@ -29,6 +29,8 @@ _ENTRY = f"name, dead_letter, created_at, {', '.join(SETTINGS_COLUMNS)}"
 
 def _entry(row: Row) -> QueueEntry:
     columns = dict(zip(SETTINGS_COLUMNS, row[3:], strict=True))
+    if columns["dead_letter"] == row[0] + DEAD_SUFFIX:
+        columns["dead_letter"] = None  # as it is unless somebody names another
     return QueueEntry(row[0], settings_of(columns), row[1], row[2])
 
 

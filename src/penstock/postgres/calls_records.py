@@ -103,12 +103,15 @@ def _history(verb: v.History, rows: Rows) -> HistoryPage:
 
 def _entry(row: Row) -> HistoryEntry:
     *plain, data, result_type, payload, content_type, headers = row
+    kept: Any = None
+    if content_type is not None:  # the payload was kept
+        kept = {} if headers is None else json.loads(headers)
     return HistoryEntry(
         *plain,
         result=_result(data, result_type),
         payload=payload,
         content_type=content_type,
-        headers=None if headers is None else json.loads(headers),
+        headers=kept,
     )
 
 

@@ -14,10 +14,11 @@ begin
     with gone as (
         delete from penstock.history h
         using (
-            select o.id, o.finished_at
+            select o.*
             from (
                 select done.* from (
-                    select r.id, r.finished_at from penstock.history r
+                    select r.id, r.finished_at, r.tableoid as part, r.ctid as place
+                    from penstock.history r
                     where r.queue_id = drop_history.queue_id and r.outcome = 1
                         and r.finished_at < done_before
                     order by r.finished_at, r.id
@@ -26,7 +27,8 @@ begin
                 ) done
                 union all
                 select failed.* from (
-                    select r.id, r.finished_at from penstock.history r
+                    select r.id, r.finished_at, r.tableoid as part, r.ctid as place
+                    from penstock.history r
                     where r.queue_id = drop_history.queue_id and r.outcome > 1
                         and r.finished_at < failed_before
                     order by r.finished_at, r.id
@@ -37,8 +39,9 @@ begin
             order by o.finished_at, o.id
             limit most
         ) old
+        -- A redriven message may have ended twice in one millisecond.
         where h.id = old.id and h.finished_at = old.finished_at
-            and h.queue_id + 0 = drop_history.queue_id
+            and h.tableoid = old.part and h.ctid = old.place
         returning h.xid, h.id
     ),
     counted as (

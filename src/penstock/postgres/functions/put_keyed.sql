@@ -58,6 +58,9 @@ begin
             perform penstock.replace_message(
                 queue, v_id, v_one.payload, v_one.content_type, v_one.headers, v_one.priority,
                 v_one.delay, v_one.expires_at, now_ms);
+            if queue.events = 'all' and v_id <> all (v_put) then
+                perform penstock.note_events(queue, array[v_id], 'deferred', now_ms);
+            end if;
             replaced := replaced || (v_one.nr - 1)::int;
         else
             v_limited := queue.limited or v_rows and (

@@ -18,6 +18,7 @@ begin
         queue_create.queue,
         queue_create.settings || jsonb_build_object('dead_letter', v_grave), v_now);
     if v_row.id is not null and v_grave is not null then
+        perform penstock.check_grave(v_row.name, v_grave);
         perform penstock.insert_queue(v_grave, '{"max_attempts": null}', v_now);
     end if;
     return v_row;

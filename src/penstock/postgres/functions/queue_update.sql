@@ -15,6 +15,7 @@ begin
             using errcode = 'PQ409', hint = 'no other order is kept by it; make another queue';
     end if;
     if s.dead_letter is not null and s.dead_letter is distinct from v_old.dead_letter then
+        perform penstock.check_grave(v_old.name, s.dead_letter);
         perform penstock.insert_queue(
             s.dead_letter, '{"max_attempts": null}',
             coalesce(queue_update.now_ms, penstock.clock_ms()));

@@ -18,8 +18,5 @@ begin
     where m.id = replace_message.id;
     perform penstock.tell(queue, array[replace_message.id]);
     perform penstock.lower_buoys(queue.id, array[replace_message.id]);
-    if queue.events = 'all' then
-        perform penstock.note_events(queue, array[replace_message.id], 'deferred', now_ms);
-    end if;
 end
 $$;

@@ -37,8 +37,11 @@ begin
             limit 1
         ) head on true
     loop
-        -- 1. The bucket.
+        -- 1. The bucket. The debt of a slower rate that held before is forgiven, but for a bucket.
         v_tat := v_row.rate_tat_us;
+        if v_row.interval_us is not null then
+            v_tat := least(v_tat, now_ms * 1000 + v_row.burst * v_row.interval_us);
+        end if;
         if v_row.taken > 0 and v_row.interval_us is not null then
             v_tat := greatest(v_tat, now_ms * 1000) + v_row.taken * v_row.interval_us;
         end if;

@@ -14,9 +14,9 @@ begin
     return query
     select b.channel, b.scheduled, b.ready, b.leased, v_now - b.oldest_ready_at,
         case
-            when b.exhausted then 'exhausted'
+            when head.at >= 9000000000000000 then 'exhausted'
             when b.ready = 0 then null
-            when c.paused then 'paused'
+            when v_queue.paused or c.paused then 'paused'
             when v_queue.fifo and b.leased > 0 then 'fifo'
             when b.leased >= coalesce(c.max_concurrency, v_queue.max_concurrency) then 'concurrency'
             when penstock.free_tokens(
@@ -25,6 +25,7 @@ begin
                     else c.rate_interval_us end,
                 case when c.rate_count is null then v_queue.rate_burst else c.rate_burst end
             ) = 0 then 'rate'
+            when head.at > v_now then 'fifo'
         end
     from (
         select m.channel::text as channel,
@@ -32,7 +33,6 @@ begin
                 as scheduled,
             count(*) filter (where penstock.state_of(m.status, m.at, v_now) = 'ready') as ready,
             count(*) filter (where m.status = 2) as leased,
-            bool_or(m.status = 0 and m.at >= 9000000000000000) as exhausted,
             min(m.sent_at) filter (where penstock.state_of(m.status, m.at, v_now) = 'ready')
                 as oldest_ready_at
         from penstock.message m
@@ -42,6 +42,14 @@ begin
         limit stats_of_channels.most
     ) b
     left join penstock.channel c on c.queue_id = v_queue.id and c.name = b.channel
+    left join lateral (
+        -- A FIFO channel waits for the first message that is not leased.
+        select m.at from penstock.message m
+        where v_queue.fifo and m.queue_id = v_queue.id and m.channel = b.channel and m.limited
+            and m.status = 0
+        order by m.priority, m.id
+        limit 1
+    ) head on true
     order by b.scheduled + b.ready + b.leased desc, b.channel collate "C";
 end
 $$;

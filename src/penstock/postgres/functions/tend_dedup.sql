@@ -1,22 +1,36 @@
--- Sweep dedup entries that no longer hold, a bounded share: windows that ended a minute ago, and
+-- Sweep dedup entries that no longer hold, a bounded share: windows that ended a minute ago (where
+-- the message is there the entry stays, and counts for the modes that ask about the message), and
 -- entries without one whose message has ended. Those are looked at from a random place on, half of
 -- the times, so that old messages that are still waiting do not keep the look from the others.
 create or replace function penstock.tend_dedup(queue_id int, now_ms bigint) returns void
 language plpgsql as $$
 #variable_conflict use_column
 declare
+    v_there tid[];
+    v_gone tid[];
     v_least bigint;
     v_most bigint;
     v_from bigint;
 begin
-    delete from penstock.dedup d
-    where d.ctid = any (array(
-        select e.ctid from penstock.dedup e
-        where e.queue_id = tend_dedup.queue_id and e.until_ms < now_ms - 60000
-        order by e.until_ms
-        limit 10000
-        for update skip locked
-    ));
+    select array_agg(o.ctid) filter (where o.is_there), array_agg(o.ctid) filter (
+        where not o.is_there
+    )
+    into v_there, v_gone
+    from (
+        select e.ctid, (
+            select 1 from penstock.message m
+            where m.id = e.message_id and m.queue_id + 0 = tend_dedup.queue_id
+        ) is not null as is_there
+        from (
+            select r.ctid, r.message_id from penstock.dedup r
+            where r.queue_id = tend_dedup.queue_id and r.until_ms < now_ms - 60000
+            order by r.until_ms
+            limit 10000
+            for update skip locked
+        ) e
+    ) o;
+    delete from penstock.dedup d where d.ctid = any (v_gone);
+    update penstock.dedup d set until_ms = null where d.ctid = any (v_there);
 
     select e.message_id into v_least from penstock.dedup e
     where e.queue_id = tend_dedup.queue_id and e.until_ms is null

@@ -77,13 +77,17 @@ def _sweep_stage(connection: Connection, about: dict[str, Any], now: int) -> Non
 
 
 def _sweep_dedup(connection: Connection, about: dict[str, Any]) -> None:
-    """Windows that are over, and some of the entries whose message has ended: those from a place
+    """Windows that are over (where the message is there the entry stays, and counts for the modes
+    that ask about the message), and some of the entries whose message has ended: those from a place
     on that is chosen by chance, so that no stretch of long-lived messages is in the way for ever.
     """
     asked = {**about, "most": _ENTRIES}
     over, least, most = connection.execute(_SQL["any_dedup"], asked).fetchone()
     if over:
-        connection.execute(_SQL["sweep_windows"], asked)
+        found = connection.execute(_SQL["windows_over"], asked).fetchall()
+        for step, is_there in (("sweep_entry", 0), ("without_window", 1)):
+            rows = [(about["queue"], row[0], row[1]) for row in found if row[2] == is_there]
+            connection.executemany(_SQL[step], rows)
     if least is None:
         return
     asked["first"] = max(least, connection.random.randint(least - _ENTRIES, most))

@@ -84,15 +84,22 @@ select
   (select min(message_id) from dedup where queue_id = :queue and until_ms is null) as least,
   (select max(message_id) from dedup where queue_id = :queue and until_ms is null) as most;
 
--- name: sweep_windows
--- Dedup entries whose window is over.
-delete from dedup
-where queue_id = :queue and (scope, key) in (
-  select scope, key from dedup indexed by dedup_sweep
+-- name: windows_over
+-- Dedup entries whose window is over, and whether their message is still there: for other modes it
+-- goes on to count.
+select scope, key, exists (
+  select 1 from message not indexed where id = entry.message_id and queue_id = :queue
+) as is_there
+from (
+  select scope, key, message_id from dedup indexed by dedup_sweep
   where queue_id = :queue and until_ms <= :now
   order by until_ms
   limit :most
-);
+) as entry;
+
+-- name: without_window
+-- One dedup entry, from now on one without a window.
+update dedup set until_ms = null where queue_id = ? and scope = ? and key = ?;
 
 -- name: ended_dedup
 -- Of the next dedup entries from a message on: those whose message has ended, or went elsewhere.

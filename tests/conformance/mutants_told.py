@@ -1,0 +1,61 @@
+"""More mutants: bugs in where the dead go, and in what events and channels tell."""
+
+import dataclasses
+from typing import Any
+
+from penstock.words import verbs as v
+from tests.conformance.mutants import Mutant
+
+
+class AllDiedInOneQueue(Mutant):
+    """Of a dead-letter queue that two share, all go back to the same one."""
+
+    def redrive_start(self, verb: v.RedriveStart) -> Any:
+        self.sql("update message set origin = replace(origin, '-next', '') where id > 0")
+        return self.store.run(verb)
+
+
+class DeadGoWhereTheyWent(Mutant):
+    """Another dead-letter queue is named, and the old one goes on being used."""
+
+    def queue_update(self, verb: v.QueueUpdate) -> Any:
+        kept = self.sql("select dead_letter_id, id from queue")
+        answer = self.store.run(verb)
+        for row in kept:
+            self.sql("update queue set dead_letter_id = ? where id = ?", *row)
+        return answer
+
+
+# --- looking ---
+
+
+class ReleaseIsNoEvent(Mutant):
+    def release(self, verb: v.Release) -> Any:
+        outcomes = self.store.run(verb)
+        statement = "delete from event where kind = 'deferred' and message_id = ?"
+        self.on_each(statement, verb.receipts, outcomes)
+        return outcomes
+
+
+class DeathIsToldTwice(Mutant):
+    """The last failure of a message is an event of its own, beside its death."""
+
+    def fail(self, verb: v.Fail) -> Any:
+        outcomes = self.store.run(verb)
+        statement = (
+            "insert into event (queue_id, at, message_id, attempt, kind, channel)"
+            " select queue_id, at, message_id, attempt, 'failed', channel from event"
+            " where kind = 'dead' and message_id = ?"
+        )
+        self.on_each(statement, [f.receipt for f in verb.failures], outcomes)
+        return outcomes
+
+
+class RateIsNotSaid(Mutant):
+    """A channel that has no token left seems to be free."""
+
+    def stats_of_channels(self, verb: v.StatsOfChannels) -> Any:
+        return tuple(
+            dataclasses.replace(c, blocked=None) if c.blocked == "rate" else c
+            for c in self.store.run(verb)
+        )
