@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     precondition,
     rule,
@@ -35,7 +34,7 @@ from penstock import (
     Sent,
     message,
 )
-from penstock.words import turns
+from penstock.words import turns, watch
 from penstock.words import verbs as v
 from penstock.words.outcomes import Cleared
 from penstock.words.prepare import result
@@ -56,6 +55,7 @@ from tests.conformance.draws import (
     SLIDING,
     WITH_CHANNEL,
 )
+from tests.conformance.life_schedules import ScheduleSteps
 from tests.conformance.model import Model
 from tests.conformance.steps import finished
 from tests.support.doors import Door
@@ -63,7 +63,7 @@ from tests.support.doors import Door
 MOST_CONNECTIONS = 40
 
 
-class Life(RuleBasedStateMachine):
+class Life(ScheduleSteps):
     """One life: a queue, its dead-letter queue, and whatever Hypothesis thinks of."""
 
     door: ClassVar[Door]
@@ -71,6 +71,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize(chosen=SETTINGS, messages=st.lists(MESSAGES, min_size=2, max_size=6))
     def begin(self, chosen: dict[str, Any], messages: list[Any]) -> None:
+        self.begin_evenly()
         self.others = contextlib.ExitStack()
         self.model = Model(self.door.clock)
         self.name = self.door.name_of_a_queue()
@@ -86,6 +87,7 @@ class Life(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "others"):
             with self.others:
+                self.others.callback(self.delete_schedules)
                 if self.agrees:  # else a step has failed, and that is what is told
                     self.look_back()
 
@@ -390,7 +392,8 @@ class Life(RuleBasedStateMachine):
         self.compare()
 
     def look_back(self) -> None:
-        """History and endings tell what has become of everything."""
+        """History and endings tell what has become of everything; schedules, where they stand."""
+        self.compare_schedules()
         for name in (self.name, self.grave):
             self.model.compare_history(name, finished(self.queue(name)))
             ids = tuple(self.ids[-20:])
@@ -442,5 +445,6 @@ def live(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(turns, "TEND_SECONDS", float("inf"))  # only where `tend` was drawn
+        patch.setattr(watch.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         run_state_machine_as_test(LifeHere if more else seed(start)(LifeHere), settings=chosen)
     return LifeHere.seen

@@ -11,6 +11,7 @@ SEEN = [
     *("lost: gone", "lost: leased", "lost: ready"),
     *("deliveries", "redeliveries", "refused sends", "ticks to a chance"),
     *("suppressed", "expired", "redriven"),
+    *("fired", "left out"),
     *("Cancelled", "CancelRequested", "Retried", "NotWaiting"),
 ]
 SELDOM, RARE = ["replaced"], ["Blocked", "refused by the queue"]
