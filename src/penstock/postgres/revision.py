@@ -12,7 +12,7 @@ import re
 REVISION = 4
 """Rises with the first change of a function after each release."""
 
-DIGEST = "bc96cf0247dd48c2"
+DIGEST = "b935e01793819989"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"
