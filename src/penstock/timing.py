@@ -73,9 +73,10 @@ def first_due(schedule: Schedule, now: int, before: ScheduleEntry | None) -> int
     """The due time that a schedule starts with when it is set, `before` being what it replaces.
 
     A due time that was missed stays to be made up for if only other things were changed, and none
-    comes twice. Raises: UsageError if the schedule would never be due.
+    comes twice. Raises: UsageError if it would never be due, or says what decides nothing.
     """
     zone_of(schedule.zone)  # also where it decides nothing: it is shown
+    _refuse_what_decides_nothing(schedule)
     start = next_due(schedule, now)
     if start is None and schedule.at is None:
         raise UsageError(f"{_told(schedule)} is never due: no day of the next fifty years fits it")
@@ -90,6 +91,14 @@ def first_due(schedule: Schedule, now: int, before: ScheduleEntry | None) -> int
     ):
         return before.next_at
     return start
+
+
+def _refuse_what_decides_nothing(schedule: Schedule) -> None:
+    """Not where schedules are made, as those that are kept are read by it, too."""
+    if schedule.cron is None and (schedule.gap, schedule.fold) != ("after", "first"):
+        raise UsageError("gap and fold are about cron and changes of clocks: leave them out")
+    if schedule.every_ms is None and schedule.anchor:
+        raise UsageError("anchor is where every_seconds counts from: leave it out")
 
 
 def firing(schedule: Schedule, due_at: int, now: int) -> Firing:

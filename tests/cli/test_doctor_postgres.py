@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,6 +103,30 @@ def test_an_old_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check.level == "warn"
     assert "forgotten" in check.text
     assert "pg_terminate_backend" in check.todo
+
+
+def test_deadlocks_that_the_server_has_broken(url: str) -> None:
+    with (
+        psycopg.connect(url, application_name="one") as one,
+        psycopg.connect(url) as other,
+        psycopg.connect(url, autocommit=True) as db,
+    ):
+        assert "deadlocks" in {check.name for check in doctor_postgres._of_transactions(db)}
+        one.execute("set deadlock_timeout = '1s'")
+        other.execute("set deadlock_timeout = '5ms'")  # so it is this one that is broken
+        one.execute("select pg_advisory_xact_lock(1)")
+        other.execute("select pg_advisory_xact_lock(2)")
+        waits = threading.Thread(target=one.execute, args=["select pg_advisory_xact_lock(2)"])
+        waits.start()
+        while not db.execute("select 1 from pg_locks where not granted").fetchone():
+            pass
+        with pytest.raises(psycopg.errors.DeadlockDetected):
+            other.execute("select pg_advisory_xact_lock(1)")
+        other.close()  # tells its counts
+        waits.join(20)
+        (check,) = (c for c in doctor_postgres._of_transactions(db) if c.name == "deadlocks")
+    assert check.level == "warn"
+    assert "has broken 1 deadlock in" in check.text
 
 
 def test_two_clients_that_share_a_session_have_a_pooler(url: str) -> None:

@@ -50,6 +50,21 @@ def test_a_newer_file_is_told_from_one_that_is_too_new(run: Runner, tmp_path: Pa
     assert run("migrate", "up", "--url", url, "--json", code=2).error()["code"] == "wrong_version"
 
 
+def test_only_who_has_applied_a_step_says_so(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many may begin at once; the others come while this one is about to begin."""
+    url = f"sqlite:///{tmp_path}/app.db"
+    opened = install.open_writer
+
+    def after_another(place: Any) -> Any:
+        opened(place).close()
+        return opened(place)
+
+    monkeypatch.setattr(install, "open_writer", after_another)
+    assert run("migrate", "up", "--url", url, "--json").document() == {"applied": []}
+
+
 def test_a_file_has_no_sets_and_no_roles(run: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
     run("migrate", "up", "--url", url)

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     precondition,
     rule,
@@ -35,11 +34,11 @@ from penstock import (
     Sent,
     message,
 )
-from penstock.words import turns
+from penstock.words import turns, watch
 from penstock.words import verbs as v
 from penstock.words.outcomes import Cleared
 from penstock.words.prepare import result
-from penstock.words.records import EVERYTHING, Event, RedriveFilter
+from penstock.words.records import EVERYTHING, RedriveFilter
 from tests.conformance.draws import (
     CHANNELS,
     CLEARED,
@@ -57,6 +56,8 @@ from tests.conformance.draws import (
     SLIDING,
     WITH_CHANNEL,
 )
+from tests.conformance.life_end import LooksBack
+from tests.conformance.life_schedules import ScheduleSteps
 from tests.conformance.model import Model
 from tests.conformance.steps import finished
 from tests.support.doors import Door
@@ -64,7 +65,7 @@ from tests.support.doors import Door
 MOST_CONNECTIONS = 40
 
 
-class Life(RuleBasedStateMachine):
+class Life(ScheduleSteps, LooksBack):
     """One life: a queue, its dead-letter queues, and whatever Hypothesis thinks of."""
 
     door: ClassVar[Door]
@@ -72,6 +73,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize(chosen=SETTINGS, messages=st.lists(MESSAGES, min_size=2, max_size=6))
     def begin(self, chosen: dict[str, Any], messages: list[Any]) -> None:
+        self.begin_evenly()
         self.others = contextlib.ExitStack()
         self.model = Model(self.door.clock)
         self.name = self.door.name_of_a_queue()
@@ -87,6 +89,7 @@ class Life(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "others"):
             with self.others:
+                self.others.callback(self.delete_schedules)
                 if self.agrees:  # else a step has failed, and that is what is told
                     self.look_back()
 
@@ -430,34 +433,6 @@ class Life(RuleBasedStateMachine):
         assert gone == Deleted(self.model.delete_channel(self.name, channel))
         self.compare()
 
-    def look_back(self) -> None:
-        """History, endings and events tell what has become of everything."""
-        for name in self.model.queues:
-            self.compare_channels(name)
-            self.compare_events(name)
-            self.model.compare_history(name, finished(self.queue(name)))
-            ids = tuple(self.ids[-20:])
-            for number, ending in zip(ids, self.run(v.Endings(name, ids)), strict=True):
-                row = self.model.ending(name, number)
-                if row is None or isinstance(row, str):
-                    assert (ending and ending.outcome) == row, (number, ending)
-                else:
-                    assert ending is not None, number
-                    story = (ending.outcome, ending.attempt, ending.error, ending.result)
-                    assert story == (row.outcome, row.attempt, row.error, row.result)
-
-    def compare_channels(self, name: str) -> None:
-        self.model.compare_channels(name, self.queue(name).channels())
-
-    def compare_events(self, name: str) -> None:
-        """All that was told since the beginning."""
-        told, cursor = list[Event](), self.born
-        while page := self.run(v.Events(name, cursor)).events:
-            told += page
-            cursor = page[-1].cursor
-        self.model.compare_events(name, told)
-        self.seen.update(f"event {event.kind}" for event in told)
-
     def reconnect(self, _: str, __: Any) -> None:
         """Go on through a new connection, as after a restart: it has no memory of turns."""
         if "sharing" in self.door.has and self.seen["connections"] < MOST_CONNECTIONS:
@@ -496,5 +471,6 @@ def live(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(turns, "TEND_SECONDS", float("inf"))  # only where `tend` was drawn
+        patch.setattr(watch.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         run_state_machine_as_test(LifeHere if more else seed(start)(LifeHere), settings=chosen)
     return LifeHere.seen

@@ -30,15 +30,20 @@ from penstock.words.outcomes import Blocked, Cancelled
 from penstock.words.records import Result
 from tests.conformance.model_ends import Ends
 from tests.conformance.model_rows import Message, Queue
+from tests.conformance.model_schedules import Row as ScheduleRow
+from tests.conformance.model_schedules import Schedules
 from tests.conformance.model_sends import Sends
 
 
-class Model(Sends, Ends):
-    """All queues of a store. Sending is in `model_sends`, endings are in `model_ends`."""
+class Model(Sends, Ends, Schedules):
+    """All queues of a store. Sending is in `model_sends`, endings are in `model_ends`, what is
+    sent by the clock in `model_schedules`.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
         self.queues: dict[str, Queue] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
         self.last_id = 0
 
     # --- queues and settings ---

@@ -10,7 +10,7 @@ SEEN = [
     *("Acked", "Deferred", "Retrying", "Dead", "Extended", "Released"),
     *("lost: gone", "lost: leased", "lost: ready"),
     *("deliveries", "redeliveries", "refused sends", "ticks to a chance"),
-    *("suppressed", "expired", "redriven", "neighbours buried"),
+    *("suppressed", "expired", "redriven", "neighbours buried", "fired", "left out"),
     *("event created", "event leased", "event deferred", "event failed", "event dead"),
     *("Cancelled", "CancelRequested", "Retried", "NotWaiting"),
 ]

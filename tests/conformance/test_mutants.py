@@ -3,10 +3,12 @@
 import pytest
 
 import tests.conformance.mutants_told  # noqa: F401 - its classes are mutants, too
+from tests.conformance import mutants_schedules
 from tests.conformance.life import live
 from tests.conformance.mutants import Mutant, mutants, spoiled
 from tests.support.doors import opened
 
+assert mutants_schedules.FiredTwice in mutants()
 ROUNDS = 16
 """Of 25 lives each, until a bug must have been found; nearly all are in the first two. Many short
 rounds find more than one long one, whose lives are variations of each other.

@@ -16,7 +16,7 @@ import pytest
 
 import penstock
 from penstock import Policy, QueueSettings
-from penstock.cli import main
+from penstock.cli import doctor_promises, main
 from penstock.postgres.url import Options
 from penstock.sqlite._url import Place
 from penstock.words import errors, limits, outcomes, policy
@@ -214,6 +214,17 @@ def test_everything_that_doctor_looks_at_is_told() -> None:
     checks = checks_of_doctor()
     assert len(checks) > 20
     assert checks <= set(rows("operations"))
+
+
+def test_each_promise_has_its_check_or_a_reason() -> None:
+    told = re.findall(r"^\| P(\d+) \| (.*?) \| (.*?) ?\|$", page("operations"), re.MULTILINE)
+    assert [number for number, _, _ in told] == [str(number) for number in range(1, 19)]
+    by = {number: set(re.findall(r"`([^`]+)`", checks)) for number, checks, _ in told}
+    assert set().union(*by.values()) <= checks_of_doctor()
+    assert all(by[number] or why for number, _, why in told)
+    for question in doctor_promises.QUESTIONS:
+        for number in re.findall(r"\(P(\d+)\)", question.bad):
+            assert question.name in by[number], f"{question.name}: P{number}"
 
 
 @pytest.mark.parametrize("folder", [".", "how-to", "coming-from"])

@@ -94,6 +94,31 @@ def test_an_ack_is_part_of_it(joined: Connected, ps: Any) -> None:
     assert queue.ack([message.receipt]) == (penstock.LeaseLost("gone"),)
 
 
+def test_the_other_endings_are_part_of_it(joined: Connected, ps: Any) -> None:
+    """Defer, fail (for good, too), release and extend: rolled back, all is as before."""
+    ps.queue("q").send_many(penstock.message(str(n)) for n in range(5))
+    receipts = [m.receipt for m in ps.queue("q").receive(5)]
+    queue = joined.queue("q")
+
+    def end() -> None:
+        joined.execute("insert into business values (1, 'a')")
+        queue.defer([penstock.Deferral(receipts[0], 60_000, b"s")])
+        queue.fail([Failure(receipts[1], "why"), Failure(receipts[2], "no", retry=False)])
+        queue.release([receipts[3]])
+        queue.extend([receipts[4]], lease_seconds=1000)
+
+    before = ps.queue("q").peek(10)
+    end()
+    joined.rollback()
+    assert ps.queue("q").peek(10) == before
+    end()
+    joined.commit()
+    assert business(joined) == [1]
+    states = {int(m.payload): m.state for m in ps.queue("q").peek(10)}
+    assert states == {0: "scheduled", 1: "scheduled", 3: "ready", 4: "leased"}
+    assert [m.payload for m in ps.queue("q-dead").peek()] == [b"2"]
+
+
 def test_a_message_received_and_rolled_back_is_back_at_once(joined: Connected, ps: Any) -> None:
     ps.queue("q").send("x")
     queue = joined.queue("q")

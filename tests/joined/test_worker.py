@@ -315,6 +315,41 @@ def test_stores_and_colours_that_cannot_are_refused(tmp_path: Path) -> None:
         memory.run(until_empty=True)
 
 
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"prefetch": 2}, "prefetch=0"),
+        ({"heartbeat": False}, "heartbeat=True"),
+        ({"cancellable": True}, "cancellable=False"),
+    ],
+    ids=lambda v: str(v),
+)
+def test_what_a_transaction_cannot_do_is_refused(option: dict[str, Any], says: str) -> None:
+    """PostgreSQL: who receives in the transaction leases nothing ahead, and has no heartbeats."""
+    with postgres_place() as url:
+        worker = Worker(url)
+
+        @worker.handler("q", transaction=True, **option)
+        async def work(message: Any, connection: Any) -> None: ...
+
+        with pytest.raises(penstock.UsageError, match=f"`transaction=True`.*{says}"):
+            worker.run(until_empty=True)
+
+
+def test_on_a_file_a_transaction_has_prefetch_and_heartbeats(tmp_path: Path) -> None:
+    url = sqlite_place(tmp_path)
+    with penstock.connect(url) as ps:
+        ps.queue("q").send_many(penstock.message(str(n)) for n in range(5))
+    worker = Worker(url, poll_seconds=0.05)
+
+    @worker.handler("q", transaction=True, prefetch=3, heartbeat=False)
+    def work(message: Any, connection: Any) -> None:
+        connection.execute(insert(message.text()))
+
+    assert worker.run(until_empty=True).handled == 5
+    assert rows(url) == set(range(5))
+
+
 def test_the_connection_breaks_under_a_handler() -> None:
     with postgres_place() as url, penstock.connect(url) as ps:
         ps.queue("q").send("1")

@@ -76,14 +76,14 @@ def test_all_of_the_message_is_kept(schedules, queue, clock, hour):
     }
     made = schedules.set(
         "s", queue.name, penstock.message("x\u2028", delay_seconds=5, **fields),
-        cron="30 9 * * 1-5", zone="Europe/Berlin", anchor=7, missed="all", overlap="skip",
+        cron="30 9 * * 1-5", zone="Europe/Berlin", missed="all", overlap="skip",
         gap="skip", fold="both",
     )  # fmt: skip
     assert schedules.get("s") == replace(made, now=schedules.get("s").now)
     assert made.schedule.message == penstock.message("x\u2028", delay_seconds=5, **fields)
     one = made.schedule
     assert (one.missed, one.overlap, one.gap, one.fold) == ("all", "skip", "skip", "both")
-    assert (one.cron, one.zone, one.anchor) == ("30 9 * * 1-5", "Europe/Berlin", 7)
+    assert (one.cron, one.zone) == ("30 9 * * 1-5", "Europe/Berlin")
     clock.now = made.next_at
     assert len(schedules.fire_due()) == 1
     assert not queue.receive(), "its delay counts from now"
@@ -277,6 +277,10 @@ def test_one_that_cannot_be_fired_keeps_no_other_from_it(schedules, queue, clock
         ({"at": 5, "gap": "before"}, "gap"),
         ({"at": 5, "fold": "none"}, "fold"),
         ({"at": 5, "paused": 1}, "paused"),
+        ({"at": 5, "fold": "both"}, "about cron"),
+        ({"every_seconds": 60, "gap": "skip"}, "about cron"),
+        ({"at": 5, "anchor": 5}, "every_seconds counts from"),
+        ({"cron": "* * * * *", "anchor": 5}, "every_seconds counts from"),
     ],
 )
 def test_what_is_refused(schedules, queue, fields, says):

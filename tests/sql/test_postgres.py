@@ -95,9 +95,12 @@ def test_from_psql(postgres_server, url, ps):
         "select penstock.send('emails', jsonb_build_object('n', 1));\n"
         "select penstock.send('emails', '\\xff00'::bytea);\n"
         "insert into penstock_inbox (queue, payload)"
-        " values ('emails', 'by the view'), ('emails', '[]');\n",
+        " values ('emails', 'by the view'), ('emails', '[]');\n"
+        # Names that the form for many messages has, too.
+        "begin; select penstock.send('emails', 'x', headers => '{\"trace\":\"7\"}');\n"
+        "select penstock.send('emails', 'x', headers => null, content_type => 'a/b'); rollback;\n",
     )
-    assert (said.returncode, said.stdout.split()) == (0, ["1", "2", "3", "4"]), said.stderr
+    assert (said.returncode, said.stdout.split()) == (0, [*"1234", *"78"]), said.stderr
     queue = ps.queue("emails")
     seen = {m.id: m for m in queue.receive(10)}
     assert {m.id: m.content_type for m in seen.values()} == {

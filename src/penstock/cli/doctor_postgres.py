@@ -52,6 +52,11 @@ select gid, extract(epoch from clock_timestamp() - prepared)::float8 from pg_pre
 order by prepared limit 1
 """
 
+# Since the server's statistics began, of whatever programs.
+DEADLOCKS = """
+select deadlocks from pg_stat_database where datname = current_database()
+"""
+
 NOW = "select (extract(epoch from clock_timestamp()) * 1000)::bigint"
 
 COUNTS = """
@@ -67,7 +72,7 @@ left join (
   select queue_id, count(*) as live,
     count(*) filter (where status = 2 and at < %(overdue)s) as overdue,
     min(sent_at) filter (where status = 0) as oldest
-  from penstock.message group by queue_id
+  from penstock.message where id > 0 group by queue_id
 ) m on m.queue_id = q.id
 order by q.name
 """
@@ -202,6 +207,16 @@ def _of_transactions(db: psycopg.Connection[Any]) -> Iterator[Check]:
         )
     if not found:
         yield ok("transactions", "none has been open for long")
+    deadlocks = _one(db, DEADLOCKS)
+    if deadlocks:
+        yield warn(
+            "deadlocks",
+            f"PostgreSQL has broken {_show.plural(deadlocks, 'deadlock')} in this database",
+            "the server's log tells whose: no verbs of Penstock can meet so, whatever the order "
+            "(P13). If none but `penstock.` functions stand there, please report it",
+        )
+    else:
+        yield ok("deadlocks", "none was counted in this database (P13)")
 
 
 def _of_pooler(first: psycopg.Connection[Any], second: psycopg.Connection[Any]) -> Iterator[Check]:

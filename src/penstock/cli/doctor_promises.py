@@ -1,7 +1,8 @@
 """The promises that a query can check on a live database: each question counts what must not be.
 
 The questions are the same for both stores. Where their tables differ, a name in braces stands for
-what each has. All are asked in one snapshot, read only.
+what each has. All are asked in one snapshot, read only. Rows of `message` with negative ids are
+marks of the PostgreSQL store (functions/lay_buoys.sql), and no messages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from penstock.cli._check import REPORT, Check, fail, ok, warn
 from penstock.words.limits import FOREVER_MS
 
 MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 86_400_000
+
+LOWERED = "right after a limit was lowered that is as it should be; else please report it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +39,24 @@ class Question:
 SQLITE: Mapping[str, str] = {
     "s": "",
     "now": ":now",
+    "done": "h.outcome = 'done'",
     "for_good": "h.outcome <> 'dead'",
     "has_table": "select count(*) from sqlite_schema where name = '{}'",
     "namespace": "substr(q.name, 1, max(instr(q.name, '/'), 1) - 1)",
+    "other": "substr(o.name, 1, max(instr(o.name, '/'), 1) - 1)",
 }
 POSTGRES: Mapping[str, str] = {
     "s": "penstock.",
     "now": "%(now)s",
+    "done": "h.outcome = 1",
     "for_good": "h.outcome <> 2",
     "has_table": "select count(to_regclass('penstock.{}'))",
     "namespace": "left(q.name, greatest(position('/' in q.name), 1) - 1)",
+    "other": "left(o.name, greatest(position('/' in o.name), 1) - 1)",
 }
-"""What the names in braces stand for. for_good: an ending that no redrive takes back."""
+"""What the names in braces stand for. for_good: an ending that no redrive takes back. namespace,
+other: of the queue q, of what is called o.
+"""
 
 QUESTIONS = (
     Question(
@@ -60,7 +70,7 @@ QUESTIONS = (
     Question(
         "one ending",
         "select count(*) from (select 1 from {s}history h"
-        f" where h.finished_at > {{now}} - {60 * MINUTE_MS} and {{for_good}}"
+        f" where h.finished_at > {{now}} - {HOUR_MS} and {{for_good}}"
         " group by h.queue_id, h.id having count(*) > 1) twice",
         "no message of the last hour has ended twice (P1)",
         "messages of the last hour have ended twice (P1)",
@@ -83,7 +93,82 @@ QUESTIONS = (
         " having count(*) > coalesce(c.max_concurrency, q.max_concurrency)) over_limit",
         "no channel has more leases than its max_concurrency (P10)",
         "channels have more leases than their max_concurrency (P10)",
-        "right after a limit was lowered that is as it should be; else please report it",
+        LOWERED,
+    ),
+    Question(
+        "rates",
+        # What was handed out since one period, as far as it is leased or done: at least so much.
+        "select count(*) from (select 1 from ("
+        "select m.queue_id, m.channel, m.leased_at from {s}message m"
+        " where m.status = 2 and m.limited and m.id > 0"
+        " union all select h.queue_id, h.channel, h.leased_at from {s}history h"
+        f" where h.finished_at > {{now}} - {DAY_MS} and h.leased_at > {{now}} - {DAY_MS}"
+        " and {done}) d join {s}queue q on q.id = d.queue_id"
+        " join {s}channel c on c.queue_id = d.queue_id and c.name = d.channel"
+        " where coalesce(c.rate_count, q.rate_count) is not null and d.leased_at > {now}"
+        " - case when c.rate_count is null then q.rate_period_ms else c.rate_period_ms end"
+        " group by d.queue_id, d.channel, c.rate_count, c.rate_burst, q.rate_count, q.rate_burst"
+        " having count(*) > case when c.rate_count is null then q.rate_count + q.rate_burst"
+        " else c.rate_count + c.rate_burst end) over_limit",
+        "no channel was handed out faster than its rate (P11)",
+        "channels were handed out faster than their rate (P11)",
+        LOWERED,
+    ),
+    Question(
+        "bounds",
+        "select (select count(*) from (select 1 from {s}message m"
+        " join {s}queue q on q.id = m.queue_id where q.max_messages is not null and m.id > 0"
+        " group by q.id, q.max_messages having count(*) > q.max_messages) full_queue)"
+        " + (select count(*) from (select 1 from {s}message m"
+        " join {s}queue q on q.id = m.queue_id"
+        " join {s}channel c on c.queue_id = m.queue_id and c.name = m.channel"
+        " where coalesce(c.max_size, q.max_size) is not null and m.id > 0"
+        " group by q.id, c.name, c.max_size, q.max_size"
+        " having count(*) > coalesce(c.max_size, q.max_size)) full_channel)",
+        "no queue and no channel holds more than it may (P17)",
+        "queues or channels hold more than max_messages or max_size (P17)",
+        "sends are refused until there is room. Sends of the same moment may pass a limit, and so"
+        " do dead letters; else see whether it was lowered",
+    ),
+    Question(
+        "one lease",
+        "select count(*) from (select 1 from {s}message m group by m.id having count(*) > 1) twice",
+        "no message is there twice (P5)",
+        "messages are there twice, so they can have two leases (P5)",
+        is_broken=True,
+    ),
+    Question(
+        "charges",
+        "select (select count(*) from {s}message m"
+        " where m.failures + m.crashes > m.attempt - case when m.status = 2 then 1 else 0 end)"
+        f" + (select count(*) from {{s}}history h where h.finished_at > {{now}} - {HOUR_MS}"
+        " and h.failures + h.crashes > h.attempt)",
+        "no delivery was charged twice (P6)",
+        "messages were charged more often than delivered: a stale receipt was good (P6)",
+        is_broken=True,
+    ),
+    Question(
+        "early",
+        "select (select count(*) from {s}message m join {s}queue q on q.id = m.queue_id"
+        f" where m.status = 0 and m.at > {{now}} + {MINUTE_MS} and not q.fifo and m.id > 0)"
+        " + (select count(*) from (select e.kind, e.at,"
+        " lag(e.kind) over (partition by e.queue_id, e.message_id order by e.seq) as before,"
+        " lag(e.due_at) over (partition by e.queue_id, e.message_id order by e.seq) as due_at"
+        f" from {{s}}event e where e.at > {{now}} - {HOUR_MS}) told where told.kind = 'leased'"
+        # (A receive reads the clock before it finds what was sent meanwhile.)
+        " and told.before in ('created', 'deferred', 'failed') and told.due_at > told.at + 1000)"
+        f" + (select count(*) from {{s}}schedule s where s.last_at > {{now}} + {MINUTE_MS})",
+        "nothing was handed out or is ready before it is due (P8)",
+        "messages or schedules are ahead of their time (P8)",
+        "did somebody set the database's clock back? Else please report it, with this output",
+    ),
+    Question(
+        "keys",
+        "select count(*) from (select 1 from {s}dedup d"
+        " group by d.queue_id, d.scope, d.key having count(*) > 1) twice",
+        "no dedup key stands for two messages (P4)",
+        "dedup keys stand for two messages (P4)",
+        is_broken=True,
     ),
     Question(
         "cancelled",
@@ -95,7 +180,7 @@ QUESTIONS = (
     Question(
         "expiry",
         "select count(*) from {s}message m"
-        f" where m.expires_at < {{now}} - {MINUTE_MS} and m.status < 2",
+        f" where m.expires_at < {{now}} - {MINUTE_MS} and m.status < 2 and m.id > 0",
         "nothing waits beyond its time to live",
         "messages have expired, and nobody has ended them yet (they are not handed out)",
         "any receive ends them: start a worker, or run `penstock receive`",
@@ -164,6 +249,17 @@ QUESTIONS = (
         "queues are of a namespace that is not there: no token opens them",
         "make it: `penstock token create`, or delete them: `penstock queue delete`",
         table="namespace",
+    ),
+    Question(
+        "tenants",
+        "select (select count(*) from {s}queue q join {s}queue o on o.name = q.dead_letter"
+        " where {namespace} <> {other})"
+        " + (select count(*) from {s}queue q join {s}schedule o on o.queue = q.name"
+        " where {namespace} <> {other})",
+        "no dead letter and no schedule leads from one namespace to another (P14)",
+        "queues or schedules lead from one namespace to another (P14)",
+        "no token can do that, whoever has the database's URL can: name another dead-letter queue"
+        " (`penstock queue update`), or delete the schedule, unless that is what you want",
     ),
     Question(
         "tokens",

@@ -28,6 +28,8 @@ class Connection(sqlite3.Connection):
         """Queues beside the verb's own that got messages in this transaction."""
         self.rows: dict[int, dict[str, Any]] = {}
         """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
+        self.applied: tuple[str, ...] = ()
+        """The steps of the schema that this connection has run."""
         self.random = random.Random()  # noqa: S311
         """Where the jitter of back-offs comes from; tests seed it."""
         self.row_factory = sqlite3.Row
@@ -59,7 +61,7 @@ def open_writer(place: Place) -> Connection:
         with our_errors():
             _check_header(connection, place)
             _use_wal(connection, place)
-            migrate(connection, place)
+            connection.applied = migrate(connection, place)
             connection.execute("pragma busy_timeout = 0")  # from now on the turnstile waits
     except BaseException:
         connection.close()

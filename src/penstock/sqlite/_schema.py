@@ -50,19 +50,21 @@ def notes() -> list[str]:
     ]
 
 
-def migrate(connection: sqlite3.Connection, place: Place) -> None:
-    """Bring the file to this library's schema. Of many processes at once, one does it.
+def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
+    """Bring the file to this library's schema. Of many processes at once, one does it, and answers
+    with the names of the steps.
 
     Raises: WrongVersion: a newer library has changed the file beyond what this one can use.
     """
     if schema(connection) >= SCHEMA:
-        return
+        return ()
     turnstile = Turnstile(place)
     turnstile.begin(connection)
     try:
         before = schema(connection)  # asked again, under the lock
-        if before < SCHEMA:
-            _run(connection, [step for step in migrations() if step.number > before])
+        steps = [step for step in migrations() if step.number > before]
+        if steps:
+            _run(connection, steps)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -70,6 +72,7 @@ def migrate(connection: sqlite3.Connection, place: Place) -> None:
         raise
     finally:
         turnstile.close()
+    return tuple(step.name for step in steps)
 
 
 def _run(connection: sqlite3.Connection, steps: list[Migration]) -> None:

@@ -33,12 +33,11 @@ def script(since: int = 0) -> str:
 def up(url: str) -> tuple[str, ...]:
     """Bring a file to this library's schema, and make it if it is missing.
 
-    Answers with the names of the steps that ran, nothing if all had.
+    Answers with the names of the steps that ran here: none if all had, or others were faster.
     Raises: WrongVersion if the file is beyond this library; Forbidden; UsageError.
     """
-    before = status(url)
-    with our_errors(), closing(open_writer(place(url))):
-        return before.pending
+    with our_errors(), closing(open_writer(place(url))) as connection:
+        return connection.applied
 
 
 def prune(url: str) -> tuple[str, ...]:

@@ -45,12 +45,14 @@ def consumers(
     """Who works on a queue: one consumer, or, for transactions that receive, one for each of the
     handlers that run at once.
 
-    Raises: UsageError for a store that has no transactions of the caller's, or not in that colour.
+    Raises: UsageError for a store that has no transactions of the caller's, or not in that colour,
+            and for options that a transaction that receives does not have.
     """
     if not job.transaction:
         return [Consumer(job, run, held, inner)]
     connections = _connections(run)
     if connections.receives:
+        _refuse_what_it_cannot(job)
         options = replace(job.options, concurrency=1, prefetch=0)
         slots = range(job.options.concurrency)
         job = replace(job, options=options)
@@ -61,6 +63,20 @@ def consumers(
         )
     watch = WatchedStore(run.penstock.store, {job.queue: held})
     return [Consumer(replace(job, sync=_Leased(job, watch, connections)), run, held, inner)]
+
+
+def _refuse_what_it_cannot(job: Job) -> None:
+    """The lease is the transaction: nobody else sees it before the commit, and nothing ends it."""
+    for wrong, wanted, why in (
+        (job.options.prefetch > 0, "prefetch=0", "nothing is leased ahead"),
+        (not job.options.heartbeat, "heartbeat=True", "no lease can run out"),
+        (job.options.cancellable, "cancellable=False", "nobody can ask to cancel what it holds"),
+    ):
+        if wrong:
+            raise UsageError(
+                f"the handler of {job.queue!r} has `transaction=True`, where on PostgreSQL {why}: "
+                f"leave {wanted}"
+            )
 
 
 def _connections(run: Surroundings) -> Connections:

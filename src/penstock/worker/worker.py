@@ -114,7 +114,8 @@ class Worker:
                        is acked, anything else ends the message as cancelled.
         transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
                        a `sqlite3` one, for ordinary functions only). What it does there and the
-                       end of its message are committed together, by the worker.
+                       end of its message are committed together, by the worker. PostgreSQL
+                       refuses prefetch, heartbeat=False and cancellable with it.
         settings:      a missing queue is made with these (fields of `QueueSettings`).
         """
         limits.flag(transaction, "transaction")

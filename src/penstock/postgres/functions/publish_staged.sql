@@ -44,7 +44,7 @@ begin
             channels => v_piece.channels,
             priorities => v_piece.priorities,
             delays => v_piece.delays,
-            headers => v_piece.headers,
+            header_texts => v_piece.headers,
             content_types => v_piece.content_types,
             now_ms => publish_staged.now_ms,
             ttls => v_piece.ttls,

@@ -3,7 +3,8 @@
 -- One element of `payloads` is one message. The other arrays may be shorter or null: what is
 -- missing takes the default (channel '', priority 0, the queue's delay and time to live, no
 -- headers, no dedup key), so that a client need not repeat itself a thousand times. Messages with
--- dedup keys take a way of their own: send_keyed.
+-- dedup keys take a way of their own: send_keyed. `header_texts`, each a JSON object: no name that
+-- `send` for one message has (latest/send.sql), or a call of that with headers fits both.
 --
 -- Answers with the ids in the order given; or with null ids and the first channel that would
 -- outgrow its max_size; or with neither, if the queue would outgrow max_messages. Counts see what
@@ -15,7 +16,7 @@ create or replace function penstock.send(
     channels text[] default null,
     priorities smallint[] default null,
     delays bigint[] default null,
-    headers text[] default null,
+    header_texts text[] default null,
     content_types text[] default null,
     now_ms bigint default null,
     ttls bigint[] default null,
@@ -50,7 +51,7 @@ begin
     if send.dedup_keys is not null then
         return query select * from penstock.send_keyed(
             send.queue, send.payloads, send.content_type, send.channels, send.priorities,
-            send.delays, send.headers, send.content_types, v_now, send.ttls, send.dedup_keys,
+            send.delays, send.header_texts, send.content_types, v_now, send.ttls, send.dedup_keys,
             send.dedup_modes, send.dedup_windows, send.dedup_scopes);
         return;
     end if;
@@ -105,7 +106,7 @@ begin
                 coalesce(u.ttl, v_ttl_ms) as ttl,
                 coalesce(u.content_type, send.content_type) as content_type
             from unnest(
-                send.payloads, send.channels, send.priorities, send.delays, send.headers,
+                send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
                 send.content_types, send.ttls
             ) with ordinality u (payload, channel, priority, delay, headers, content_type, ttl, nr)
         ) m

@@ -38,7 +38,7 @@ begin
         channels => array[coalesce(send.channel, '')],
         priorities => array[coalesce(send.priority, 0)::smallint],
         delays => array[penstock.whole_ms(send.delay_seconds)],
-        headers => array[nullif(send.headers, '{}')::text],
+        header_texts => array[nullif(send.headers, '{}')::text],
         ttls => array[penstock.whole_ms(send.ttl_seconds)],
         dedup_keys => case when send.dedup_key is not null then array[send.dedup_key] end,
         dedup_modes => array[send.dedup_mode],
