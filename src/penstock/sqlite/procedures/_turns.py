@@ -35,7 +35,6 @@ class Turns:
         verb: Receive,
         now: int,
         *,
-        lease_ms: int,
         light: bool = False,
     ) -> None:
         """`light`: ids will do, wherever they come from."""
@@ -43,7 +42,6 @@ class Turns:
         self._queue = queue
         self._verb = verb
         self._now = now
-        self._lease = {"lease_until": now + lease_ms, "lease_ms": lease_ms}
         self._light = light
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
@@ -174,9 +172,7 @@ class Turns:
     ) -> list[Found]:
         """The first messages of channels without limits, up to a quantum of each."""
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}
-        return self._connection.tuples(
-            SQL[step], {**about, **self._lease, "quantum": self._quantum}
-        )
+        return self._connection.tuples(SQL[step], {**about, "quantum": self._quantum})
 
     def _awake(self, first: str, until: str | bytes, most: int) -> dict[str, sqlite3.Row]:
         """Limited channels that may have something to give."""
@@ -203,7 +199,7 @@ class Turns:
         *,
         taken: int = 0,
     ) -> Free:
-        about = {"queue": self._queue["id"], "channel": name, **self._lease}
+        about = {"queue": self._queue["id"], "channel": name}
         return Free(self._connection, step, about, known, taken=taken)
 
     def _move_over(self, channel: str) -> None:
