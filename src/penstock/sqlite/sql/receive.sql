@@ -182,8 +182,8 @@ update message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
 where id in (?);
 
 -- name: leased
--- The deliveries, field by field but for the lease's end. (As `returning` of the update it would take half as long again:
--- SQLite keeps returned rows in a table of their own.)
+-- The deliveries, field by field but for the lease's end. (As `returning` of the update it would
+-- take half as long again: SQLite keeps returned rows in a table of their own.)
 select message.id, message.attempt, message.channel, message.priority, message.payload,
   message.content_type, message.headers, message.state, message.failures, message.crashes,
   message.sent_at
