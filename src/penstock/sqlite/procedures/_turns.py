@@ -45,7 +45,8 @@ class Turns:
         self._light = light
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
-        self._has_limits = bool(queue["has_channels"]) or is_limited(queue)
+        self._is_limited = is_limited(queue)
+        self._has_limits = bool(queue["has_channels"]) or self._is_limited
         self._visits: dict[str, Visit] = {}
         self.chosen: list[Found] = []
         """The messages to hand out: ids, or deliveries if they `are_whole`."""
@@ -69,7 +70,7 @@ class Turns:
         """Where no limited channel has a say, what a turn gives is what the hops find, and it need
         not be looked at channel by channel. False: one has, and nothing was taken.
         """
-        if self._verb.shard is not None or is_limited(self._queue) or self._is_any_awake():
+        if self._verb.shard is not None or self._is_limited or self._is_any_awake():
             return False
         found: list[Found] = []
         hop, heads = ("hop", "heads") if self._light else ("hop_whole", "heads_whole")
