@@ -90,6 +90,22 @@ def test_a_message_of_another_queue_is_not_ours(door, queue):
     assert got.ack() == Acked()
 
 
+def test_among_ours_a_message_of_another_queue_stays(door, queue):
+    other = door.fresh()
+    for one_of_them in (other, queue):
+        one_of_them.update(history_seconds=60)
+        sent(one_of_them, *"ab")
+    first, second = other.receive(2)
+    assert first.ack() == Acked()
+    ours = [message.receipt for message in queue.receive(2)]
+    assert queue.ack([second.receipt, *ours]) == (LeaseLost("gone"), Acked(), Acked())
+    assert [entry.id for entry in queue.history().entries] == [
+        one_of_ours.id for one_of_ours in reversed(ours)
+    ]
+    assert second.ack() == Acked()
+    assert (counts(other).done, counts(queue).done) == (2, 2)
+
+
 def test_many_at_once_answer_each_in_order(queue, clock):
     sent(queue, *"abcd")
     a, b, c, d = queue.receive(4)
@@ -128,10 +144,11 @@ def test_what_is_no_receipt_is_refused(queue, wrong):
 
 
 def test_a_thousand_at_once(queue):
-    sent(queue, *(str(n) for n in range(300)))
-    outcomes = queue.ack([m.receipt for m in queue.receive(1000)])
-    assert outcomes == (Acked(),) * 300
-    assert counts(queue).done == 300
+    sent(queue, *(str(n) for n in range(1_100)))
+    receipts = [m.receipt for _ in range(2) for m in queue.receive(1000)]
+    assert queue.ack(receipts) == (Acked(),) * 1_100
+    assert queue.ack(receipts) == (LeaseLost("gone"),) * 1_100
+    assert counts(queue).done == 1_100
 
 
 def test_a_missing_queue_is_said(door):

@@ -9,7 +9,7 @@ from penstock.words.entities import Delivery, Outgoing
 from penstock.words.outcomes import Sent
 from penstock.words.verbs import Peek, PolicySet, Receive, Send
 
-COUNTS = (1, 2, 3, 63, 64, 65, 199)
+COUNTS = (1, 2, 3, 99, 100, 101, 288)
 
 
 def kept(store: SqliteStore, queue: str) -> list[Outgoing]:
@@ -36,6 +36,12 @@ def test_so_do_messages_that_are_not(store, count):
     )
     store.run(Send("q", messages))
     assert kept(store, "q") == list(messages)
+
+
+def test_headers_that_all_share_are_kept_by_each(store):
+    messages = [Outgoing(b"%d" % n, headers={"a": "b"}) for n in range(120)]
+    store.run(Send("q", tuple(messages)))
+    assert kept(store, "q") == messages
 
 
 @pytest.mark.parametrize("odd", [{"headers": {"a": "b"}}, {"priority": 1}, {"content_type": "x"}])

@@ -113,8 +113,10 @@ class Queue:
         """
         batch = all_of(Outgoing, messages)
         limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
+        most = self._shared.max_payload_bytes
         for message in batch:
-            limits.payload(message.payload, self._shared.max_payload_bytes)
+            if len(message.payload) > most:
+                limits.payload(message.payload, most)
         return self._store.run(v.Send(self.name, batch))
 
     def receive(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.words import limits
 from penstock.words.entities import Outgoing, Receipt
 from penstock.words.errors import UsageError
-from penstock.words.payload import encode
+from penstock.words.payload import BYTES, encode
 from penstock.words.policy import DedupMode, DedupScope
 from penstock.words.records import OUTCOMES, Outcome, Result
 from penstock.words.verbs import History, RedriveStart
@@ -35,9 +35,11 @@ def outgoing(
 
     Raises: UsageError for whatever is not in the limits (`penstock.words.limits`).
     """
-    data, kind = encode(payload)
+    data, kind = (payload, BYTES) if type(payload) is bytes else encode(payload)
+    if len(data) > max_payload_bytes:
+        limits.payload(data, max_payload_bytes)
     return Outgoing(
-        limits.payload(data, max_payload_bytes),
+        data,
         kind if content_type is None else content_type,
         channel,
         priority,
@@ -82,6 +84,8 @@ T = TypeVar("T")
 def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
     """A tuple of that kind; anything else in it is refused."""
     items = tuple(given)
+    if set(map(type, items)) == {kind}:
+        return items
     for item in items:
         if not isinstance(item, kind):
             raise UsageError(f"this takes {kind.__name__} values, not {type(item).__name__}")

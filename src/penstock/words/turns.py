@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import chain, groupby, zip_longest
 from operator import itemgetter
 
 from penstock.words.entities import FIRST_TURN, Delivery, Shard, Turn
@@ -24,27 +26,24 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
         return deliveries, start
     if len(deliveries) == 1:
         return deliveries, _after(deliveries[0].channel, 1, start)
-    by_channel: dict[str, list[Delivery]] = {}
-    for delivery in sorted(deliveries, key=_by_priority):
-        by_channel.setdefault(delivery.channel, []).append(delivery)
+    groups = groupby(sorted(deliveries, key=_in_channels), _channel_of)
+    by_channel = {channel: list(group) for channel, group in groups}
     if len(by_channel) == 1:
         ((only, messages),) = by_channel.items()
         return messages, _after(only, len(messages), start)
 
-    names = sorted(by_channel, key=str.encode)
+    names = list(by_channel)
     if start.channel is not None:
         names = _around(names, start)
-    ordered: list[Delivery] = []
-    longest = max(map(len, by_channel.values()))
-    for rank in range(longest):
-        ordered += [by_channel[name][rank] for name in names if len(by_channel[name]) > rank]
+    ranks = zip_longest(*[by_channel[name] for name in names])
+    ordered = [delivery for delivery in chain.from_iterable(ranks) if delivery is not None]
     last = ordered[-1].channel
     return ordered, _after(last, len(by_channel[last]), start)
 
 
 def turn_after(taken: Mapping[str, int], start: Turn) -> Turn:
     """As `in_turn` has it: the turn to start from after so many messages of each channel."""
-    names = sorted(taken, key=str.encode)
+    names = sorted(taken)
     if start.channel is not None:
         names = _around(names, start)
     most = max(taken.values())
@@ -52,8 +51,9 @@ def turn_after(taken: Mapping[str, int], start: Turn) -> Turn:
     return _after(last, most, start)
 
 
-_by_priority = itemgetter(3, 0)
-"""Inside a channel: by `priority`, then by `id`."""
+_channel_of = itemgetter(2)
+_in_channels = itemgetter(2, 3, 0)
+"""By channel, `priority` and `id`. (Python orders texts as databases do their UTF-8.)"""
 
 
 def _around(names: list[str], start: Turn) -> list[str]:
@@ -61,9 +61,8 @@ def _around(names: list[str], start: Turn) -> list[str]:
     over (a channel of weight above one) comes first instead.
     """
     assert start.channel is not None
-    place = start.channel.encode()
-    first = [name for name in names if name.encode() > place]
-    again = [name for name in names if name.encode() <= place]
+    place = bisect_right(names, start.channel)
+    first, again = names[place:], names[:place]
     if start.served and again and again[-1] == start.channel:
         return [again.pop(), *first, *again]
     return first + again

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from penstock.sqlite._connection import Connection
-from penstock.sqlite._statements import statements
+from penstock.sqlite._statements import among, statements
 from penstock.sqlite.procedures import _channel, _events, _queue
 from penstock.sqlite.procedures._queue import Queue
 from penstock.words.limits import FOREVER_MS
@@ -53,20 +53,32 @@ class Finish:
         outcome: Literal["done", "cancelled", "expired"],
         ids: Sequence[int],
         results: Sequence[Result | None] = (),
-    ) -> None:
-        """These messages have ended, with these results if they are done and have any."""
+        *,
+        attempt: int | None = None,
+    ) -> bool:
+        """These messages have ended, with these results if they are done and have any.
+
+        With an attempt: if all are leased at it, in channels without limits. False: some are not,
+        and the caller has to undo it all.
+        """
         if not ids:
-            return
+            return True
         queue, connection = self._queue, self._connection
-        about = {"ids": json.dumps(ids), "outcome": outcome, "now": self.now}
         _events.note(connection, queue, outcome, ids, self.now)
         if self._keeps(outcome):
-            connection.execute(SQL["keep"], {**about, "after": self._after})
+            about = {"queue": queue["id"], "ids": json.dumps(ids), "outcome": outcome}
+            connection.execute(SQL["keep"], {**about, "now": self.now, "after": self._after})
             self._keep_more(results)
         self._after += len(ids)
-        connection.execute(SQL["drop"], about)
+        if attempt is None:
+            connection.execute(*among(SQL["drop"], (), ids))
+        else:
+            held = among(SQL["drop_held"], (), ids, (queue["id"], attempt))
+            if connection.execute(*held).rowcount < len(ids):
+                return False
         connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
         connection.news.add(queue["name"])
+        return True
 
     def bury(self, deaths: Sequence[Death]) -> Dead | Blocked:
         """These messages have no attempts left. What becomes of them is the queue's setting."""
@@ -87,7 +99,7 @@ class Finish:
         connection.news.add(queue["name"])
         target = queue["dead_letter_id"]
         if target is None or queue["on_exhausted"] == "drop":
-            connection.execute(SQL["drop"], {"ids": json.dumps(ids)})
+            connection.execute(*among(SQL["drop"], (), ids))
             return Dead(None)
         (name,) = connection.execute(_queue.SQL["name"], {"id": target}).fetchone()
         moves = [(death.row["id"], death.row["channel"], self._origin(death)) for death in deaths]

@@ -38,7 +38,9 @@ def find(connection: Connection, name: str) -> Queue | None:
         if len(connection.rows) == _REMEMBERED:
             connection.rows.clear()
         connection.rows[id_] = row
-    return {**row, **dict(zip(_COUNTS, now, strict=True))}
+    found = row.copy()
+    found.update(zip(_COUNTS, now, strict=True))
+    return found
 
 
 def be_here(connection: Connection) -> None:

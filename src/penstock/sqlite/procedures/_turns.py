@@ -35,7 +35,6 @@ class Turns:
         verb: Receive,
         now: int,
         *,
-        lease_ms: int,
         light: bool = False,
     ) -> None:
         """`light`: ids will do, wherever they come from."""
@@ -43,11 +42,11 @@ class Turns:
         self._queue = queue
         self._verb = verb
         self._now = now
-        self._lease = {"lease_until": now + lease_ms, "lease_ms": lease_ms}
         self._light = light
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
-        self._has_limits = bool(queue["has_channels"]) or is_limited(queue)
+        self._is_limited = is_limited(queue)
+        self._has_limits = bool(queue["has_channels"]) or self._is_limited
         self._visits: dict[str, Visit] = {}
         self.chosen: list[Found] = []
         """The messages to hand out: ids, or deliveries if they `are_whole`."""
@@ -71,7 +70,7 @@ class Turns:
         """Where no limited channel has a say, what a turn gives is what the hops find, and it need
         not be looked at channel by channel. False: one has, and nothing was taken.
         """
-        if self._verb.shard is not None or is_limited(self._queue) or self._is_any_awake():
+        if self._verb.shard is not None or self._is_limited or self._is_any_awake():
             return False
         found: list[Found] = []
         hop, heads = ("hop", "heads") if self._light else ("hop_whole", "heads_whole")
@@ -174,9 +173,7 @@ class Turns:
     ) -> list[Found]:
         """The first messages of channels without limits, up to a quantum of each."""
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}
-        return self._connection.tuples(
-            SQL[step], {**about, **self._lease, "quantum": self._quantum}
-        )
+        return self._connection.tuples(SQL[step], {**about, "quantum": self._quantum})
 
     def _awake(self, first: str, until: str | bytes, most: int) -> dict[str, sqlite3.Row]:
         """Limited channels that may have something to give."""
@@ -203,7 +200,7 @@ class Turns:
         *,
         taken: int = 0,
     ) -> Free:
-        about = {"queue": self._queue["id"], "channel": name, **self._lease}
+        about = {"queue": self._queue["id"], "channel": name}
         return Free(self._connection, step, about, known, taken=taken)
 
     def _move_over(self, channel: str) -> None:

@@ -94,8 +94,8 @@ def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
     queue = _queue.need(connection, verb.queue)
     ids, attempts = zip(*verb.receipts, strict=True)
-    if _all_hold(connection, queue, ids, attempts):
-        _finish.Finish(connection, queue, now).end("done", ids, verb.results)
+    finish = _finish.Finish(connection, queue, now)
+    if _end_together(connection, finish, ids, attempts, verb.results):
         return (_ACKED,) * len(ids)
     held = _Held(connection, queue, verb.receipts, now)
     outcomes: list[AckOutcome] = []
@@ -127,8 +127,8 @@ def ack_all(
         by_attempt.setdefault(attempt, []).append(id_)
     for attempt, ids in by_attempt.items():
         row = _queue.need(connection, queue)
-        if _all_hold(connection, row, ids, (attempt,)):
-            _finish.Finish(connection, row, now).end("done", ids)
+        finish = _finish.Finish(connection, row, now)
+        if _end_together(connection, finish, ids, (attempt,)):
             done += len(ids)
         else:
             verb = Ack(queue, tuple([Receipt(id_, attempt) for id_ in ids]))
@@ -232,18 +232,24 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
     return tuple(outcomes)
 
 
-def _all_hold(
-    connection: Connection, queue: Queue, ids: Sequence[int], attempts: Sequence[int]
+def _end_together(
+    connection: Connection,
+    finish: _finish.Finish,
+    ids: Sequence[int],
+    attempts: Sequence[int],
+    results: Sequence[Result | None] = (),
 ) -> bool:
-    """Whether all of them hold, at one attempt, of messages in channels without limits.
-
-    That is the common batch, which need not be looked at one by one.
+    """End them as done, if all of them hold, at one attempt, of messages in channels without
+    limits; else change nothing. That is the common batch, which need not be looked at one by one.
     """
     if len(set(ids)) < len(ids) or len(set(attempts)) > 1:
         return False
-    about = {"queue": queue["id"], "ids": json.dumps(ids), "attempt": attempts[0]}
-    held, limited = connection.execute(_SQL["ack"]["held"], about).fetchone()
-    return held == len(ids) and not limited
+    connection.execute(_SQL["ack"]["begin"])
+    all_hold = finish.end("done", ids, results, attempt=attempts[0])
+    if not all_hold:
+        connection.execute(_SQL["ack"]["undo"])
+    connection.execute(_SQL["ack"]["end"])
+    return all_hold
 
 
 def _is_exhausted(queue: Queue, row: sqlite3.Row, failure: Failure) -> bool:

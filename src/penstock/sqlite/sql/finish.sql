@@ -1,8 +1,8 @@
 -- How a message ends: a row of history, or a move to the dead-letter queue.
 
 -- name: keep
--- A row of history for each of these messages, in the order given. (`json_each` has a column `id`,
--- too: name the table.)
+-- A row of history for each of these messages of the queue, in the order given. (`json_each` has a
+-- column `id`, too: name the table.)
 insert into history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
   finished_at, error
@@ -11,7 +11,7 @@ select message.queue_id, :after + ended.key + 1, message.id, message.channel, :o
   message.attempt, message.failures, message.crashes, message.sent_at, message.leased_at,
   :now, message.last_error
 from json_each(:ids) as ended
-cross join message on message.id = ended.value;
+cross join message on message.id = ended.value and message.queue_id = :queue;
 
 -- name: keep_payloads
 -- What these messages carried, onto their rows of history.
@@ -26,7 +26,13 @@ update history set result = ?, result_type = ? where queue_id = ? and seq = ?;
 
 -- name: drop
 -- These messages have ended.
-delete from message where id in (select value from json_each(:ids));
+delete from message where id in (?);
+
+-- name: drop_held
+-- The same for those that are leased at this attempt, and not limited. They are found by their ids:
+-- `not indexed`, or SQLite takes a detour through `message_of_queue`.
+delete from message not indexed
+where id in (?) and queue_id = ? and status = 2 and attempt = ? and limited = 0;
 
 -- name: keep_dead
 -- A row of history for a message that died, with the counts of its last attempt.

@@ -60,27 +60,26 @@ where queue_id = :queue and name in (
 
 -- name: hop
 -- The first messages of the next channels that no limit holds: one jump in `message_ready` per
--- channel, however many messages and channels there are. The inner selects find ids alone, so that
--- each step is one probe of the index and one of the table. SQLite runs `hop` as a coroutine: the
--- limit at the end stops the hopping.
-with recursive hop (id, channel) as (
-  select id, channel from (
-    select id, channel from message
+-- channel, however many messages and channels there are. SQLite runs `hop` as a coroutine: the
+-- limit at the end stops the hopping; past the last channel it finds a null, and nothing of that.
+with recursive hop (channel) as (
+  select * from (
+    select channel from message
     where queue_id = :queue and status = 0 and limited = 0
       and channel >= :first and channel < :until
-    order by channel, priority, id
+    order by channel
     limit 1
   )
   union all
-  select next.id, next.channel
-  from hop
-  cross join message as next on next.id = (
-    select id from message
+  select (
+    select channel from message
     where queue_id = :queue and status = 0 and limited = 0
       and channel > hop.channel and channel < :until
-    order by channel, priority, id
+    order by channel
     limit 1
   )
+  from hop
+  where hop.channel is not null
 )
 select head.id, hop.channel, head.priority
 from hop
@@ -100,29 +99,29 @@ order by priority, id
 limit :most offset :known;
 
 -- name: hop_whole
--- As `hop`, with the deliveries as they will be once they are leased, field by field: where no
--- limit has a say, what is found is what is handed out.
-with recursive hop (id, channel) as (
-  select id, channel from (
-    select id, channel from message
+-- As `hop`, with the deliveries as they will be once they are leased, field by field but for the
+-- lease's end: where no limit has a say, what is found is what is handed out.
+with recursive hop (channel) as (
+  select * from (
+    select channel from message
     where queue_id = :queue and status = 0 and limited = 0
       and channel >= :first and channel < :until
-    order by channel, priority, id
+    order by channel
     limit 1
   )
   union all
-  select next.id, next.channel
-  from hop
-  cross join message as next on next.id = (
-    select id from message
+  select (
+    select channel from message
     where queue_id = :queue and status = 0 and limited = 0
       and channel > hop.channel and channel < :until
-    order by channel, priority, id
+    order by channel
     limit 1
   )
+  from hop
+  where hop.channel is not null
 )
 select head.id, head.attempt + 1, hop.channel, head.priority, head.payload, head.content_type,
-  head.headers, head.state, head.failures, head.crashes, head.sent_at, :lease_until, :lease_ms
+  head.headers, head.state, head.failures, head.crashes, head.sent_at
 from hop
 cross join message as head on head.id in (
   select id from message
@@ -135,7 +134,7 @@ limit :most;
 -- name: heads_whole
 -- As `heads`, with the deliveries as they will be once they are leased.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
-  crashes, sent_at, :lease_until, :lease_ms
+  crashes, sent_at
 from message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
@@ -179,15 +178,15 @@ where queue_id = ? and name = ?;
 
 -- name: lease
 -- The leases.
-update message set status = 2, at = :lease_until, attempt = attempt + 1, leased_at = :now
-where id in (select value from json_each(:ids));
+update message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
+where id in (?);
 
 -- name: leased
--- The deliveries, field by field. (As `returning` of the update it would take half as long again:
--- SQLite keeps returned rows in a table of their own.)
+-- The deliveries, field by field but for the lease's end. (As `returning` of the update it would
+-- take half as long again: SQLite keeps returned rows in a table of their own.)
 select message.id, message.attempt, message.channel, message.priority, message.payload,
   message.content_type, message.headers, message.state, message.failures, message.crashes,
-  message.sent_at, :lease_until, :lease_ms
+  message.sent_at
 from json_each(:ids) as chosen
 cross join message on message.id = chosen.value;
 
