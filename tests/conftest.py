@@ -2,4 +2,9 @@
 Spark in `spark.py`.
 """
 
-pytest_plugins = ["tests.support.postgres", "tests.support.doors", "tests.support.spark"]
+pytest_plugins = [
+    "tests.support.postgres",
+    "tests.support.doors",
+    "tests.support.spark",
+    "tests.support.nursery",
+]
