@@ -343,6 +343,7 @@ def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_ur
     """A lock that waits makes all who come later wait: up gives way, and tries again."""
     monkeypatch.setattr(install, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(install, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(install, "TRIES", 5)
     ask(postgres_url, "create schema penstock")
     with psycopg.connect(postgres_url) as other:
         other.execute("create table penstock.history (id int)")
