@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Purged, QueueNotFound
+from penstock import Purged, QueueNotFound, message
 from penstock.words.outcomes import Cleared
 from tests.conformance.steps import acked, counts, finished, grave_of, one, sent
 
@@ -90,7 +90,7 @@ def test_another_queue_keeps_its_own(door, clock):
 
 def test_many_are_cleared_in_one_call(queue):
     for _ in range(3):
-        sent(queue, *map(str, range(400)))
+        queue.send_many([message("x")] * 400)
         queue.ack([m.receipt for m in queue.receive(400)])
     assert queue.clear("done", limit=1_100) == Cleared(1_100)
     assert queue.clear("done") == Cleared(100)

@@ -1,12 +1,9 @@
 """Killed at every step of a transaction, business row and message never disagree."""
 
 import contextlib
-import multiprocessing
-import os
 import signal
 import sqlite3
 from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,6 @@ from tests.joined.libraries import file_of
 from tests.joined.victim import ROUNDS, STEPS
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
 EVERY_STEP = [
     pytest.param(library, scenario, step, id=f"{library}-{scenario}-{step}")
     for library in ("psycopg", "sqlite3")
@@ -49,17 +45,6 @@ def rows(url: str) -> set[int]:
             return {row[0] for row in connection.execute("select id from business")}
     with psycopg.connect(url) as connection:
         return {row[0] for row in connection.execute("select id from business")}
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Any:
-    """Where victims are born: a process that has all the libraries, and forks."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([victim.__name__])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-        forkserver.ensure_running()
-    return context
 
 
 def killed(nursery: Any, *words: str) -> None:

@@ -19,7 +19,8 @@ import pytest
 import penstock
 from penstock.worker import Defer, GiveUp, Worker
 from tests.joined.conftest import postgres_place, sqlite_place
-from tests.joined.test_kills import ROOT, rows
+from tests.joined.test_kills import rows
+from tests.support.nursery import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 import threading
 import time
 from importlib.resources import files
@@ -25,6 +24,7 @@ from penstock.words.verbs import VOCABULARY
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
+from tests.upgrade.up import ended, start
 
 needs_server = pytest.mark.slow
 
@@ -175,23 +175,12 @@ def test_up_once_and_again(postgres_url):
     )
 
 
-UP = "import sys; from penstock.postgres import install; print(*install.up(sys.argv[1]))"
-
-
 @needs_server
-def test_ten_processes_at_once_all_succeed_and_one_applies(postgres_url):
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", UP, postgres_url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(10)
-    ]
-    ended = [(process.communicate(timeout=50), process.returncode) for process in started]
-    assert [code for _, code in ended] == [0] * 10, [errors for (_, errors), _ in ended]
-    assert sum(bool(out.strip()) for (out, _), _ in ended) == 1
+def test_ten_processes_at_once_all_succeed_and_one_applies(nursery, postgres_url):
+    started = [start(nursery, postgres_url) for _ in range(10)]
+    for _, pipe in started:
+        pipe.send("begin")
+    assert sum(bool(ended(*born)) for born in started) == 1
     assert install.status(postgres_url).pending == ()
 
 
@@ -354,6 +343,7 @@ def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_ur
     """A lock that waits makes all who come later wait: up gives way, and tries again."""
     monkeypatch.setattr(install, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(install, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(install, "TRIES", 5)
     ask(postgres_url, "create schema penstock")
     with psycopg.connect(postgres_url) as other:
         other.execute("create table penstock.history (id int)")

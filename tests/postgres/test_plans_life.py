@@ -16,7 +16,7 @@ from tests.support.postgres import fresh_database
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 DAY = 86_400_000
-LOADED = 100_000
+LOADED = 60_000
 TABLES = ("message", "channel", "wake", "tally", "history_default", "dedup", "event", "redrive")
 
 LOAD = f"""
@@ -181,7 +181,7 @@ def test_expired_ones_are_found_without_a_search(life):
     connection.execute(
         f"insert into penstock.message (at, sent_at, expires_at, queue_id, status, limited,"
         f" priority, channel, content_type, payload) select {START}, {START}, {LATER}, q.id, 0,"
-        f" false, 0, 'z', 'text', 'x' from penstock.queue q, generate_series(1, 50000) i"
+        f" false, 0, 'z', 'text', 'x' from penstock.queue q, generate_series(1, 20000) i"
         " where q.name = 'q'"
     )
     life.ask("select id from penstock.receive('q', 1, now_ms => %s)", START)

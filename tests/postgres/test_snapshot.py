@@ -147,11 +147,19 @@ def entries(noted: list[Touched]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("channels", "most", "bound"),
-    [(1, 100, 4_000), (1, 10, 1_500), (1, 1, 400), (50, 100, 8_000), (50, 10, 3_000)],
+    ("channels", "most", "passed", "bound"),
+    [
+        (1, 100, PASSED, 4_000),
+        (1, 10, 8_000, 1_500),
+        (1, 1, 2_000, 400),
+        (50, 100, PASSED, 8_000),
+        (50, 10, PASSED, 3_000),
+    ],
 )
-def test_a_receive_reads_few_entries_however_many_have_passed(passing, old, channels, most, bound):
-    passed = PASSED if most > 1 else 4_000
+def test_a_receive_reads_few_entries_however_many_have_passed(  # noqa: PLR0917  (parameters)
+    passing, old, channels, most, passed, bound
+):
+    """The bound is far below what there is to read without buoys: all that has passed."""
     passing.send(passed + 500, channels)
     noted = passing.work_off(passed, most)
     assert passing.buoys() > 0

@@ -26,7 +26,6 @@ import pytest
 import penstock
 import penstock.aio
 from tests.support import postgres
-from tests.support.served import served
 
 START: Final = 1_800_000_000_000
 """The time at which every door's clock starts: in 2027, so that no wall clock can pass for it."""
@@ -223,6 +222,8 @@ class Door:
 
     def _server(self, real_time: bool) -> str:
         """The URL of a server with our clock, or of another one that has the database's."""
+        from tests.support.served import served  # it takes half a second, which few need
+
         with self._lock:  # tests open connections in threads
             if real_time not in self._servers:
                 clock = None if real_time else self.clock
