@@ -84,6 +84,7 @@ def _log_stream(bench: Bench, place: Place) -> Iterable[Record]:
 def _sink(bench: Bench, place: Place) -> Iterable[Record]:
     base = bench.base(place, "sink", _prepare)
     messages = bench.plan.streamed
+    on_spark.sink(base.url, _batch(bench))  # Spark loads code at the first one
     sides = {
         "sink": lambda: on_spark.sink(base.url, messages),
         "loop": lambda: _sent(base.url, messages),

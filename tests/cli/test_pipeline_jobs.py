@@ -118,6 +118,34 @@ def test_what_is_wrong_is_said_before_java_starts(
     assert run("pipeline", "run", "archive", code=2).err.count("PENSTOCK_LAKE") == 1
 
 
+def test_lakes_and_archives_are_looked_for_before_java_starts(
+    run: Run,
+    opened: penstock.Penstock,
+    access: Access,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.spark.sessions.session", None)
+    finish(opened, 1)
+    lake = Lake(tmp_path / "lake", create=True)
+    archive(access, lake)
+    here, other = str(lake.folder), str(tmp_path / "other")
+
+    def job(*words: str) -> str:
+        return run("pipeline", "run", *words, code=2).err
+
+    for words in (("compact",), ("replay", "--dry-run")):
+        assert "there is no lake" in job(*words, "--lake", other)
+        assert "has no b: there are archive" in job(*words, "--lake", here, "--archive", "b")
+    assert "rows in another lake" in job("archive", "--lake", other)
+    assert "s3: is none" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").touch()
+    assert "holds other things" in job("archive", "--lake", f"{tmp_path}/mine", "--archive", "b")
+    away = "postgresql://nobody@127.0.0.1:1/none"
+    run("pipeline", "run", "archive", "--lake", here, "--url", away, code=3)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_job_is_told_to_stop_and_a_second_time_broken(number: signal.Signals) -> None:
     before = signal.getsignal(number)

@@ -117,10 +117,13 @@ def test_with_messages_missing_nothing_is_sent(pipe):
     assert publish(pipe, sink, 1, there, gone, messages=3) == p.StageIncomplete(3, 0)
 
 
-@pytest.mark.parametrize("full", ["channel", "queue"])
+@pytest.mark.parametrize("full", ["channel", "queue", "default"])
 def test_a_full_place_refuses_all_of_it_and_it_can_be_repeated(pipe, full):
     other, sink, attempt = pipe.queue(), pipe.name(), pipe.name()
-    queue = pipe.queue(max_messages=2 if full == "queue" else None)
+    queue = pipe.queue(
+        max_messages=2 if full == "queue" else None,
+        policy=Policy(max_size=2 if full == "default" else None),
+    )
     if full == "channel":
         queue.channel("c").set_policy(Policy(max_size=2))
     sent(queue, "there", channel="c")
@@ -133,6 +136,12 @@ def test_a_full_place_refuses_all_of_it_and_it_can_be_repeated(pipe, full):
     assert publish(pipe, sink, 0, attempt, messages=3) == p.Published(3)
     assert publish(pipe, sink, 0, attempt, messages=3) == p.AlreadyPublished(3)
     assert (counts(queue).sent, counts(other).sent) == (3, 1)
+
+
+def test_a_default_limit_holds_from_the_first_message_on(pipe):
+    queue, sink, attempt = pipe.queue(policy=Policy(max_size=2)), pipe.name(), pipe.name()
+    stage(pipe, attempt, queue, "a", "b", "c", channel="c")
+    assert publish(pipe, sink, 0, attempt, messages=3) == ChannelFull("c", 2, 0)
 
 
 def test_a_message_comes_out_as_it_was_put_in(pipe, clock):
@@ -214,6 +223,30 @@ def test_two_queues_one_batch(pipe):
     assert publish(pipe, pipe.name(), 0, attempt, messages=6) == p.Published(6)
     assert texts(one_by_one(queue)) == ["0", "2", "4"]
     assert texts(one_by_one(other)) == ["1", "3", "5"]
+
+
+def test_queues_of_every_kind_in_one_batch(pipe):
+    """Those that limit nothing may go another way; whichever, what they are told holds."""
+    free, fifo, eager = pipe.queue(), pipe.queue(fifo=True), pipe.queue(events="all")
+    limited, keyed = pipe.queue(policy=Policy(max_concurrency=1)), pipe.queue()
+    attempts, before = (pipe.name(), pipe.name()), eager.events_cursor()
+    sent(keyed, "there", dedup_key="k")
+    queues = (free, fifo, eager, limited, keyed)
+    for nr, attempt in enumerate(attempts):
+        for queue in queues:
+            key = "k" if queue is keyed and nr else None
+            for n in range(60):
+                stage(pipe, attempt, queue, f"{nr * 60 + n}", dedup_key=key, headers={"n": str(n)})
+    answer = publish(pipe, pipe.name(), 0, *attempts, messages=600)
+    assert answer == p.Published(600, duplicates=60)
+    for queue in (free, eager):
+        found = queue.receive(120)
+        assert texts(found) == [str(n) for n in range(120)]
+        assert [m.headers["n"] for m in found] == [str(n % 60) for n in range(120)]
+    heard = pipe.run(v.Events(eager.name, before, 1000)).events
+    assert [e.kind for e in heard][:120] == ["created"] * 120
+    assert [len(queue.receive(9)) for queue in (fifo, limited)] == [1, 1]
+    assert counts(keyed).sent == 61
 
 
 def test_a_queue_is_made_by_its_first_message(pipe):

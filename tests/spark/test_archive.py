@@ -120,6 +120,12 @@ def test_replay_sends_once_for_a_run(
     assert int(first.headers["replayed-from"]) > 0
     assert not list((folder / "_replay" / "one").glob("rows/*"))
 
+    # In another lake a run of that name is another one.
+    archive(spark, place, tmp_path / "second", archive="second")
+    done = replay(spark, place, tmp_path / "second", run_id="one", **how)
+    assert (done.rows, done.sent) == (6, 6)
+    assert ps.queue("again").stats().sent == 10
+
 
 @on_sqlite
 def test_replay_of_rows_without_a_payload(

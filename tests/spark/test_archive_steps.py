@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock.spark.access import Access
-from penstock.spark.jobs.archive import Archived, Archiver, RowsLost, _may_begin
+from penstock.spark.jobs.archive import Archived, Archiver, RowsLost, may_begin
 from penstock.spark.jobs.purge import NotArchived, purge
 from penstock.spark.jobs.status import status
 from penstock.spark.lake import Lake, LakeDamaged, Log
@@ -158,8 +158,8 @@ def test_a_lake_and_a_database_that_are_not_of_one_archive(
     run(access, lake)
     run(access, lake)
     with pytest.raises(UsageError, match="2 rows in another lake"):
-        _may_begin(access, tmp_path / "elsewhere", "archive")
-    assert _may_begin(access, tmp_path / "elsewhere", "second")
+        may_begin(access, tmp_path / "elsewhere", "archive")
+    assert may_begin(access, tmp_path / "elsewhere", "second")
     finish(ps, 1)
     run(access, lake)
     access.run(WatermarkDelete("archive"))

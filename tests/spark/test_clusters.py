@@ -77,15 +77,6 @@ def check(url: str, folder: Path, seen: dict[str, Any]) -> None:
         assert ps.queue("in").peek() == ()
 
 
-def spark_in(folder: Path) -> Path:
-    """The package as a folder of its own: that cluster writes logs into the folder of Spark."""
-    home = folder / "spark"
-    home.mkdir()
-    for part in SPARK.parent.iterdir():
-        (home / part.name).symlink_to(part)
-    return home
-
-
 def test_separate_executors_on_sqlite_with_nothing_but_python(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -95,7 +86,7 @@ def test_separate_executors_on_sqlite_with_nothing_but_python(tmp_path: Path) ->
     url = f"sqlite:///{tmp_path}/app.db"
     send(url)
     words = [sys.executable, str(PROGRAM), url, str(tmp_path), "local-cluster[2,1,768]"]
-    env = environment(PATH=str(tools), HOME=str(tmp_path), SPARK_HOME=str(spark_in(tmp_path)))
+    env = environment(PATH=str(tools), HOME=str(tmp_path))
     seen = run(words, tmp_path, env)
     assert seen["master"] == "local-cluster[2,1,768]"
     assert Path(seen["java"]).is_relative_to(tmp_path / ".cache" / "penstock")

@@ -184,7 +184,7 @@ def test_other_rows_than_there_should_be_are_not_committed(lake: Lake) -> None:
 def test_one_archiver_at_a_time(lake: Lake) -> None:
     with (
         lake.hold("a", "archive"),
-        pytest.raises(Taken, match=f"process {os.getpid()} on .* is at work on the archive of a"),
+        pytest.raises(Taken, match=f"process {os.getpid()} on .* is at work on the archive a"),
         lake.hold("a", "archive"),
     ):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -154,3 +155,18 @@ def test_no_name_gets_out_of_its_text() -> None:
         assert not [e for e in ET.fromstring(chart).iter() if e.tag == "script"]
     assert tag("text", "<b>", x=1.25, y=None) == '<text x="1.2">&lt;b&gt;</text>'
     assert tag("g", tag("rect")) == "<g><rect/></g>"
+
+
+@pytest.mark.parametrize("seconds", range(50, 61))
+def test_words_beside_a_time_axis_do_not_touch(seconds: int) -> None:
+    start = 14 * HOUR + 3 * SECOND
+    scale = axes.time(start, start + seconds * SECOND, charts.LEFT, charts.WIDTH - charts.RIGHT)
+    found = ET.fromstring(charts._time_axis(scale, 200.0)).iter("text")
+    spans: list[tuple[float, float]] = []
+    for one in found:
+        at, wide = float(one.attrib["x"]), charts._wide(one.text or "")
+        left = at - (wide if one.attrib["text-anchor"] == "end" else wide / 2)
+        spans.append((left, left + wide))
+    assert len(spans) >= len(scale.ticks) - 1
+    assert all(end + charts.CHAR_WIDTH <= begin for (_, end), (begin, _) in pairwise(spans))
+    assert spans[-1][1] <= charts.WIDTH

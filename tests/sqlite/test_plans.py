@@ -187,6 +187,8 @@ HOT = {
     ("epoch", "parts"): ["PRIMARY KEY (subscription_id=? AND epoch=?)"],
     ("epoch", "drop_messages"): ["PRIMARY KEY (subscription_id=? AND epoch=?)"],
     ("publish", "staged"): ["stage_attempt (attempt=?)"],
+    ("publish", "queues"): ["stage_attempt (attempt=?)"],
+    ("publish", "send"): ["stage_attempt (attempt=?)", "sqlite_autoindex_queue_1 (name=?)"],
     ("publish", "published"): ["PRIMARY KEY (sink=? AND batch=?)"],
     ("unstage", "attempts"): ["stage_attempt (attempt=?)"],
     ("unstage", "old"): ["stage_age (staged_at<?)"],
@@ -213,6 +215,7 @@ MAY_SORT = {
     ("queue_update", "leased_channels"),
     ("redrive_start", "count"),
     ("redrive_list", "of_namespace"),
+    ("publish", "queues"),  # the names that the batch itself has staged
 }
 MAY_WALK = {  # over what has few rows: queues, schedules, namespaces, redrives, tokens by age
     ("stats", "count"),

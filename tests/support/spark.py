@@ -29,7 +29,8 @@ SETTINGS = {
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """Mark them before `-m` chooses. They come first: of several processes one gets them all, so
-    there is one Java, and none is left over for the end.
+    there is one Java, and none is left over for the end. Of them those that start Javas of their
+    own come first, as they take longest.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
@@ -38,7 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SECONDS_MAX))
     yield
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("spark") is None,
+            "spark" in getattr(item, "fixturenames", ()),
+        )
+    )
 
 
 def work_in(spark: SparkSession, folder: Path) -> None:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from types import FrameType
@@ -23,6 +23,7 @@ from penstock.cli._kinds import DURATION, INSTANT, PER_SECOND
 from penstock.cli._progress import progress
 from penstock.cli.queue import confirm
 from penstock.words.errors import PenstockError, UsageError
+from penstock.words.pipeline import LogLook
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +110,8 @@ def archive(
     until --skip-lost.
     """
     app.need_file()
+    with refusals(app):
+        _look(app, lake, archive, namespace=options["namespace"], begins=True)
     with _job(app, master) as (spark, stop), _told("Archiving", "rows") as tell:
         from penstock.spark.jobs.archive import archive as run_archive
 
@@ -159,6 +162,8 @@ def compact(
     app: App, lake: str, archive: str | None, older_than: float, keep: float, master: str | None
 ) -> None:
     """Merge the small files of past days. An archiver and readers may go on meanwhile."""
+    with refusals(app):
+        _look(None, lake, archive)
     with _job(app, master) as (spark, stop), _told("Compacting", "rows") as tell:
         from penstock.spark.jobs.compact import compact as run_compact
 
@@ -293,6 +298,8 @@ def replay(
         options[name] = options[name] or None
     if not dry_run:
         confirm(yes, f"Send the rows that are chosen to {options['to'] or 'their queues'}?")
+    with refusals(app):
+        _look(app, lake, options["archive"], namespace=options["namespace"])
     with _job(app, master) as (spark, stop), _told("Replaying", "messages") as tell:
         from penstock.spark.jobs.replay import replay as run_replay
 
@@ -358,6 +365,33 @@ def _told(title: str, unit: str) -> Generator[Tell]:
                 _show.note(f"{title}: {line}")
 
         yield tell
+
+
+def _look(
+    app: App | None,
+    lake: str,
+    archive: str | None,
+    *,
+    namespace: str | None = None,
+    begins: bool = False,
+) -> None:
+    """Refuse what the job would refuse once Spark runs, which takes seconds to start: a lake, an
+    archive, and with `app` a database that are not there.
+    """
+    need_spark()
+    from penstock.spark.access import Access
+    from penstock.spark.jobs.archive import may_begin
+    from penstock.spark.lake import Lake
+
+    if app is not None:
+        with closing(Access(app.url, namespace=namespace)) as access:
+            access.run(LogLook())
+            if begins and archive is not None:
+                Lake(lake, create=may_begin(access, lake, archive))
+    if not begins:
+        there = Lake(lake)
+        if archive is not None:
+            there.files(archive)
 
 
 @contextmanager

@@ -154,7 +154,7 @@ def _launcher(home: Path) -> Path:
     java = str(home / "bin" / "java")
     script = LAUNCHER.format(vector=VECTOR, java=shlex.quote(java)).encode()
     name = f"jre-{hashlib.sha256(script).hexdigest()[:16]}"
-    for folder in _folders():
+    for folder in folders():
         target = folder / name / "bin" / "java"
         with contextlib.suppress(OSError):
             if not _is_there(target, script):
@@ -165,8 +165,8 @@ def _launcher(home: Path) -> Path:
     )
 
 
-def _folders() -> Iterator[Path]:
-    """Where a launcher may live, best first: the user's cache, else among the temporary files."""
+def folders() -> Iterator[Path]:
+    """Where launchers and links may live, best first: the user's cache, else a temporary folder."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if Path(cache).is_absolute():
         yield Path(cache) / "penstock"

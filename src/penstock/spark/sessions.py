@@ -6,6 +6,7 @@ given win over all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import sysconfig
@@ -17,7 +18,7 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from penstock.spark import java
+from penstock.spark import home, java
 
 HERE: Final = Path(__file__).resolve().parent
 LOG_SETTINGS: Final = HERE / "log4j2.properties"
@@ -131,7 +132,8 @@ def _start(app_name: str, master: str | None, conf: Mapping[str, str]) -> SparkS
     if master is not None:
         settings["spark.master"] = master
     builder: Any = SparkSession.builder
-    return builder.config(map=settings).getOrCreate()
+    with home.in_use() if is_local else contextlib.nullcontext():
+        return builder.config(map=settings).getOrCreate()
 
 
 def _settings(*, is_local: bool) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from penstock.spark.charts import axes, units
@@ -27,6 +28,7 @@ BOTTOM: Final = 26.0
 ROW: Final = 19.0
 NAMES: Final = 128.0
 NAME_CHARS: Final = 17
+CHAR_WIDTH: Final = 7.0
 SHADES: Final = 7
 NOTHING: Final = "Nothing to show."
 
@@ -248,14 +250,23 @@ def _time_axis(x: Scale, height: float) -> Svg:
     base = height - BOTTOM
     every = axes.every_of(x)
     parts = [tag("line", class_="axis", x1=x.start, x2=x.end, y1=base, y2=base)]
-    for tick in x.ticks:
-        at = x.at(tick)
-        anchor = "end" if at > WIDTH - 26 else "middle"
-        parts += [
-            tag("line", class_="tick", x1=at, x2=at, y1=base, y2=base + 4),
-            tag("text", units.clock(int(tick), every), x=at, y=base + 18, text_anchor=anchor),
-        ]
+    words = [(x.at(tick), units.clock(int(tick), every)) for tick in x.ticks]
+    ends = words[-1][0] if words and words[-1][0] + _wide(words[-1][1]) / 2 > WIDTH else inf
+    for at, word in words:
+        parts.append(tag("line", class_="tick", x1=at, x2=at, y1=base, y2=base + 4))
+        anchor = "end" if at == ends else "middle"
+        # The last one may stand before its tick, where the one before it is.
+        if [at, ends] == [place for place, _ in words[-2:]] and (
+            ends - _wide(words[-1][1]) < at + _wide(word) / 2 + CHAR_WIDTH
+        ):
+            continue
+        parts.append(tag("text", word, x=at, y=base + 18, text_anchor=anchor))
     return tag("g", *parts)
+
+
+def _wide(word: str) -> float:
+    """About how wide a word is beside an axis."""
+    return len(word) * CHAR_WIDTH
 
 
 def _value_axis(y: Scale, say: Callable[[float], str]) -> Svg:

@@ -21,7 +21,7 @@ from penstock.words import limits
 from penstock.words.errors import UsageError, WrongVersion
 
 FORMAT = 1
-RUN_CHARS_MAX = 40
+RUN_CHARS_MAX = 30
 _STALE_SECONDS = 86_400
 
 
@@ -53,6 +53,12 @@ class Plan:
     batches: tuple[tuple[str, int], ...]
     made_at: int
 
+    def sink_run(self, number: int) -> str:
+        """What the database remembers of a batch: also when the rows were chosen, as a run of the
+        same id in another lake has other rows.
+        """
+        return f"{self.run}-{self.made_at:x}-{number}"
+
 
 class Run:
     """A run in its lake, for one process at a time."""
@@ -72,7 +78,7 @@ class Run:
             raise UsageError(f"a run id has at most {RUN_CHARS_MAX} characters, not {len(run)}")
         with _disk.told(lake.folder):
             _disk.make_folder(lake.folder / "_replay")
-            with _disk.lock(lake.folder / "_replay" / f".{run}.lock", f"replay {run}"):
+            with _disk.lock(lake.folder / "_replay" / f".{run}.lock", f"the replay {run}"):
                 yield cls(lake, run)
 
     def plan(self) -> Plan | None:

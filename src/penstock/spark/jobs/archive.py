@@ -118,7 +118,7 @@ def archive(
     access = Access(url, token=token, namespace=namespace)
     with closing(access):
         access.allow("history", None)
-        place = Lake(lake, create=_may_begin(access, lake, archive))
+        place = Lake(lake, create=may_begin(access, lake, archive))
         with place.hold(archive, "archive") as log:
             staged = SparkStage(spark, access, include_value=include_value)
             archiver = Archiver(access, log, staged, max_rows=max_rows, skip_lost=skip_lost)
@@ -293,7 +293,7 @@ class SparkStage:
         )
 
 
-def _may_begin(access: Access, lake: str | PathLike[str], archive: str) -> bool:
+def may_begin(access: Access, lake: str | PathLike[str], archive: str) -> bool:
     """Whether a lake may be made. Not if this archive has been written elsewhere: a slip in a path
     would archive everything again. Raises: UsageError.
     """

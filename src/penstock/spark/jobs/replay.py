@@ -1,8 +1,8 @@
 """`replay`: rows of the lake as messages again, each batch once, however often the run is started.
 
 The rows are chosen once, and written in order as files of a batch each; each file then goes through
-the sink as run `<run>-<n>`, which the database remembers. So a run that was killed goes on with the
-same rows, whatever has become of the lake, and one that is over sends nothing.
+the sink as run `<run>-<when>-<n>`, which the database remembers. So a run that was killed goes on
+with the same rows, whatever has become of the lake, and one that is over sends nothing.
 """
 
 from __future__ import annotations
@@ -267,7 +267,6 @@ class _Sender:
         return done
 
     def _send(self, number: int, per_second: int | None) -> None:
-        name = f"{self._plan.run}-{number}"
         file = self._run.folder / "rows" / self._plan.batches[number][0]
         with told(self._access, f"while it sent batch {number}"):
             frame = self._spark.read.schema(ddl(LOG)).parquet(str(file))
@@ -275,7 +274,8 @@ class _Sender:
             writer = messages.write.format("penstock").mode("append")
             if self._plan.to is not None:
                 writer = writer.option("queue", self._plan.to)
-            writer.options(**self._access.options()).option("runId", name).save()
+            run = self._plan.sink_run(number)
+            writer.options(**self._access.options()).option("runId", run).save()
 
     def _columns(self, per_second: int | None) -> list[Column]:
         from pyspark.sql import functions as f

@@ -122,7 +122,7 @@ def lock(path: Path, what: str) -> Generator[bool]:
         except BlockingIOError as error:
             holder = os.read(number, 200).decode(errors="replace").strip()
             raise Taken(
-                f"{holder or 'another process'} is at work on the {what}: one at a time"
+                f"{holder or 'another process'} is at work on {what}: one at a time"
             ) from error
         except OSError:
             yield False

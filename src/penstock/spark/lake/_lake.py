@@ -207,9 +207,8 @@ class Lake:
         limits.plain_name(archive)
         with _disk.told(self.folder):
             _disk.make_folder(self._log / archive)
-            with _disk.lock(
-                self._log / archive / f".{kind}.lock", f"{kind} of {archive}"
-            ) as locked:
+            what = f"the archive {archive}" if kind == "archive" else f"a {kind}ion of {archive}"
+            with _disk.lock(self._log / archive / f".{kind}.lock", what) as locked:
                 log = Log(self, archive, kind)
                 log.clean(sure=locked)
                 try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from penstock.sqlite._connection import Connection
@@ -19,14 +21,25 @@ _PUBLISH = statements("publish")
 _UNSTAGE = statements("unstage")
 _AT_ONCE = 1_000
 _BYTES_AT_ONCE = 16 * 1024 * 1024
+_ROWS = 50
+_VALUES = "(?, ?, ?, ?, ?)"
+_ADD_ALIKE = _STAGE["add_alike"].replace(_VALUES, ", ".join([_VALUES] * _ROWS))
+"""Values are most of what a row costs, so those that all of a call share are bound once."""
 
 
 def stage(connection: Connection, verb: p.Stage, now: int) -> None:
     """Put messages aside."""
     _queue.be_here(connection)
-    connection.executemany(
-        _STAGE["add"], [_row(verb.attempt, staged, now) for staged in verb.messages]
-    )
+    rest = verb.messages
+    kinds = {_shared(staged.message) for staged in rest}
+    if len(kinds) == 1:
+        shared = (verb.attempt, now, *kinds.pop())
+        end = len(rest) - len(rest) % _ROWS
+        for first in range(0, end, _ROWS):
+            own = chain.from_iterable(map(_own, rest[first : first + _ROWS]))
+            connection.execute(_ADD_ALIKE, (*own, *shared))
+        rest = rest[end:]
+    connection.executemany(_STAGE["add"], [_row(verb.attempt, staged, now) for staged in rest])
 
 
 def publish(
@@ -49,12 +62,13 @@ def publish(
     if before is not None:
         connection.execute(_UNSTAGE["attempts"], about)
         return p.AlreadyPublished(before["messages"])
-    (found,) = connection.execute(_PUBLISH["count"], about).fetchone()
+    queues = [tuple(row) for row in connection.execute(_PUBLISH["queues"], about)]
+    found = sum(count for _, count, _ in queues)
     if found != verb.messages:
         return p.StageIncomplete(verb.messages, found)
     connection.execute("savepoint publish")
     sending = _Sending(connection, now)
-    refused = sending.send(verb.attempts)
+    refused = sending.send(verb.attempts, queues)
     if refused is not None:
         connection.execute("rollback to publish")
         connection.execute("release publish")
@@ -76,7 +90,9 @@ def unstage(connection: Connection, verb: p.Unstage, now: int) -> int:
 
 
 class _Sending:
-    """Staged messages on their way to their queues: some at once for each queue, in order."""
+    """Staged messages on their way to their queues, in order: by one statement for each attempt,
+    where there are no keys and no limits; else through `send`, some at once for each queue.
+    """
 
     def __init__(self, connection: Connection, now: int) -> None:
         self._connection = connection
@@ -86,12 +102,42 @@ class _Sending:
         self.queues: set[str] = set()
         self.duplicates = 0
 
-    def send(self, attempts: tuple[str, ...]) -> ChannelFull | QueueFull | None:
-        """Send all that they staged. Why there is no room, if there is none."""
+    def send(
+        self, attempts: tuple[str, ...], queues: Sequence[tuple[str, int, int]]
+    ) -> ChannelFull | QueueFull | None:
+        """Send all that they staged for these queues: of each its name, the number of messages, and
+        whether any has a key. Why there is no room, if there is none.
+        """
+        plain = {name: count for name, count, keyed in queues if not keyed and self._is_free(name)}
+        names = json.dumps(list(plain))
+        if len(plain) < len(queues):
+            refused = self._send_others(attempts, names)
+            if refused is not None:
+                return refused
+        for attempt in attempts if plain else ():
+            about = {"attempt": attempt, "queues": names, "now": self._now}
+            self._connection.execute(_PUBLISH["send"], about)
+        for name, count in plain.items():
+            queue = _queue.need(self._connection, name)
+            self._connection.execute(_queue.SQL["count_sent"], {"n": count, "queue": queue["id"]})
+        self.queues.update(plain)
+        return None
+
+    def _is_free(self, name: str) -> bool:
+        """Whether nothing limits this queue, and nobody wants to hear of each message."""
+        queue = _queue.find(self._connection, name)
+        if queue is None:
+            _queue.make(self._connection, name, None, self._now)
+            queue = _queue.need(self._connection, name)
+        is_limited = _queue.is_limited(queue) or queue["has_channels"]
+        return not is_limited and queue["max_messages"] is None and queue["events"] != "all"
+
+    def _send_others(self, attempts: tuple[str, ...], plain: str) -> ChannelFull | QueueFull | None:
         for attempt in attempts:
             cursor = self._connection.cursor()
             cursor.row_factory = None
-            for queue, *fields in cursor.execute(_PUBLISH["staged"], {"attempt": attempt}):
+            about = {"attempt": attempt, "queues": plain}
+            for queue, *fields in cursor.execute(_PUBLISH["staged"], about):
                 message = _message(*fields)
                 waiting = self._waiting.setdefault(queue, [])
                 waiting.append(message)
@@ -123,14 +169,31 @@ class _Sending:
         return None
 
 
-def _row(attempt: str, staged: p.StagedMessage, now: int) -> tuple[Any, ...]:
-    """A message as it is put aside; a bytearray, as in `send`."""
+def _shared(m: Outgoing) -> tuple[Any, ...]:
+    """What messages staged together most often have in common."""
+    return (
+        *(m.priority, m.delay_ms, m.ttl_ms, m.dedup_mode, m.dedup_window_ms, m.dedup_scope),
+        m.content_type,
+    )
+
+
+def _own(staged: p.StagedMessage) -> tuple[Any, ...]:
+    """And the rest; a bytearray, as in `send`."""
     m = staged.message
-    headers = json.dumps(dict(m.headers), ensure_ascii=False) if m.headers else None
+    return staged.queue, m.channel, _headers(m), m.dedup_key, bytearray(m.payload)
+
+
+def _headers(m: Outgoing) -> str | None:
+    return json.dumps(dict(m.headers), ensure_ascii=False) if m.headers else None
+
+
+def _row(attempt: str, staged: p.StagedMessage, now: int) -> tuple[Any, ...]:
+    """A message as it is put aside."""
+    m = staged.message
     return (
         *(attempt, now, staged.queue, m.channel, m.priority, m.delay_ms, m.ttl_ms),
         *(m.dedup_key, m.dedup_mode, m.dedup_window_ms, m.dedup_scope),
-        *(headers, m.content_type, bytearray(m.payload)),
+        *(_headers(m), m.content_type, bytearray(m.payload)),
     )
 
 
