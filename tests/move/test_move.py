@@ -1,10 +1,12 @@
 """What moves, what stays as it was, and what is refused before anything is written."""
 
 import contextlib
+import re
 import sqlite3
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 import penstock
 from penstock import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
@@ -238,8 +240,14 @@ def test_the_file_says_where_its_queues_are(house: House) -> None:
             lambda: ps.store.run(c.NamespaceSet(c.Namespace("acme"))),
             lambda: opened(house.source),
         ):
-            with pytest.raises(WrongVersion, match=r"moved to postgresql://.*connect to that"):
+            with pytest.raises(
+                WrongVersion, match=r"moved to postgresql://.*connect to that"
+            ) as to:
                 call()
+        told = re.findall(r"moved to (\S+): connect", str(to.value))[0]
+        there, target = map(conninfo_to_dict, (told, house.target))
+        for option in ("host", "port", "dbname"):
+            assert there.get(option) == target.get(option), "that URL leads to another place"
     with (
         contextlib.closing(sqlite3.connect(house.path)) as file,
         pytest.raises(sqlite3.Error, match="moved to postgresql"),

@@ -26,6 +26,8 @@ from penstock.postgres.errors import shown, translated
 from penstock.postgres.url import parse
 from penstock.words.errors import Busy, Unavailable, UsageError, WrongVersion
 
+_WHERE = ("host", "hostaddr", "port", "dbname", "service")
+
 SQL = statements("postgres")
 RESERVE = 10_000_000
 """So many ids are left to the file while it is being moved."""
@@ -399,5 +401,9 @@ def _insert(table: str, columns: Sequence[str]) -> sql.Composed:
 
 
 def _place(url: str) -> str:
-    """The URL without password and options: fit to be shown by a file for ever."""
-    return shown(url).partition("?")[0]
+    """The URL without password, and of its options only those that say where the database is: fit
+    to be shown by a file for ever, and to be connected to.
+    """
+    bare, _, options = shown(url).partition("?")
+    where = "&".join(o for o in options.split("&") if o.partition("=")[0] in _WHERE)
+    return f"{bare}?{where}" if where else bare
