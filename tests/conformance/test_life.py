@@ -16,7 +16,7 @@ SEEN = [
 ]
 SELDOM, RARE = ["replaced"], ["Blocked", "refused by the queue"]
 """Seen at the doors that are quick enough for some more lives, for many."""
-ROUNDS = range(1, 7)
+ROUNDS = range(6)
 """In the first one all is seen, as Hypothesis draws today."""
 
 
