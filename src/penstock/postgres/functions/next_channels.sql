@@ -82,7 +82,9 @@ begin
         array_agg(v.weight order by v.lap, v.name)
     into v_all, v_kinds, v_weights
     from (
-        select u.name, u.kind, u.weight, (u.name <= start collate "C")::int as lap
+        -- A channel whose strays have moved over comes once, as a limited one: the turn must not
+        -- stand behind it before it was served.
+        select distinct on (4, 1) u.name, u.kind, u.weight, (u.name <= start collate "C")::int as lap
         from (
             select o.name, case when o.name = any (v_strays) then 'stray' else 'open' end, 1
             from unnest(v_open) o (name)
@@ -106,7 +108,7 @@ begin
                 order by c.awake_name limit v_visits
             ) again
         ) u (name, kind, weight)
-        order by 4, 1
+        order by 4, 1, u.kind = 'stray'
         limit v_visits
     ) v;
     is_end := coalesce(cardinality(v_all), 0) < v_visits;
