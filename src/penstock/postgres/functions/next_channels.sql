@@ -84,7 +84,8 @@ begin
     from (
         -- A channel whose strays have moved over comes once, as a limited one: the turn must not
         -- stand behind it before it was served.
-        select distinct on (4, 1) u.name, u.kind, u.weight, (u.name <= start collate "C")::int as lap
+        select distinct on (4, 1) u.name, u.kind, u.weight,
+            (u.name <= start collate "C")::int as lap
         from (
             select o.name, case when o.name = any (v_strays) then 'stray' else 'open' end, 1
             from unnest(v_open) o (name)
