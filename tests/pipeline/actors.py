@@ -78,9 +78,8 @@ class Actor:
         return True
 
     def batch(self, store: Any, raw: Any, generation: int, epoch: int) -> None:
-        planned = store.run(
-            p.EpochPlan(SUBSCRIPTION, generation, epoch, LEASE_MS, 1_000_000, "killed")
-        )
+        plan = p.EpochPlan(SUBSCRIPTION, generation, epoch, LEASE_MS, 1_000_000, "killed")
+        planned = store.run(plan)
         if not isinstance(planned, p.Planned):
             return
         rows = select(
@@ -89,6 +88,10 @@ class Actor:
             " order by part, place",
             *(SUBSCRIPTION, epoch),
         )
+        if len(rows) < sum(part.messages for part in planned.parts):
+            # Between plan and read a newer reader has been through it and acknowledged it.
+            assert not isinstance(store.run(plan), p.Planned)
+            return
         self.write("read", epoch, [row["message_id"] for row in rows])
         attempt = uuid.uuid4().hex
         self.step()
