@@ -139,8 +139,8 @@ def test_command(more: list[str]) -> list[str]:
     words += ["-m", "not slow and not bench" if quick else "not bench"]
     more = [word for word in more if word != "--quick"]
     if not more:
-        # Two more than there are cores: many tests wait for a process or a clock.
-        words += ["-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "worksteal"]
+        # One more than there are cores: many tests wait for a process or a clock.
+        words += ["-n", str(min((os.cpu_count() or 1) + 1, 4)), "--dist", "worksteal"]
     return [*words, *more]
 
 
