@@ -16,6 +16,8 @@ from penstock.cli import doctor_postgres, main
 from penstock.postgres import install
 from tests.support.postgres import Server, fresh_database
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(postgres_server: Server) -> Iterator[str]:
