@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -303,6 +304,24 @@ def test_bench_leaves_nothing_behind(
 
     monkeypatch.setattr(bench_module.Bench, "_receiving", fail)
     run("bench", "--seconds", "0.5", code=130 if isinstance(error, KeyboardInterrupt) else 3)
+    assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
+
+
+def test_ctrl_c_while_bench_starts_its_threads(
+    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them goes on and makes the deleted queue anew."""
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            signal.raise_signal(signal.SIGINT)
+
+    opened.queue("mine").create()
+    monkeypatch.setattr(bench_module.threading, "Thread", Interrupted)
+    run("bench", "--seconds", "3", "--threads", "1", code=130)
+    monkeypatch.undo()
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, Interrupted)]
     assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
 
 

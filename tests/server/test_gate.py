@@ -213,7 +213,8 @@ def test_what_is_no_good_token_is_refused_alike():
         revoked = await one.token("acme")
         await one.store.run(TokenRevoke(one.tokens[revoked].id))
         one.clock.advance(1)
-        head, _, secret = good.rpartition("_")
+        prefix, token_id, secret = good.split("_", 2)
+        head = f"{prefix}_{token_id}"
         shown = [
             bearer(ended),
             bearer(revoked),
@@ -333,7 +334,7 @@ def test_no_secret_is_kept_or_told(caplog: pytest.LogCaptureFixture):
     async def test(one: Yard, _: Seconds) -> None:
         caplog.set_level(logging.DEBUG)
         text = await one.token("acme", "produce:jobs")
-        secret = text.rpartition("_")[2]
+        secret = text.split("_", 2)[2]
         wrong = f"{text[:-1]}~"
         answers = [
             await one.ask(*LIST, bearer(text)),

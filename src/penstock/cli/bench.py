@@ -19,7 +19,7 @@ from penstock.cli._interrupt import Unbroken
 from penstock.cli._kinds import DURATION
 from penstock.cli._progress import progress
 from penstock.words import limits
-from penstock.words.errors import PenstockError
+from penstock.words.errors import PenstockError, QueueNotFound
 from penstock.words.prepare import outgoing
 
 if TYPE_CHECKING:
@@ -194,9 +194,10 @@ class Bench:
         self._ends_at = began + self._share
         count = threads or self._plan.threads
         running = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-        for thread in running:
-            thread.start()
         try:
+            with Unbroken():  # all of them began, so all of them are waited for
+                for thread in running:
+                    thread.start()
             for thread in running:
                 thread.join()
         except KeyboardInterrupt:
@@ -278,9 +279,19 @@ def _throw_away(penstock: Penstock, name: str) -> Generator[Queue]:
             queue.create(history_seconds=0)
         yield queue
     finally:
-        with Unbroken(), contextlib.suppress(PenstockError):
-            queue.delete()
-            penstock.queue(f"{name}{limits.DEAD_SUFFIX}").delete()
+        with Unbroken():
+            _delete(penstock, name)
+
+
+def _delete(penstock: Penstock, name: str) -> None:
+    """Both queues; what cannot be deleted is told, and does not hide how the run ended."""
+    for each in (name, f"{name}{limits.DEAD_SUFFIX}"):
+        try:
+            penstock.queue(each).delete()
+        except QueueNotFound:
+            pass
+        except PenstockError as error:
+            _show.note(f"The queue {each} stays; delete it by hand: {error}")
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
