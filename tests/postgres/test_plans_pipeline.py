@@ -170,7 +170,7 @@ def test_what_a_call_touches_follows_its_batch(reader, call):
         CALLS[call](reader, n)  # the planner itself looks at tables, once
         seen = CALLS[call](reader, n)
         assert seen.rows, call
-        assert seen.blocks <= 80 + (n // 4 if call in OF_THE_LOG else 27 * n), f"{n}: {seen}"
+        assert seen.blocks <= 80 + (n // 4 if call in OF_THE_LOG else 32 * n), f"{n}: {seen}"
         assert seen.entries <= 100 + 6 * n, f"{n}: {seen}"
         for name, (_, read) in seen.by_name.items():
             # Read through, and not by an index.
