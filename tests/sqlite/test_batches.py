@@ -1,9 +1,11 @@
 """Batches: however a send is cut into statements, and whichever way a receive reads its rows."""
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
 
+from penstock.sqlite._statements import among
 from penstock.sqlite.store import SqliteStore
 from penstock.words.entities import Delivery, Outgoing
 from penstock.words.outcomes import Sent
@@ -19,9 +21,12 @@ def kept(store: SqliteStore, queue: str) -> list[Outgoing]:
     ]
 
 
+@pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("count", COUNTS)
-def test_messages_that_are_alike_keep_their_order(store, count):
-    messages = tuple(Outgoing(b"%d" % n, channel=f"c{n % 3}", priority=2) for n in range(count))
+def test_messages_that_are_alike_keep_their_order(store, count, channels):
+    messages = tuple(
+        Outgoing(b"%d" % n, channel=f"c{n % channels}", priority=2) for n in range(count)
+    )
     sent = store.run(Send("q", messages))
     assert isinstance(sent, Sent)
     assert [p.id for p in store.run(Peek("q", limit=1000))] == list(sent.ids)
@@ -66,6 +71,25 @@ def test_delayed_and_limited_ones_among_others(store):
     assert [p.state for p in store.run(Peek("q", limit=1000))].count("scheduled") == 1
     given = store.run(Receive("q", 100)).deliveries
     assert sorted(d.channel for d in given) == ["", *["free"] * 6, "limited"]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        *([7], [1, 2, 3], [3, 1, 2], [1, 3], [1, 1, 3], [2, 2], [5, 9, 5, 6]),
+        *(range(1, 64), range(1, 1_500), [*range(1, 1_500), 1_999]),
+    ],
+    ids=str,
+)
+def test_a_statement_meets_the_ids_it_was_given_and_no_others(ids):
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table t (id integer primary key, x integer)")
+    connection.executemany("insert into t values (?, 0)", ((id_,) for id_ in range(1, 2_001)))
+    statement = "update t set x = ? where id in (?) and x = ?"
+    connection.execute(*among(statement, (1,), ids, (0,)))
+    met = connection.execute("select id from t where x = 1").fetchall()
+    connection.close()
+    assert met == [(id_,) for id_ in sorted(set(ids))]
 
 
 def deliveries(store: SqliteStore, queue: str, most: int) -> list[Delivery]:

@@ -7,16 +7,17 @@ import time
 
 import pytest
 
+from penstock.sqlite._writer import Ticket
 from penstock.sqlite.async_store import AsyncSqliteStore
 from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Receipt
+from penstock.words.entities import Outgoing, Receipt
 from penstock.words.errors import (
     Busy,
     QueueNotFound,
     StorageFull,
     UsageError,
 )
-from penstock.words.outcomes import Acked, Sent
+from penstock.words.outcomes import Acked, LeaseLost, Sent
 from penstock.words.policy import QueueSettings
 from penstock.words.verbs import (
     Ack,
@@ -127,6 +128,63 @@ def test_an_error_in_a_group_undoes_its_own_verb_alone(store):
     assert sizes == [1, 7]
     assert len(errors) == 3
     assert sent_in(store) == 5
+
+
+def carried_together(store: SqliteStore, *verbs) -> tuple[list, int]:
+    """The answers or errors of verbs in one transaction, and how many were carried out for that."""
+    writer = store._opened.writer
+    carry, count = writer._carry, [0]
+
+    def counted(connection, verb):
+        count[0] += 1
+        return carry(connection, verb)
+
+    writer._carry = counted
+    tickets = [Ticket(verb) for verb in verbs]
+    writer.commit(tickets)
+    writer._carry = carry
+    return [ticket.error or ticket.answer for ticket in tickets], count[0]
+
+
+def test_all_start_over_where_a_part_has_to_be_undone(store):
+    store.run(Send("q", (Outgoing(b"1"), Outgoing(b"2"))))
+    first, second = (d.receipt for d in store.run(Receive("q", 2)).deliveries)
+    store.run(Ack("q", (first,)))
+    verbs = (one(b"3"), Ack("q", (first, second)), one(b"4"))
+    (sent, acked, _), carried = carried_together(store, *verbs)
+    assert carried == 2 + 3
+    assert acked == (LeaseLost("gone"), Acked())
+    assert [(m.id, m.payload) for m in store.run(Peek("q", 9))] == [(3, b"3"), (4, b"4")]
+    assert sent == Sent((3,)), "what was undone was never there"
+    (stats,) = store.run(Stats("q"))
+    assert (stats.sent, stats.done, stats.leased) == (4, 2, 0)
+
+
+def test_a_lost_lease_alone_lets_nobody_start_over(store):
+    store.run(one())
+    receipt = store.run(Receive("q", 1)).deliveries[0].receipt
+    store.run(Ack("q", (receipt,)))
+    answers, carried = carried_together(store, Ack("q", (receipt,)), one())
+    assert answers[0] == (LeaseLost("gone"),)
+    assert carried == 2
+
+
+def test_nor_does_an_error_before_anything_was_written(store):
+    answers, carried = carried_together(store, one(), Receive("none", 1), one())
+    assert isinstance(answers[1], QueueNotFound)
+    assert carried == 3
+    assert sent_in(store) == 2
+
+
+def test_what_an_error_leaves_behind_is_undone(store):
+    to_itself = QueueCreate("x", QueueSettings(dead_letter="x"))
+    for others in ((), (one(), one())):
+        answers, carried = carried_together(store, *others, to_itself)
+        assert isinstance(answers[-1], UsageError)
+        assert carried == 2 * len(answers)
+        with pytest.raises(QueueNotFound):
+            store.run(QueueGet("x"))
+    assert sent_in(store) == 2
 
 
 def test_a_bug_in_one_verb_of_a_group_is_its_own(store):

@@ -19,6 +19,12 @@ SQLITE_MIN = (3, 38, 0)  # STRICT tables, built-in JSON
 SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
 
 
+class StartOver(Exception):
+    """Verbs were run in a hurry, and one has to be undone: all are, and start over with more care.
+    Never a user's affair.
+    """
+
+
 class Connection(sqlite3.Connection):
     """A connection, and what a verb on it may leave behind."""
 
@@ -28,6 +34,8 @@ class Connection(sqlite3.Connection):
         """Queues beside the verb's own that got messages in this transaction."""
         self.rows: dict[int, dict[str, Any]] = {}
         """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
+        self.hasty = False
+        """Whether a verb may raise `StartOver`, instead of being ready to undo what it does."""
         self.applied: tuple[str, ...] = ()
         """The steps of the schema that this connection has run."""
         self.random = random.Random()  # noqa: S311

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 _FOLDER = Path(__file__).parent / "sql"
 _MARK = "-- name: "
-_MARKS_MAX = 1_024
+_SIZES = (1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1_000)
+"""Ids a statement: the numbers that people choose, and some more. Few, as they stay prepared."""
 
 
 @cache
@@ -31,19 +33,23 @@ def statements(file: str) -> Mapping[str, str]:
 def among(
     statement: str, before: Sequence[Any], ids: Sequence[int], after: Sequence[Any] = ()
 ) -> tuple[str, list[Any]]:
-    """The statement with room for the ids in its `in (?)`, and its values: those before the ids,
-    the ids, those after. One by one they take half the time that a list in JSON does.
+    """The statement with room for the ids in its `id in (?)`, and its values: those before the ids,
+    the ids, those after. One by one they take half the time that a list in JSON does; ids that
+    follow one another, as in a queue without channels, less still as a range.
     """
     count = len(ids)
-    if count > _MARKS_MAX:
+    first, last = min(ids), max(ids)
+    if 1 < last - first + 1 == count == len(set(ids)):
+        return statement.replace("id in (?)", "id between ? and ?"), [*before, first, last, *after]
+    if count > _SIZES[-1]:
         listed = statement.replace("in (?)", "in (select value from json_each(?))")
         return listed, [*before, json.dumps(ids), *after]
-    size = 1 << (count - 1).bit_length()
+    size = _SIZES[bisect_left(_SIZES, count)]
     again = [ids[0]] * (size - count)
     return _with_marks(statement, size), [*before, *ids, *again, *after]
 
 
 @lru_cache
 def _with_marks(statement: str, count: int) -> str:
-    """Of few sizes, so that they stay prepared: an id that is there twice counts once."""
+    """An id that is there twice counts once."""
     return statement.replace("in (?)", f"in ({', '.join('?' * count)})")

@@ -1,8 +1,8 @@
 """Group commit: whoever comes to an idle writer leads, and commits all that wait together.
 
 A commit at full durability costs more than the verbs in it, and SQLite has one writer. So a
-caller hangs a ticket on the line; the first one takes up to 64 tickets into one transaction, a
-savepoint each, and hands the lead to the next in line. A lone caller never leaves its thread.
+caller hangs a ticket on the line; the first one takes up to 64 tickets into one transaction, and
+hands the lead to the next in line. A lone caller never leaves its thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
-from penstock.sqlite._connection import Connection
+from penstock.sqlite._connection import Connection, StartOver
 from penstock.sqlite._errors import translated
 from penstock.sqlite._turnstile import Turnstile
 from penstock.sqlite._url import Place
@@ -162,11 +162,7 @@ class Writer:
         committing = False
         try:
             self._turnstile.begin(connection)
-            if len(tickets) == 1:
-                tickets[0].answer = self._carry(connection, tickets[0].verb)
-            else:
-                for ticket in tickets:
-                    self._carry_one_of_many(connection, ticket)
+            self._carry_all(connection, tickets)
             committing = True
             connection.execute("commit")
         except BaseException as error:
@@ -180,8 +176,36 @@ class Writer:
         _mark_done(tickets)
         self._committed(tickets)
 
-    def _carry_one_of_many(self, connection: Connection, ticket: Ticket[Any]) -> None:
-        """A verb inside a savepoint, so that its error undoes nothing but itself."""
+    def _carry_all(self, connection: Connection, tickets: Sequence[Ticket[Any]]) -> None:
+        """The verbs in a hurry, without savepoints: for the sake of one, SQLite copies each page
+        before it is changed. If one has to be undone, all start over, each in a savepoint.
+        """
+        connection.hasty = True
+        try:
+            for ticket in tickets:
+                self._carry_hastily(connection, ticket)
+        except StartOver:
+            connection.execute("rollback")
+            connection.news.clear()
+            connection.hasty = False
+            self._turnstile.begin(connection)
+            for ticket in tickets:
+                self._carry_in_savepoint(connection, ticket)
+        finally:
+            connection.hasty = False
+
+    def _carry_hastily(self, connection: Connection, ticket: Ticket[Any]) -> None:
+        written = connection.total_changes
+        try:
+            ticket.answer = self._carry(connection, ticket.verb)
+        except PenstockError as error:
+            if connection.total_changes > written:
+                raise StartOver from error
+            ticket.error = error
+
+    def _carry_in_savepoint(self, connection: Connection, ticket: Ticket[Any]) -> None:
+        """A verb whose error undoes nothing but itself."""
+        ticket.error = None
         connection.execute("savepoint verb")
         try:
             ticket.answer = self._carry(connection, ticket.verb)

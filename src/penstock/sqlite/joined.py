@@ -170,12 +170,18 @@ class Borrowed:
         self._raw = raw
         self.news: set[str] = set()
         self.rows: dict[int, dict[str, Any]] = {}
+        self.hasty = False
         self.random = random.Random()  # noqa: S311 - jitter, no secret
 
     @property
     def in_transaction(self) -> bool:
         """As `sqlite3.Connection.in_transaction`."""
         return self._raw.in_transaction
+
+    @property
+    def total_changes(self) -> int:
+        """As `sqlite3.Connection.total_changes`."""
+        return self._raw.total_changes
 
     def cursor(self) -> sqlite3.Cursor:
         """A cursor whose rows have names, whatever the connection makes for its owner."""

@@ -40,11 +40,11 @@ class Finish:
     the history on from the queue's row. Their channels are the caller's affair.
     """
 
-    __slots__ = ("_after", "_connection", "_queue", "now")
+    __slots__ = ("_after", "_connection", "now", "queue")
 
     def __init__(self, connection: Connection, queue: Queue, now: int) -> None:
         self._connection = connection
-        self._queue = queue
+        self.queue = queue
         self.now = now
         self._after: int = queue["done"] + queue["dead"] + queue["cancelled"]
 
@@ -63,7 +63,7 @@ class Finish:
         """
         if not ids:
             return True
-        queue, connection = self._queue, self._connection
+        queue, connection = self.queue, self._connection
         _events.note(connection, queue, outcome, ids, self.now)
         if self._keeps(outcome):
             about = {"queue": queue["id"], "ids": json.dumps(ids), "outcome": outcome}
@@ -82,7 +82,7 @@ class Finish:
 
     def bury(self, deaths: Sequence[Death]) -> Dead | Blocked:
         """These messages have no attempts left. What becomes of them is the queue's setting."""
-        queue, connection = self._queue, self._connection
+        queue, connection = self.queue, self._connection
         if blocks(queue):
             self._block(deaths)
             return Blocked()
@@ -108,14 +108,14 @@ class Finish:
 
     def _keeps(self, outcome: str) -> bool:
         """Whether the queue keeps history of such endings."""
-        failed_ms = self._queue["history_failed_ms"]
+        failed_ms = self.queue["history_failed_ms"]
         if outcome == "done" or failed_ms is None:
-            return bool(self._queue["history_ms"])
+            return bool(self.queue["history_ms"])
         return bool(failed_ms)
 
     def _keep_more(self, results: Sequence[Result | None]) -> None:
         """What the rows just kept get beside the usual."""
-        queue, connection = self._queue, self._connection
+        queue, connection = self.queue, self._connection
         if queue["history_payload"]:
             about = {"queue": queue["id"], "after": self._after}
             connection.execute(SQL["keep_payloads"], about)
@@ -144,27 +144,27 @@ class Finish:
         ]
         self._connection.executemany(SQL["block"], rows)
         ids = [death.row["id"] for death in deaths]
-        _events.note(self._connection, self._queue, "failed", ids, self.now)
+        _events.note(self._connection, self.queue, "failed", ids, self.now)
 
     def _waiting_behind(self, deaths: Sequence[Death]) -> list[Death]:
         """All that waits in the channels of these messages dies with them."""
         found: list[Death] = []
         changes = _channel.Changes()
         for channel in {death.row["channel"] for death in deaths}:
-            about = {"queue": self._queue["id"], "channel": channel}
+            about = {"queue": self.queue["id"], "channel": channel}
             for row in self._connection.execute(SQL["waiting"], about):
                 error = row["last_error"]
                 found.append(Death(row, "channel", row["failures"], row["crashes"], error))
                 changes.add(channel, size=-1)
-        if self._queue["has_channels"]:
-            changes.write(self._connection, self._queue["id"])
+        if self.queue["has_channels"]:
+            changes.write(self._connection, self.queue["id"])
         return sorted(found, key=lambda death: death.row["id"])
 
     def _origin(self, death: Death) -> str:
         first = death.row["first_error"]
         earlier = death.row["origin"]
         story: dict[str, Any] = {
-            "queue": self._queue["name"],
+            "queue": self.queue["name"],
             "reason": death.reason,
             "failures": death.failures,
             "crashes": death.crashes,

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _queue
+from penstock.sqlite.procedures._part import Part
 from penstock.sqlite.procedures.send import send
 from penstock.words import pipeline as p
 from penstock.words.entities import Outgoing
@@ -66,14 +67,13 @@ def publish(
     found = sum(count for _, count, _ in queues)
     if found != verb.messages:
         return p.StageIncomplete(verb.messages, found)
-    connection.execute("savepoint publish")
+    part = Part(connection)
     sending = _Sending(connection, now)
     refused = sending.send(verb.attempts, queues)
     if refused is not None:
-        connection.execute("rollback to publish")
-        connection.execute("release publish")
+        part.undo()
         return refused
-    connection.execute("release publish")
+    part.keep()
     connection.news.update(sending.queues)
     connection.execute(_UNSTAGE["attempts"], about)
     connection.execute(_PUBLISH["note"], {**about, "messages": found, "now": now})

@@ -128,10 +128,16 @@ def _insert_alike(
     connection: Connection, shared: _Values, messages: Sequence[Outgoing]
 ) -> Sequence[int]:
     """Their ids, as with others; what they share is bound once."""
-    for statement, part in _parts("insert_alike", len(messages)):
+    channel = messages[0].channel
+    to_one = all(map(channel.__eq__, map(_channel_of, messages)))
+    for statement, part in _parts("insert_to_one" if to_one else "insert_alike", len(messages)):
+        payloads = map(bytearray, map(_payload_of, messages[part]))
+        if to_one:
+            connection.execute(statement, [*payloads, *shared, channel])
+            continue
         values: list[Any] = [None, None] * (part.stop - part.start)
         values[::2] = map(_channel_of, messages[part])
-        values[1::2] = map(bytearray, map(_payload_of, messages[part]))
+        values[1::2] = payloads
         connection.execute(statement, [*values, *shared])
     return _last_ids(connection, len(messages))
 

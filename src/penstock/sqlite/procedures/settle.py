@@ -17,6 +17,7 @@ from typing import Any
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _channel, _events, _finish, _queue
+from penstock.sqlite.procedures._part import Part
 from penstock.sqlite.procedures._queue import Queue
 from penstock.words.entities import Failure, Receipt
 from penstock.words.outcomes import (
@@ -36,7 +37,7 @@ from penstock.words.outcomes import (
 from penstock.words.records import Result
 from penstock.words.verbs import Ack, Defer, Extend, Fail, Release
 
-_SQL = {name: statements(name) for name in ("held", "ack", "defer", "fail", "extend", "release")}
+_SQL = {name: statements(name) for name in ("held", "defer", "fail", "extend", "release")}
 _READY, _SCHEDULED, _LEASED = 0, 1, 2
 _ACKED, _RELEASED, _CANCELLED = Acked(), Released(), Cancelled()
 _GONE = LeaseLost("gone")
@@ -244,12 +245,14 @@ def _end_together(
     """
     if len(set(ids)) < len(ids) or len(set(attempts)) > 1:
         return False
-    connection.execute(_SQL["ack"]["begin"])
-    all_hold = finish.end("done", ids, results, attempt=attempts[0])
-    if not all_hold:
-        connection.execute(_SQL["ack"]["undo"])
-    connection.execute(_SQL["ack"]["end"])
-    return all_hold
+    if _queue.is_limited(finish.queue):
+        return False  # so are all of its channels
+    part = Part(connection, often=finish.queue["has_channels"])
+    if finish.end("done", ids, results, attempt=attempts[0]):
+        part.keep()
+        return True
+    part.undo()
+    return False
 
 
 def _is_exhausted(queue: Queue, row: sqlite3.Row, failure: Failure) -> bool:

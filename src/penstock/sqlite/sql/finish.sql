@@ -2,8 +2,8 @@
 
 -- name: keep
 -- A row of history for each of these messages of the queue, in the order given. (`json_each` has a
--- column `id`, too: name the table.)
-insert into history (
+-- column `id`, too: name the table. `or fail` as in send.sql.)
+insert or fail into history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
   finished_at, error
 )

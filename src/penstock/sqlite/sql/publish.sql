@@ -16,8 +16,8 @@ group by queue;
 
 -- name: send
 -- What an attempt has staged for these queues, in order, as `send` inserts it where nothing limits
--- it.
-insert into message (
+-- it. (`or fail` as in send.sql.)
+insert or fail into message (
   queue_id, status, limited, at, priority, sent_at, headers, content_type, expires_at, channel,
   payload
 )

@@ -177,8 +177,8 @@ update channel set leased = leased + ?, tat_us = ?, wake_at = ?
 where queue_id = ? and name = ?;
 
 -- name: lease
--- The leases.
-update message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
+-- The leases. (`or fail` as in send.sql.)
+update or fail message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
 where id in (?);
 
 -- name: leased

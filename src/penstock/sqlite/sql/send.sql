@@ -2,8 +2,9 @@
 
 -- name: insert
 -- Messages in order, as many as there are rows of values; the ids of one transaction follow one
--- another.
-insert into message (
+-- another. `or fail`: none of the values can be refused, and so SQLite need not copy each page
+-- before it is changed, to be able to undo the statement alone.
+insert or fail into message (
   queue_id, status, limited, at, priority, sent_at, headers, content_type,
   expires_at, channel, payload
 )
@@ -12,11 +13,20 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- name: insert_alike
 -- The same for messages that share all but channel and payload: what they share is bound once.
 with sent (channel, payload) as (values (?, ?))
-insert into message (
+insert or fail into message (
   queue_id, status, limited, at, priority, sent_at, headers, content_type,
   expires_at, channel, payload
 )
 select ?, ?, ?, ?, ?, ?, ?, ?, ?, channel, payload from sent;
+
+-- name: insert_to_one
+-- The same for messages of one channel.
+with sent (payload) as (values (?))
+insert or fail into message (
+  queue_id, status, limited, at, priority, sent_at, headers, content_type,
+  expires_at, channel, payload
+)
+select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, payload from sent;
 
 -- name: last_id
 -- The id of the message that was inserted last.
