@@ -75,7 +75,7 @@ def first_due(schedule: Schedule, now: int, before: ScheduleEntry | None) -> int
     A due time that was missed stays to be made up for if only other things were changed, and none
     comes twice. Raises: UsageError if it would never be due, or says what decides nothing.
     """
-    zone_of(schedule.zone)  # also where it decides nothing: it is shown
+    zone_of(schedule.zone)  # also of a schedule for once: its time is shown there
     _refuse_what_decides_nothing(schedule)
     start = next_due(schedule, now)
     if start is None and schedule.at is None:
@@ -97,6 +97,11 @@ def _refuse_what_decides_nothing(schedule: Schedule) -> None:
     """Not where schedules are made, as those that are kept are read by it, too."""
     if schedule.cron is None and (schedule.gap, schedule.fold) != ("after", "first"):
         raise UsageError("gap and fold are about cron and changes of clocks: leave them out")
+    if schedule.every_ms is not None and schedule.zone != "UTC":
+        raise UsageError(
+            "zone is about cron, an interval is the same in all of them: leave it out, "
+            "or let every_seconds count from an anchor in that zone"
+        )
     if schedule.every_ms is None and schedule.anchor:
         raise UsageError("anchor is where every_seconds counts from: leave it out")
 

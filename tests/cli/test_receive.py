@@ -51,6 +51,7 @@ def test_the_json_of_a_delivery(run: Runner, queue: penstock.Queue) -> None:
         "state_base64": None,
         "failures": 0,
         "crashes": 0,
+        "origin": None,
     }
 
 
@@ -179,6 +180,18 @@ def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Que
     full = run("peek", "q-dead", "--full").out
     assert "in q (refused; 1 failure, 0 crashes): it broke" in full
     assert "No such message" in run("peek", "q").err
+
+
+def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Queue) -> None:
+    queue.send_many(penstock.message("x") for _ in range(2))
+    assert all(message.origin is None for message in queue.receive(2))
+    for line in run("peek", "q", "--json").lines():
+        run("fail", "q", f"{line['id']}.1", "--error", "it broke", "--no-retry")
+    (line,) = run("receive", "q-dead", "--json").lines()
+    assert line["origin"]["queue"] == "q"
+    assert line["origin"]["last_error"] == "it broke"
+    said = run("receive", "q-dead").out
+    assert "in q (refused; 1 failure, 0 crashes): it broke" in said
 
 
 def test_a_queue_that_is_not_there(run: Runner, queue: penstock.Queue) -> None:

@@ -58,6 +58,10 @@ def test_a_time_is_meant_by_the_clocks_of_the_zone(run: Runner) -> None:
     assert run(*words, "2035-01-01T05:45").document()["at"] == 2_051_222_400_000
     assert run(*words, "2035-01-01T00:00Z").document()["at"] == 2_051_222_400_000
     assert "05:45:00 +05:45" in run("schedule", "show", "s").out
+    words = (*words[:-1], "--every", "1d")
+    made = run(*words, "--anchor", "2035-01-01T05:45").document()
+    assert (made["anchor"], made["zone"]) == (2_051_222_400_000, "UTC")
+    assert "zone is about cron" in run(*words, code=2).err
     assert "5 * * *" in run("schedule", "set", "s", "q", "x", "--cron", "5 * * *", code=2).err
 
 
@@ -84,6 +88,7 @@ def test_next(run: Runner) -> None:
         (["set", "s", "q", "{", "--every", "1h", "--json-payload"], "JSON"),
         (["set", "s", "q", "x", "--every", "1h", "--json-payload", "--text"], "exclude"),
         (["next", "--cron", "0 0 31 2 *"], "never due"),
+        (["next", "--every", "1h", "--zone", "Asia/Kathmandu"], "zone is about cron"),
         (["next"], "one of cron, every and at"),
         (["next", "s", "--cron", "* * * * *"], "not both"),
         (["next", "none"], "no schedule 'none'"),

@@ -162,7 +162,17 @@ class Model(Sends, Ends, Schedules):
         if rate is not None:
             tat = queue.tat.get(m.channel, 0)
             queue.tat[m.channel] = max(tat, now * 1000) + rate.interval_us
-        for name in ("attempt", "priority", "payload", "failures", "crashes", "sent_at", "state"):
+        told = (
+            "attempt",
+            "priority",
+            "payload",
+            "failures",
+            "crashes",
+            "sent_at",
+            "state",
+            "origin",
+        )
+        for name in told:
             assert getattr(delivery, name) == getattr(m, name), name
         assert delivery.lease_until == m.at
         queue.tell("leased", m, m.at)

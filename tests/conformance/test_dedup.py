@@ -3,10 +3,11 @@
 import pytest
 
 from penstock import ChannelFull, Dead, Policy, Sent, UsageError, message
+from penstock.words.credentials import Repeats
 from penstock.words.outcomes import Cancelled, QueueFull
 from penstock.words.policy import DEDUP_MODES, DEDUP_SCOPES
 from penstock.words.verbs import Send
-from tests.conformance.steps import counts, is_empty, one, one_by_one, sent, tended, texts
+from tests.conformance.steps import counts, do, is_empty, one, one_by_one, run, sent, tended, texts
 
 WINDOW = 300
 
@@ -83,6 +84,30 @@ def test_what_a_second_send_meets(door, mode, stage, scope):
     third, how = keyed(queue, "third", channel="c")
     assert third == second
     assert how == ("replaced" if mode == "latest" else "duplicate")
+
+
+@pytest.mark.needs("administration")
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("mode", DEDUP_MODES)
+@pytest.mark.parametrize("scope", DEDUP_SCOPES)
+def test_a_repeat_is_known_beforehand(door, clock, mode, stage, scope):
+    """Before a quota refuses it: whether a send would put nothing in, and nothing is changed."""
+    queue = door.fresh(dedup_mode=mode, dedup_scope=scope)
+    same, other = (message("x", dedup_key=key, channel="c") for key in ("k", "other"))
+    assert not run(queue, Repeats("of-nobody", (same,)))
+    assert not do(queue, Repeats, (same,))
+    keyed(queue, "first", channel="c")
+    brought(queue, stage)
+    before = counts(queue)
+    stands = MEETS[mode].get(STAGES[stage], "duplicate") == "duplicate"
+    assert do(queue, Repeats, (same,)) == do(queue, Repeats, (same, same)) == stands
+    assert not do(queue, Repeats, (same, other))
+    assert not do(queue, Repeats, (same, message("x")))
+    elsewhere = message("x", dedup_key="k", channel="d")
+    assert do(queue, Repeats, (elsewhere,)) == (stands and scope == "queue")
+    assert counts(queue) == before
+    clock.advance(WINDOW)
+    assert do(queue, Repeats, (same,)) == (stands and mode not in ("window", "sliding"))
 
 
 @pytest.mark.parametrize("mode", DEDUP_MODES)

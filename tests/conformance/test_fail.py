@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Acked, Dead, Failure, LeaseLost, Receipt, Retrying, UsageError
+from penstock import Acked, Dead, Failure, LeaseLost, Origin, Receipt, Retrying, UsageError
 from tests.conformance.steps import counts, is_empty, one, sent
 
 
@@ -114,14 +114,17 @@ def test_the_last_failed_attempt_is_the_end(door, clock):
     assert (origin.first_error, origin.last_error) == ("first", "third")
 
 
-def test_a_dead_message_is_received_and_acked_in_its_queue(door):
+def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
     queue = door.fresh(max_attempts=1)
     dead = door.ps.queue(f"{queue.name}-dead")
     sent(queue, "a")
     old = one(queue)
     old.fail("no")
+    (story,) = [peeked.origin for peeked in dead.peek()]
     got = one(dead)
     assert (got.id, got.attempt) == (old.id, 2)
+    assert got.origin == story == Origin(queue.name, "attempts", 1, 0, clock.now, "no", "no")
+    assert old.origin is None
     assert old.ack() == LeaseLost("gone")
     assert dead.ack([old.receipt]) == (LeaseLost("leased"),)
     assert queue.ack([got.receipt]) == (LeaseLost("gone"),)

@@ -75,6 +75,7 @@ def test_the_dead_go_back_to_where_they_died(queue, grave, clock):
     again = queue.receive(10)
     assert texts(again) == ["a", "b", "c"]
     assert {m.attempt for m in again} == {2}
+    assert again[0].origin == first.origin
 
 
 def test_counts_add_up_when_messages_move(queue, grave):

@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from penstock import Policy, UsageError, message
+from penstock import Policy, QueueNotFound, UsageError, message
 from penstock.words.outcomes import Fired, NotDue
 from penstock.words.schedules import EVERY_MS_MIN, Schedule
 from penstock.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
-from tests.conformance.steps import counts, one, one_by_one, run, sent, texts
+from tests.conformance.steps import counts, grave_of, one, one_by_one, run, sent, texts
 from tests.schedules.swept import swept
 
 MINUTE = 60_000
@@ -80,6 +80,28 @@ def test_a_schedule_is_kept_as_it_was_set(queue, name, clock):
         assert (entry.next_at, entry.last_at, entry.last_id) == (clock.now + 10, None, None)
         assert (entry.sent, entry.now) == (0, clock.now)
         assert run(queue, ScheduleList(queue.name)) == (entry,)
+
+
+def test_a_schedule_makes_its_queue_as_a_send_does(door, queue, name, clock):
+    """Who receives may be there before the first due time."""
+    there = door.ps.queue(door.name_of_a_queue())
+    schedule = Schedule(name, there.name, message("x"), every_ms=EVERY_MS_MIN)
+    with pytest.raises(QueueNotFound):
+        there.receive()
+    run(queue, ScheduleSet(schedule, clock.now + 1000))
+    assert not there.receive()
+    assert counts(there).sent == 0
+    by_send = door.ps.queue(door.name_of_a_queue())
+    by_send.send("x")
+    assert there.settings() == by_send.settings()
+    assert grave_of(there).settings() == grave_of(by_send).settings()
+    (entry,) = [e for e in door.ps.queues() if e.name == there.name]
+    assert entry.created_at == clock.now
+    there.update(max_attempts=7)
+    run(queue, ScheduleSet(schedule, clock.now))
+    assert there.settings().max_attempts == 7
+    there.delete()
+    run(queue, ScheduleDelete(name))
 
 
 def test_schedules_are_listed_by_name_of_all_queues_or_one(door, queue, clock):

@@ -227,7 +227,7 @@ def test_nothing_but_a_usage_error_comes_of_any_text(expression):
 )
 def test_a_zone_that_is_none(zone):
     with pytest.raises(UsageError):
-        first_due(schedule(every_ms=1_000, zone=zone), 0, None)
+        first_due(cron("* * * * *", zone=zone), 0, None)
 
 
 def test_a_machine_without_zones(monkeypatch):

@@ -346,7 +346,9 @@ def test_the_dead_and_the_scheduled_stay_in_their_namespace(url):
             failure = Failure(delivery.receipt, retry=False)
             assert await there.done(token, v.Fail("jobs", (failure,))) == (Dead("jobs-dead"),)
             (dead,) = await there.done(token, v.Peek("jobs-dead"))
-            assert dead.origin.queue == "jobs"
+            (letter,) = (await there.done(token, v.Receive("jobs-dead", 1))).deliveries
+            assert dead.origin.queue == letter.origin.queue == "jobs"
+            await there.done(token, v.Release("jobs-dead", (letter.receipt,)))
             redrive = await there.done(token, v.RedriveStart("jobs-dead"))
             assert (redrive.queue, redrive.target) == ("jobs-dead", None)
             moved = await there.done(token, v.RedriveStep(redrive.id))
@@ -367,26 +369,30 @@ def test_queues_that_the_owner_tied_together_are_not_told(url):
             tied = QueueSettings(dead_letter="bob/lost")
             await there.store.run(v.QueueCreate("acme/jobs", tied))
             acme, bob = await there.token("acme"), await there.token("bob")
-            await there.done(acme, v.Send("jobs", (Outgoing(b"x"),)))
-            (delivery,) = (await there.done(acme, v.Receive("jobs", 1))).deliveries
-            failed = await there.run(
-                acme, v.Fail("jobs", (Failure(delivery.receipt, retry=False),))
-            )
+            await there.done(acme, v.Send("jobs", (Outgoing(b"x"), Outgoing(b"y"))))
+            taken = (await there.done(acme, v.Receive("jobs", 2))).deliveries
+            failures = tuple(Failure(one.receipt, retry=False) for one in taken)
+            failed = await there.run(acme, v.Fail("jobs", failures))
             answers = [
                 failed,
                 await there.run(acme, v.QueueGet("jobs")),
                 await there.run(acme, v.QueueList()),
                 await there.run(bob, v.Peek("lost")),
+                await there.run(bob, v.Receive("lost", 1)),
+                await there.ask(
+                    "POST", "/v1/queues/lost/receive", b"", ("Authorization", f"Bearer {bob}")
+                ),
                 await there.run(bob, v.QueueDelete("lost")),
                 await there.run(bob, v.RedriveStart("lost")),
                 await there.run(bob, v.RedriveList()),
             ]
-            assert answers[4].code == "usage"
+            assert answers[6].code == "usage"
+            assert all(b'"origin":{' in answer.body for answer in answers[4:6])
             assert b"/" not in texts(answers).replace(b"application/octet-stream", b"")
             assert b"acme" not in texts(answers)
-            redrive = wire.load_answer(v.RedriveStart, answers[5].body)
+            redrive = wire.load_answer(v.RedriveStart, answers[7].body)
             stepped = await there.done(bob, v.RedriveStep(redrive.id))
-            assert (stepped.moved, stepped.skipped) == (0, 1)
+            assert (stepped.moved, stepped.skipped) == (0, 0), "both are leased"
 
     asyncio.run(main())
 

@@ -149,6 +149,9 @@ def test_a_schedule_without_a_due_time_gets_one(ask: Ask) -> None:
     _, entry = ask.raw("PUT", path, json.dumps({**said, "every_seconds": 60}).encode())
     assert entry["next_at"] % 60_000 == 0
     assert entry["schedule"]["paused"], "left out, a pause stays"
+    status, refused = ask.raw("PUT", path, json.dumps({**said, "zone": "Asia/Kathmandu"}).encode())
+    assert (status, refused["error"]["code"]) == (400, "usage")
+    assert "zone is about cron" in refused["error"]["message"]
 
 
 # --- a payload as the body -----------------------------------------------------------------------

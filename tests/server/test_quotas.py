@@ -1,6 +1,7 @@
 """What a namespace may use: requests a second, messages, bytes."""
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -178,6 +179,33 @@ def test_a_batch_is_counted_whole(at):
         stats = await one.done(token, v.Stats("jobs"))
         assert stats[0].ready == 1
         assert len(await caller.run_together([send(1), send(1, queue="mail")])) == 2
+
+    at(test)
+
+
+def test_a_repeat_is_answered_though_the_quota_is_full(at):
+    async def test(one: Yard, _: Seconds) -> None:
+        token = await one.token("acme", max_messages=2)
+
+        async def put(key: str, *texts: str) -> Any:
+            body = json.dumps({"messages": [{"payload": {"text": text}} for text in texts]})
+            given = (("Authorization", f"Bearer {token}"), ("Idempotency-Key", key))
+            return await one.ask("POST", "/v1/queues/jobs/messages", body.encode(), *given)
+
+        ids = json.loads((await put("k", "a", "b")).body)["ids"]
+        again = await put("k", "a", "b")
+        assert again.status == 200
+        assert json.loads(again.body) == {"outcome": "sent", "ids": ids, "duplicates": [0, 1]}
+        for refused in (await put("other", "a"), await put("k", "a", "b", "c")):
+            assert (refused.status, refused.code) == (507, "quota_exceeded")
+        keyed = Outgoing(b"a", dedup_key="k:0")
+        caller = await one.house.gate.caller(_shown(token))
+        (sent,) = await caller.run_together([v.Send("jobs", (keyed,))])
+        assert sent.ids == (ids[0],)
+        with pytest.raises(QuotaExceeded, match=r"2 of 2 messages .* 1 more"):
+            await caller.run_together([v.Send("jobs", (keyed,)), send(1)])
+        (jobs,) = await one.done(token, v.Stats("jobs"))
+        assert jobs.sent == 2
 
     at(test)
 

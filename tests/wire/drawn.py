@@ -4,13 +4,13 @@ import json
 import string
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
 from penstock.words import verbs as v
-from penstock.words.entities import Delivery, Outgoing, Receipt
+from penstock.words.entities import Delivery, Origin, Outgoing, Receipt
 from penstock.words.policy import Policy, QueueSettings
 from penstock.words.records import HistoryEntry
 from penstock.words.schedules import Schedule
@@ -130,6 +130,7 @@ SPECIAL[QueueSettings] = plain(
 SPECIAL[Delivery] = plain(
     Delivery,
     headers_json=st.none() | st.dictionaries(texts.filter(bool), texts, max_size=2).map(json.dumps),
+    origin_json=st.none() | plain(Origin).map(lambda origin: json.dumps(asdict(origin))),
     content_type=types_of_content,
 )
 SPECIAL[HistoryEntry] = plain(HistoryEntry, payload=blobs, content_type=types_of_content) | plain(

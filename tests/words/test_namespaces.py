@@ -1,6 +1,7 @@
 """Names in a namespace: no field that holds one is forgotten, and what is put on is taken off."""
 
 import dataclasses
+import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -158,6 +159,8 @@ def test_it_is_known_which_answers_hold_names(verb):
 
 def made(kind: Any) -> st.SearchStrategy[Any]:
     """Values of a kind with names in all the fields that are for names."""
+    if kind is entities.Delivery:
+        return made(entities.Origin).map(delivered)
     how = NAMED.get(kind, {})
     given = {}
     for field in dataclasses.fields(kind):
@@ -181,6 +184,12 @@ def made(kind: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **given)
 
 
+def delivered(origin: entities.Origin) -> entities.Delivery:
+    """A message with that story."""
+    story = json.dumps(dataclasses.asdict(origin))
+    return entities.Delivery(1, 1, "", 0, b"", "", None, None, 0, 0, 0, story, 0, 0)
+
+
 PLAIN: dict[str, Any] = {
     "message": entities.Outgoing(b"x"),
     "cron": "* * * * *",
@@ -200,6 +209,9 @@ PLAIN: dict[str, Any] = {
 
 def names_in(value: Any) -> Iterator[str]:
     """All names in a value, by `NAMED`."""
+    if isinstance(value, entities.Delivery):
+        yield from names_in(value.origin)
+        return
     for name, how in NAMED.get(type(value), {}).items():
         held = getattr(value, name)
         if how in ("name", "or none") and held is not None:
@@ -213,6 +225,8 @@ def names_in(value: Any) -> Iterator[str]:
 
 def put_on(value: Any, namespace: str) -> Any:
     """An answer as a store would give it: written without `inside`, to hold it against."""
+    if isinstance(value, entities.Delivery):
+        return delivered(put_on(value.origin, namespace))
     changes: dict[str, Any] = {}
     for name, how in NAMED.get(type(value), {}).items():
         held = getattr(value, name)
@@ -259,7 +273,7 @@ def test_an_answer_outside_has_plain_names_and_no_other_s(kind, data):
 def test_answers_without_names_are_passed_on_as_they_are():
     for answer in ((outcomes.Acked(),), outcomes.Sent((1,)), None, True, 5, "acme/x"):
         assert outside(answer, "acme") == answer
-    delivery = entities.Delivery(1, 1, "acme/x", 0, b"", "", None, None, 0, 0, 0, 0, 0)
+    delivery = entities.Delivery(1, 1, "acme/x", 0, b"", "", None, None, 0, 0, 0, None, 0, 0)
     assert outside((delivery,), "acme") == (delivery,)
 
 

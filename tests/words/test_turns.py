@@ -12,7 +12,7 @@ from penstock.words.turns import Rounds, in_turn
 
 
 def delivery(number, channel="", priority=0):
-    return Delivery(number, 1, channel, priority, b"", "x", None, None, 0, 0, 0, 0, 0)
+    return Delivery(number, 1, channel, priority, b"", "x", None, None, 0, 0, 0, None, 0, 0)
 
 
 def batch(text):

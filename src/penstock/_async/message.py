@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.words import limits
-from penstock.words.entities import Deferral, Delivery, Failure, Receipt
+from penstock.words.entities import Deferral, Delivery, Failure, Origin, Receipt
 from penstock.words.outcomes import (
     AckOutcome,
     DeferOutcome,
@@ -99,6 +99,11 @@ class AsyncMessage:
     def state(self) -> bytes | None:
         """What the last `defer` saved; None if nothing was."""
         return self._delivery.state
+
+    @property
+    def origin(self) -> Origin | None:
+        """Of a message that died once, here or, after a redrive, before: where and why."""
+        return self._delivery.origin
 
     @property
     def sent_at(self) -> int:

@@ -41,7 +41,7 @@ PAYLOAD_SHAPE = (
     ],
     json_form='one line for each: {"id", "receipt", "attempt", "channel", "priority", "payload",\n'
     '  "payload_base64", "content_type", "headers", "state", "state_base64", "failures",\n'
-    '  "crashes", "sent_at", "lease_until"}\n' + PAYLOAD_SHAPE,
+    '  "crashes", "sent_at", "lease_until", "origin"}\n' + PAYLOAD_SHAPE,
 )
 @click.argument("queue", type=QUEUE)
 @click.option(
@@ -141,6 +141,8 @@ def _print_delivery(app: App, delivery: Delivery) -> None:
     _show.out(_show.payload(delivery.payload))
     if delivery.state is not None:
         _show.out(f"{_show.dim('state:')} {_show.payload(delivery.state)}")
+    if delivery.origin is not None:
+        _show.out(_story(delivery.origin))
 
 
 def _extras(priority: int, headers: Any) -> list[str]:
@@ -293,13 +295,12 @@ def delivery_json(delivery: Delivery) -> dict[str, Any]:
         "crashes": delivery.crashes,
         "sent_at": delivery.sent_at,
         "lease_until": delivery.lease_until,
+        "origin": _origin_json(delivery.origin),
     }
 
 
 def peeked_json(message: Peeked) -> dict[str, Any]:
     """A message as `peek --json` prints it."""
-    from dataclasses import asdict
-
     return {
         "id": message.id,
         "state": message.state,
@@ -315,10 +316,16 @@ def peeked_json(message: Peeked) -> dict[str, Any]:
         "due_at": message.due_at,
         **bytes_json("saved_state", message.saved_state, ""),
         "error": message.error,
-        "origin": None if message.origin is None else asdict(message.origin),
+        "origin": _origin_json(message.origin),
         "expires_at": message.expires_at,
         "cancel_requested": message.cancel_requested,
     }
+
+
+def _origin_json(origin: Origin | None) -> dict[str, Any] | None:
+    from dataclasses import asdict
+
+    return None if origin is None else asdict(origin)
 
 
 def bytes_json(name: str, data: bytes | None, content_type: str) -> dict[str, Any]:

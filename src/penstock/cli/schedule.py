@@ -69,7 +69,8 @@ def when_options(function: F) -> F:
             click.option("--cron", help="Five fields: '30 9 * * MON-FRI'."),
             click.option("--every", type=DURATION, help="At an interval (90s, 5m, 1d)."),
             click.option("--at", metavar="TIME", help="Once: 2027-01-31T09:00, in the zone."),
-            click.option("--zone", default="UTC", show_default=True, help="A time zone's name."),
+            click.option("--zone", default="UTC", show_default=True,
+                         help="The time zone of --cron, and of the times given here."),
             click.option("--anchor", metavar="TIME", help="Where --every counts from."),
             click.option("--gap", type=click.Choice(get_args(Gap)), default="after",
                          show_default=True, help="A time that clocks are put forward over."),
@@ -366,11 +367,12 @@ def _found(penstock: Penstock, name: str) -> ScheduleEntry:
 def _when(options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `set` that say when."""
     zone = options["zone"]
+    counts = options["every"] is not None and options["anchor"] is not None
     return {
         "cron": options["cron"],
         "every_seconds": options["every"],
         "at": None if options["at"] is None else _time(options["at"], zone),
-        "zone": zone,
+        "zone": "UTC" if counts else zone,  # then it is that of the anchor's clocks, and no more
         "anchor": 0 if options["anchor"] is None else _time(options["anchor"], zone),
         "gap": options["gap"],
         "fold": options["fold"],

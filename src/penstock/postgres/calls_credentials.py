@@ -44,6 +44,18 @@ def _found(verb: c.TokenFind, rows: Rows) -> c.FoundToken | None:
     return c.FoundToken(token, digest, c.Namespace(token.namespace, *row[7:]), now)
 
 
+def _repeats_parameters(verb: c.Repeats, now: Now) -> Sequence[Any]:
+    messages = verb.messages
+    return (
+        verb.queue,
+        [m.channel for m in messages],
+        [m.dedup_key for m in messages],
+        [m.dedup_mode for m in messages],
+        [m.dedup_scope for m in messages],
+        now,
+    )
+
+
 CALLS: dict[type[Any], Call] = {
     c.NamespaceSet: Call(
         f"select {_NAMESPACE} from penstock.namespace_set("
@@ -95,6 +107,13 @@ CALLS: dict[type[Any], Call] = {
         "select * from penstock.totals($1::text, $2::boolean, $3::bigint)",
         lambda t, now: (t.namespace, t.bytes, now),
         lambda t, rows: tuple(c.QueueTotals(*row) for row in rows),
+        repeatable=True,
+    ),
+    c.Repeats: Call(
+        "select penstock.repeats($1::text, $2::text[], $3::text[], $4::text[], $5::text[],"
+        " $6::bigint)",
+        _repeats_parameters,
+        lambda r, rows: rows[0][0],
         repeatable=True,
     ),
 }

@@ -124,7 +124,7 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
     if last[0] is not None:
         return Received(tuple(map(Delivery._make, rows)))
     if len(rows) == 1:
-        return Received((), last[11])
+        return Received((), last[12])
     return Received(tuple(map(Delivery._make, rows[:-1])), None, Turn(last[2], last[1]))
 
 

@@ -268,7 +268,7 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.ScheduleSet: Call(
         f"select coalesce($3::bigint, penstock.clock_ms()), {_SCHEDULE}"
-        " from penstock.schedule_set($1::jsonb, $2::bytea)",
+        " from penstock.schedule_set($1::jsonb, $2::bytea, $3::bigint)",
         _set_parameters,
         lambda s, rows: _schedule(rows[0]),
         repeatable=True,

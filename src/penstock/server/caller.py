@@ -129,7 +129,7 @@ class Caller:
         except BaseException:
             self.house.parking.give_back(told.queue, received.deliveries)
             raise
-        return received
+        return outside(received, rights.namespace)
 
     async def signal(self, queue: str) -> int:
         """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""

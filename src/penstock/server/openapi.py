@@ -110,6 +110,7 @@ def _schemas() -> tuple[dict[Any, Json], Json]:
         "type": "object",
         "additionalProperties": {"type": "string"},
     }
+    components["Delivery"]["properties"]["origin"] = {"$ref": _REF.format(name="Origin")}
     for schema in components.values():
         if "description" in schema:
             schema["description"] = _text(schema["description"])

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from penstock.store import AsyncStore
-from penstock.words.credentials import NO_NAMESPACE, Namespace, Totals
+from penstock.words.credentials import NO_NAMESPACE, Namespace, Repeats, Totals
 from penstock.words.errors import QuotaExceeded, TooManyRequests, Uncertain
 from penstock.words.outcomes import Sent
 from penstock.words.verbs import Send, Verb
@@ -90,10 +90,14 @@ class Usage:
         Raises: QuotaExceeded, and as `AsyncStore.run` for the look at what is there.
         """
         await self._look()
-        wanted = Amount()
-        for send in sends:
-            wanted.add(Amount(len(send.messages), sum(len(m.payload) for m in send.messages)))
-        self._check(wanted)
+        wanted = _amount(sends)
+        try:
+            self._check(wanted)
+        except QuotaExceeded:
+            fresh = [send for send in sends if not await self._repeats(send)]
+            wanted = _amount(fresh)
+            if fresh:
+                self._check(wanted)
         place = object()
         counted_in = list(self._since)
         for amount in counted_in:
@@ -125,6 +129,12 @@ class Usage:
                     f"the namespace holds {there:,} of {limit:,}{what or ' messages'} ({name}), "
                     f"and {more:,} more do not fit: finish or purge some, or have the quota raised"
                 )
+
+    async def _repeats(self, send: Send) -> bool:
+        """Whether it puts nothing in, and would be answered with the ids of earlier messages."""
+        if not all(message.dedup_key for message in send.messages):
+            return False
+        return await self._store.run(Repeats(send.queue, send.messages))
 
     async def _look(self) -> None:
         """See to it that the figure is not too old."""
@@ -200,6 +210,13 @@ class Quotas:
     def usage(self, namespace: str) -> Usage | None:
         """What bounds the namespace's sends; None: nothing does."""
         return self._usages.get(namespace)
+
+
+def _amount(sends: Sequence[Send]) -> Amount:
+    amount = Amount()
+    for send in sends:
+        amount.add(Amount(len(send.messages), sum(len(m.payload) for m in send.messages)))
+    return amount
 
 
 def sends_in(verbs: Sequence[Verb[Any]]) -> list[Send]:

@@ -28,12 +28,13 @@ class Delivery(msgspec.Struct, forbid_unknown_fields=True):
     lease_seconds: float
     headers: Raw | UnsetType = UNSET
     state: Content | UnsetType = UNSET
+    origin: Raw | UnsetType = UNSET
 
 
 def dump(given: entities.Delivery) -> Delivery:
     """The delivery with its receipt."""
     id_, attempt, channel, priority, payload, kind, headers, state = given[:8]
-    failures, crashes, sent_at, lease_until, lease_ms = given[8:]
+    failures, crashes, sent_at, origin, lease_until, lease_ms = given[8:]
     return Delivery(
         f"{id_}.{attempt}",
         id_,
@@ -49,11 +50,12 @@ def dump(given: entities.Delivery) -> Delivery:
         lease_ms / 1000,
         UNSET if headers is None else Raw(headers.encode()),
         UNSET if state is None else dump_bytes(state),
+        UNSET if origin is None else Raw(origin.encode()),
     )
 
 
 def load(said: Delivery) -> entities.Delivery:
-    """The delivery again. Raises: UsageError if bytes or headers are none."""
+    """The delivery again. Raises: UsageError if bytes, headers or the origin are none."""
     headers: str | None = None
     if said.headers is not UNSET:
         headers = _headers(bytes(said.headers))
@@ -71,6 +73,7 @@ def load(said: Delivery) -> entities.Delivery:
         said.failures,
         said.crashes,
         said.sent_at,
+        None if said.origin is UNSET else _origin(bytes(said.origin)),
         said.lease_until,
         ms_of(said.lease_seconds),
     )
@@ -84,4 +87,13 @@ def _headers(data: bytes) -> str:
     return data.decode()
 
 
+def _origin(data: bytes) -> str:
+    try:
+        _decode_origin(data)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"an origin tells why a message died: {error}") from error
+    return data.decode()
+
+
+_decode_origin = msgspec.json.Decoder(entities.Origin).decode
 _decode_headers = msgspec.json.Decoder(dict[str, str]).decode

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from penstock.words import limits
 from penstock.words import verbs as v
+from penstock.words.entities import Outgoing
 from penstock.words.errors import UsageError
 from penstock.words.value import value
 
@@ -261,6 +262,15 @@ class Totals(Verb[tuple[QueueTotals, ...]]):
     """Measure the payloads, too. That reads every message."""
 
 
+@value
+class Repeats(Verb[bool]):
+    """Whether earlier messages stand for all of these, so that a send of them puts nothing in."""
+
+    name: ClassVar[str] = "repeats"
+    queue: str
+    messages: tuple[Outgoing, ...]
+
+
 ADMINISTRATION: tuple[type[Verb[Any]], ...] = (
     NamespaceSet,
     NamespaceList,
@@ -270,6 +280,7 @@ ADMINISTRATION: tuple[type[Verb[Any]], ...] = (
     TokenList,
     TokenRevoke,
     Totals,
+    Repeats,
 )
 """Every store carries these out as well; no door does."""
 

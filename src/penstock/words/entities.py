@@ -131,6 +131,7 @@ class Delivery(NamedTuple):
     failures: int
     crashes: int
     sent_at: int
+    origin_json: str | None
     lease_until: int
     lease_ms: int
 
@@ -138,6 +139,11 @@ class Delivery(NamedTuple):
     def headers(self) -> Mapping[str, str]:
         """The sender's headers."""
         return NO_HEADERS if self.headers_json is None else json.loads(self.headers_json)
+
+    @property
+    def origin(self) -> Origin | None:
+        """The story of a message that died once: here, or, after a redrive, before."""
+        return None if self.origin_json is None else Origin(**json.loads(self.origin_json))
 
     @property
     def receipt(self) -> Receipt:

@@ -2,10 +2,10 @@
 -- of a channel; soon, if something is there that others hold. `at` is milliseconds from now; null:
 -- only a send can help.
 create or replace function penstock.nothing_ready(queue penstock.queue, now_ms bigint)
-returns setof penstock.delivery
+returns setof penstock.handout
 language plpgsql stable as $$
 declare
-    v_next penstock.delivery;
+    v_next penstock.handout;
 begin
     if not queue.paused then
         select least(

@@ -32,7 +32,7 @@ create or replace function penstock.receive(
     inner_call boolean default false,
     bare boolean default false,
     check_due boolean default true
-) returns setof penstock.delivery
+) returns setof penstock.handout
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -169,7 +169,7 @@ begin
             case when not receive.bare then m.payload end, m.content_type,
             case when not receive.bare then m.headers end,
             case when not receive.bare then m.state end,
-            m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
+            m.failures, m.crashes, m.sent_at, m.origin, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := 1 - v_got;
         if v_left = 0 and penstock.dead_entries() > v_dead + 16 then
@@ -244,7 +244,7 @@ begin
             case when not receive.bare then m.payload end, m.content_type,
             case when not receive.bare then m.headers end,
             case when not receive.bare then m.state end,
-            m.failures, m.crashes, m.sent_at, m.at, v_until - v_now;
+            m.failures, m.crashes, m.sent_at, m.origin, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
         if penstock.dead_entries() > v_dead + 16 * v_visits then

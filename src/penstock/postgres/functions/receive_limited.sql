@@ -13,7 +13,7 @@ create or replace function penstock.receive_limited(
     now_ms bigint,
     until_ms bigint,
     bare boolean default false
-) returns setof penstock.delivery
+) returns setof penstock.handout
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -86,7 +86,7 @@ begin
         returning m.id, m.attempt, m.channel::text, m.priority,
             case when not bare then m.payload end, m.content_type,
             case when not bare then m.headers end, case when not bare then m.state end,
-            m.failures, m.crashes, m.sent_at, m.at, until_ms - now_ms;
+            m.failures, m.crashes, m.sent_at, m.origin, m.at, until_ms - now_ms;
     end if;
 
     perform penstock.settle_channels(queue, channels, v_names, now_ms);

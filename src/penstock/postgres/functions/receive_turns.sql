@@ -20,7 +20,7 @@ create or replace function penstock.receive_turns(
     now_ms bigint,
     until_ms bigint,
     bare boolean default false
-) returns setof penstock.delivery
+) returns setof penstock.handout
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -37,7 +37,7 @@ declare
     v_boost int := 1;         -- how many more channels to look at, after rounds that gave nothing
     v_before int;
     v_weight int;
-    v_turn penstock.delivery; -- the answer's last row
+    v_turn penstock.handout;  -- the answer's last row
 begin
     -- 1. A channel of weight above one whose turn is not over comes first.
     if limits and served > 0 then
@@ -92,7 +92,7 @@ begin
             returning m.id, m.attempt, m.channel::text, m.priority,
                 case when not bare then m.payload end, m.content_type,
                 case when not bare then m.headers end, case when not bare then m.state end,
-                m.failures, m.crashes, m.sent_at, m.at, until_ms - now_ms;
+                m.failures, m.crashes, m.sent_at, m.origin, m.at, until_ms - now_ms;
             get diagnostics v_got = row_count;
             v_left := v_left - v_got;
             v_any := v_any or v_got > 0;

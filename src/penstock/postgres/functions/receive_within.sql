@@ -14,7 +14,7 @@ create or replace function penstock.receive_within(
     shard int default null,
     shards int default null,
     now_ms bigint default null
-) returns setof penstock.delivery
+) returns setof penstock.handout
 language plpgsql as $$
 #variable_conflict use_column
 declare

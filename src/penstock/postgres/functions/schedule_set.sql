@@ -1,13 +1,18 @@
 -- Make or replace a schedule: `schedule` holds columns of penstock.schedule, but for the payload.
--- What it has sent so far stays noted.
-create or replace function penstock.schedule_set(schedule jsonb, payload bytea)
-returns penstock.schedule
+-- What it has sent so far stays noted. A missing queue is made, as by a send: who receives may be
+-- there before the first due time.
+create or replace function penstock.schedule_set(
+    schedule jsonb, payload bytea, now_ms bigint default null
+) returns penstock.schedule
 language plpgsql as $$
 #variable_conflict use_column
 declare
     s penstock.schedule := jsonb_populate_record(null::penstock.schedule, schedule_set.schedule);
     v_row penstock.schedule;
 begin
+    if not exists (select from penstock.queue q where q.name = s.queue) then
+        perform penstock.queue_create(s.queue, '{}', schedule_set.now_ms);
+    end if;
     perform penstock.lock_schedule(s.name);
     insert into penstock.schedule (
         name, queue, template, payload, cron, zone, every_ms, anchor, at, missed, overlap, gap,

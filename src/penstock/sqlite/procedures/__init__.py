@@ -71,13 +71,14 @@ from penstock.sqlite.procedures.schedules import (
     schedule_list,
     schedule_set,
 )
-from penstock.sqlite.procedures.send import send
+from penstock.sqlite.procedures.send import repeats, send
 from penstock.sqlite.procedures.settle import ack, defer, extend, fail, release
 from penstock.sqlite.procedures.tending import tend
 from penstock.words.credentials import (
     NamespaceDelete,
     NamespaceList,
     NamespaceSet,
+    Repeats,
     TokenCreate,
     TokenFind,
     TokenList,
@@ -162,6 +163,7 @@ READS: Mapping[type[Verb[Any]], Procedure] = {
     TokenFind: token_find,
     TokenList: token_list,
     Totals: totals,
+    Repeats: repeats,
     SubscriptionList: subscription_list,
     LogNext: log_next,
     LogAt: log_at,

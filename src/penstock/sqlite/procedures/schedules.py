@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
+from penstock.sqlite.procedures import _queue
 from penstock.sqlite.procedures.send import send
 from penstock.words.entities import Outgoing
 from penstock.words.outcomes import Fired, FireOutcome, NotDue, Sent
@@ -33,8 +34,12 @@ _TEMPLATE = (
 
 
 def schedule_set(connection: Connection, verb: ScheduleSet, now: int) -> ScheduleEntry:
-    """Make or replace a schedule. What it has sent so far stays known."""
+    """Make or replace a schedule. What it has sent so far stays known. A missing queue is made, as
+    by a send: who receives may be there before the first due time.
+    """
     given = verb.schedule
+    if _queue.find(connection, given.queue) is None:
+        _queue.make(connection, given.queue, None, now)
     template = {name: getattr(given.message, name) for name in _TEMPLATE}
     if template["headers"] is not None:
         template["headers"] = dict(template["headers"])

@@ -16,6 +16,7 @@ from penstock.sqlite._statements import statements
 from penstock.sqlite.procedures import _channel, _events, _queue
 from penstock.sqlite.procedures._dedup import Plan
 from penstock.sqlite.procedures._queue import Queue
+from penstock.words.credentials import Repeats
 from penstock.words.entities import Outgoing
 from penstock.words.outcomes import ChannelFull, QueueFull, SendOutcome, Sent
 from penstock.words.verbs import Send
@@ -72,6 +73,15 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
     changes.write(connection, queue["id"])
     _events.note(connection, queue, "created", ids, now)
     return Sent(tuple(ids)) if plan is None else plan.sent(ids)
+
+
+def repeats(connection: Connection, verb: Repeats, now: int) -> bool:
+    """Whether earlier messages stand for all of these."""
+    queue = _queue.find(connection, verb.queue)
+    if queue is None:
+        return False
+    plan = Plan(connection, queue, verb.messages, now)
+    return not plan.fresh and not plan.replacing
 
 
 def _refusal(

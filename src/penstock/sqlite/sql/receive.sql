@@ -121,7 +121,7 @@ with recursive hop (channel) as (
   where hop.channel is not null
 )
 select head.id, head.attempt + 1, hop.channel, head.priority, head.payload, head.content_type,
-  head.headers, head.state, head.failures, head.crashes, head.sent_at
+  head.headers, head.state, head.failures, head.crashes, head.sent_at, head.origin
 from hop
 cross join message as head on head.id in (
   select id from message
@@ -134,7 +134,7 @@ limit :most;
 -- name: heads_whole
 -- As `heads`, with the deliveries as they will be once they are leased.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
-  crashes, sent_at
+  crashes, sent_at, origin
 from message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
@@ -186,7 +186,7 @@ where id in (?);
 -- take half as long again: SQLite keeps returned rows in a table of their own.)
 select message.id, message.attempt, message.channel, message.priority, message.payload,
   message.content_type, message.headers, message.state, message.failures, message.crashes,
-  message.sent_at
+  message.sent_at, message.origin
 from json_each(:ids) as chosen
 cross join message on message.id = chosen.value;
 
