@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 SLOW = """
-    @worker.handler("work", lease_seconds=1.0)
+    @worker.handler("work", lease_seconds=2.0)
     def handle(message):
         note("begun", message.text())
         while not (folder / "go").exists():
@@ -77,7 +77,7 @@ def test_many_processes_on_one_file_do_each_message_once(
     target = yard.module(
         "quick",
         """
-        @worker.handler("work", concurrency=4, prefetch=8)
+        @worker.handler("work", concurrency=4, prefetch=8, lease_seconds=60)
         async def handle(message):
             note(str(os.getpid()), message.text())
         """,
