@@ -28,7 +28,7 @@ def test_a_send_from_another_connection_ends_the_wait(door, delay_seconds):
         took = time.monotonic() - began
         sender.join()
     assert texts(batch) == ["hello"]
-    assert 0.3 + delay_seconds <= took < 5 + delay_seconds
+    assert 0.3 + delay_seconds <= took < 15 + delay_seconds
 
 
 def test_what_falls_due_ends_the_wait(door):
@@ -38,7 +38,7 @@ def test_what_falls_due_ends_the_wait(door):
         began = time.monotonic()
         sent(queue, "later", delay_seconds=0.4)
         assert texts(queue.receive(wait_seconds=20)) == ["later"]
-        assert 0.4 <= time.monotonic() - began < 5
+        assert 0.4 <= time.monotonic() - began < 15
 
 
 def test_a_wait_ends_with_nothing_when_nothing_comes(door):
@@ -47,7 +47,7 @@ def test_a_wait_ends_with_nothing_when_nothing_comes(door):
         queue.create()
         began = time.monotonic()
         assert texts(queue.receive(wait_seconds=0.4)) == []
-        assert 0.4 <= time.monotonic() - began < 5
+        assert 0.4 <= time.monotonic() - began < 15
 
 
 def test_a_message_that_is_there_is_not_waited_for(door):
@@ -56,4 +56,4 @@ def test_a_message_that_is_there_is_not_waited_for(door):
         sent(queue, "here")
         began = time.monotonic()
         assert texts(queue.receive(wait_seconds=20)) == ["here"]
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15

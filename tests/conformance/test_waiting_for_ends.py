@@ -10,7 +10,7 @@ from penstock import ChannelFull, Policy, QueueNotFound, Sent, UsageError, messa
 from penstock.words.records import Ending
 from tests.conformance.steps import acked, one, sent, tended
 
-SOON = 5.0
+SOON = 15.0
 """Far above what is promised, far below the timeouts."""
 
 

@@ -56,7 +56,7 @@ def test_what_has_ended_is_answered_at_once(door: Any) -> None:
         assert [ending.outcome for ending in endings] == ["cancelled", "done", "cancelled"]
         assert endings[1].result.json() == {"pages": 12}
         assert queue.wait([]) == ()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         assert queue.wait([first, second], timeout_seconds=0) == (endings[1], None)
 
 
@@ -85,7 +85,7 @@ def test_every_way_to_end_ends_the_wait(door: Any, act: Any, outcome: str) -> No
         took = time.monotonic() - began
         actor.join()
     assert ending.outcome == outcome
-    assert 0.1 <= took < 5
+    assert 0.1 <= took < 15
 
 
 def test_at_the_timeout_there_is_what_there_is(door: Any) -> None:
@@ -95,7 +95,7 @@ def test_at_the_timeout_there_is_what_there_is(door: Any) -> None:
         done(queue)
         began = time.monotonic()
         ended, unfinished = queue.wait([first, second], timeout_seconds=0.4)
-        assert 0.4 <= time.monotonic() - began < 5
+        assert 0.4 <= time.monotonic() - began < 15
         assert (ended.outcome, unfinished) == ("done", None)
 
 

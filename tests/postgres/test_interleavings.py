@@ -45,7 +45,7 @@ class Session:
 
     def __init__(self, url: str, queue: str) -> None:
         self.connection: Connection = psycopg.connect(url)
-        self.connection.execute("set statement_timeout = '2s'")
+        self.connection.execute("set statement_timeout = '8s'")
         self.connection.commit()
         self.queue = queue
         self.commit, self.rollback = self.connection.commit, self.connection.rollback
@@ -423,7 +423,7 @@ def test_a_row_that_another_has_acked_is_lost_after_a_short_while(plain, verb):
     other.send("mine")  # it has written: nobody may have to wait for it and for what it waits for
     began = time.monotonic()
     assert other.settle(verb, [got["x"], got["y"]]) == ["leased", None]
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 4
     other.commit()
     holder.commit()
     assert other.settle(verb, [got["x"]]) == ["gone"]

@@ -88,7 +88,7 @@ def test_who_may_hold_something_does_not_wait(pair):
     began = time.monotonic()
     with pytest.raises(LockNotAvailable):
         keyed(two, "busy")
-    assert 0.04 <= time.monotonic() - began < 1
+    assert 0.04 <= time.monotonic() - began < 4
 
 
 def test_a_second_send_does_not_wait_even_if_the_first_wrote_nothing(pair):

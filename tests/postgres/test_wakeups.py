@@ -18,7 +18,7 @@ from tests.support.postgres import fresh_database
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 PATIENT = "poll_seconds=30"  # so that only a notification can be the reason
-AT_ONCE = 0.5
+AT_ONCE = 5.0  # far less than that, also on a machine that is busy with something else
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_the_last_of_many_quick_sends_is_heard(url, name, receiver):
 def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
     """Sends at all distances around the pause that is kept between two notifications."""
     with penstock.connect(url) as other:
-        queue = other.queue(name)
+        queue, took = other.queue(name), list[float]()
         for distance in (0.0, 0.02, 0.045, 0.05, 0.055, 0.1):
             queue.send("first")
             time.sleep(distance)
@@ -124,10 +124,12 @@ def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
             queue.send("second")
             sent = time.monotonic()
             second = call.answer()
-            assert time.monotonic() - sent < AT_ONCE, f"{distance} s apart"
+            took.append(time.monotonic() - sent)
+            assert took[-1] < AT_ONCE, f"{distance} s apart"
             assert [m.text() for m in [*first, *second]] == ["first", "second"]
             for m in [*first, *second]:
                 m.ack()
+    assert min(took) < 0.2, "one of six is quick even then"
 
 
 def test_asyncio_hears_and_is_heard(url, name, receiver):
@@ -186,7 +188,7 @@ def test_without_listen_it_polls(url, name):
         sent = time.monotonic()
         other.queue(name).send("x")
         assert len(call.answer()) == 1
-        assert time.monotonic() - sent < 1.5
+        assert time.monotonic() - sent < AT_ONCE
 
 
 def test_a_listener_that_was_cut_off_listens_again(url, name):
@@ -224,8 +226,8 @@ def test_news_while_the_listener_was_away_are_not_slept_over(url, name):
         (pid,) = eventually(url, listening)
         ask(url, "select pg_terminate_backend(%s, 5000)", pid)
         other.queue(name).send("x")
-        assert len(call.answer(10)) == 1
-        assert call.took < 5
+        assert len(call.answer()) == 1
+        assert call.took < 15
 
 
 def test_close_ends_a_wait_quickly(url, name):
@@ -237,8 +239,8 @@ def test_close_ends_a_wait_quickly(url, name):
         asleep(calls[0])
         ps.close()
         for call in calls:
-            answer = call.answer(5)
-            assert call.took < 3
+            answer = call.answer()
+            assert call.took < 15
             assert not isinstance(answer, Exception), repr(answer)
             assert len(answer) == 0
         with pytest.raises(UsageError):
@@ -254,8 +256,8 @@ def test_close_ends_a_wait_quickly_for_asyncio(url, name):
         await asyncio.sleep(0.3)
         closed = time.monotonic()
         await ps.close()
-        assert len(await asyncio.wait_for(call, 5)) == 0
-        assert time.monotonic() - closed < 2
+        assert len(await asyncio.wait_for(call, 15)) == 0
+        assert time.monotonic() - closed < 15
 
     asyncio.run(main())
 
@@ -267,5 +269,5 @@ def test_a_closed_store_leaves_no_session_behind(url, name):
             ps.queue(name).receive(wait_seconds=0.1)
             ps.queue(name).send("x")
             ps.queue(name).send("y")  # its notification is still to come
-    time.sleep(0.2)
-    assert ask(url, f"select pid, query {OTHERS} and application_name = 'gone'") == []
+    left = f"select pid, query {OTHERS} and application_name = 'gone'"
+    eventually(url, f"select 1 where not exists ({left})")

@@ -77,7 +77,7 @@ def torment(
     size: int = 3,
     faults: int = 8,
     cut: Callable[[], object] | None = None,
-    seconds: float = 60,
+    seconds: float = 120,
 ) -> list[Any]:
     """Let a crowd do its work to the end, killing and cutting meanwhile; what it wrote down."""
     plan = {**plan, "log": str(folder / "log.jsonl")}

@@ -90,7 +90,7 @@ class Hammer:
         plan = {
             "role": role,
             "slot": number,
-            "name": f"{role[0]}{number}.{self.generation[slot]}",
+            "name": self._name(slot),
             "seed": f"{SEED} {slot} {self.generation[slot]}",
             "url": self.url,
             "log": str(self.log),
@@ -107,9 +107,9 @@ class Hammer:
 
     def _torment(self, also: Callable[[], str] | None) -> None:
         """Kill, stop and start processes at random; the dead are born again."""
-        time.sleep(0.6)
         while time.monotonic() < self.ends_at:
             slot = self.dice.choice(self.slots)
+            self._let_begin(slot)
             process = self.processes[slot]
             fault = self.dice.choice(["kill", "kill", "stop", "none", "also" if also else "kill"])
             if fault == "kill":
@@ -124,6 +124,19 @@ class Hammer:
                 self.faults[also()] += 1
             self._revive()
             time.sleep(self.dice.uniform(0.05, 0.35))
+
+    def _let_begin(self, slot: tuple[str, int]) -> None:
+        """Mostly it has done something: else a slow machine would only start processes."""
+        who = f'"who": "{self._name(slot)}"'.encode()
+        patience = min(time.monotonic() + self.dice.choice([0.1, 1.0, 1.0]), self.ends_at)
+        while time.monotonic() < patience:
+            if self.log.exists() and who in self.log.read_bytes():
+                return
+            self._revive()
+            time.sleep(0.02)
+
+    def _name(self, slot: tuple[str, int]) -> str:
+        return f"{slot[0][0]}{slot[1]}.{self.generation[slot]}"
 
     def _revive(self) -> None:
         for slot, process in list(self.processes.items()):

@@ -15,7 +15,7 @@ from tests.races.crowd import torment
 from tests.support import postgres
 from tests.support.doors import migrate
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(200)]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

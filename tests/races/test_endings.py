@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.needs("sharin
 
 MANY = 150
 SECONDS = 2.0
+TRIES = 5
 
 
 class Tumult:
@@ -91,6 +92,15 @@ class Tumult:
 
 @pytest.mark.parametrize("fifo", [False, True])
 def test_each_message_ends_once(door, fifo):
+    for _ in range(TRIES):
+        told = tumult_of(door, fifo=fifo)
+        if min(told["done"], told["cancelled"], told["expired"]) > 5:
+            return
+    pytest.fail(f"{TRIES} tumults, and in each one way to end was hardly tried: {told}")
+
+
+def tumult_of(door: Any, *, fifo: bool) -> Counter[str]:
+    """How the messages of one tumult have ended, each of them once."""
     with door.open(real_time=True) as ps:
         queue = ps.queue(door.name_of_a_queue())
         queue.create(fifo=fifo, max_attempts=4, backoff_seconds=0.02, lease_seconds=0.2)
@@ -124,6 +134,4 @@ def test_each_message_ends_once(door, fifo):
         told = Counter(kept.values())
         for outcome in ("done", "dead", "cancelled", "expired"):
             assert getattr(stats, outcome) == told[outcome], outcome
-        assert told["done"] > 5
-        assert told["cancelled"] > 5
-        assert told["expired"] > 5
+        return told

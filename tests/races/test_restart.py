@@ -112,19 +112,28 @@ def test_killed_in_the_middle_of_sending_nothing_accepted_is_lost(server, queue)
     threads = [threading.Thread(target=produce, args=(n,)) for n in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(3):
-        time.sleep(0.3)
-        server.kill()
-        server.start()
-    time.sleep(0.3)
-    stop.set()
-    for thread in threads:
-        thread.join(30)
+    try:
+        for _ in range(3):
+            grown(accepted, 20)
+            server.kill()
+            server.start()
+        grown(accepted, 20)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
     got = drained(queue)
     assert len(got) == len(set(got))
     assert set(accepted) <= set(got), "accepted, and lost"
     assert set(got) <= {*accepted, *unknown}, "refused, and there all the same"
-    assert len(accepted) > 50
+
+
+def grown(many: list[str], more: int, seconds: float = 30) -> None:
+    """Wait until so many more are there, and somebody is in the middle of the next."""
+    enough, give_up = len(many) + more, time.monotonic() + seconds
+    while len(many) < enough:
+        assert time.monotonic() < give_up, "nothing is accepted any more"
+        time.sleep(0.01)
 
 
 def test_a_wait_survives_a_restart(server, queue):

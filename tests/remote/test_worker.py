@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,10 +85,10 @@ def test_heartbeats_keep_what_takes_longer_than_its_lease(server: Server) -> Non
     attempts: list[int] = []
     worker = Worker(server.url)
 
-    @worker.handler("work", lease_seconds=0.6, concurrency=2)
+    @worker.handler("work", lease_seconds=1.5, concurrency=2)
     async def handle(message: Any) -> None:
         attempts.append(message.attempt)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(2.5)
 
     assert worker.run(until_empty=True).handled == 1
     assert attempts == [1]
@@ -99,12 +98,14 @@ def test_a_lease_that_runs_out_is_lost(server: Server) -> None:
     the_queue(server, "long")
     attempts: list[int] = []
     worker = Worker(server.url)
+    again = threading.Event()
 
-    @worker.handler("work", lease_seconds=0.3, concurrency=2, heartbeat=False)
+    @worker.handler("work", lease_seconds=1.0, concurrency=2, heartbeat=False)
     def handle(message: Any) -> None:
         attempts.append(message.attempt)
         if message.attempt == 1:
-            time.sleep(1.0)
+            assert again.wait(SECONDS)
+        again.set()
 
     done = worker.run(until_empty=True)
     assert attempts == [1, 2]

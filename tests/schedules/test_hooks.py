@@ -215,7 +215,7 @@ def test_a_waiting_receiver_fires(tmp_path):
         began = time.monotonic()
         (message,) = queue.receive(wait_seconds=30)
         assert message.sent_at >= due_at
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
 
 
 def test_a_receiver_that_waits_for_another_queue_fires(tmp_path):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0
 
 
 @dataclass

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from penstock.server import ServerOptions
 from tests.support.served import Server
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 """For what should happen at once: only a bug makes a test wait so long."""
 
 

@@ -24,7 +24,7 @@ def wait_for(server: Process, queue: str) -> Any:
 
 def until_waiting(server: Process, many: int) -> None:
     """Until so many wait, as the server itself counts them."""
-    ends_at = time.monotonic() + 10
+    ends_at = time.monotonic() + 30
     while time.monotonic() < ends_at:
         with Client(server.port) as client:
             answer = client.ask(get("/metrics"))
@@ -45,7 +45,7 @@ def test_who_waits_is_answered_at_once(tmp_path: Path) -> None:
         until_waiting(server, 8)
         began = time.monotonic()
         assert server.end(signal.SIGINT) == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         assert [one.result()["deliveries"] for one in waiting] == [[]] * 8
         assert idle.is_closed()
 
@@ -66,7 +66,7 @@ def test_what_runs_may_end(tmp_path: Path) -> None:
         other.close()
         answer = client.answer()
         assert answer.status == 200
-        assert server.popen.wait(10) == 0
+        assert server.popen.wait(30) == 0
     with sqlite3.connect(file) as found:
         assert found.execute("select count(*) from message").fetchone() == (1,)
     found.close()
@@ -94,12 +94,12 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         time.sleep(0.6)  # the same signal twice in a moment is one
         began = time.monotonic()
         assert server.end(signal.SIGTERM) == 1
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
 
 
 def until_refused(port: int) -> None:
     """Until nobody is let in."""
-    ends_at = time.monotonic() + 10
+    ends_at = time.monotonic() + 30
     while time.monotonic() < ends_at:
         try:
             Client(port).close()

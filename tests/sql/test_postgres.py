@@ -275,7 +275,7 @@ def test_a_receiver_that_waits_sees_it(url, connection):
     call(connection)
     thread.join(20)
     assert len(found) == 1
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
 
 
 # --- where the view stands -----------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_a_receiver_that_waits_sees_it(ps, path):
     )
     thread.join(20)
     assert len(found) == 1
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
 
 
 def test_at_its_limits(db, ps):

@@ -19,7 +19,7 @@ def test_a_send_wakes_who_waits_in_this_process(store):
     threading.Timer(0.1, lambda: store.run(one())).start()
     begun = time.monotonic()
     store.wait("q", seen, 10)
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5
     assert store.signal("q") != seen
 
 
@@ -30,7 +30,7 @@ def test_news_between_signal_and_wait_is_not_slept_over(url, store):
     other.run(one())
     begun = time.monotonic()
     store.wait("q", seen, 10)
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 5
     other.close()
 
 
@@ -46,14 +46,14 @@ def send_when_told(url: str, told, times) -> None:
 
 @pytest.mark.timeout(60)
 def test_another_process_wakes_who_waits_within_100_ms(url, store):
-    """In one of five tries: a busy machine may let a process wait for its turn."""
+    """In one of ten tries: a busy machine may let a process wait for its turn."""
     store.run(one())
     told, times = spawn.Queue(), spawn.Queue()
     child = spawn.Process(target=send_when_told, args=(url, told, times))
     child.start()
     times.get()
     store.wait("q", store.signal("q"), 0.05)  # the child's opening is no news any more
-    for last in (False, False, False, False, True):
+    for last in (*[False] * 9, True):
         seen = store.signal("q")
         told.put(True)
         store.wait("q", seen, 20)
@@ -82,7 +82,7 @@ def test_closing_wakes_who_waits(url):
     waiting.start()
     time.sleep(0.05)
     store.close()
-    waiting.join(5)
+    waiting.join(15)
     assert not waiting.is_alive()
 
 
@@ -95,11 +95,11 @@ def test_async_wait_ends_by_news_by_time_and_by_close(url):
         waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
         await asyncio.sleep(0.05)
         other.run(one())
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, 10)
         waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
         await asyncio.sleep(0.05)
         await store.close()
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, 10)
         other.close()
 
     asyncio.run(main())

@@ -15,7 +15,7 @@ from penstock.worker import Worker
 A = TypeVar("A")
 V = TypeVar("V")
 
-SECONDS = 10.0
+SECONDS = 20.0
 """Longer than anything here takes; only a test that fails waits so long."""
 
 

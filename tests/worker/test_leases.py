@@ -24,7 +24,7 @@ async def steal(place: Place) -> None:
 async def test_one_extend_for_all_messages_in_flight(place: Place) -> None:
     worker, go = place.worker(), asyncio.Event()
 
-    @worker.handler("work", concurrency=3, prefetch=2, lease_seconds=LEASE)
+    @worker.handler("work", concurrency=3, prefetch=2, lease_seconds=2 * LEASE)
     async def handle(_message: AsyncMessage) -> None:
         await go.wait()
 
@@ -140,11 +140,11 @@ async def test_the_handlers_own_ack_and_a_beat_do_not_disturb_one_another(place:
     """The ack is on its way when the beat comes: no message is taken for lost."""
     worker = place.worker()
 
-    @worker.handler("work", lease_seconds=0.03)
+    @worker.handler("work", concurrency=5, lease_seconds=LEASE)
     async def handle(message: AsyncMessage) -> None:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(LEASE * 2 / 3)
         await message.ack()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LEASE * 5 / 3)
         assert not message.lost
 
     await place.send(*range(5))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 SLOW = """
-    @worker.handler("work", lease_seconds=1.0)
+    @worker.handler("work", lease_seconds=2.0)
     def handle(message):
         note("begun", message.text())
         while not (folder / "go").exists():
@@ -77,7 +78,7 @@ def test_many_processes_on_one_file_do_each_message_once(
     target = yard.module(
         "quick",
         """
-        @worker.handler("work", concurrency=4, prefetch=8)
+        @worker.handler("work", concurrency=4, prefetch=8, lease_seconds=60)
         async def handle(message):
             note(str(os.getpid()), message.text())
         """,
@@ -117,6 +118,25 @@ def test_processes_are_stopped_by_a_signal_to_their_parent(yard: Yard) -> None:
     yard.until(lambda: len(yard.lines("done")) == 1)
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(SECONDS) == 0
+
+
+def test_a_signal_while_they_start_reaches_them_all(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = yard.module("quick", 'worker.handler("work")(lambda message: None)')
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    popen, started = subprocess.Popen, list[subprocess.Popen[bytes]]()
+
+    def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*args, **options))
+        if len(started) == 2:
+            signal.raise_signal(signal.SIGTERM)  # this one is not known to its parent yet
+        return started[-1]
+
+    monkeypatch.setattr("penstock.worker.processes.subprocess.Popen", start)
+    assert run_processes(target, 3) == 0
+    assert all(child.poll() is not None for child in started)
 
 
 def test_processes_stop_when_their_parent_is_killed(yard: Yard) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import penstock
 
-SECONDS = 30.0
+SECONDS = 45.0
 SOURCE = Path(penstock.__file__).parents[1]
 
 
@@ -24,7 +24,7 @@ class Yard:
         self.url = f"sqlite:///{folder / 'app.db'}" if url is None else url
         self.penstock = penstock.connect(self.url)
         self.queue = self.penstock.queue("work")
-        self.queue.create(lease_seconds=1.0, backoff_seconds=0.0)
+        self.queue.create(lease_seconds=2.0, backoff_seconds=0.0)
         self.children: list[subprocess.Popen[bytes]] = []
 
     def module(self, name: str, body: str) -> str:

@@ -95,6 +95,8 @@ class _Child:
     command: Sequence[str]
     environment: Mapping[str, str]
     process: subprocess.Popen[bytes] | None = None
+    told: bool = False
+    """A signal was handed on to that process."""
     crashes: int = 0
     started_at: float = 0.0
     restart_at: float | None = None
@@ -104,11 +106,18 @@ class _Child:
 
     def start(self) -> None:
         self.restart_at = None
+        self.process, self.told = None, False
         self.started_at = time.monotonic()
         # Open as long as we live; nothing is ever written.
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, env=self.environment, start_new_session=True
         )
+
+    def tell(self, number: int) -> None:
+        """Hand a signal on. One that is just being started is told at the next look."""
+        if self.process is not None:
+            self.told = True
+            self.process.send_signal(number)  # does nothing once it has ended
 
     def look(self, *, stopping: bool) -> None:
         """See whether it has ended, and whether it is time to start it again."""
@@ -123,6 +132,8 @@ class _Child:
         assert self.process is not None
         code = self.process.poll()
         if code is None:
+            if stopping and not self.told:
+                self.tell(signal.SIGTERM)
             return
         if self.process.stdin is not None:
             self.process.stdin.close()
@@ -144,8 +155,7 @@ class _Child:
 
 def _send(children: Sequence[_Child], number: int) -> None:
     for child in children:
-        if child.process is not None:
-            child.process.send_signal(number)  # does nothing once it has ended
+        child.tell(number)
 
 
 @contextlib.contextmanager
