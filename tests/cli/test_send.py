@@ -228,6 +228,11 @@ def test_a_url_of_no_store(run: Runner) -> None:
     assert "s3cret" not in ran.err
 
 
+def test_a_url_that_is_none(run: Runner) -> None:
+    assert "the URL has no scheme: use sqlite:///path" in run("stats", "--url", "a.db", code=2).err
+    assert "--url is empty" in run("send", "q", "x", "--url", "", code=2).err
+
+
 def test_a_database_that_is_away(run: Runner) -> None:
     pytest.importorskip("psycopg")
     url = "postgresql://u:s3cret@127.0.0.1:1/db"

@@ -101,6 +101,8 @@ def exit_code(error: PenstockError) -> int:
 
 
 def _take_url(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value == "":  # a variable of the shell that is not set: another database than was meant
+        raise click.UsageError("--url is empty: name a database, or leave it out")
     if value is not None:
         context.find_root().ensure_object(App).given_url = value
 

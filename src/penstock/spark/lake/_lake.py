@@ -107,7 +107,7 @@ class Lake:
         return self.listed(archive, versions[-1] if version is None else version)
 
     def _known(self) -> str:
-        return f"there are {', '.join(self.archives()) or 'no archives'}"
+        return f"it has {', '.join(self.archives()) or 'no archives'}"
 
     def listed(self, archive: str, version: int) -> tuple[File, ...]:
         newer: list[Commit] = []
