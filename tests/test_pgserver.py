@@ -187,6 +187,16 @@ def test_a_kept_folder_has_one_server_and_keeps_its_version(tmp_path: Path) -> N
     assert (data / "PG_VERSION").exists()
 
 
+def test_a_folder_that_another_version_or_program_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(PostgresError, match="holds other things than PostgreSQL's data"):
+        PostgresServer(data=tmp_path).start()
+    (tmp_path / "PG_VERSION").write_text("13\n")
+    with pytest.raises(PostgresError, match=f"PostgreSQL 13, which {VERSIONS[0]} cannot read"):
+        PostgresServer(VERSIONS[0], data=tmp_path).start()
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "PG_VERSION"}
+
+
 @pytest.mark.parametrize("left_behind", ["{pid}\n/nowhere\n", ""], ids=["reused", "empty"])
 def test_a_lock_file_of_a_dead_server_is_no_obstacle(tmp_path: Path, left_behind: str) -> None:
     data = tmp_path / "pg"

@@ -179,9 +179,9 @@ def _kind(
     if scheme in ("postgresql", "postgres"):
         _need_psycopg()
         return "postgresql"
+    what = f"no store for {scheme!r}" if scheme else "the URL has no scheme"
     raise UsageError(
-        f"no store for {scheme or 'a URL without a scheme'!r}: "
-        "use sqlite:///path, sqlite:// (memory), postgresql://… or http://host:port"
+        f"{what}: use sqlite:///path, sqlite:// (memory), postgresql://… or http://host:port"
     )
 
 
@@ -200,4 +200,4 @@ def _need_psycopg() -> None:
 
 def _need_httpx2() -> None:
     if find_spec("httpx2") is None:
-        raise UsageError("a server needs the httpx2 package: pip install 'penstock[client]'")
+        raise UsageError("http://… needs the httpx2 package: pip install 'penstock[client]'")

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,6 +71,22 @@ def test_no_file(levels: Callable[..., Levels], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/typo.db"
     assert levels("--url", url, code=1)["database"] == "fail"
     assert not (tmp_path / "typo.db").exists()
+
+
+def test_a_file_that_may_not_be_looked_at(levels: Callable[..., Levels], tmp_path: Path) -> None:
+    assert levels("--url", f"sqlite:///{tmp_path}/{'x' * 300}.db", code=1)["database"] == "fail"
+
+
+@pytest.mark.usefixtures("used")
+@pytest.mark.parametrize(("free", "level"), [(300, "warn"), (3, "fail")])
+def test_a_disk_that_is_full(
+    levels: Callable[..., Levels], monkeypatch: pytest.MonkeyPatch, free: int, level: str
+) -> None:
+    def usage(_path: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=free * 1_000_000)
+
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    assert levels(code=1 if level == "fail" else 0)["disk"] == level
 
 
 def test_memory(levels: Callable[..., Levels]) -> None:

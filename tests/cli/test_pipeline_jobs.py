@@ -136,7 +136,7 @@ def test_lakes_and_archives_are_looked_for_before_java_starts(
 
     for words in (("compact",), ("replay", "--dry-run")):
         assert "there is no lake" in job(*words, "--lake", other)
-        assert "has no b: there are archive" in job(*words, "--lake", here, "--archive", "b")
+        assert "has no b: it has archive" in job(*words, "--lake", here, "--archive", "b")
     assert "rows in another lake" in job("archive", "--lake", other)
     assert "s3: is none" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
     (tmp_path / "mine").mkdir()

@@ -253,6 +253,8 @@ def test_many_workers(
     [
         ("app", "module:name"),
         ("nowhere:worker", "no module"),
+        ("app_of_this_test.py:worker", "write it without .py"),
+        ("app_of_this_test:wroker", "the module 'app_of_this_test' has no 'wroker'"),
         ("app_of_this_test:not_a_worker", "no penstock.worker.Worker"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -227,12 +228,36 @@ def test_a_url_of_no_store(run: Runner) -> None:
     assert "s3cret" not in ran.err
 
 
+def test_a_url_that_is_none(run: Runner) -> None:
+    assert "the URL has no scheme: use sqlite:///path" in run("stats", "--url", "a.db", code=2).err
+    assert "--url is empty" in run("send", "q", "x", "--url", "", code=2).err
+
+
 def test_a_database_that_is_away(run: Runner) -> None:
     pytest.importorskip("psycopg")
     url = "postgresql://u:s3cret@127.0.0.1:1/db"
     ran = run("stats", "--url", url, "--json", code=3)
     assert ran.error()["retryable"] is True
     assert "s3cret" not in ran.err
+
+
+LOOKS = [("send", "q", "x", "--url"), ("stats", "--url"), ("migrate", "status", "--url")]
+
+
+@pytest.mark.parametrize("words", [*LOOKS, ("move", "--url", "postgresql://h/d")])
+def test_a_file_that_may_not_be_looked_at(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    ran = run(*words, f"sqlite:///{tmp_path}/{'x' * 300}.db", code=2)
+    assert "File name too long" in ran.err
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    ran = run(*words, f"sqlite:///{tmp_path}/q.db", "--json", code=2)
+    assert ran.error()["code"] == "forbidden"
+    assert f"{tmp_path}/q.db" in ran.error()["message"]
 
 
 def test_no_file_is_made_by_looking(run: Runner, tmp_path: Path) -> None:

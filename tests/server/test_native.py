@@ -262,7 +262,11 @@ def test_errors_have_one_body(
 
 
 def test_a_wrong_method_is_told_the_right_ones(server: Running) -> None:
-    assert server.ask(request("PUT", "/v1/queues")).headers["allow"] == "get, head, post"
+    answer = server.ask(request("PUT", "/v1/queues"))
+    assert answer.headers["allow"] == "get, head, post"
+    assert "PUT does nothing here: use GET or HEAD or POST" in answer.body.decode()
+    answer = server.ask(request("DELETE", "/livez"))
+    assert "DELETE does nothing here: use GET" in answer.body.decode()
 
 
 # --- waiting -------------------------------------------------------------------------------------

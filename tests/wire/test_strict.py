@@ -29,6 +29,7 @@ def message(inner: bytes) -> bytes:
         (v.Send, b'{"messages": []} {}', "not valid JSON"),
         (v.Send, b"\xef\xbb\xbf{}", "not valid JSON"),
         (v.Send, b'{"messages": [], "more": 1}', "$: object contains unknown field more"),
+        (v.Fail, b'{"receipts": ["1.1"]}', "unknown field receipts: there is failures"),
         (v.Send, b'{"messages": [], "messages": []}', "$.messages: is there twice"),
         (v.Send, b'{"messages": [], "m\\u0065ssages": []}', "$.messages: is there twice"),
         (v.Send, message(b'{"json": 1, "text": "a"}'), "$.messages[1].payload: bytes are given as"),

@@ -10,7 +10,7 @@ from penstock import Outgoing, UsageError, message
 from penstock.words import limits
 from penstock.words.outcomes import Sent
 from penstock.words.policy import DEDUP_MODES, DEDUP_SCOPES, QueueSettings
-from penstock.words.prepare import result
+from penstock.words.prepare import all_of, result
 from penstock.words.records import RedriveFilter, Result
 
 YEAR = limits.DELAY_SECONDS_MAX
@@ -76,6 +76,12 @@ def test_a_message_carries_its_key_and_terms(mode, scope):
 def test_a_wrong_message_is_refused_where_it_is_made(wrong):
     with pytest.raises(UsageError):
         Outgoing(b"", **wrong)
+
+
+def test_who_gives_text_for_bytes_is_told_of_message():
+    for wrong in (lambda: Outgoing("text"), lambda: all_of(Outgoing, [{"to": "ada"}])):
+        with pytest.raises(UsageError, match=r"penstock\.message\(…\) makes"):
+            wrong()
 
 
 def test_a_result_is_bytes_text_or_json():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 import click
 
 from penstock.cli import _places, _show
-from penstock.words.errors import PenstockError, Unavailable, Uncertain, UsageError
+from penstock.words.errors import Forbidden, PenstockError, Unavailable, Uncertain, UsageError
 
 if TYPE_CHECKING:
     from penstock import Penstock
@@ -101,6 +101,8 @@ def exit_code(error: PenstockError) -> int:
 
 
 def _take_url(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value == "":  # a variable of the shell that is not set: another database than was meant
+        raise click.UsageError("--url is empty: name a database, or leave it out")
     if value is not None:
         context.find_root().ensure_object(App).given_url = value
 
@@ -193,6 +195,11 @@ class Root(Group):
             return super().invoke(ctx)
         except PenstockError as error:
             app.refuse(error.code, str(error), exit_code(error), retryable=error.retryable)
+        except OSError as error:
+            if error.filename is None:
+                raise  # a reader that went away (click ends quietly then), or a bug
+            kind = Forbidden if isinstance(error, PermissionError) else UsageError
+            app.refuse(kind.code, f"{error.strerror}: {error.filename}", USAGE)
         except KeyboardInterrupt:
             _show.note(self.unfinished)
             ctx.exit(INTERRUPTED)

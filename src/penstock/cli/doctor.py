@@ -64,7 +64,7 @@ def _all(url: str) -> Iterator[Check]:
 
         yield from doctor_sqlite.checks(url)
         path = _places.sqlite_path(url)
-        if path is not None and path.exists():
+        if path is not None and doctor_sqlite.is_there(path):
             yield from _schema_and_pipelines(url)
     elif _places.is_postgres(url):
         from penstock.cli import doctor_postgres

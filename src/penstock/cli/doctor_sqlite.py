@@ -29,6 +29,7 @@ from penstock.cli._check import (
 NETWORK = ("nfs", "cifs", "smb", "sshfs", "9p", "ceph", "gluster", "afs", "lustre", "webdav")
 WAL_BYTES_LARGE = 256 * 1024 * 1024
 FREE_BYTES_LOW = 512 * 1024 * 1024
+FREE_BYTES_NONE = 16 * 1024 * 1024  # as little as `/readyz` calls not ready
 QUICK_CHECK_BYTES_MAX = 256 * 1024 * 1024
 
 COUNTS = """
@@ -74,15 +75,23 @@ def checks(url: str) -> Iterator[Check]:
     if path is None:
         yield ok("database", "in memory: empty at each start, and gone at the end")
         return
-    if not path.exists():
+    if not is_there(path):
         yield fail(
             "database",
-            f"there is no file {path.absolute()}",
+            f"there is no file {path.absolute()}, or it may not be looked at",
             "name one with --url or PENSTOCK_URL, or make it: penstock migrate up",
         )
         return
     yield from _of_file(path)
     yield from guarded("database", lambda: _of_database(path, url), sqlite3.Error)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file; not, as far as we know, in a folder that is closed to us."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _version() -> Check:
@@ -125,7 +134,12 @@ def _of_file(path: Path) -> Iterator[Check]:
         yield ok("file system", kind)
     free = shutil.disk_usage(path.absolute().parent).free
     if free < FREE_BYTES_LOW:
-        yield warn("disk", f"{free // 10**6:,} MB are free", "free some space: sends will fail")
+        say = fail if free < FREE_BYTES_NONE else warn
+        yield say(
+            "disk",
+            f"{free // 10**6:,} MB are free",
+            "free some space: on a full disk nothing can be written, not even an ack",
+        )
     wal = _size(path.with_name(f"{path.name}-wal"))
     if wal > WAL_BYTES_LARGE:
         yield warn(

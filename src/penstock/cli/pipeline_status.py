@@ -155,7 +155,7 @@ def release(app: App, subscription: str, forget: bool, yes: bool) -> None:
         there = {one.name: one for one in store.run(SubscriptionList())}
         if subscription not in there:
             names = ", ".join(there) or "none"
-            raise UsageError(f"there is no subscription {subscription!r}: there are {names}")
+            raise UsageError(f"there is no subscription {subscription!r}; there: {names}")
         held = _show.plural(there[subscription].messages, "message")
         confirm(yes, f"Stop the reader of {subscription} and give back its {held}?")
         messages = store.run(SubscriptionRelease(subscription, forget))
@@ -182,7 +182,7 @@ def forget(app: App, archive: str, yes: bool) -> None:
         names = [mark.archive for mark in store.run(WatermarkList())]
         if archive not in names:
             there = ", ".join(names) or "none"
-            raise UsageError(f"there is no archive {archive!r}: there are {there}")
+            raise UsageError(f"there is no archive {archive!r}; there: {there}")
         confirm(yes, f"Forget how far the archive {archive} is?")
         store.run(WatermarkDelete(archive))
     app.outcome(

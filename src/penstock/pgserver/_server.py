@@ -137,6 +137,7 @@ class PostgresServer:
         self._dismiss_watcher()
         if not self._data.is_dir() or not any(self._data.iterdir()):
             self._make_data()
+        self._refuse_other_data()
         self._refuse_if_in_use()
         give_up = time.monotonic() + START_TIMEOUT_SECONDS
         while True:
@@ -215,6 +216,20 @@ class PostgresServer:
         new_data_folder(self.binaries, self._data)
         if self._kept:
             os.sync()  # the copy was not: a power cut soon after must not spoil what is kept
+
+    def _refuse_other_data(self) -> None:
+        """Say it clearly when the folder is of another version, or is no data folder at all."""
+        made_by = self._data / "PG_VERSION"
+        if not made_by.is_file():
+            raise PostgresError(
+                f"{self._data} holds other things than PostgreSQL's data: name another folder."
+            )
+        version = made_by.read_text().strip()
+        if version != str(self.version):
+            raise PostgresError(
+                f"{self._data} holds data of PostgreSQL {version}, which {self.version} cannot "
+                f"read: start version {version} on it, or name another folder."
+            )
 
     def _refuse_if_in_use(self) -> None:
         """Say it clearly when somebody else's server has this data folder."""

@@ -147,7 +147,9 @@ async def _answer_no_route(request: Request, error: Exception) -> Response:
     """No such path, or not by that method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        code, message = "no_such_method", f"{request.method[:20]} is nothing to do here"
+        code = "no_such_method"
+        there = sorted((error.headers or {}).get("Allow", "").split(", "))
+        message = f"{request.method[:20]} does nothing here: use {' or '.join(there)}"
     elif error.status_code == 404:
         code, message = "no_such_path", "there is nothing here: GET /v1 tells what there is"
     else:

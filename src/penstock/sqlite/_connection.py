@@ -64,6 +64,8 @@ def open_writer(place: Place) -> Connection:
             _check_file(place.path)
         except PermissionError as error:
             raise Forbidden(f"{error}: check the owner and mode of its folders") from error
+        except OSError as error:  # a name that is too long
+            raise UsageError(f"{error}: give another path") from error
     connection = connect(place)
     try:
         with our_errors():

@@ -31,7 +31,7 @@ _KNOWN: dict[int, tuple[type[PenstockError], str]] = {
     9: (Unavailable, "the call was interrupted: repeat it"),
     10: (Unavailable, "reading or writing the disk failed: check it, then repeat"),
     11: (BrokenInvariant, "the file is damaged: save a copy, then restore a backup"),
-    13: (StorageFull, "the disk is full: free some space, or ack what is done"),
+    13: (StorageFull, "nothing was written: free some space, then repeat"),
     14: (Forbidden, "the file cannot be opened: check that it exists, and its owner and mode"),
     18: (UsageError, "a value is too big for SQLite"),
     23: (Forbidden, "SQLite was told not to allow it"),

@@ -26,6 +26,8 @@ from penstock.words.value import value
 
 A = TypeVar("A")
 
+_UNKNOWN = "$: object contains unknown field"
+
 TOGETHER_MAX = 100
 """Verbs in one `run_together`."""
 
@@ -256,7 +258,10 @@ def _read(plan: Plan, body: bytes) -> Any:
     try:
         said = plan.decode(body)
     except msgspec.ValidationError as error:
-        raise UsageError(_placed(str(error))) from error
+        told = _placed(str(error))
+        if told.startswith(_UNKNOWN) and plan.route.body is None:
+            told += f": there is {', '.join(part.wire_name for part in plan.body)}"
+        raise UsageError(told) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"the body is not valid JSON: {error}") from error
     except RecursionError:

@@ -43,7 +43,7 @@ _TEXTS: Mapping[str, str] = {
     "busy": "the server was not free in time: nothing happened, repeat the request",
     "disconnected": "the server cannot reach its database: nothing happened, repeat the request",
     "unavailable": "the server cannot do that now: nothing happened, repeat the request",
-    "storage_full": "the server's disk is full: nothing was written; an ack still frees room",
+    "storage_full": "the server's disk is full: nothing was written",
     "uncertain": "the database's answer was lost: it may have happened",
     "wrong_version": "the server and its database do not fit; its log says which command to run",
     "broken_invariant": "something impossible was seen on the server: its log has it",

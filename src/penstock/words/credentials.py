@@ -290,12 +290,7 @@ ADMINISTRATION: tuple[type[Verb[Any]], ...] = (
 
 def namespace_name(name: object) -> str:
     """As a queue's name: letters, digits, `_`, `.`, `-`; 1 to 64 of them."""
-    try:
-        limits.plain_name(name)
-    except UsageError as error:
-        raise UsageError(f"no namespace: {error}") from None
-    assert isinstance(name, str)
-    return name
+    return limits.plain_name(name, "namespace")
 
 
 def namespace_of(name: str) -> str:

@@ -9,7 +9,7 @@
     ├── Unavailable               did not happen; safe to repeat
     │   ├── Busy                  the writer or a lock was not free in time
     │   ├── Disconnected          the database cannot be reached
-    │   ├── StorageFull           the disk is full; acknowledging still frees space
+    │   ├── StorageFull           the disk is full: nothing was written
     │   └── TooManyRequests       more a second than the namespace may; says when to repeat
     ├── Uncertain                 the answer was lost; it may have happened
     ├── WrongVersion              library and database are apart; says the command to run
@@ -90,7 +90,7 @@ class Disconnected(Unavailable):
 
 
 class StorageFull(Unavailable):
-    """The disk is full, so nothing was written. Free space, or ack what is done; then repeat."""
+    """The disk is full, so nothing was written. Free some space, then repeat."""
 
     code = "storage_full"
 

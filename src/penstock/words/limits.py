@@ -59,17 +59,19 @@ def queue_name(name: object) -> str:
     return plain_name(name)
 
 
-def plain_name(name: object) -> str:
+def plain_name(name: object, what: str = "queue") -> str:
     """Letters, digits, `_`, `.`, `-`; 1 to 64 of them, not counting a final `-dead`."""
     if not isinstance(name, str):
-        raise UsageError(f"a queue's name is a str, not {type(name).__name__}")
+        raise UsageError(f"a {what}'s name is a str, not {type(name).__name__}")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{shown(name)} is no queue name: use letters, digits, '_', '.' and '-', "
+            f"{shown(name)} is no {what} name: use letters, digits, '_', '.' and '-', "
             "and start with a letter or digit"
         )
     if len(name.removesuffix(DEAD_SUFFIX)) > NAME_CHARS_MAX:
-        raise UsageError(f"a queue's name has at most {NAME_CHARS_MAX} characters, not {len(name)}")
+        raise UsageError(
+            f"a {what}'s name has at most {NAME_CHARS_MAX} characters, not {len(name)}"
+        )
     return name
 
 
@@ -119,7 +121,10 @@ def utf8(text: object, what: str) -> bytes:
 def payload(data: object, most: int = PAYLOAD_BYTES_MAX) -> bytes:
     """The bytes of a payload, not more than `most` of them."""
     if not isinstance(data, bytes):
-        raise UsageError(f"a message's payload is bytes here, not {type(data).__name__}")
+        raise UsageError(
+            f"a message's payload is bytes here, not {type(data).__name__}: penstock.message(…) "
+            "makes bytes of text and of what JSON can say"
+        )
     if len(data) > most:
         raise UsageError(
             f"the payload has {len(data):,} bytes, over the limit of {most:,}: "

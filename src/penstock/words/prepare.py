@@ -88,7 +88,8 @@ def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
         return items
     for item in items:
         if not isinstance(item, kind):
-            raise UsageError(f"this takes {kind.__name__} values, not {type(item).__name__}")
+            hint = ": penstock.message(…) makes one of a payload" if kind is Outgoing else ""
+            raise UsageError(f"this takes {kind.__name__} values, not {type(item).__name__}{hint}")
     return items
 
 

@@ -52,8 +52,13 @@ def load(target: str) -> Worker:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise  # the module is there; something that it imports is not
-        raise UsageError(f"there is no module {module_name!r} in {here} or on sys.path") from error
-    worker = getattr(module, name, None)
+        hint = ": write it without .py" if module_name.endswith(".py") else ""
+        raise UsageError(
+            f"there is no module {module_name!r} in {here} or on sys.path{hint}"
+        ) from error
+    if not hasattr(module, name):
+        raise UsageError(f"the module {module_name!r} has no {limits.shown(name)}")
+    worker = getattr(module, name)
     if not isinstance(worker, Worker):
         raise UsageError(f"{target} is no penstock.worker.Worker but {type(worker).__name__}")
     return worker

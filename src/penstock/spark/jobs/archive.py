@@ -305,9 +305,10 @@ def may_begin(access: Access, lake: str | PathLike[str], archive: str) -> bool:
         return True
     for mark in access.run(WatermarkList()):
         if mark.archive == archive:
+            rows = "1 row" if mark.messages == 1 else f"{mark.messages:,} rows"
             raise UsageError(
-                f"the archive {archive} of this database has {mark.messages:,} rows in another "
-                "lake: name that lake, or give this one another name (--archive NAME); "
+                f"the archive {archive!r} of this database has {rows} in another lake: name that "
+                "lake, or give this one another name (--archive NAME); "
                 f"`penstock pipeline forget {archive}` ends the old one"
             )
     return True

@@ -36,7 +36,9 @@ class Lake:
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
         self.folder = folder_of(path)
         self._log = self.folder / "_log"
-        if not self._log.is_dir():
+        with _disk.told(self.folder):
+            is_there = self._log.is_dir()
+        if not is_there:
             if not create:
                 raise UsageError(
                     f"there is no lake at {self.folder}: name the folder that "
@@ -105,7 +107,7 @@ class Lake:
         return self.listed(archive, versions[-1] if version is None else version)
 
     def _known(self) -> str:
-        return f"there are {', '.join(self.archives()) or 'no archives'}"
+        return f"it has {', '.join(self.archives()) or 'no archives'}"
 
     def listed(self, archive: str, version: int) -> tuple[File, ...]:
         newer: list[Commit] = []
