@@ -2,17 +2,22 @@
 while something opens, a file that cannot be opened.
 """
 
+import asyncio
 import dis
 import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 
-from penstock.sqlite import _checkpoint, _engine, _writer
+import pytest
+
+from penstock.sqlite import _checkpoint, _engine, _writer, async_store
+from penstock.sqlite.async_store import AsyncSqliteStore
 from penstock.sqlite.store import SqliteStore
-from penstock.words.errors import Forbidden
+from penstock.words.errors import Forbidden, UsageError
 from penstock.words.outcomes import Sent
-from penstock.words.verbs import Peek, Purge, Stats
+from penstock.words.verbs import Peek, Purge, Receive, Stats
 from tests.sqlite.support import one, sent_in
 
 # --- a checkpoint ---
@@ -128,3 +133,104 @@ def test_wherever_a_look_is_interrupted_the_next_one_sees_what_is_there(store):
         store.run(one())
         assert sent_in(store) == count + 1
     assert count > 10
+
+
+# --- tasks ---
+
+
+async def until(condition) -> None:
+    while not condition():  # noqa: ASYNC110 - a thread makes it so
+        await asyncio.sleep(0.001)
+
+
+def threads_of_ours() -> set[str]:
+    return {one.name for one in threading.enumerate() if one.name.startswith("penstock-sqlite")}
+
+
+def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
+    opening, may_open = threading.Event(), threading.Event()
+    opened = []
+
+    def slowly(*given):
+        opening.set()
+        may_open.wait()
+        opened.append(_engine.Engine(*given))
+        return opened[0]
+
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        call = asyncio.create_task(store.run(one()))
+        await until(opening.is_set)
+        end = asyncio.create_task(store.close())
+        await asyncio.sleep(0)
+        may_open.set()
+        await end
+        with pytest.raises(UsageError, match="closed"):
+            await call
+        assert opened[0].writer.closed
+
+    monkeypatch.setattr(async_store, "Engine", slowly)
+    asyncio.run(main())
+    assert not threads_of_ours()
+
+
+def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, monkeypatch):
+    opening, may_open = threading.Event(), threading.Event()
+    opened = []
+
+    def slowly(*given):
+        opening.set()
+        may_open.wait()
+        opened.append(_engine.Engine(*given))
+        return opened[-1]
+
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        call = asyncio.create_task(store.run(one()))
+        await until(opening.is_set)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        may_open.set()
+        await store.run(one())
+        await store.close()
+        assert [engine.writer.closed for engine in opened] == [True]
+
+    monkeypatch.setattr(async_store, "Engine", slowly)
+    asyncio.run(main())
+
+
+def test_what_came_for_a_task_as_it_was_cancelled_is_released(url):
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        await store.run(one())
+        task = asyncio.create_task(store.run(Receive("q", 1)))
+        answer = store._answer
+        store._answer = lambda errands: (answer(errands), task.cancel())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        store._answer = answer
+        (delivery,) = (await store.run(Receive("q", 1))).deliveries
+        assert (delivery.attempt, delivery.crashes) == (2, 0)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_what_a_receive_leased_that_was_cancelled_before_a_close_is_released(url):
+    async def main() -> None:
+        store = AsyncSqliteStore(url)
+        await store.run(one())
+        with store._opened.writer._using:  # the writer's thread stops before its commit
+            task = asyncio.create_task(store.run(Receive("q", 1)))
+            await asyncio.sleep(0)
+            await until(store._errands.empty)
+            task.cancel()
+            end = asyncio.create_task(store.close())
+            await asyncio.sleep(0)
+        await end
+
+    asyncio.run(main())
+    with closing(SqliteStore(url)) as store:
+        (message,) = store.run(Peek("q"))
+        assert (message.state, message.attempt, message.crashes) == ("ready", 1, 0)
