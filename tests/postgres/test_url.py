@@ -88,6 +88,7 @@ NOWHERE = [
     f"postgresql://bob:{SECRET}@127.0.0.1:1,127.0.0.1:2/db",
     f"postgresql://bob:{SECRET}@/db?host=/nowhere/at/all",
     f"postgresql://127.0.0.1:1/db?sslpassword={SECRET}",
+    f"postgresql://127.0.0.1:1/db?p%61ssword={SECRET}",
 ]
 
 
@@ -118,6 +119,10 @@ def test_so_it_is_for_asyncio(nowhere):
         f"postgresql://bob:{SECRET}@127.0.0.1:port/db",
         "postgresql://u@127.0.0.1:1/db?prepaer=off",
         f"postgresql://bob:{SECRET}@127.0.0.1:1/db?sslmode=perhaps",
+        f"postgresql://bob:{SECRET}%zz@127.0.0.1:1/db",
+        f"postgresql://bob@127.0.0.1:1/db?password={SECRET}%zz",
+        f"postgresql://bob:{SECRET}/x@127.0.0.1:1/db",
+        f"postgresql://127.0.0.1:{SECRET}/x@127.0.0.1:1/db",
     ],
 )
 def test_what_libpq_cannot_read_is_no_outage(wrong):

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -11,7 +12,7 @@ from penstock.words.policy import Policy, Rate
 from penstock.words.verbs import Ack, Defer, Fail, Release
 from penstock.worker import AsyncMessage, GiveUp, Message
 from penstock.worker import Defer as PutOff
-from tests.worker.support import Place, alive, running
+from tests.worker.support import SECONDS, Place, alive, running
 
 
 @alive
@@ -385,3 +386,35 @@ class TestUsage:
                 place.worker().handler("work", settings={"colour": "red"})
 
         check()
+
+
+@pytest.mark.parametrize("are_there", [0, 1])
+def test_where_the_system_allows_no_more_threads_messages_are_not_kept(are_there: int) -> None:
+    """Without any thread the message fails, and comes back; with one it waits for that one."""
+    start, refused = threading.Thread.start, list[threading.Thread]()
+
+    def sometimes(thread: threading.Thread) -> None:
+        number = thread.name.removeprefix("penstock-handler-")
+        if number.isdecimal() and int(number) > are_there and len(refused) < 2 - are_there:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    @alive
+    async def check(place: Place) -> None:
+        await place.queue.create(backoff_seconds=0.0)
+        worker = place.worker()
+
+        @worker.handler("work", concurrency=2)
+        def handle(_message: Message) -> None:
+            while not refused:
+                time.sleep(0.001)
+
+        await place.send(*"abcd")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading.Thread, "start", sometimes)
+            stats = await asyncio.wait_for(worker.run_async(until_empty=True), SECONDS)
+        assert len(refused) == 2 - are_there
+        assert (stats.handled, stats.failed) == (4, 0 if are_there else 2)
+
+    check()

@@ -3,12 +3,16 @@
 import asyncio
 import contextlib
 import threading
+from unittest import mock
 
 import pytest
 
-from penstock.words.verbs import Ack, Receive, Release, Verb
+import penstock
+from penstock.words.entities import Outgoing
+from penstock.words.verbs import Ack, Receive, Release, Send, Verb
 from penstock.worker import AsyncMessage, Message
-from tests.worker.support import SECONDS, Place, alive, running
+from penstock.worker.message import BridgeStore
+from tests.worker.support import SECONDS, Place, alive, place, running
 
 
 @alive
@@ -209,3 +213,35 @@ async def test_a_task_that_is_cancelled_before_its_first_step_is_not_forgotten(
     stats = await asyncio.wait_for(worker.run_async(until_empty=True), SECONDS)
     assert stats.failed == 2
     assert all("CancelledError" in (left.error or "") for left in await place.queue.peek())
+
+
+def test_a_call_from_a_thread_that_the_end_cuts_off_may_have_happened() -> None:
+    """The loop ends between the commit and the answer."""
+    errors = list[BaseException]()
+    sent = threading.Event()
+
+    async def main() -> None:
+        async with place() as made:
+            made.store.after = lambda _: sent.set()
+
+            async def lose_the_answer(verb: Verb[object]) -> object:
+                await made.store.run(verb)
+                await asyncio.Event().wait()
+
+            bridge = BridgeStore(mock.Mock(run=lose_the_answer), asyncio.get_running_loop())
+
+            def send() -> None:
+                try:
+                    bridge.run(Send("work", (Outgoing(b"x"),)))
+                except penstock.PenstockError as error:
+                    errors.append(error)
+
+            thread.append(threading.Thread(target=send))
+            thread[0].start()
+            await asyncio.to_thread(sent.wait, SECONDS)
+            assert len(await made.queue.peek()) == 1
+
+    thread = list[threading.Thread]()
+    asyncio.run(main())
+    thread[0].join(SECONDS)
+    assert [type(error) for error in errors] == [penstock.Uncertain]

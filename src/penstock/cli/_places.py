@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
+
+from penstock.words.urls import scrubbed, without_secrets
 
 DEFAULT_URL = "sqlite:///penstock.db"
 
-_SECRET = re.compile(r"(?i)\b((?:ssl)?password=)([^&\s]+)")
+HIDDEN = "***"
 
 
 def is_sqlite(url: str) -> bool:
@@ -34,30 +35,12 @@ def sqlite_path(url: str) -> Path | None:
 
 def without_password(url: str) -> str:
     """The URL as it may be shown."""
-    parts = urlsplit(url)
-    netloc = parts.netloc
-    user, at, host = netloc.rpartition("@")
-    if at and is_server(url):
-        netloc = f"***@{host}"  # the user's name is the token
-    elif at and ":" in user:
-        netloc = f"{user.partition(':')[0]}:***@{host}"
-    # Not urlunsplit: it makes sqlite:/app.db of sqlite:///app.db.
-    query = _SECRET.sub(r"\1***", parts.query)
-    return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
+    return without_secrets(url, HIDDEN)
 
 
 def scrub(text: str, url: str) -> str:
-    """A text without the URL's password, should a library have quoted it."""
-    for secret in _secrets(url):
-        text = text.replace(secret, "***")
-    return text
-
-
-def _secrets(url: str) -> set[str]:
-    parts = urlsplit(url)
-    user, at, _ = parts.netloc.rpartition("@")
-    raw = {user.partition(":")[2]} if at else set[str]()
-    if is_server(url):
-        raw |= {os.environ.get("PENSTOCK_TOKEN", ""), user if ":" not in user else ""}
-    raw |= {value for name, value in parse_qsl(parts.query) if "password" in name.lower()}
-    return {form for secret in raw for form in (secret, unquote(secret)) if form}
+    """A text without the URL's secrets, should a library have quoted one."""
+    token = os.environ.get("PENSTOCK_TOKEN")
+    if token and is_server(url):
+        text = text.replace(token, HIDDEN)
+    return scrubbed(text, url, HIDDEN)

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from rich.console import Console
 
@@ -27,6 +26,7 @@ from penstock.demo.shift import Plan, Shift
 from penstock.demo.show import Scene, Show
 from penstock.demo.verdict import Sent, Verdict
 from penstock.words.errors import PenstockError
+from penstock.words.urls import without_secrets
 
 SEND_ROWS = 5_000
 
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     finally:
         if given.keep:
-            out.print(f"kept: {folder} and the queue {plan.queue} at {_shown(plan.url)}")
+            out.print(f"kept: {folder} and the queue {plan.queue} at {without_secrets(plan.url)}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -123,7 +123,7 @@ def _run(plan: Plan, show: Show, *, keep: bool, out: Path | None) -> _Found:
     big, small = next(iter(sent.sizes)), list(sent.sizes)[-1]
     with penstock.connect(plan.url) as ps, _fresh_queue(ps, plan.queue, keep=keep) as queue:
         show.step(
-            f"Sending them to {_shown(plan.url)}, carrier by carrier: {big} with "
+            f"Sending them to {without_secrets(plan.url)}, carrier by carrier: {big} with "
             f"{sent.sizes[big]:,} first, {small} with {sent.sizes[small]:,} last"
         )
         seconds = _send(queue, data, show)
@@ -201,15 +201,6 @@ def _send(queue: penstock.Queue, data: Sequence[Flight], show: Show) -> float:
         done = min(start + SEND_ROWS, len(data))
         show.scene(Scene("sent", done, len(data), time.monotonic() - started_at, {}))
     return time.monotonic() - started_at
-
-
-def _shown(url: str) -> str:
-    """The URL without its password, wherever that stands."""
-    if url.startswith("sqlite:"):
-        return url
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit((parts.scheme, user.partition(":")[0] + at + host, parts.path, "", ""))
 
 
 __all__ = ["main"]

@@ -22,9 +22,10 @@ from penstock.move import _rows
 from penstock.move._source import Changes, Row
 from penstock.move._statements import statements
 from penstock.postgres import install
-from penstock.postgres.errors import shown, translated
+from penstock.postgres.errors import translated
 from penstock.postgres.url import parse
 from penstock.words.errors import Busy, Unavailable, UsageError, WrongVersion
+from penstock.words.urls import without_secrets
 
 _WHERE = ("host", "hostaddr", "port", "dbname", "service")
 
@@ -73,8 +74,8 @@ class Target:
         status = install.status(url)
         if status.pending or status.too_new:
             raise WrongVersion(
-                f"the database {shown(url)} is not at this library's version: "
-                f"run `penstock migrate up --url '{shown(url)}'`"
+                f"the database {without_secrets(url)} is not at this library's version: "
+                f"run `penstock migrate up --url '{without_secrets(url)}'`"
             )
         self._connection = self._connect()
         self.queues: dict[int, int] = {}
@@ -404,6 +405,6 @@ def _place(url: str) -> str:
     """The URL without password, and of its options only those that say where the database is: fit
     to be shown by a file for ever, and to be connected to.
     """
-    bare, _, options = shown(url).partition("?")
+    bare, _, options = without_secrets(url).partition("?")
     where = "&".join(o for o in options.split("&") if o.partition("=")[0] in _WHERE)
     return f"{bare}?{where}" if where else bare

@@ -21,7 +21,7 @@ from penstock.postgres.joined import AsyncPostgresJoined, PostgresConnections
 from penstock.postgres.store import CHECK_SCHEMA
 from penstock.postgres.url import Options, parse
 from penstock.postgres.wakeups import NOTIFY, Bell
-from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError, WrongVersion
+from penstock.words.errors import Busy, Disconnected, PenstockError, UsageError
 from penstock.words.verbs import Verb
 
 A = TypeVar("A")
@@ -62,9 +62,9 @@ class AsyncPostgresStore:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()
             return await self._execute(call, call.sql, parameters, verb)
-        except Busy:
-            if call.impatient is None:
-                raise
+        except Busy as error:
+            if call.impatient is None or not isinstance(error.__cause__, psycopg.Error):
+                raise  # or no connection was free: that was waited for already
             return await self._execute(call, call.impatient, parameters, verb)
 
     def _now(self) -> int | None:
@@ -353,7 +353,7 @@ class _Pool:
             try:
                 step, oldest, ours = (await connection.run(CHECK_SCHEMA, ()))[0]
                 install.check_schema(step, oldest, ours, self._options.url)
-            except (psycopg.Error, WrongVersion):
+            except BaseException:
                 await connection.raw.close()
                 raise
         except psycopg.Error as error:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 
@@ -23,9 +22,8 @@ from penstock.words.errors import (
     UsageError,
     WrongVersion,
 )
+from penstock.words.urls import without_secrets
 from penstock.words.verbs import Verb
-
-_SECRET = re.compile(r"[a-z]*password=")
 
 NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 """No such schema, table, function, column, type: ours are missing or from another version."""
@@ -58,8 +56,8 @@ def translate(
         return UsageError(f"{text}: {error.diag.message_detail or error.diag.message_hint}")
     if code in NOT_MIGRATED:
         return WrongVersion(
-            f"the database {shown(url)} is not migrated to this library ({text}): "
-            f"run `penstock migrate up --url '{shown(url)}'`"
+            f"the database {without_secrets(url)} is not migrated to this library ({text}): "
+            f"run `penstock migrate up --url '{without_secrets(url)}'`"
         )
     if code in BUSY:
         return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
@@ -77,10 +75,10 @@ def translate(
     if code == "" or code[:2] in ("08", "57", "53") or isinstance(error, psycopg.OperationalError):
         if sent:
             return Uncertain(
-                f"the connection to {shown(url)} broke before the answer came ({text}): "
+                f"the connection to {without_secrets(url)} broke before the answer came ({text}): "
                 "the call may have happened"
             )
-        return Disconnected(f"cannot reach {shown(url)}: {text}")
+        return Disconnected(f"cannot reach {without_secrets(url)}: {text}")
     return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
 
 
@@ -88,13 +86,3 @@ def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> PenstockError:
     """What a failed call means for its caller: a repeatable one cannot have done harm."""
     queue = getattr(verb, "queue", None) or ""
     return translate(error, url, queue, sent=not CALLS[type(verb)].repeatable)
-
-
-def shown(url: str) -> str:
-    """The URL without its password, fit to be pasted into a command."""
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")
-    user = place[0].partition(":")[0]
-    shown_place = f"{user}@{place[2]}" if user else place[2]
-    query = "&".join(p for p in parts.query.split("&") if not _SECRET.match(p))
-    return f"{parts.scheme}://{shown_place}{parts.path}" + (f"?{query}" if query else "")

@@ -20,11 +20,12 @@ from importlib.resources.abc import Traversable
 
 import psycopg
 
-from penstock.postgres.errors import shown, translated
+from penstock.postgres.errors import translated
 from penstock.postgres.permissions import kinds_as_json, verbs_functions
 from penstock.postgres.revision import REVISION, SCHEMA, rendered, schema
 from penstock.words.errors import Busy, UsageError, WrongVersion
 from penstock.words.migration import Migration, SchemaStatus, step_of
+from penstock.words.urls import without_secrets
 
 LOCK_SECONDS = 0.5
 """How long a step waits for a table, since all calls that come later wait behind it."""
@@ -341,8 +342,8 @@ def check_schema(step: int | None, oldest: int | None, ours: str | None, url: st
     refuse_newer(step or 0, oldest or 1)
     if (step or 0) < migrations()[-1].number or ours != digest():
         raise WrongVersion(
-            f"the database {shown(url)} is not set up for this version of the library: "
-            f"run `penstock migrate up --url '{shown(url)}'`"
+            f"the database {without_secrets(url)} is not set up for this version of the library: "
+            f"run `penstock migrate up --url '{without_secrets(url)}'`"
         )
 
 

@@ -11,6 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -66,9 +67,9 @@ class PostgresStore:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             self._pool.forget()
             return self._execute(call, call.sql, parameters, verb)
-        except Busy:
-            if call.impatient is None:
-                raise
+        except Busy as error:
+            if call.impatient is None or not isinstance(error.__cause__, psycopg.Error):
+                raise  # or no connection was free: that was waited for already
             return self._execute(call, call.impatient, parameters, verb)
 
     def _now(self) -> int | None:
@@ -282,14 +283,17 @@ class _Pool:
             self._drop(connection)
         else:
             self._idle.append(connection)
+            if self._closed:  # since we looked
+                self.forget()
             if self._waiting:
                 with self._changed:
                     self._changed.notify()
 
     def forget(self) -> None:
         """Close what is idle: the server is another one now."""
-        while self._idle:
-            self._drop(self._idle.pop())
+        with suppress(IndexError):  # other threads do the same
+            while True:
+                self._drop(self._idle.pop())
 
     def close(self) -> None:
         """Close what is idle now, and the others when they are put back."""

@@ -10,6 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from penstock.words.errors import UsageError
 from penstock.words.limits import shown
+from penstock.words.urls import check_user, scrubbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ def parse(url: str) -> Options:
 
     Raises: UsageError for a value that is wrong, or that libpq cannot read.
     """
+    check_user(url)
     parts = urlsplit(url)
     rest: list[str] = []
     own: dict[str, object] = {}
@@ -62,7 +64,8 @@ def parse(url: str) -> Options:
     try:
         conninfo_to_dict(conninfo)
     except psycopg.Error as error:
-        raise UsageError(f"PostgreSQL's client cannot read the URL: {error}") from None
+        said = scrubbed(str(error).strip(), url)
+        raise UsageError(f"PostgreSQL's client cannot read the URL: {said}") from None
     return Options(url, conninfo, **own)  # pyright: ignore[reportArgumentType]
 
 

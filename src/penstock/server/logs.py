@@ -21,7 +21,9 @@ from penstock.words.errors import PenstockError
 FORMATS = ("text", "json")
 
 _TOKEN = re.compile(r"(pst_[a-z2-7]{0,12})[A-Za-z0-9_~+/=-]*")
-_PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s@]*@|((?:ssl)?password=)[^\s&'\"]+", re.IGNORECASE)
+_PASSWORD = re.compile(
+    r"(://[^\s:/@]*:)[^\s@]*@|([a-z_]*(?:password|secret)=)[^\s&'\"]+", re.IGNORECASE
+)
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """Attributes that each record has; the others came by `extra=`."""
 _QUIET = ("uvicorn.access",)

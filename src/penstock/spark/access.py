@@ -14,7 +14,7 @@ from contextlib import suppress
 from hmac import compare_digest
 from threading import Lock
 from typing import Any, Final, Literal, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from penstock import _connect
 from penstock.spark.options import Options
@@ -37,6 +37,7 @@ from penstock.words.errors import (
     UsageError,
 )
 from penstock.words.namespaces import plain, stored
+from penstock.words.urls import scrubbed
 from penstock.words.verbs import QueueList, Verb
 
 A = TypeVar("A")
@@ -108,7 +109,7 @@ class Access:
         url = self._url
         with suppress(UsageError):
             url = self._resolved()
-        return _without_secrets(text, url)
+        return scrubbed(text, url, "…")
 
     def close(self) -> None:
         """Close what was opened; a later call opens it again."""
@@ -302,19 +303,3 @@ def _pinned(url: str) -> str:
     _, path = _connect.place(found)
     query = urlsplit(found).query
     return f"sqlite:///{quote(path)}" + (f"?{query}" if query else "")
-
-
-def _without_secrets(text: str, url: str) -> str:
-    secrets = [url]
-    with suppress(ValueError):
-        parts = urlsplit(url)
-        if parts.password:
-            secrets += [parts.password, unquote(parts.password)]
-        found = re.search(r"(?:^|&)password=([^&]+)", parts.query)
-        if found:
-            secrets += [found[1], unquote(found[1])]
-    if url.startswith("sqlite:"):
-        return text
-    for secret in secrets:
-        text = text.replace(secret, "…")
-    return text

@@ -17,7 +17,7 @@ from penstock.sqlite._url import Place
 from penstock.sqlite._wakes import Wakes
 from penstock.sqlite._writer import Ticket, Writer
 from penstock.sqlite.procedures import NEWS, READS, WRITES
-from penstock.words.errors import UsageError
+from penstock.words.errors import PenstockError, UsageError
 from penstock.words.outcomes import Sent
 from penstock.words.value import value
 from penstock.words.verbs import (
@@ -90,11 +90,15 @@ class Engine:
             if self._reader is None:
                 self._reader = open_reader(self._place)
             connection = self._reader
-            connection.execute("begin")
             try:
-                return self._carry(connection, verb)
-            finally:
+                connection.execute("begin")
+                answer = self._carry(connection, verb)
                 connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            return answer
 
     def measures(self) -> dict[str, float]:
         """Commits of this process, and the room there is; nothing of the latter in memory."""
@@ -144,5 +148,7 @@ class Engine:
                 told |= {cast("Any", verb).queue for verb in together if type(verb) in NEWS}
         if told:
             self.wakes.notify(told)
-        with contextlib.suppress(sqlite3.Error, OSError):  # the verbs are committed all the same
+        # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,
+        # but have it carried out once more.
+        with contextlib.suppress(sqlite3.Error, OSError, PenstockError):
             self._checkpoints.after_commit()

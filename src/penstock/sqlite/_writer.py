@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.sqlite._connection import Connection, StartOver
@@ -27,14 +28,13 @@ TOGETHER_MAX = 64
 class Ticket(Generic[A]):
     """A verb in line for the writer, and then its answer or its error."""
 
-    __slots__ = ("answer", "done", "error", "leads", "told", "verb")
+    __slots__ = ("answer", "done", "error", "told", "verb")
 
     def __init__(self, verb: Verb[A]) -> None:
         self.verb = verb
         self.answer: A | None = None
         self.error: BaseException | None = None
         self.done = False
-        self.leads = False
         self.told: threading.Event | None = None
 
     def result(self) -> A:
@@ -64,20 +64,29 @@ class Writer:
         self._committed = committed
         self._line: deque[Ticket[Any]] = deque()
         self._mutex = threading.Lock()
-        self._led = False
+        self._leader: Ticket[Any] | None = None
         self._using = threading.Lock()
         self.closed = False
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb, together with what else waits."""
         ticket = Ticket(verb)
-        with self._mutex:
-            self._line.append(ticket)
-            if self._led:
-                ticket.told = threading.Event()
-            self._led = True
-        if ticket.told is None or self._follow(ticket, ticket.told):
-            self._lead(ticket)
+        try:
+            with self._mutex:
+                if self._leader is None:
+                    self._leader = ticket
+                else:
+                    ticket.told = threading.Event()
+                self._line.append(ticket)
+            if ticket.told is not None:
+                ticket.told.wait()  # until it is done, or leads
+            if not ticket.done:
+                self._lead(ticket)
+                with self._mutex:
+                    self._pass_on()
+        except BaseException:  # a signal, at whatever moment: nobody may wait for us for ever
+            self._leave(ticket)
+            raise
         return ticket.result()
 
     def commit(self, tickets: Sequence[Ticket[Any]]) -> None:
@@ -105,52 +114,46 @@ class Writer:
 
     # --- the line -------------------------------------------------------------------------------
 
-    def _follow(self, ticket: Ticket[Any], told: threading.Event) -> bool:
-        """Wait until the ticket is done, or leads."""
-        try:
-            told.wait()
-        except BaseException:
-            with self._mutex:
-                if ticket in self._line:
-                    self._line.remove(ticket)
-                if ticket.leads:
-                    self._pass_on()
-            raise
-        return not ticket.done
-
     def _lead(self, ticket: Ticket[Any]) -> None:
-        """Commit until the own ticket is done, then hand over."""
+        """Commit until the own ticket is done."""
+        together: list[Ticket[Any]] = []
         try:
             while not ticket.done:
                 with self._mutex:
-                    count = min(len(self._line), TOGETHER_MAX)
-                    together = [self._line.popleft() for _ in range(count)]
-                try:
-                    self.commit(together)
-                finally:
-                    self._tell(ticket, together)
-        finally:
-            with self._mutex:
-                self._pass_on()
+                    together[:] = islice(self._line, TOGETHER_MAX)
+                    for _ in together:
+                        self._line.popleft()
+                self.commit(together)
+                self._tell(together)
+        except BaseException:
+            self._tell(together)
+            raise
 
-    def _tell(self, ticket: Ticket[Any], together: list[Ticket[Any]]) -> None:
-        """Those that are done go on. An interrupted leader leaves the others in line."""
+    def _tell(self, together: list[Ticket[Any]]) -> None:
+        """Those that are done go on; an interrupted leader leaves the others in line."""
         for other in reversed(together):
             if other.done:
                 if other.told is not None:
                     other.told.set()
-            elif other is not ticket:
+            else:
                 with self._mutex:
-                    self._line.appendleft(other)
+                    if other not in self._line:
+                        self._line.appendleft(other)
+
+    def _leave(self, ticket: Ticket[Any]) -> None:
+        """The caller of that ticket waits no longer."""
+        with self._mutex:
+            if ticket in self._line:
+                self._line.remove(ticket)
+            if self._leader is ticket:
+                self._pass_on()
 
     def _pass_on(self) -> None:
-        if self._line:
-            following = self._line[0]
-            following.leads = True
-            assert following.told is not None
-            following.told.set()
-        else:
-            self._led = False
+        """The next in line leads."""
+        self._leader = self._line[0] if self._line else None
+        if self._leader is not None:
+            assert self._leader.told is not None
+            self._leader.told.set()
 
     # --- the transaction ------------------------------------------------------------------------
 
@@ -165,6 +168,7 @@ class Writer:
             self._carry_all(connection, tickets)
             committing = True
             connection.execute("commit")
+            _mark_done(tickets)
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("rollback")
@@ -173,7 +177,6 @@ class Writer:
                 raise
             _mark_done(tickets)  # interrupted just after the commit: it must not happen twice
             raise
-        _mark_done(tickets)
         self._committed(tickets)
 
     def _carry_all(self, connection: Connection, tickets: Sequence[Ticket[Any]]) -> None:

@@ -36,10 +36,12 @@ class AsyncSqliteStore:
         self._place = place(url)
         self._clock = clock
         self._opened: Engine | None = None
-        self._opening: asyncio.Lock | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         self._writing: threading.Thread | None = None
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="penstock-sqlite-reader")
+        self._late: list[Ticket[Any]] = []
+        """What is to be given back when the writer's thread has ended."""
         self._closed = False
 
     async def run(self, verb: Verb[A]) -> A:
@@ -107,10 +109,16 @@ class AsyncSqliteStore:
         if self._closed:
             return
         self._closed = True
-        if self._opened is not None and self._opened.pid == os.getpid():
-            self._opened.wakes.close()
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        engine, writing = self._opened, self._writing
+        if engine is not None and writing is not None and engine.pid == os.getpid():
+            engine.wakes.close()
             self._errands.put(None)
-            await asyncio.to_thread(self._finish, self._opened)
+            try:
+                await asyncio.to_thread(writing.join)
+            finally:
+                await asyncio.to_thread(self._finish, engine)
 
     async def _engine(self) -> Engine:
         engine = self._opened
@@ -121,30 +129,46 @@ class AsyncSqliteStore:
     async def _in_line(self, verb: Verb[A]) -> A:
         """Have the writer carry it out."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._errands.put((Ticket(verb), future))
-        return await future
+        ticket = Ticket(verb)
+        self._errands.put((ticket, future))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._give_back(ticket)  # it was on its way to a task that is gone
+            raise
 
     async def _open(self) -> Engine:
         if self._closed:
             raise UsageError("the store is closed: connect again")
-        if self._opening is None:
-            self._opening = asyncio.Lock()
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await asyncio.to_thread(Engine, self._place, self._clock)
-                self._writing = threading.Thread(
-                    target=self._write, args=(self._opened,), name="penstock-sqlite-writer",
-                    daemon=True,
-                )  # fmt: skip
-                self._writing.start()
+        if self._opened is None:
+            if self._opening is None:
+                self._opening = asyncio.ensure_future(self._begin())
+                self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+            await asyncio.shield(self._opening)
+            if self._closed:
+                raise UsageError("the store was closed meanwhile: connect again")
+        assert self._opened is not None
         if self._opened.pid != os.getpid():
             raise UsageError("an async store does not survive a fork: connect again in the child")
         return self._opened
 
+    async def _begin(self) -> None:
+        """Open the file, in a task of its own: who asked for it may be cancelled meanwhile."""
+        try:
+            engine = await asyncio.to_thread(Engine, self._place, self._clock)
+            self._writing = threading.Thread(
+                target=self._write, args=(engine,), name="penstock-sqlite-writer", daemon=True
+            )
+            self._writing.start()
+            self._opened = engine
+        finally:
+            self._opening = None
+
     def _finish(self, engine: Engine) -> None:
-        if self._writing is not None:
-            self._writing.join()
         self._aside.shutdown()
+        for ticket in self._late:
+            engine.writer.commit((ticket,))
         engine.close()
 
     # --- the writer's thread --------------------------------------------------------------------
@@ -187,6 +211,10 @@ class AsyncSqliteStore:
         for verb, answer in zip(verbs, answers, strict=False):  # no answers: there was an error
             if isinstance(verb, Receive) and isinstance(answer, Received):
                 receipts = tuple(Receipt(d.id, d.attempt) for d in answer.deliveries)
-                if receipts and not self._closed:
-                    release = Ticket(Release(verb.queue, receipts))
+                if not receipts:
+                    continue
+                release = Ticket(Release(verb.queue, receipts))
+                if self._closed:
+                    self._late.append(release)
+                else:
                     self._errands.put((release, asyncio.get_running_loop().create_future()))

@@ -234,7 +234,10 @@ class Consumer:
     def _handled(self, lease: Lease, task: asyncio.Task[End]) -> None:
         """A handler's task is over. Cancelled: its thread, if it has one, goes on without us."""
         self._tasks.pop(lease, None)
-        self._ended(lease, asyncio.CancelledError() if task.cancelled() else task.result())
+        if task.cancelled():
+            self._ended(lease, asyncio.CancelledError())
+        else:  # an exception is one of ours, not the handler's: it could not be run
+            self._ended(lease, task.exception() or task.result())
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from penstock import _async, _sync
 from penstock.store import AsyncJoined, AsyncStore, Joined
 from penstock.words.entities import Delivery, Receipt
-from penstock.words.errors import Unavailable, UsageError
+from penstock.words.errors import Unavailable, Uncertain, UsageError
 from penstock.words.outcomes import Extended, LeaseLost
 from penstock.words.verbs import Ack, Defer, Extend, Fail, Release, Verb
 from penstock.worker.loop import Held, Lease
@@ -203,4 +203,6 @@ class BridgeStore:
         try:
             return future.result()
         except concurrent.futures.CancelledError as error:
-            raise Unavailable("the worker has stopped") from error
+            raise Uncertain(
+                "the worker stopped before the answer came: the call may have happened"
+            ) from error

@@ -31,18 +31,16 @@ class Threads:
         self._idle = 0
 
     def start(self, call: Call) -> asyncio.Future[End]:
-        """A future of how the call ended. Cancelling it does not stop the call."""
+        """A future of how the call ended. Cancelling it does not stop the call.
+
+        Raises: RuntimeError if the system allows no thread, and there is none that could take it.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[End] = loop.create_future()
         context = contextvars.copy_context()
         with self._lock:
-            if self._idle > 0:
-                self._idle -= 1
-            elif self._threads < self._most:
-                self._threads += 1
-                threading.Thread(
-                    target=self._work, name=f"penstock-handler-{self._threads}", daemon=True
-                ).start()
+            if self._idle > 0 or not self._one_more():
+                self._idle -= 1  # below 0: it waits for whoever is free next
         self._jobs.put((lambda: context.run(call), loop, future))
         return future
 
@@ -51,6 +49,20 @@ class Threads:
         with self._lock:
             for _ in range(self._threads):
                 self._jobs.put(None)
+
+    def _one_more(self) -> bool:
+        """Start a thread. False if there are as many as may be."""
+        if self._threads == self._most:
+            return False
+        name = f"penstock-handler-{self._threads + 1}"
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return False
+        self._threads += 1
+        return True
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
