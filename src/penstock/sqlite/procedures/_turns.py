@@ -14,7 +14,7 @@ from typing import Literal
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite.procedures import _channel
-from penstock.sqlite.procedures._queue import Queue, is_limited
+from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures._visits import SQL, Found, Free, Limited, Visit
 from penstock.words.entities import Delivery, Shard, Turn
 from penstock.words.verbs import Receive
@@ -45,7 +45,7 @@ class Turns:
         self._light = light
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
-        self._is_limited = is_limited(queue)
+        self._is_limited = queue["is_limited"]
         self._has_limits = bool(queue["has_channels"]) or self._is_limited
         self._visits: dict[str, Visit] = {}
         self.chosen: list[Found] = []

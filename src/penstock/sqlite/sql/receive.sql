@@ -15,8 +15,8 @@ select
             and status < 2) as stale;
 
 -- name: due
--- Scheduled messages that are due become ready.
-update message set status = 0, at = 0
+-- Scheduled messages that are due become ready. (`or fail` as in send.sql.)
+update or fail message set status = 0, at = 0
 where id in (
   select id from message
   where queue_id = :queue and status = 1 and at > 0 and at <= :now
