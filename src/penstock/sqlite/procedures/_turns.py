@@ -74,8 +74,13 @@ class Turns:
             return False
         found: list[Found] = []
         hop, heads = ("hop", "heads") if self._light else ("hop_whole", "heads_whole")
+        if self._left == 1 and not self._light:
+            hop = "first_whole"
         channel = 1 if self._light else _CHANNEL
-        for first, until in self._stretches():
+        stretches = self._stretches()
+        if self._is_last():
+            stretches = stretches[1:]
+        for first, until in stretches:
             if len(found) < self._left:
                 found += self._hop(hop, first, until, self._left - len(found))
         if self._has_limits and _channel.limited(
@@ -93,6 +98,16 @@ class Turns:
                 if len(rows) == self._quantum
             }
         return True
+
+    def _is_last(self) -> bool:
+        """Whether nothing comes after the last turn's channel. It is only looked at where that one
+        filled a batch alone, as in a queue without channels.
+        """
+        turn = self._verb.turn
+        if turn.channel is None or not 1 < self._left <= turn.served:
+            return False
+        about = {"queue": self._queue["id"], "channel": turn.channel}
+        return not self._connection.execute(SQL["any_after"], about).fetchone()[0]
 
     def _is_any_awake(self) -> bool:
         if not self._queue["has_channels"]:
@@ -169,7 +184,11 @@ class Turns:
             first = known_to + "\0"
 
     def _hop(
-        self, step: Literal["hop", "hop_whole"], first: str, until: str | bytes, most: int
+        self,
+        step: Literal["hop", "hop_whole", "first_whole"],
+        first: str,
+        until: str | bytes,
+        most: int,
     ) -> list[Found]:
         """The first messages of channels without limits, up to a quantum of each."""
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}
