@@ -121,4 +121,4 @@ def test_after_a_channel_that_was_alone_another_one_has_its_turn(store, most):
     store.run(Send("q", (Outgoing(b"x", channel="a"), Outgoing(b"x", channel="c"))))
     first, *others = (d.channel for d in store.run(alone).deliveries)
     assert first == "c"
-    assert set(others) <= {"a", "b"}
+    assert set(others) == {"a", "b"} if most > 2 else set(others) <= {"a"}

@@ -77,10 +77,10 @@ class Turns:
         if self._left == 1 and not self._light:
             hop = "first_whole"
         channel = 1 if self._light else _CHANNEL
-        stretches = self._stretches()
-        if self._is_last():
-            stretches = stretches[1:]
-        for first, until in stretches:
+        alone = self._alone()
+        if alone is not None:
+            found += self._free(heads, alone, []).give(self._left)
+        for first, until in self._stretches() if alone is None else ():
             if len(found) < self._left:
                 found += self._hop(hop, first, until, self._left - len(found))
         if self._has_limits and _channel.limited(
@@ -99,15 +99,16 @@ class Turns:
             }
         return True
 
-    def _is_last(self) -> bool:
-        """Whether nothing comes after the last turn's channel. It is only looked at where that one
-        filled a batch alone, as in a queue without channels.
+    def _alone(self) -> str | None:
+        """The only channel that has messages. It is only looked at where the last turn's filled a
+        batch alone, as in a queue without channels: there need be no hopping.
         """
         turn = self._verb.turn
         if turn.channel is None or not 1 < self._left <= turn.served:
-            return False
+            return None
         about = {"queue": self._queue["id"], "channel": turn.channel}
-        return not self._connection.execute(SQL["any_after"], about).fetchone()[0]
+        has_others = self._connection.execute(SQL["has_others"], about).fetchone()[0]
+        return None if has_others else turn.channel
 
     def _is_any_awake(self) -> bool:
         if not self._queue["has_channels"]:

@@ -140,11 +140,14 @@ where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and
 order by channel, priority, id
 limit 1;
 
--- name: any_after
--- Whether there is a channel without limits after that one.
+-- name: has_others
+-- Whether any other channel has messages that no limit holds.
 select exists (
   select 1 from message
   where queue_id = :queue and status = 0 and limited = 0 and channel > :channel
+) or exists (
+  select 1 from message
+  where queue_id = :queue and status = 0 and limited = 0 and channel < :channel
 );
 
 -- name: heads_whole
