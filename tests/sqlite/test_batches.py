@@ -7,7 +7,7 @@ import pytest
 
 from penstock.sqlite._statements import among
 from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Delivery, Outgoing
+from penstock.words.entities import Delivery, Outgoing, Turn
 from penstock.words.outcomes import Sent
 from penstock.words.verbs import Peek, PolicySet, Receive, Send
 
@@ -110,3 +110,15 @@ def test_a_limited_channel_elsewhere_changes_no_delivery(store, most):
     for _ in range(3):
         store.run(Send("mixed", (Outgoing(b"z", channel="z", delay_ms=60_000),)))  # it stays awake
         assert deliveries(store, "free", most) == deliveries(store, "mixed", most)
+
+
+@pytest.mark.parametrize("most", [1, 2, 50])
+def test_after_a_channel_that_was_alone_another_one_has_its_turn(store, most):
+    store.run(Send("q", tuple(Outgoing(b"x", channel="b") for _ in range(200))))
+    assert {d.channel for d in store.run(Receive("q", most)).deliveries} == {"b"}
+    alone = Receive("q", most, turn=Turn("b", most))
+    assert [d.channel for d in store.run(alone).deliveries] == ["b"] * most
+    store.run(Send("q", (Outgoing(b"x", channel="a"), Outgoing(b"x", channel="c"))))
+    first, *others = (d.channel for d in store.run(alone).deliveries)
+    assert first == "c"
+    assert set(others) == {"a", "b"} if most > 2 else set(others) <= {"a"}

@@ -78,6 +78,11 @@ HOT = {
         "INTEGER PRIMARY KEY",
         "message_ready (queue_id=? AND channel=?)",
     ],
+    ("receive", "first_whole"): ["message_ready (queue_id=? AND channel>? AND channel<?)"],
+    ("receive", "has_others"): [
+        "message_ready (queue_id=? AND channel>?)",
+        "message_ready (queue_id=? AND channel<?)",
+    ],
     ("receive", "heads"): ["message_ready (queue_id=? AND channel=?)"],
     ("receive", "heads_whole"): ["message_ready (queue_id=? AND channel=?)"],
     ("receive", "any_awake"): ["channel_awake (queue_id=?)"],

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite._statements import statements
-from penstock.sqlite.procedures._queue import Queue, is_limited
+from penstock.sqlite.procedures._queue import Queue
 from penstock.words.policy import Policy, policy_of
 
 SQL = statements("channel")
@@ -63,7 +63,7 @@ def rows(connection: Connection, queue: int, names: Iterable[str]) -> dict[str, 
 
 def limited(connection: Connection, queue: Queue, names: Iterable[str]) -> dict[str, sqlite3.Row]:
     """The rows of those of these channels that are limited. Missing ones are made."""
-    everything = is_limited(queue)
+    everything = queue["is_limited"]
     if not everything and not queue["has_channels"]:
         return {}
     names = set(names)

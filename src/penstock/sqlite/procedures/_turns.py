@@ -14,7 +14,7 @@ from typing import Literal
 
 from penstock.sqlite._connection import Connection
 from penstock.sqlite.procedures import _channel
-from penstock.sqlite.procedures._queue import Queue, is_limited
+from penstock.sqlite.procedures._queue import Queue
 from penstock.sqlite.procedures._visits import SQL, Found, Free, Limited, Visit
 from penstock.words.entities import Delivery, Shard, Turn
 from penstock.words.verbs import Receive
@@ -45,7 +45,7 @@ class Turns:
         self._light = light
         self._left = verb.max_messages
         self._quantum = 4 if verb.max_messages >= 40 else 1
-        self._is_limited = is_limited(queue)
+        self._is_limited = queue["is_limited"]
         self._has_limits = bool(queue["has_channels"]) or self._is_limited
         self._visits: dict[str, Visit] = {}
         self.chosen: list[Found] = []
@@ -74,8 +74,13 @@ class Turns:
             return False
         found: list[Found] = []
         hop, heads = ("hop", "heads") if self._light else ("hop_whole", "heads_whole")
+        if self._left == 1 and not self._light:
+            hop = "first_whole"
         channel = 1 if self._light else _CHANNEL
-        for first, until in self._stretches():
+        alone = self._alone()
+        if alone is not None:
+            found += self._free(heads, alone, []).give(self._left)
+        for first, until in self._stretches() if alone is None else ():
             if len(found) < self._left:
                 found += self._hop(hop, first, until, self._left - len(found))
         if self._has_limits and _channel.limited(
@@ -93,6 +98,17 @@ class Turns:
                 if len(rows) == self._quantum
             }
         return True
+
+    def _alone(self) -> str | None:
+        """The only channel that has messages. It is only looked at where the last turn's filled a
+        batch alone, as in a queue without channels: there need be no hopping.
+        """
+        turn = self._verb.turn
+        if turn.channel is None or not 1 < self._left <= turn.served:
+            return None
+        about = {"queue": self._queue["id"], "channel": turn.channel}
+        has_others = self._connection.execute(SQL["has_others"], about).fetchone()[0]
+        return None if has_others else turn.channel
 
     def _is_any_awake(self) -> bool:
         if not self._queue["has_channels"]:
@@ -169,7 +185,11 @@ class Turns:
             first = known_to + "\0"
 
     def _hop(
-        self, step: Literal["hop", "hop_whole"], first: str, until: str | bytes, most: int
+        self,
+        step: Literal["hop", "hop_whole", "first_whole"],
+        first: str,
+        until: str | bytes,
+        most: int,
     ) -> list[Found]:
         """The first messages of channels without limits, up to a quantum of each."""
         about = {"queue": self._queue["id"], "first": first, "until": until, "most": most}

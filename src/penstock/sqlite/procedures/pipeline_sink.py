@@ -129,7 +129,7 @@ class _Sending:
         if queue is None:
             _queue.make(self._connection, name, None, self._now)
             queue = _queue.need(self._connection, name)
-        is_limited = _queue.is_limited(queue) or queue["has_channels"]
+        is_limited = queue["is_limited"] or queue["has_channels"]
         return not is_limited and queue["max_messages"] is None and queue["events"] != "all"
 
     def _send_others(self, attempts: tuple[str, ...], plain: str) -> ChannelFull | QueueFull | None:

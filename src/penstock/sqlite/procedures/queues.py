@@ -44,7 +44,7 @@ def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEn
         },
     )
     new = _queue.need(connection, verb.queue)
-    if _queue.is_limited(new) and not _queue.is_limited(old):
+    if new["is_limited"] and not old["is_limited"]:
         leased = connection.execute(_UPDATE["leased_channels"], {"queue": old["id"]}).fetchall()
         _channel.limited(connection, new, [channel for (channel,) in leased])
     connection.execute(_UPDATE["wake_all"], {"queue": old["id"]})

@@ -47,7 +47,7 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
 
     # 1. Limited channels: their rows, and whether there is room, there and in the queue.
     sizes: Counter[str] = Counter()
-    if queue["has_channels"] or _queue.is_limited(queue):
+    if queue["has_channels"] or queue["is_limited"]:
         sizes.update(map(_channel_of, messages))
     limited = _channel.limited(connection, queue, sizes)
     refusal = _refusal(queue, limited, sizes, len(messages))

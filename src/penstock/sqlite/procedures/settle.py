@@ -245,7 +245,7 @@ def _end_together(
     """
     if len(set(ids)) < len(ids) or len(set(attempts)) > 1:
         return False
-    if _queue.is_limited(finish.queue):
+    if finish.queue["is_limited"]:
         return False  # so are all of its channels
     part = Part(connection, often=finish.queue["has_channels"])
     if finish.end("done", ids, results, attempt=attempts[0]):
