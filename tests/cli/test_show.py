@@ -30,6 +30,14 @@ def test_durations_for_people(seconds: float, text: str) -> None:
     assert _show.duration(seconds) == text
 
 
+def test_one_of_a_kind_is_not_many() -> None:
+    texts = [_show.plural(n, "message") for n in (0, 1, 2, 1_000)]
+    assert texts == ["0 messages", "1 message", "2 messages", "1,000 messages"]
+    several = [_show.plural(n, "dedup entry", "dedup entries") for n in (0, 1, 2)]
+    assert several == ["0 dedup entries", "1 dedup entry", "2 dedup entries"]
+    assert _show.payload(b"\xff") == "(1 byte, not text)"
+
+
 def test_instants_for_people() -> None:
     assert _show.when(1_000_000, now=1192) == "3m 12s ago"
     assert _show.when(1_005_000, now=1000) == "in 5s"

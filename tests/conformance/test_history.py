@@ -81,6 +81,24 @@ def test_the_newest_come_first_page_by_page(queue, clock):
     assert len(pages) <= 4
 
 
+def test_endings_of_one_message_in_one_millisecond_are_all_told(queue, clock):
+    """It dies, comes back and ends again, while other messages end, too."""
+    before = ended(queue, "done")
+    number = ended(queue, "dead")
+    for _ in range(3):
+        assert grave_of(queue).redrive().moved == 1
+        one(queue).fail("again", retry=False)
+    assert grave_of(queue).redrive(target=queue.name, max_redrives=9).moved == 1
+    queue.cancel((number,))
+    after = ended(queue, "done")
+    wanted = [(after, "done", 1), (number, "cancelled", 4)]
+    wanted += [(number, "dead", attempt) for attempt in (4, 3, 2, 1)] + [(before, "done", 1)]
+    for limit in (1, 2, 3, 4, 1000):
+        assert [(e.id, e.outcome, e.attempt) for e in finished(queue, limit=limit)] == wanted
+    dead = finished(queue, limit=2, outcome="dead")
+    assert [(e.id, e.attempt) for e in dead] == [(number, attempt) for attempt in (4, 3, 2, 1)]
+
+
 def test_what_ends_between_two_pages_moves_nothing(queue, clock):
     numbers = [ended(queue, "done") for _ in range(4)]
     page = queue.history(limit=2)

@@ -30,7 +30,8 @@ def run(*words: str, code: int = 0, **env: str) -> tuple[str, str]:
 @pytest.fixture
 def filled(house: House) -> House:
     with penstock.connect(house.source) as ps:
-        ps.queue("jobs").send_many([message(str(n)) for n in range(1_200)])
+        ps.queue("jobs").send_many([message(str(n)) for n in range(1_199)])
+        ps.queue("jobs").send("last", dedup_key="k")
         ps.queue("jobs").receive()[0].ack()
         ps.queue("jobs").receive()
     return house
@@ -39,10 +40,10 @@ def filled(house: House) -> House:
 def test_it_says_what_it_would_move_and_what_it_has_moved(filled: House) -> None:
     out, _ = run(filled.source, filled.target, "--dry-run")
     assert out.splitlines()[1].split() == ["jobs", "1,199", "1", "1", "0"]
-    assert out.splitlines()[-1].startswith("Would move 1,199 messages, 0 dedup entries,")
+    assert out.splitlines()[-1].startswith("Would move 1,199 messages, 1 dedup entry,")
     out, err = run(filled.source, filled.target)
     assert out.splitlines()[1].split() == ["jobs", "1,199", "1", "1", "0"]
-    assert "Moved 1,199 messages, 0 dedup entries, 0 schedules, 0 redrives to postgres" in out
+    assert "Moved 1,199 messages, 1 dedup entry, 0 schedules, 0 redrives to postgres" in out
     assert "Counts and ids are the same on both sides." in out
     assert err == ""
     _, err = run(filled.source, filled.target, code=2)

@@ -7,7 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.doors import START, migrate
+import penstock
+from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
 
 pytestmark = pytest.mark.slow
@@ -185,3 +186,17 @@ def test_who_is_not_the_owner_leaves_days_alone(db):
         db.execute("reset role")
         db.execute(f"drop owned by {role}")
         db.execute(f"drop role {role}")
+
+
+def test_a_cursor_of_an_earlier_library_goes_on(db, url):
+    """It has two numbers, and a page goes on behind all endings of that message then."""
+    for _ in range(3):
+        ended(db, START)
+    with penstock.connect(url, clock=Clock()) as ps:
+        page = ps.queue("q").history(limit=1)
+        assert page.cursor is not None
+        at, number, rest = page.cursor.split(".", 2)
+        assert rest.endswith(".1.1"), "the attempt, and the outcome's number"
+        rest = ps.queue("q").history(cursor=f"{at}.{number}")
+        assert rest == ps.queue("q").history(cursor=page.cursor)
+        assert len(rest.entries) == 2

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, cast
 
+from penstock.cli import _show
 from penstock.words import limits
 from penstock.words.entities import Outgoing
 from penstock.words.errors import UsageError
@@ -232,7 +233,8 @@ class Records:
                 self.blank += 1
                 continue
             if len(row) != len(heads):
-                raise BadLine(number, f"the row has {len(row)} cells, the head has {len(heads)}")
+                cells = _show.plural(len(row), "cell")
+                raise BadLine(number, f"the row has {cells}, the head has {len(heads)}")
             message = _made(number, self._shape.from_row, dict(zip(heads, row, strict=True)))
             self.next_line = self._lines.number + 1
             yield Record(number, message)

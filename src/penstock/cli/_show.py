@@ -119,7 +119,7 @@ def payload(data: bytes, limit: int | None = None) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return f"({count(len(data))} bytes, not text)"
+        return f"({plural(len(data), 'byte')}, not text)"
     if limit is None:
         return clean(text, lines=True)
     text = clean(text.replace("\n", "⏎"))
@@ -133,8 +133,9 @@ def count(number: float) -> str:
     return f"{number:,.1f}"
 
 
-def plural(number: int, word: str) -> str:
-    return f"{count(number)} {word}{'' if number == 1 else 's'}"
+def plural(number: int, word: str, words: str | None = None) -> str:
+    """So many of them. `words`: for more than one, where that is not the word with an s."""
+    return f"{count(number)} {word if number == 1 else words or word + 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -63,7 +63,7 @@ def _archives(store: Store, found: tuple[p.Watermark, ...]) -> Iterator[Check]:
 
 def _archive(store: Store, one: p.Watermark, shortest: float | None, queue: str) -> Iterator[Check]:
     answer = store.run(p.LogNext(one.position, 1))
-    behind = f"{_show.count(one.lag)} rows and {_show.milliseconds(one.lag_ms)} behind"
+    behind = f"{_show.plural(one.lag, 'row')} and {_show.milliseconds(one.lag_ms)} behind"
     if isinstance(answer, p.LogLost):
         yield warn(
             "archives",

@@ -319,4 +319,4 @@ def _answer(question: Question, number: int) -> Check:
     if not number:
         return ok(question.name, question.good)
     kind = fail if question.is_broken else warn
-    return kind(question.name, f"{_show.count(number)} {question.bad}", question.todo)
+    return kind(question.name, f"{question.bad}: {_show.count(number)}", question.todo)

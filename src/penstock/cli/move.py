@@ -100,13 +100,14 @@ def _tell(app: App, found: Moved, done: str) -> None:
     ]
     if rows:
         _show.out(_show.table(heads, rows))
+    notes = found.sink_batches
     parts = [
         _show.plural(found.messages, "message"),
-        f"{_show.count(found.dedup_entries)} dedup entries",
+        _show.plural(found.dedup_entries, "dedup entry", "dedup entries"),
         _show.plural(found.schedules, "schedule"),
         _show.plural(found.redrives, "redrive"),
         *([_show.plural(found.tokens, "token")] if found.tokens else []),
-        *([f"{_show.count(found.sink_batches)} notes of sinks"] if found.sink_batches else []),
+        *([_show.plural(notes, "note of a sink", "notes of sinks")] if notes else []),
     ]
     _show.out(f"{done.capitalize()} {', '.join(parts)} to {found.target}.")
     _tell_of_pipelines(found)
@@ -121,20 +122,20 @@ def _tell_of_pipelines(found: Moved) -> None:
     """What stays behind of pipelines, and what that means for them."""
     left = found.left
     if left.subscriptions:
-        text = f"{_show.plural(left.subscriptions, 'subscription')} of pipelines stay behind"
+        text = "Left behind: " + _show.plural(
+            left.subscriptions, "subscription of a pipeline", "subscriptions of pipelines"
+        )
         if left.leased:
-            text += (
-                f"; {_show.plural(left.leased, 'message')} leased for them come back when their "
-                "leases run out"
-            )
+            what = _show.plural(left.leased, "message")
+            text += f"; what they had leased ({what}) comes back when the leases run out"
         _show.note(f"{text}. Begin with new checkpoints: docs/how-to/move.md.")
     if left.staged:
         _show.note(
-            f"{_show.plural(left.staged, 'staged message')} stay behind: the batches that they "
-            "are of fail once, and are repeated."
+            f"Left behind: {_show.plural(left.staged, 'staged message')}. What was staged with "
+            "them fails once, and is repeated."
         )
     if left.watermarks:
         _show.note(
-            f"{_show.plural(left.watermarks, 'archive')} of the file's log end here: the log on "
-            "the target is another one, so its archive needs another name."
+            f"Left behind: {_show.plural(left.watermarks, 'archive')} of the file's log. The log "
+            "on the target is another one, so its archive needs another name."
         )

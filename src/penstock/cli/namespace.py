@@ -192,11 +192,11 @@ def _limit(limit: int | None) -> str:
 
 def _told(one: c.Namespace) -> str:
     parts = [
-        f"{_show.count(limit)} {what}"
+        _show.plural(limit, *what)
         for limit, what in (
-            (one.max_messages, "messages"),
-            (one.max_bytes, "bytes"),
-            (one.requests_per_second, "requests a second"),
+            (one.max_messages, ("message",)),
+            (one.max_bytes, ("byte",)),
+            (one.requests_per_second, ("request a second", "requests a second")),
         )
         if limit is not None
     ]

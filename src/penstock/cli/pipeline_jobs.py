@@ -116,7 +116,7 @@ def archive(
         from penstock.spark.jobs.archive import archive as run_archive
 
         def batch(done: Archived) -> None:
-            tell(done.rows, f"{_show.count(done.rows)} rows in {_show.duration(done.seconds)}")
+            tell(done.rows, f"{_show.plural(done.rows, 'row')} in {_show.duration(done.seconds)}")
 
         done = run_archive(
             spark,
@@ -168,7 +168,7 @@ def compact(
         from penstock.spark.jobs.compact import compact as run_compact
 
         def day(done: Compacted) -> None:
-            tell(done.rows, f"{_show.plural(done.days, 'day')}, {_show.count(done.rows)} rows")
+            tell(done.rows, f"{_show.plural(done.days, 'day')}, {_show.plural(done.rows, 'row')}")
 
         done = run_compact(
             spark,
@@ -326,7 +326,7 @@ def replay(
 
 
 def _show_replayed(done: Replayed, dry_run: bool) -> None:
-    without = f"; {_show.count(done.left_out)} without a payload are left out"
+    without = f"; left out: {_show.count(done.left_out)} without a payload"
     left_out = without if done.left_out else ""
     if not dry_run:
         text = f"Run {done.run}: {_show.count(done.sent)} of {_show.count(done.rows)} sent"

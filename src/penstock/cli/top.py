@@ -166,7 +166,9 @@ def _table(rows: Sequence[Row], height: int) -> RenderableType:
         style = "bold" if is_queue else "yellow" if line[-1] else ""
         table.add_row(*(Text(cell, style=style) for cell in line))
     if len(cells) > height:
-        table.add_row(Text(f"… {len(cells) - height} lines more: name a QUEUE", style="dim"))
+        table.add_row(
+            Text(f"… {_show.plural(len(cells) - height, 'more line')}: name a QUEUE", style="dim")
+        )
     return table
 
 

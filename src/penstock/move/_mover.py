@@ -345,7 +345,7 @@ def _must_agree(what: str, there: dict[int, Any], here: dict[int, Any]) -> None:
     if there != here:
         apart = [q for q in there.keys() | here.keys() if there.get(q) != here.get(q)]
         raise BrokenInvariant(
-            f"the {what} of {len(apart)} queues are not the same on both sides "
+            f"the {what} are not the same on both sides; queues: {len(apart)} "
             f"(queue {apart[0]}: {there.get(apart[0])} in the file, {here.get(apart[0])} on the "
             "target). Nothing has happened to the file, which is in use as before: give the move "
             "up with --abort, and please report this"

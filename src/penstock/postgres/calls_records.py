@@ -26,6 +26,8 @@ from penstock.words.records import (
 from penstock.words.schedules import Schedule, ScheduleEntry
 
 _CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,19})")
+_PLACE = re.compile(_CURSOR.pattern + r"(?:\.([0-9]{1,19}\.[0-9]{1,9}\.[1-4]))?")
+"""Of a page of history; earlier libraries gave the first two numbers alone."""
 _PART = 10_000
 
 _REDRIVE = (
@@ -53,10 +55,15 @@ def _place(cursor: str | None, what: str) -> tuple[str | None, str | None]:
     """The two numbers of a cursor, as text: either may be anything up to 64 bits."""
     if cursor is None:
         return None, None
-    match = _CURSOR.fullmatch(cursor)
+    match = _match(_CURSOR, cursor, what)
+    return match[1], match[2]
+
+
+def _match(form: re.Pattern[str], cursor: str, what: str) -> re.Match[str]:
+    match = form.fullmatch(cursor)
     if match is None:
         raise UsageError(f"{shown(cursor)} is no cursor: take it from a page of {what}")
-    return match[1], match[2]
+    return match
 
 
 # --- what has ended ------------------------------------------------------------------------------
@@ -82,6 +89,7 @@ def _ending(row: Row) -> Ending | None:
 
 def _history_parameters(verb: v.History, now: Now) -> Sequence[Any]:
     """One more is asked for: whether there is more."""
+    match = None if verb.cursor is None else _match(_PLACE, verb.cursor, "history")
     return (
         verb.queue,
         verb.limit + 1,
@@ -90,19 +98,22 @@ def _history_parameters(verb: v.History, now: Now) -> Sequence[Any]:
         verb.error,
         verb.finished_from,
         verb.finished_until,
-        *_place(verb.cursor, "history"),
+        *((None, None) if match is None else match.group(1, 2)),
         now,
+        None if match is None else match[3],
     )
 
 
 def _history(verb: v.History, rows: Rows) -> HistoryPage:
     entries = tuple(map(_entry, rows[: verb.limit]))
-    more = len(rows) > verb.limit and entries
-    return HistoryPage(entries, f"{entries[-1].finished_at}.{entries[-1].id}" if more else None)
+    if len(rows) <= verb.limit:
+        return HistoryPage(entries, None)
+    last, rest = entries[-1], rows[verb.limit - 1][-1]
+    return HistoryPage(entries, f"{last.finished_at}.{last.id}.{rest}")
 
 
 def _entry(row: Row) -> HistoryEntry:
-    *plain, data, result_type, payload, content_type, headers = row
+    *plain, data, result_type, payload, content_type, headers, _ = row
     kept: Any = None
     if content_type is not None:  # the payload was kept
         kept = {} if headers is None else json.loads(headers)
@@ -224,7 +235,7 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.History: Call(
         "select * from penstock.history($1::text, $2::int, $3::text, $4::text, $5::text,"
-        " $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint)",
+        " $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::text)",
         _history_parameters,
         _history,
         repeatable=True,

@@ -11,6 +11,11 @@ declare
     v_grave text := queue_create.settings ->> 'dead_letter';
     v_row penstock.queue;
 begin
+    -- What has made either queue meanwhile is waited for, then looked at. A grave by default closes
+    -- no ring that does not end in one that was named.
+    if v_grave is not null then
+        perform penstock.lock_graves();
+    end if;
     if v_grave is null and queue_create.queue not like '%-dead' then
         v_grave := queue_create.queue || '-dead';
     end if;
@@ -18,8 +23,8 @@ begin
         queue_create.queue,
         queue_create.settings || jsonb_build_object('dead_letter', v_grave), v_now);
     if v_row.id is not null and v_grave is not null then
-        perform penstock.check_grave(v_row.name, v_grave);
         perform penstock.insert_queue(v_grave, '{"max_attempts": null}', v_now);
+        perform penstock.check_grave(v_row.name, v_grave);
     end if;
     return v_row;
 end

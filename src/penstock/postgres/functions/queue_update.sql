@@ -6,19 +6,31 @@ create or replace function penstock.queue_update(
 language plpgsql as $$
 #variable_conflict use_column
 declare
-    v_old penstock.queue := penstock.find_queue(queue_update.queue);
-    s penstock.queue := jsonb_populate_record(v_old, queue_update.changes);
+    v_old penstock.queue;
+    s penstock.queue;
     v_row penstock.queue;
 begin
+    -- 1. The settings, locked: what another changes at once is not undone.
+    if changes ->> 'dead_letter' is not null then
+        perform penstock.lock_graves();
+    end if;
+    v_old := penstock.find_queue(queue_update.queue);
+    select * into v_old from penstock.queue q where q.id = v_old.id for no key update;
+    if not found then
+        v_old := penstock.find_queue(queue_update.queue);  -- deleted meanwhile: refused
+    end if;
+    s := jsonb_populate_record(v_old, queue_update.changes);
+
+    -- 2. Change them. (Who makes the dead-letter queue meanwhile is waited for; then it is judged.)
     if s.on_exhausted = 'block' and not v_old.fifo then
         raise exception 'on_exhausted=''block'' needs fifo=True'
             using errcode = 'PQ409', hint = 'no other order is kept by it; make another queue';
     end if;
     if s.dead_letter is not null and s.dead_letter is distinct from v_old.dead_letter then
-        perform penstock.check_grave(v_old.name, s.dead_letter);
         perform penstock.insert_queue(
             s.dead_letter, '{"max_attempts": null}',
             coalesce(queue_update.now_ms, penstock.clock_ms()));
+        perform penstock.check_grave(v_old.name, s.dead_letter);
     end if;
     update penstock.queue q
     set lease_ms = s.lease_ms, max_attempts = s.max_attempts, backoff_ms = s.backoff_ms,
@@ -35,7 +47,7 @@ begin
     where q.id = v_old.id
     returning * into v_row;
 
-    -- Leases and delayed messages from before the first default policy count from now on; all
+    -- 3. Leases and delayed messages from before the first default policy count from now on; all
     -- channels look again.
     if v_row.limited and not v_old.limited then
         update penstock.message m
