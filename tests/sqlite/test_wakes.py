@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 
-
 from penstock.sqlite.async_store import AsyncSqliteStore
 from penstock.sqlite.store import SqliteStore
 from tests.sqlite.support import one, spawn
