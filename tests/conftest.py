@@ -4,6 +4,8 @@ Spark in `spark.py`, processes to be killed in `nursery.py`.
 
 import gc
 
+gc.disable()  # until all is collected: nearly nothing of it is garbage
+
 pytest_plugins = [
     "tests.support.postgres",
     "tests.support.doors",
@@ -16,5 +18,6 @@ def pytest_collection_finish() -> None:
     """What collecting has made stays to the end: the garbage collector need not look at it again,
     which costs a tenth of many a test.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()

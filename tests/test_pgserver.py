@@ -46,7 +46,7 @@ def ask(url: str, question: str) -> object:
         return None if row is None else row[0]
 
 
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it never happened"

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import penstock
 from penstock.cli import main
+from tests.support.files import put_file
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -49,8 +50,9 @@ def door_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def opened(door_url: str) -> Iterator[penstock.Penstock]:
+def opened(door_url: str, tmp_path: Path) -> Iterator[penstock.Penstock]:
     """The same database through the library."""
+    put_file(tmp_path / "queues.db")
     with penstock.connect(door_url) as connection:
         yield connection
 

@@ -128,7 +128,7 @@ def fill_pipelines(opened: penstock.Penstock) -> None:
     generation = run(p.SubscriptionOpen("reader", "tests")).generation
     run(p.EpochLease("reader", generation, ("p",), 0, 1, 60_000))
     run(p.Stage("attempt", (p.StagedMessage("p", Outgoing(b"x")),)))
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + 30
     while not (span := run(p.LogNext(p.START, 1))).messages:  # another test's transaction
         assert time.monotonic() < ends
     run(p.WatermarkSet("lake", span.until, 1))

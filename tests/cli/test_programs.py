@@ -20,7 +20,7 @@ from tests.cli.conftest import Runner
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up
@@ -103,7 +103,7 @@ def test_a_waiting_receive_is_woken(program: Start, opened: penstock.Penstock) -
     receiver = program("receive", "q", "--wait", "30s", "--ack")
     time.sleep(0.5)
     opened.queue("q").send("hello")
-    out, _ = receiver.communicate(timeout=20)
+    out, _ = receiver.communicate(timeout=60)
     assert b"hello" in out
     assert opened.queue("q").stats().done == 1
 
@@ -114,13 +114,14 @@ def test_a_reader_that_went_away(program: Start, opened: penstock.Penstock) -> N
     receiver = program("receive", "q", "--ack")
     assert receiver.stdout is not None
     receiver.stdout.close()
-    assert receiver.wait(20) != 0
+    assert receiver.wait(60) != 0
     assert receiver.stderr is not None
     assert b"Traceback" not in receiver.stderr.read()
     stats = opened.queue("q").stats()
     assert (stats.ready, stats.leased, stats.done) == (1, 0, 0)
 
 
+@pytest.mark.slow
 def test_the_terminal_is_not_coloured_in_a_pipe(program: Start, opened: penstock.Penstock) -> None:
     opened.queue("q").send("x")
     for words in (("stats",), ("top",), ("doctor",), ("--help",)):
@@ -184,6 +185,7 @@ def test_completion_scripts(run: Runner, shell: str) -> None:
     assert document["script"].strip() == script.strip()
 
 
+@pytest.mark.slow
 def test_completion_of_commands_and_queues(
     program: Start, opened: penstock.Penstock, door_url: str
 ) -> None:
@@ -228,7 +230,7 @@ def test_a_worker(program: Start, opened: penstock.Penstock, tmp_path: Path, doo
     (tmp_path / "app.py").write_text(APP)
     opened.queue("q").send_many([penstock.message(str(n)) for n in range(5)])
     worker = program("worker", "app:worker", "--until-empty", "--url", door_url, "--json", "-q")
-    out, err = worker.communicate(timeout=30)
+    out, err = worker.communicate(timeout=60)
     assert worker.returncode == 0, err
     assert json.loads(out)["handled"] == 5
     assert (tmp_path / "seen").read_text().split() == ["0", "1", "2", "3", "4"]
@@ -243,7 +245,7 @@ def test_many_workers(
     opened.queue("q").send_many([penstock.message(str(n)) for n in range(20)])
     words = ("worker", "app:worker", "--until-empty", "--processes", "2", "--url", door_url)
     worker = program(*words)
-    _, err = worker.communicate(timeout=30)
+    _, err = worker.communicate(timeout=60)
     assert worker.returncode == 0, err
     assert sorted((tmp_path / "seen").read_text().split(), key=int) == [str(n) for n in range(20)]
 
@@ -333,7 +335,7 @@ def test_ctrl_c_ends_bench_and_removes_its_queue(program: Start, opened: penstoc
     bench = program("bench", "--seconds", "60")
     wait_for(lambda: any(s.queue.startswith("bench-") and s.sent for s in opened.stats()))
     bench.send_signal(signal.SIGINT)
-    _, err = bench.communicate(timeout=30)
+    _, err = bench.communicate(timeout=60)
     assert bench.returncode == 130
     assert b"Traceback" not in err
     assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
@@ -361,10 +363,10 @@ def test_dev_postgres(program: Start, tmp_path: Path) -> None:
             (count,) = connection.execute("select count(*) from penstock.queue").fetchone()
         assert count == 0
         send = program("send", "q", "x", "--url", facts["url"])
-        send.communicate(timeout=20)
+        send.communicate(timeout=60)
         assert send.returncode == 0
     finally:
         server.send_signal(signal.SIGINT)
-        _, err = server.communicate(timeout=30)
+        _, err = server.communicate(timeout=60)
     assert server.returncode == 0, err
     assert Path(facts["data"]).is_dir()

@@ -135,7 +135,7 @@ def test_run_until_stopped(
     assert process.stderr is not None
     assert process.stdout.readline().startswith(b"s: sent ")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 130
+    assert process.wait(60) == 130
     told = process.stderr.read().decode()
     assert told.count("'no cron' has 2 fields") == 1, "what goes on being wrong is told once"
 

@@ -14,6 +14,7 @@ import penstock
 from penstock.words.credentials import TokenCreate, new_token, scopes, token_text
 from tests.support import postgres
 from tests.support.doors import Clock, migrate
+from tests.support.files import put_file
 from tests.support.served import Server, served
 
 
@@ -80,7 +81,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Each database in turn."""
     clock = Clock()
     if request.param == "sqlite":
-        database = f"sqlite:///{tmp_path}/app.db"
+        database = put_file(tmp_path / "app.db")
         with served(database, clock=clock) as server:
             yield Place(server, database, clock)
         return

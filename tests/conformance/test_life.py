@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.conformance.life import live
+from tests.support.doors import opened
 
 SEEN = [
     *("Acked", "Deferred", "Retrying", "Dead", "Extended", "Released"),
@@ -20,7 +21,8 @@ ROUNDS = range(6)
 """In the first one all is seen, as Hypothesis draws today."""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_store_and_model_live_the_same_life(door):
     """Each round has lives of its own, the same in every run: more of them where one was poor."""
     wanted = SEEN + SELDOM * (door.lives >= 60) + RARE * (door.lives >= 100)
@@ -30,3 +32,8 @@ def test_store_and_model_live_the_same_life(door):
         if all(seen[what] for what in wanted):
             return
     pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")
+
+
+def test_a_few_lives_for_every_day(tmp_path):
+    with opened("sqlite-memory", tmp_path) as door:
+        assert live(door, examples=15)["Acked"]

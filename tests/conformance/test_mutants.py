@@ -16,7 +16,7 @@ they find soonest, as Hypothesis draws today.
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", list(mutants()), ids=lambda mutant: mutant.__name__)
 def test_a_planted_bug_is_found(mutant, tmp_path):
     found = False

@@ -32,7 +32,7 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 def _node(script: str, *arguments: str) -> None:
     done = subprocess.run(
         [NODE, HERE / script, f"{FOLDER.as_uri()}/", *arguments],
-        capture_output=True, text=True, timeout=50, check=False,
+        capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.stdout == "well\n", done.stderr
 

@@ -49,11 +49,20 @@ def test_the_same_on_postgresql(postgres_url: str, capsys: pytest.CaptureFixture
     assert "Verdict: every promise was kept." in out
 
 
+@pytest.fixture
+def one_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what comes to no good: to read the year takes a second."""
+    flight = flights.Flight(1, "UA", "1545", "EWR", "IAH", 11, 227)
+    monkeypatch.setattr(flights, "read", lambda _rows: [flight])
+
+
+@pytest.mark.usefixtures("one_flight")
 def test_no_password_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--rows", "10", "--url", "postgresql://me:S3cret@127.0.0.1:1/db?password=S3cret"])
     assert "S3cret" not in "".join(capsys.readouterr())
 
 
+@pytest.mark.usefixtures("one_flight")
 def test_a_url_that_names_no_store_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows", "10", "--url", "redis://nowhere"]) == 2
     assert "no store for 'redis'" in capsys.readouterr().out

@@ -5,7 +5,6 @@ and SQLite by every library. Where `PENSTOCK_DOORS` names one database only, so 
 """
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ import psycopg
 import pytest
 
 import penstock
-from tests.joined.libraries import ON_POSTGRES, ON_SQLITE, Connected, file_of
+from tests.joined.libraries import ON_POSTGRES, ON_SQLITE, Connected
 from tests.support import postgres
 from tests.support.doors import chosen, migrate
+from tests.support.files import put_file
 
 BUSINESS = "create table business (id integer primary key, name text)"
 
@@ -37,11 +37,7 @@ def postgres_place(version: int = 18) -> Iterator[str]:
 
 def sqlite_place(folder: Path) -> str:
     """The URL of a fresh SQLite file with our tables and `business`."""
-    url = f"sqlite:///{folder}/app.db"
-    penstock.connect(url).close()
-    with contextlib.closing(sqlite3.connect(file_of(url))) as connection:
-        connection.execute(BUSINESS)
-    return url
+    return put_file(folder / "app.db", BUSINESS)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

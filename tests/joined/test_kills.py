@@ -50,7 +50,7 @@ def rows(url: str) -> set[int]:
 def killed(nursery: Any, *words: str) -> None:
     process = nursery.Process(target=victim.main, args=words)
     process.start()
-    process.join(50)
+    process.join(100)
     assert process.exitcode == -signal.SIGKILL, "what it said is on stderr"
     process.close()
 

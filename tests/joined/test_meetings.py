@@ -170,7 +170,7 @@ def test_a_crowd_of_transactions_in_no_order(url: str) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(50)
+            thread.join(100)
         assert not failed
         assert deadlocks(url) == before
         s = meeting.queue.stats()

@@ -237,7 +237,7 @@ def test_a_killed_worker_leaves_row_and_message_agreeing(
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=100,
             check=False,
         )
         assert process.returncode == -signal.SIGKILL, process.stderr

@@ -105,7 +105,7 @@ def test_sigterm_stops_it_in_good_order(filled: House) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "closed\n"
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "it goes on" in err
     with penstock.connect(filled.source) as ps:

@@ -59,7 +59,7 @@ class MovingLife(Life):
 
 
 @one_version
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_life_goes_on_after_a_move(house: House) -> None:
     """A few lives, and a few more until all has been seen that is to be seen.
 

@@ -18,7 +18,7 @@ ROUNDS = range(3, 11)
 """In the first one all is seen, as Hypothesis draws today."""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_store_and_model_live_the_same_life(pipe):
     """Each round has lives of its own, the same in every run: more of them where one was poor."""
     wanted = OFTEN + (["held back"] if pipe.is_postgres else SELDOM)

@@ -12,7 +12,7 @@ from tests.support.doors import opened
 ROUNDS = 5
 """Of 40 lives each, until a bug must have been found; most are in the first one."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 on_sqlite = pytest.mark.parametrize("pipe", PLACES[:1], indirect=True)
 on_postgres = pytest.mark.parametrize("pipe", PLACES[1:2], indirect=True)
 

@@ -225,7 +225,7 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
 
 
 def wait_for(url: str, sql: str) -> tuple[Any, ...]:
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while not (rows := ask(url, sql)):
         assert time.monotonic() < give_up, sql
         time.sleep(0.02)

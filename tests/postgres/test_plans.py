@@ -18,7 +18,7 @@ from tests.postgres.probe import Connection, Touched, answered, touched
 from tests.support.doors import START, migrate
 from tests.support.postgres import Server, fresh_database
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 BATCHES = (1, 10, 100)
 LATER = START + 86_400_000
@@ -37,8 +37,8 @@ class Load:
 
 
 SMALL = Load(10_000, 100)
-DEEP = Load(100_000, 100, 25_000, 25_000)
-WIDE = Load(100_000, 10_000, 25_000, 25_000)
+DEEP = Load(50_000, 100, 15_000, 15_000)
+WIDE = Load(50_000, 5_000, 15_000, 15_000)
 NAME = "'c' || lpad((i %% %(channels)s)::text, 5, '0')"
 FILL = f"""
 insert into penstock.message (
@@ -94,7 +94,7 @@ LIMITED = {
 }
 
 
-def fill_limited(connection: Connection, load: Load = Load(50_000, 5_000)) -> None:
+def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> None:
     """A backlog in channels with rows, and as many channels again that are saturated and asleep."""
     fill(connection, load)
     connection.execute(
@@ -338,7 +338,7 @@ def figures(caller: Caller, plans: str) -> dict[str, Touched]:
 
 
 def check_timers(caller: Caller) -> None:
-    """20,000 due messages among 50,000 timers: a share is taken, and no more than it is read."""
+    """20,000 due messages among 30,000 timers: a share is taken, and no more than it is read."""
     caller.between()
     seen = caller.due(10)
     share = 2 * 10 + 100

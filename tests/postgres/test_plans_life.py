@@ -13,7 +13,7 @@ from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 DAY = 86_400_000
 LOADED = 60_000

@@ -15,7 +15,7 @@ from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LOADED = 100_000
 LEASE = "select epoch, messages, acked from penstock.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"

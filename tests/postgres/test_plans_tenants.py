@@ -12,7 +12,7 @@ from tests.postgres.probe import Connection, Touched, touched
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TENANTS = 1_000
 BACKLOG = 20_000

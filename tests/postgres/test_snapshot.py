@@ -15,7 +15,7 @@ from tests.postgres.probe import Connection, Touched, touched
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database, only_newest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), only_newest]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), only_newest]
 
 PASSED = 20_000
 Receipt = tuple[int, int]

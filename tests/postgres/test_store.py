@@ -389,7 +389,7 @@ def in_a_child(act: Callable[[], bool]) -> int:
             code = 0 if act() else 1
         finally:
             os._exit(code)
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:

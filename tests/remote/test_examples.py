@@ -64,7 +64,7 @@ def run(folder: Path, *words: str, **env: str) -> str:
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

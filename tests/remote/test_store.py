@@ -22,7 +22,7 @@ from tests.support.served import Server, served
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 10.0
+SECONDS = 20.0
 ALONE = "connection: close\r\n"
 
 

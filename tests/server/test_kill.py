@@ -57,7 +57,7 @@ class Load:
 
     def run(self, chance: random.Random) -> None:
         """Let it go on for a while; when that ends is anybody's guess."""
-        enough, patience = len(self.acked) + 20, time.monotonic() + 10
+        enough, patience = len(self.acked) + 20, time.monotonic() + 60
         while len(self.acked) < enough and not self.wrong:
             assert time.monotonic() < patience
             time.sleep(0.005)

@@ -54,6 +54,7 @@ class Yard:
         while looks != len(self.looks):
             looks = len(self.looks)
             await asyncio.sleep(0.03)
+            await settle()  # after a pause of the machine all is still to come
 
     async def send(self, *payloads: str, channel: str = "", **more: Any) -> None:
         messages = tuple(message(one, channel, **more) for one in payloads)

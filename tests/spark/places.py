@@ -12,6 +12,7 @@ import pytest
 import penstock
 from tests.support import postgres
 from tests.support.doors import migrate
+from tests.support.files import put_file
 
 STORES = ("sqlite", "postgres")
 
@@ -20,7 +21,7 @@ STORES = ("sqlite", "postgres")
 def placed(store: str, folder: Path) -> Iterator[str]:
     """The URL of a database of that kind."""
     if store == "sqlite":
-        yield f"sqlite:///{folder}/app.db?synchronous=off"
+        yield put_file(folder / "app.db") + "?synchronous=off"
         return
     server = postgres._servers.get(postgres.VERSIONS[-1] if not postgres.GIVEN else 0)
     with postgres.fresh_database(server, fill=migrate) as url:

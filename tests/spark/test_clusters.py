@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")
 SPARK = Path(pyspark.__file__).parent / "bin"
 MESSAGES = 50
-SECONDS_MAX = 200
+SECONDS_MAX = 300
 # What Spark's scripts and Hadoop's file system call: everywhere, but for a Java.
 TOOLS = ("basename", "bash", "cat", "chmod", "dirname", "env", "ls", "readlink", "sh", "uname")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -125,7 +125,7 @@ def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
 
 def wait_for(log: Path, pattern: str) -> str:
     """What a program writes into its log when it is ready."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (found := re.search(pattern, log.read_text())):
         assert time.monotonic() < end, log.read_text()[-2000:]
         time.sleep(0.05)

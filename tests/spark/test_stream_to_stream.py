@@ -17,7 +17,7 @@ from tests.docs.test_examples import run
 from tests.spark.places import on_postgres, placed
 
 EXAMPLE = ROOT / "examples" / "stream_to_stream.py"
-SECONDS_MAX = 120
+SECONDS_MAX = 240
 """Of one run, start of Java and all, on a busy machine."""
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.sqlite.store import SqliteStore
+from tests.support.files import put_file
 
 
 @pytest.fixture
@@ -18,7 +19,8 @@ def url(path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str):
+def store(url: str, path: Path):
+    put_file(path)
     store = SqliteStore(url)
     yield store
     store.close()

@@ -189,7 +189,7 @@ def open_and_send(url: str, count: int) -> None:
     store.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_many_processes_may_make_one_file_at_once(url):
     children = [spawn.Process(target=open_and_send, args=(url, 20)) for _ in range(6)]
     for child in children:

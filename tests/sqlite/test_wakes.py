@@ -4,8 +4,6 @@ import asyncio
 import threading
 import time
 
-import pytest
-
 from penstock.sqlite.async_store import AsyncSqliteStore
 from penstock.sqlite.store import SqliteStore
 from tests.sqlite.support import one, spawn
@@ -44,7 +42,6 @@ def send_when_told(url: str, told, times) -> None:
     store.close()
 
 
-@pytest.mark.timeout(60)
 def test_another_process_wakes_who_waits_within_100_ms(url, store):
     """In one of ten tries: a busy machine may let a process wait for its turn."""
     store.run(one())

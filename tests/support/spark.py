@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOURCE = Path(__file__).parents[2] / "src"
-SECONDS_MAX = 240
+SECONDS_MAX = 480
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",

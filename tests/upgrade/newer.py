@@ -71,7 +71,7 @@ class Version:
             env=self._env(),
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=100,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -114,6 +114,6 @@ class Agent:
 
     def end(self) -> dict[str, Any]:
         """Tell it to stop; what it did. It must have met no error."""
-        out, errors = self._process.communicate(timeout=50)
+        out, errors = self._process.communicate(timeout=100)
         assert self._process.returncode == 0, errors
         return json.loads(out)

@@ -30,9 +30,9 @@ def start(nursery: Any, url: str) -> tuple[Any, Connection]:
 
 def ended(process: Any, pipe: Connection) -> tuple[str, ...]:
     """What it has applied; it must have ended well."""
-    assert pipe.poll(50)
+    assert pipe.poll(100)
     applied = pipe.recv()  # the end of the file, when it has failed: stderr says how
-    process.join(50)
+    process.join(100)
     assert process.exitcode == 0
     process.close()
     pipe.close()

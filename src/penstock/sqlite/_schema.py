@@ -91,7 +91,7 @@ def split(script: str) -> list[str]:
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line
-        if sqlite3.complete_statement(pending):
+        if ";" in line and sqlite3.complete_statement(pending):
             statements.append(pending)
             pending = ""
     return statements
