@@ -236,7 +236,9 @@ def test_clear(run: Runner, opened: penstock.Penstock) -> None:
 
 def test_events(run: Runner, opened: penstock.Penstock) -> None:
     opened.queue("q").create()
-    assert "events='all'" in run("events", "q", code=2).err
+    told = run("events", "q", code=2).err
+    assert "events='all'" in told
+    assert "penstock queue update q --events all" in told
     run("queue", "update", "q", "--events", "all")
     assert run("events", "q", "--idle", "0").out == ""
     (number,) = sent(run, "x", options=("--channel", "c"))
