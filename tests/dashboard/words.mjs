@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 
 const folder = process.argv[2];
-const { duration, number, payload, rate, short, time, visible, TEXT_MAX } =
+const { duration, fault, number, payload, rate, short, time, visible, TEXT_MAX } =
   await import(new URL("text.js", folder));
 const { Rates, POINTS_MAX } = await import(new URL("rates.js", folder));
 const { Api } = await import(new URL("api.js", folder));
@@ -28,6 +28,9 @@ assert.deepEqual(payload({ text: "a\u0007" }), { kind: "text", text: "a\\u{7}" }
 assert.deepEqual(payload({ base64: "/wA=" }), { kind: "base64", text: "/wA=" });
 assert.equal(payload(null).kind, "not kept");
 assert.match(payload({ text: "x".repeat(TEXT_MAX + 5) }).text, /… 5 more characters$/);
+const trace = 'Traceback (most recent call last):\n  File "a.py", line 4, in f\n    g()\n    ^^^\n';
+assert.equal(fault(`${trace}ValueError: no such\nuser\n`), "ValueError: no such user");
+assert.equal(fault("550 no such user\nat line 7"), "550 no such user at line 7");
 assert.equal(short("a\nb".repeat(50), 10), "a ba ba b…");
 
 const stats = (queue, sent, done) => ({ queue, sent, done, dead: 0, cancelled: 0, expired: 0 });

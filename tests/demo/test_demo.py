@@ -57,8 +57,11 @@ def one_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_flight")
-def test_no_password_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--rows", "10", "--url", "postgresql://me:S3cret@127.0.0.1:1/db?password=S3cret"])
+def test_a_database_that_is_away_is_told_without_its_password(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = "postgresql://me:S3cret@127.0.0.1:1/db?password=S3cret"
+    assert main(["--rows", "10", "--url", url]) == 3
     assert "S3cret" not in "".join(capsys.readouterr())
 
 

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +31,12 @@ def told(example: Path) -> str:
 
 
 def run(example: Path, *words: str) -> None:
+    if "import django" in example.read_text(encoding="utf-8"):  # whose settings are made once
+        command = [sys.executable, "-W", "error", str(example), *words]
+        source = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=source)
+        assert agrees(out.stdout, told(example)), out.stdout
+        return
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(sys, "argv", [str(example), *words])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -99,6 +100,12 @@ def test_the_summary_says_what_matters() -> None:
     assert "Channels waited unequally (Jain's index of the mean wait 0.50 over 2 channels" in said
     assert "the commonest error is “boom” (10 messages of acme/mail)" in said
     assert "The busiest minute: 21 Nov 08:00–08:01 UTC, with 100 messages (1.7/s)." in said
+
+
+def test_one_message_is_not_a_thousand_a_second() -> None:
+    found = facts()
+    found = replace(found, until_ms=found.first_ms + 1)
+    assert summary.busiest(found)[1] == 100
 
 
 def test_nothing_and_nothing_leased_are_said() -> None:

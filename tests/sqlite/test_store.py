@@ -108,6 +108,15 @@ def test_a_missing_folder_is_named(tmp_path):
         SqliteStore(f"sqlite:///{tmp_path}/none/app.db")
 
 
+def test_a_table_of_the_application_may_not_have_a_name_of_ours(url, path):
+    db = sqlite3.connect(path)
+    db.execute("create table message (id integer)")
+    with pytest.raises(UsageError, match="table message already exists in this file, and is not"):
+        SqliteStore(url)
+    assert db.execute("select name from sqlite_master").fetchall() == [("message",)]
+    db.close()
+
+
 def test_a_file_that_is_no_database_is_refused_and_left_alone(url, path):
     path.write_bytes(b"Dear diary, " * 1000)
     with pytest.raises(UsageError, match="not an SQLite database"):

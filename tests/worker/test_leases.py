@@ -111,6 +111,7 @@ def test_a_late_ack_is_refused_logged_and_not_repeated(caplog: pytest.LogCapture
 
     with caplog.at_level(logging.DEBUG, "penstock.worker"):
         check()
+    assert "working on work" in caplog.text
     assert "too late for message" in caplog.text
     assert "secret payload" not in caplog.text
 

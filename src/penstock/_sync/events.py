@@ -34,8 +34,9 @@ class Listener:
         """Until nothing came for `idle_seconds`, or the connection is closed."""
         if self._level_now() == "off":
             raise UsageError(
-                f"the queue {self._queue!r} tells no events: say update(events='all') for one of "
-                "each thing that happens, or 'hints' to be told that something has changed"
+                f"the queue {self._queue!r} tells no events: say `queue.update(events='all')` "
+                f"(`penstock queue update {self._queue} --events all`) for one of each thing that "
+                "happens, or 'hints' to be told that something has changed"
             )
         if self._cursor is None:
             self._cursor = (self._store.run(Events(self._queue))).cursor

@@ -200,7 +200,7 @@ class Root(Group):
                 raise  # a reader that went away (click ends quietly then), or a bug
             kind = Forbidden if isinstance(error, PermissionError) else UsageError
             app.refuse(kind.code, f"{error.strerror}: {error.filename}", USAGE)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):  # Abort: at a question
             _show.note(self.unfinished)
             ctx.exit(INTERRUPTED)
 

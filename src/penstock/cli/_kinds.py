@@ -11,6 +11,7 @@ import click
 
 from penstock.cli import _places
 from penstock.cli._app import App
+from penstock.words import limits
 from penstock.words.entities import Receipt
 from penstock.words.errors import PenstockError, UsageError
 from penstock.words.policy import Rate
@@ -175,6 +176,18 @@ class ReceiptKind(_Kind):
             self.fail(str(error), param)
 
 
+class MessageId(_Kind):
+    """`4711`: a message's id, as `send` and `peek` print it."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= limits.ID_MAX:
+            return int(text)
+        self.fail(f"{limits.shown(text)} is no id: it reads like 4711", param)
+
+
 class QueueName(_Kind):
     """A queue's name, completed from the database where that is cheap: an SQLite file."""
 
@@ -205,4 +218,5 @@ RATE = RateKind()
 WHOLE_OR_NONE = WholeOrNone()
 HEADER = HeaderKind()
 RECEIPT = ReceiptKind()
+MESSAGE_ID = MessageId()
 QUEUE = QueueName()

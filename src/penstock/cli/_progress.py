@@ -23,9 +23,14 @@ def _nothing(done: int, position: float) -> None:
 
 
 @contextmanager
-def progress(title: str, total: float | None, unit: str = "messages") -> Generator[Bar]:
-    """A bar up to `total`, with count, rate and time left; no total: a spinner with a count."""
-    if not _show.is_coloured(sys.stderr):
+def progress(
+    title: str, total: float | None, unit: str = "messages", *, is_typed: bool = False
+) -> Generator[Bar]:
+    """A bar up to `total`, with count, rate and time left; no total: a spinner with a count.
+
+    Nothing where a person types what is counted: it would stand between the words.
+    """
+    if is_typed or not _show.is_coloured(sys.stderr):
         yield _nothing
         return
     from rich.console import Console

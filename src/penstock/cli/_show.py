@@ -126,6 +126,15 @@ def payload(data: bytes, limit: int | None = None) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def error(text: str, limit: int) -> str:
+    """An error in one line; of a traceback what stands behind the frames."""
+    text = text.strip()
+    if text.startswith("Traceback "):
+        behind = text.rpartition('\n  File "')[2].splitlines()[1:]
+        text = "\n".join(line for line in behind if not line.startswith(" ")) or text
+    return payload(text.encode(), limit)
+
+
 def count(number: float) -> str:
     """1234567 as 1,234,567; small fractions keep a digit."""
     if number == int(number) or abs(number) >= 100:

@@ -105,7 +105,7 @@ def _print_table(rows: list[list[str]]) -> None:
 def _row(entry: HistoryEntry) -> list[str]:
     told = ""
     if entry.error is not None:
-        told = _show.payload(entry.error.strip().rpartition("\n")[2].encode(), 60)
+        told = _show.error(entry.error, 60)
     elif entry.result is not None:
         told = _show.payload(entry.result.data, 60)
     took = None if entry.leased_at is None else entry.finished_at - entry.leased_at

@@ -11,7 +11,7 @@ import click
 from penstock.cli import _show
 from penstock.cli._app import NOT_AS_WISHED, App, command, pass_app
 from penstock.cli._interrupt import Unbroken
-from penstock.cli._kinds import DURATION, QUEUE
+from penstock.cli._kinds import DURATION, MESSAGE_ID, QUEUE
 from penstock.cli.receive import bytes_json
 from penstock.words import limits
 from penstock.words.outcomes import Cancelled, CancelRequested, NotWaiting, Retried
@@ -36,7 +36,7 @@ ENDED = {
 
 def _ids(function: F) -> F:
     """The arguments that all three have."""
-    many = click.argument("ids", type=click.IntRange(1, limits.ID_MAX), nargs=-1)
+    many = click.argument("ids", type=MESSAGE_ID, nargs=-1)
     return click.argument("queue", type=QUEUE)(many(function))
 
 
@@ -194,12 +194,8 @@ def _from_input() -> list[int]:
     """Ids from a pipe, one a line."""
     if _show.is_terminal(sys.stdin):
         raise click.UsageError("give one ID or more, as `penstock send` and `peek` print them")
-    found: list[int] = []
-    for line in sys.stdin:
-        word = line.strip()
-        if word and not (word.isascii() and word.isdigit()):
-            raise click.UsageError(f"{word[:40]!r} is no id: it reads like 4711")
-        found += [int(word)] if word else []
+    words = (line.strip() for line in sys.stdin)
+    found = [MESSAGE_ID.convert(word, None, None) for word in words if word]
     if not found:
         _show.note("No ids came in: nothing to do.")
     return found

@@ -188,8 +188,9 @@ def peek(
 ) -> None:
     """Show the unfinished messages of QUEUE in the order of sending.
 
-    Nothing is leased or changed. For a dead message (in the dead-letter queue) the last error is
-    shown, and with --full its whole story: where it came from, when and why it died.
+    Nothing is leased or changed. The last error is shown in a line, and with --full all of it;
+    for a dead message (in the dead-letter queue) its whole story: where it came from, when and
+    why it died.
     """
     with app.open() as penstock:
         found = penstock.queue(queue).peek(limit, state=state, channel=channel, after_id=after_id)
@@ -222,17 +223,23 @@ def _print_table(found: Sequence[Peeked]) -> None:
         for m in found
     ]
     heads = ("ID", "STATE", "CHANNEL", "ATTEMPT", "SENT", "PAYLOAD")
-    if any(m.origin for m in found):
-        heads += ("DIED OF",)
-        rows = [(*row, _cause(m.origin)) for row, m in zip(rows, found, strict=True)]
+    for head, tell in (("LAST ERROR", _error), ("DIED OF", _cause)):
+        told = [tell(m) for m in found]
+        if any(told):
+            heads += (head,)
+            rows = [(*row, text) for row, text in zip(rows, told, strict=True)]
     _show.out(_show.table(heads, rows, left=len(heads)))
 
 
-def _cause(origin: Origin | None) -> str:
+def _error(message: Peeked) -> str:
+    """Why it has failed here, in a line; the whole text is in `--full`."""
+    return _show.error(message.error or "", 50)
+
+
+def _cause(message: Peeked) -> str:
     """The last error in a line, or else the reason; the whole story is in `--full`."""
-    if origin is None:
-        return ""
-    return _show.payload((origin.last_error or origin.reason).encode(), 50)
+    origin = message.origin
+    return "" if origin is None else _show.error(origin.last_error or origin.reason, 50)
 
 
 def _tries(message: Peeked) -> str:

@@ -173,7 +173,8 @@ def demo(
 ) -> None:
     """Send a year of flights through a queue, kill a worker, and count that nothing was lost.
 
-    It uses a new SQLite file of its own, unless --url names a database.
+    It uses a new SQLite file of its own, unless --url names a database; PENSTOCK_URL is left
+    alone, as that may be the one you work with.
     """
     from penstock.demo import main
 

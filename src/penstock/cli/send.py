@@ -375,7 +375,8 @@ def _send_all(app: App, sender: Sender, lines: Lines, records: Records, total: i
     problem: tuple[str, str, int] | None = None
     next_line: int | None = None
     retryable = False
-    with progress(f"Sending to {name}", total) as bar:
+    is_typed = total is None and _show.is_terminal(sys.stdin)
+    with progress(f"Sending to {name}", total, is_typed=is_typed) as bar:
         sender.on_sent = lambda: bar(sender.sent, lines.bytes_read)
         try:
             try:

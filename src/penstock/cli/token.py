@@ -73,6 +73,8 @@ def create(
     Without a NAMESPACE it is for the queues that have none: those that programs use by the
     database's URL.
     """
+    if expires == 0:
+        raise UsageError("a token that ends at once is for nobody: --expires 12h, 30d, or no end")
     token_id, secret, digest = c.new_token()
     verb = c.TokenCreate(
         token_id,

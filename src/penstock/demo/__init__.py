@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo; the exit code is 0 if the verdict is good, 1 if not, 2 if it cannot run."""
+    """Run the demo; the exit code is 0 if the verdict is good, 1 if not, 2 if it cannot run, 3 if
+    the database is away.
+    """
     from penstock.demo.run import main as run
 
     return run(argv)

@@ -25,7 +25,7 @@ from penstock.demo.ledger import Ledger
 from penstock.demo.shift import Plan, Shift
 from penstock.demo.show import Scene, Show
 from penstock.demo.verdict import Sent, Verdict
-from penstock.words.errors import PenstockError
+from penstock.words.errors import PenstockError, Unavailable
 from penstock.words.urls import without_secrets
 
 SEND_ROWS = 5_000
@@ -47,8 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = _run(plan, show, keep=given.keep, out=_out(given))
         return _tell(found, show, as_json=given.json, opens=not given.no_open)
     except PenstockError as error:
-        out.print(str(error), markup=False)  # `penstock[spark]` is no style
-        return 2
+        # `penstock[spark]` is no style, and a command that is to be copied stays on one line.
+        out.print(str(error), markup=False, soft_wrap=True)
+        return 3 if isinstance(error, Unavailable) else 2
     except KeyboardInterrupt:
         out.print("stopped")
         return 130

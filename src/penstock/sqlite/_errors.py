@@ -53,6 +53,10 @@ def translated(error: sqlite3.Error) -> PenstockError:
         return kind(f"SQLite: {error}: {advice}")
     if "no such table" in str(error) or "no such column" in str(error):
         return WrongVersion(f"SQLite: {error}: the schema was changed by hand; restore a backup")
+    if str(error).endswith("already exists"):
+        return UsageError(
+            f"SQLite: {error} in this file, and is not Penstock's: give Penstock a file of its own"
+        )
     return BrokenInvariant(f"SQLite: {error} ({type(error).__name__}): please report this")
 
 

@@ -4,7 +4,7 @@ import { Api } from "./api.js";
 import { ask } from "./ask.js";
 import { Chart } from "./chart.js";
 import { el, rows, say, table } from "./dom.js";
-import { duration, number, payload, rate, short, time } from "./text.js";
+import { duration, fault, number, payload, rate, short, time } from "./text.js";
 
 const PAGE = 20;
 const VIEWS = { channels: "Channels", messages: "Messages", history: "History", redrives: "Redrives" };
@@ -138,7 +138,7 @@ export class QueuePage {
   /** Why it died, or what went wrong last. */
   #story(one) {
     const origin = one.origin;
-    if (!origin) return one.error ? el("p", { class: "bad data" }, short(one.error, 200)) : null;
+    if (!origin) return one.error ? el("p", { class: "bad data" }, fault(one.error, 200)) : null;
     return el("details", {},
       el("summary", {}, `died in ${origin.queue}: ${origin.reason}`),
       el("p", {}, `${time(origin.died_at)}, after ${origin.failures} failures and ` +
@@ -177,7 +177,7 @@ export class QueuePage {
       el("td", {}, time(one.finished_at)),
       el("td", { class: "n" }, one.leased_at ? duration((one.finished_at - one.leased_at) / 1000) : "–"),
       el("td", {},
-        one.error ? el("details", {}, el("summary", { class: "bad data" }, short(one.error)),
+        one.error ? el("details", {}, el("summary", { class: "bad data" }, fault(one.error)),
           el("pre", { tabindex: "0" }, one.error)) : null,
         one.payload ? this.#content(one.payload, one.headers) : null)));
   }

@@ -65,3 +65,10 @@ export function short(value, most = 80) {
   const line = visible(value).replaceAll("\n", " ");
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
+
+/** An error in a line: of a traceback, what stands behind its frames. */
+export function fault(error, most = 80) {
+  if (!error.startsWith("Traceback ")) return short(error, most);
+  const behind = error.trimEnd().split('\n  File "').at(-1).split("\n").slice(1);
+  return short(behind.filter((line) => !line.startsWith(" ")).join("\n") || error, most);
+}

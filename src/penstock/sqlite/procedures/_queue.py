@@ -36,7 +36,7 @@ def find(connection: Connection, name: str) -> Queue | None:
     row = connection.rows.get(id_)
     if row is None or row["version"] != version:
         row = dict(connection.execute(SQL["find"], {"name": name}).fetchone())
-        row["is_limited"] = _is_limited(row)
+        row["is_limited"] = is_limited(row)
         if len(connection.rows) == _REMEMBERED:
             connection.rows.clear()
         connection.rows[id_] = row
@@ -122,6 +122,6 @@ def _dead_settings() -> QueueSettings:
     return QueueSettings(max_attempts=None)
 
 
-def _is_limited(row: Queue) -> bool:
+def is_limited(row: Queue) -> bool:
     """FIFO, or a default policy."""
     return bool(row["fifo"]) or any(row[column] is not None for column in POLICY_COLUMNS)

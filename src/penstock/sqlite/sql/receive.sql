@@ -134,7 +134,7 @@ limit :most;
 -- name: first_whole
 -- As `hop_whole` of one message, without its tables for hopping, which take half of the time.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
-  crashes, sent_at
+  crashes, sent_at, origin
 from message
 where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and channel < :until
 order by channel, priority, id

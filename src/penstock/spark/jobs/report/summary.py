@@ -54,9 +54,10 @@ def channel_name(name: str) -> str:
 def busiest(found: Facts) -> tuple[Row, float]:
     """The step with most messages, and how many a second that is."""
     row = max(found.all_steps, key=lambda row: row["messages"])
-    # A report of a minute may have one step of an hour: only its own time counts.
+    # A report of a minute may have one step of an hour: only its own time counts, but a second at
+    # least, or the only message of a report would be a thousand a second.
     length = min(found.step_ms, found.until_ms - found.first_ms)
-    return row, row["messages"] / max(length, 1) * 1000
+    return row, row["messages"] / max(length, 1000) * 1000
 
 
 def _ended(found: Facts, total: Row) -> str:
