@@ -56,6 +56,8 @@ def open_writer(place: Place) -> Connection:
             _check_file(place.path)
         except PermissionError as error:
             raise Forbidden(f"{error}: check the owner and mode of its folders") from error
+        except OSError as error:
+            raise UsageError(f"{error.strerror}: give another path") from error
     connection = connect(place)
     try:
         with our_errors():
@@ -80,11 +82,15 @@ def connect(place: Place) -> Connection:
             cached_statements=256,
             factory=Connection,
         )
-        connection.execute(f"pragma synchronous = {place.synchronous}")
-        connection.execute("pragma temp_store = memory")
-        connection.execute("pragma cache_size = -16000")
-        if sqlite3.sqlite_version_info < SQLITE_SAFE:
-            connection.execute("pragma wal_autocheckpoint = 0")
+        try:
+            connection.execute(f"pragma synchronous = {place.synchronous}")
+            connection.execute("pragma temp_store = memory")
+            connection.execute("pragma cache_size = -16000")
+            if sqlite3.sqlite_version_info < SQLITE_SAFE:
+                connection.execute("pragma wal_autocheckpoint = 0")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 
