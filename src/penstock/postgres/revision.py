@@ -12,7 +12,7 @@ import re
 REVISION = 4
 """Rises with the first change of a function after each release."""
 
-DIGEST = "032f3c595ada1f27"
+DIGEST = "5267eef326622d49"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"
