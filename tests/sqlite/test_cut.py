@@ -4,6 +4,7 @@ while something opens, a file that cannot be opened.
 
 import asyncio
 import dis
+import sqlite3
 import sys
 import threading
 import time
@@ -12,10 +13,10 @@ from contextlib import closing
 
 import pytest
 
-from penstock.sqlite import _checkpoint, _engine, _writer, async_store
+from penstock.sqlite import _checkpoint, _connection, _engine, _schema, _writer, async_store
 from penstock.sqlite.async_store import AsyncSqliteStore
 from penstock.sqlite.store import SqliteStore
-from penstock.words.errors import Forbidden, UsageError
+from penstock.words.errors import Busy, Forbidden, UsageError
 from penstock.words.outcomes import Sent
 from penstock.words.verbs import Peek, Purge, Receive, Stats
 from tests.sqlite.support import one, sent_in
@@ -234,3 +235,39 @@ def test_what_a_receive_leased_that_was_cancelled_before_a_close_is_released(url
     with closing(SqliteStore(url)) as store:
         (message,) = store.run(Peek("q"))
         assert (message.state, message.attempt, message.crashes) == ("ready", 1, 0)
+
+
+# --- a file that cannot be opened ---
+
+
+def test_a_file_that_is_no_database_is_closed_again(path, url, monkeypatch):
+    closed = []
+
+    class Noting(_connection.Connection):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    monkeypatch.setattr(_connection, "Connection", Noting)
+    path.write_bytes(b"something else" * 1_000)
+    with pytest.raises(UsageError, match="not an SQLite database"):
+        SqliteStore(url)
+    assert len(closed) == 1
+
+
+def test_a_lock_that_does_not_get_free_leaves_no_turnstile_open(path, url, monkeypatch):
+    made = []
+
+    class Noting(_schema.Turnstile):
+        def __init__(self, place):
+            super().__init__(place)
+            made.append(self)
+
+    SqliteStore(url).close()
+    monkeypatch.setattr(_schema, "Turnstile", Noting)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("pragma user_version = 1")  # there seems to be something to migrate
+        other.execute("begin immediate")
+        with pytest.raises(Busy):
+            SqliteStore(f"{url}?busy_seconds=0")
+    assert [turnstile._file for turnstile in made] == [None]

@@ -103,6 +103,11 @@ def test_a_folder_is_refused(tmp_path):
         SqliteStore(f"sqlite:///{tmp_path}")
 
 
+def test_a_name_that_no_file_can_have_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="give another path"):
+        SqliteStore(f"sqlite:///{tmp_path}/{'long' * 100}.db")
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(UsageError, match="there is no folder"):
         SqliteStore(f"sqlite:///{tmp_path}/none/app.db")

@@ -260,10 +260,6 @@ class Source:
                 history.append((queue, id_, attempt, finished_at))
         return Changes(rows[-1]["seq"] if rows else after, tuple(messages), tuple(history))
 
-    def last_change(self) -> int:
-        """The number of the last change that was noted."""
-        return self._one("count_changes")
-
     def last_given(self) -> int:
         """The highest id that was ever given out."""
         return self._one("last_given")

@@ -249,7 +249,3 @@ group by queue_id;
 -- name: count_dedup
 -- How many entries.
 select count(*) from dedup;
-
--- name: count_changes
--- Changes that are not carried over yet.
-select coalesce(max(seq), 0) from penstock_move_change;

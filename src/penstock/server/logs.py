@@ -18,8 +18,6 @@ from typing import Any, TextIO
 
 from penstock.words.errors import PenstockError
 
-FORMATS = ("text", "json")
-
 _TOKEN = re.compile(r"(pst_[a-z2-7]{0,12})[A-Za-z0-9_~+/=-]*")
 _PASSWORD = re.compile(
     r"(://[^\s:/@]*:)[^\s@]*@|([a-z_]*(?:password|secret)=)[^\s&'\"]+", re.IGNORECASE

@@ -90,11 +90,15 @@ def connect(place: Place) -> Connection:
             cached_statements=256,
             factory=Connection,
         )
-        connection.execute(f"pragma synchronous = {place.synchronous}")
-        connection.execute("pragma temp_store = memory")
-        connection.execute("pragma cache_size = -16000")
-        if sqlite3.sqlite_version_info < SQLITE_SAFE:
-            connection.execute("pragma wal_autocheckpoint = 0")
+        try:
+            connection.execute(f"pragma synchronous = {place.synchronous}")
+            connection.execute("pragma temp_store = memory")
+            connection.execute("pragma cache_size = -16000")
+            if sqlite3.sqlite_version_info < SQLITE_SAFE:
+                connection.execute("pragma wal_autocheckpoint = 0")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 

@@ -59,8 +59,8 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
     if schema(connection) >= SCHEMA:
         return ()
     turnstile = Turnstile(place)
-    turnstile.begin(connection)
     try:
+        turnstile.begin(connection)
         before = schema(connection)  # asked again, under the lock
         steps = [step for step in migrations() if step.number > before]
         if steps:

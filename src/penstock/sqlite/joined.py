@@ -84,9 +84,13 @@ class SqliteConnections:
                 isolation_level="IMMEDIATE",
                 check_same_thread=False,
             )
-            connection.execute(f"pragma synchronous = {self._place.synchronous}")
-            if sqlite3.sqlite_version_info < SQLITE_SAFE:
-                connection.execute("pragma wal_autocheckpoint = 0")
+            try:
+                connection.execute(f"pragma synchronous = {self._place.synchronous}")
+                if sqlite3.sqlite_version_info < SQLITE_SAFE:
+                    connection.execute("pragma wal_autocheckpoint = 0")
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
     async def open_async(self) -> sqlite3.Connection:

@@ -51,8 +51,8 @@ begin
     if v_more or v_history_ms > 0 and ack.results is not null then
         select d.ended, d.channels into v_count, v_channels
         from penstock.end_done(
-            penstock.find_queue(ack.queue), v_ids, v_attempt, ack.ids, ack.results,
-            ack.result_types, coalesce(ack.now_ms, penstock.clock_ms())) d;
+            penstock.find_queue(ack.queue), v_ids, v_attempt,
+            coalesce(ack.now_ms, penstock.clock_ms()), ack.ids, ack.results, ack.result_types) d;
     else
         if v_history_ms = 0 and not v_limited then
             delete from penstock.message m

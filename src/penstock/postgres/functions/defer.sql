@@ -17,23 +17,24 @@ declare
     v_queue penstock.queue := penstock.find_queue(defer.queue);
     v_now bigint := coalesce(defer.now_ms, penstock.clock_ms());
     v_held bigint[] := penstock.hold(v_queue.id, defer.ids, defer.attempts);
+    v_all boolean := cardinality(v_held) = cardinality(defer.ids);
     v_unwanted bigint[];
 begin
     update penstock.message m
     set state = t.state
     from unnest(defer.ids, defer.states) t (id, state)
-    where m.id = t.id and m.id = any (v_held) and t.state is not null;
+    where m.id = t.id and (v_all or t.id = any (v_held)) and t.state is not null;
 
     select penstock.come_back(
         v_queue, array_agg(t.id), array_agg(t.delay), v_now, 'deferred')
     into v_unwanted
     from unnest(defer.ids, defer.delays) t (id, delay)
-    where t.id = any (v_held);
+    where v_all or t.id = any (v_held);
 
     return query
     select t.nr::int, v_now + t.delay, case when t.id = any (v_unwanted) then 'cancelled' end
     from unnest(defer.ids, defer.delays) with ordinality t (id, delay, nr)
-    where t.id = any (v_held)
+    where v_all or t.id = any (v_held)
     union all
     select l.nr::int, null::bigint, l.now
     from unnest(penstock.lost(v_queue.id, defer.ids, v_held)) with ordinality l (now, nr)

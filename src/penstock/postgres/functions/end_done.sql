@@ -1,18 +1,40 @@
--- End acked messages where there is more to keep than the count: results, payloads, events.
--- `attempt` null: the caller has locked them. Answers with how many, and the limited channels that
--- they leave.
+-- End leased messages as done, and keep of them what the queue says. `attempt` null: the caller has
+-- locked them. `results` and `result_types`, one for each of `all_ids`. Answers with how many, and
+-- the limited channels that they leave.
+--
+-- A nested loop over results would take their number squared, and the planner expects few.
 create or replace function penstock.end_done(
-    queue penstock.queue, ids bigint[], attempt int, all_ids bigint[], results bytea[],
-    result_types text[], now_ms bigint, out ended int, out channels text[]
+    queue penstock.queue, ids bigint[], attempt int, now_ms bigint, all_ids bigint[] default null,
+    results bytea[] default null, result_types text[] default null, out ended int,
+    out channels text[]
 )
-language plpgsql as $$
+language plpgsql
+set enable_hashjoin = on
+set enable_nestloop = off
+as $$
 #variable_conflict use_column
+declare
+    v_payload boolean := queue.history_payload;
 begin
+    -- Without history, events and limits nothing has to be known of them but their number.
+    if queue.history_ms = 0 and queue.events <> 'all' and not queue.limited
+        and not exists (select from penstock.channel c where c.queue_id = queue.id)
+    then
+        delete from penstock.message m
+        where m.id = any (ids) and (end_done.attempt is null or m.attempt = end_done.attempt)
+            and m.status + 0 = 2 and m.queue_id + 0 = queue.id;
+        get diagnostics ended = row_count;
+        return;
+    end if;
     with gone as (
         delete from penstock.message m
         where m.id = any (ids) and (end_done.attempt is null or m.attempt = end_done.attempt)
             and m.status + 0 = 2 and m.queue_id + 0 = queue.id
-        returning m.*
+        returning m.id, m.sent_at, m.leased_at, m.attempt, m.failures, m.crashes, m.channel,
+            m.last_error, m.limited,
+            case when v_payload then m.payload end as payload,
+            case when v_payload then m.content_type end as content_type,
+            case when v_payload then m.headers end as headers
     ),
     kept as (
         insert into penstock.history (
@@ -20,10 +42,7 @@ begin
             channel, error, result, result_type, payload, content_type, headers
         )
         select g.id, g.sent_at, g.leased_at, now_ms, queue.id, g.attempt, g.failures, g.crashes, 1,
-            g.channel, g.last_error, r.result, r.result_type,
-            case when queue.history_payload then g.payload end,
-            case when queue.history_payload then g.content_type end,
-            case when queue.history_payload then g.headers end
+            g.channel, g.last_error, r.result, r.result_type, g.payload, g.content_type, g.headers
         from gone g
         left join unnest(all_ids, results, result_types) r (id, result, result_type)
             on r.id = g.id

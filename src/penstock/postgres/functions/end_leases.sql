@@ -22,14 +22,14 @@ begin
     if attempts[1] = all (attempts) then
         begin
             select e.ended, e.channels into v_count, v_channels
-            from penstock.end_now(v_queue, ids, attempts[1], now_ms) e;
+            from penstock.end_done(v_queue, ids, attempts[1], now_ms) e;
         exception when lock_not_available then
             v_count := null;
         end;
     end if;
     if v_count is null then
         select e.ended, e.channels into v_count, v_channels
-        from penstock.end_now(
+        from penstock.end_done(
             v_queue, penstock.hold(v_queue.id, ids, attempts), null, now_ms) e;
     end if;
     if v_channels is not null then

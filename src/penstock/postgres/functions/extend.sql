@@ -18,17 +18,17 @@ declare
     v_until bigint := coalesce(extend.now_ms, penstock.clock_ms())
         + coalesce(extend.lease_ms, v_queue.lease_ms);
     v_held bigint[] := penstock.hold(v_queue.id, extend.ids, extend.attempts);
+    v_all boolean := cardinality(v_held) = cardinality(extend.ids);
 begin
     return query
     with longer as (
         update penstock.message m
         set at = greatest(m.at, v_until)
-        where m.id = any (v_held)
-        returning m.id, m.at, m.cancel_requested
+        from unnest(extend.ids) with ordinality t (id, nr)
+        where m.id = t.id and (v_all or t.id = any (v_held))
+        returning t.nr, m.at, m.cancel_requested
     )
-    select t.nr::int, l.at, l.cancel_requested, null::text
-    from unnest(extend.ids) with ordinality t (id, nr)
-    join longer l on l.id = t.id;
+    select l.nr::int, l.at, l.cancel_requested, null::text from longer l;
 
     return query
     select l.nr::int, null::bigint, false, l.now

@@ -18,10 +18,13 @@ declare
     v_queue penstock.queue := penstock.find_queue(fail.queue);
     v_now bigint := coalesce(fail.now_ms, penstock.clock_ms());
     v_held bigint[] := penstock.hold(v_queue.id, fail.ids, fail.attempts);
+    v_all boolean := cardinality(v_held) = cardinality(fail.ids);
     v_refused bigint[];
     v_used_up bigint[];
+    v_gone_nrs bigint[];
     v_back bigint[];
     v_delays bigint[];
+    v_back_nrs bigint[];
     v_unwanted bigint[];
     v_grave text;
 begin
@@ -31,22 +34,24 @@ begin
         set failures = m.failures + 1,
             first_error = coalesce(m.first_error, t.error),
             last_error = t.error
-        from unnest(fail.ids, fail.errors, fail.retries, fail.delays)
-            t (id, error, retry, delay)
-        where m.id = t.id and m.id = any (v_held)
-        returning m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
+        from unnest(fail.ids, fail.errors, fail.retries, fail.delays) with ordinality
+            t (id, error, retry, delay, nr)
+        where m.id = t.id and (v_all or t.id = any (v_held))
+        returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
     ),
     judged as (
-        select c.id, c.retry, c.cancel_requested,
+        select c.nr, c.id, c.retry, c.cancel_requested,
             penstock.exhausted(v_queue, c.failures, c.crashes) as used_up,
             coalesce(c.delay, penstock.backoff_ms(v_queue, c.failures + c.crashes)) as delay
         from charged c
     )
     select array_agg(j.id) filter (where not j.retry and not j.cancel_requested),
         array_agg(j.id) filter (where j.retry and j.used_up and not j.cancel_requested),
+        array_agg(j.nr) filter (where (not j.retry or j.used_up) and not j.cancel_requested),
         array_agg(j.id) filter (where j.retry and not j.used_up or j.cancel_requested),
-        array_agg(j.delay) filter (where j.retry and not j.used_up or j.cancel_requested)
-    into v_refused, v_used_up, v_back, v_delays
+        array_agg(j.delay) filter (where j.retry and not j.used_up or j.cancel_requested),
+        array_agg(j.nr) filter (where j.retry and not j.used_up or j.cancel_requested)
+    into v_refused, v_used_up, v_gone_nrs, v_back, v_delays, v_back_nrs
     from judged j;
 
     -- 2. Bring back, or bury. (Those that were to be cancelled do not come back.)
@@ -64,17 +69,17 @@ begin
 
     -- 3. Answer.
     return query
-    select t.nr::int, case
-            when t.id = any (v_unwanted) then 'cancelled'
-            when b.id is not null then 'retrying'
-            when v_grave is null then 'blocked'
-            else 'dead'
-        end,
-        case when t.id <> all (coalesce(v_unwanted, '{}')) then v_now + b.delay end,
-        case when b.id is null then nullif(v_grave, '') end
-    from unnest(fail.ids) with ordinality t (id, nr)
-    left join unnest(v_back, v_delays) b (id, delay) on b.id = t.id
-    where t.id = any (v_held)
+    select b.nr::int, 'retrying', v_now + b.delay, null::text
+    from unnest(v_back, v_delays, v_back_nrs) b (id, delay, nr)
+    where v_unwanted is null or b.id <> all (v_unwanted)
+    union all
+    select b.nr::int, 'cancelled', null::bigint, null::text
+    from unnest(v_back, v_back_nrs) b (id, nr)
+    where b.id = any (v_unwanted)
+    union all
+    select d.nr::int, case when v_grave is null then 'blocked' else 'dead' end, null::bigint,
+        nullif(v_grave, '')
+    from unnest(v_gone_nrs) d (nr)
     union all
     select l.nr::int, 'lost', null::bigint, l.now
     from unnest(penstock.lost(v_queue.id, fail.ids, v_held)) with ordinality l (now, nr)

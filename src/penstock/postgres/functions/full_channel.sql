@@ -26,8 +26,9 @@ begin
         ) as size
         from (
             select coalesce(u.channel, '') as channel, count(*) as messages
-            from generate_series(1, full_channel.messages) i
-            left join unnest(full_channel.channels) with ordinality u (channel, nr) on u.nr = i
+            from unnest(
+                array_fill(true, array[full_channel.messages]), full_channel.channels
+            ) u (is_one, channel)
             group by 1
         ) n
         left join lateral (

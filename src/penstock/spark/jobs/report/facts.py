@@ -26,7 +26,6 @@ Name = tuple[str, str]
 QUEUES_DRAWN: Final = 4
 CHANNELS_DRAWN: Final = 14
 COARSE_STEPS: Final = 32
-UNTIL_NOW: Final = 10**15
 
 
 @dataclass(frozen=True)

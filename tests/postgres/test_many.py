@@ -1,0 +1,65 @@
+"""A call with many messages takes as long as there are many, not their number squared."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import penstock
+from penstock.words.entities import Deferral, Failure
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+
+pytestmark = pytest.mark.slow
+
+FEW, MANY = 250, 4_000
+TOO_LONG = 2 * MANY / FEW
+"""As many times as long; squared it would be eight times that."""
+
+VERBS = {
+    "ack": lambda queue, receipts: queue.ack(receipts),
+    "ack with results": lambda queue, receipts: queue.ack(receipts, results=["r"] * len(receipts)),
+    "extend": lambda queue, receipts: queue.extend(receipts),
+    "release": lambda queue, receipts: queue.release(receipts),
+    "defer": lambda queue, receipts: queue.defer([Deferral(one, 1, b"s") for one in receipts]),
+    "fail": lambda queue, receipts: queue.fail([Failure(one, "e") for one in receipts]),
+}
+
+
+@pytest.fixture(scope="module")
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+def sending(ps: penstock.Penstock, count: int) -> float:
+    queue = ps.queue(f"q{time.monotonic_ns()}")
+    queue.create(policy=penstock.Policy(max_size=MANY))
+    begun = time.monotonic()
+    queue.send_many([penstock.message(b"x")] * count)
+    return time.monotonic() - begun
+
+
+def seconds(ps: penstock.Penstock, verb: str, count: int) -> float:
+    if verb == "send to a channel with a size":
+        return sending(ps, count)
+    queue = ps.queue(f"q{time.monotonic_ns()}")
+    queue.create(events="all")
+    queue.send_many([penstock.message(b"x")] * count)
+    receipts = []
+    while len(receipts) < count:
+        receipts += [m.receipt for m in queue.receive(1_000)]
+    begun = time.monotonic()
+    outcomes = VERBS[verb](queue, receipts)
+    taken = time.monotonic() - begun
+    assert not any(isinstance(outcome, penstock.LeaseLost) for outcome in outcomes)
+    return taken
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "send to a channel with a size"])
+def test_what_a_call_takes_follows_its_batch(url, verb):
+    with penstock.connect(url) as ps:
+        for _ in range(3):  # other processes may be in the way, though hardly each time
+            if seconds(ps, verb, MANY) < TOO_LONG * seconds(ps, verb, FEW):
+                return
+    pytest.fail(f"{MANY} at once take more than {TOO_LONG:.0f} times as long as {FEW}")
