@@ -122,6 +122,6 @@ def _dead_settings() -> QueueSettings:
     return QueueSettings(max_attempts=None)
 
 
-def is_limited(row: Queue) -> bool:
+def is_limited(row: Queue | sqlite3.Row) -> bool:
     """FIFO, or a default policy."""
     return bool(row["fifo"]) or any(row[column] is not None for column in POLICY_COLUMNS)
