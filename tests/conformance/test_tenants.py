@@ -110,6 +110,8 @@ def test_a_namespace_with_queues_or_schedules_is_not_deleted(run, tenant):
     run(v.QueueDelete(f"{queue}-dead"))
     schedule = Schedule(f"{tenant}/daily", queue, Outgoing(b""), every_ms=1_000)
     run(v.ScheduleSet(schedule, next_at=1))
+    run(v.QueueDelete(queue))  # which was made with it
+    run(v.QueueDelete(f"{queue}-dead"))
     with pytest.raises(UsageError, match="schedule"):
         run(c.NamespaceDelete(tenant))
     assert run(c.TokenFind(token.id)) is not None
