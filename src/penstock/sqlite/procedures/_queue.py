@@ -36,7 +36,7 @@ def find(connection: Connection, name: str) -> Queue | None:
     row = connection.rows.get(id_)
     if row is None or row["version"] != version:
         row = dict(connection.execute(SQL["find"], {"name": name}).fetchone())
-        row["is_limited"] = _is_limited(row)
+        row["is_limited"] = is_limited(row)
         if len(connection.rows) == _REMEMBERED:
             connection.rows.clear()
         connection.rows[id_] = row
@@ -61,6 +61,11 @@ def need(connection: Connection, name: str) -> Queue:
 def unfinished(row: Queue | sqlite3.Row) -> int:
     """How many messages of the queue have not ended."""
     return row["sent"] - row["done"] - row["dead"] - row["cancelled"]
+
+
+def is_limited(row: Queue | sqlite3.Row) -> bool:
+    """Whether every channel of the queue is limited: FIFO, or a default policy."""
+    return bool(row["fifo"]) or any(row[column] is not None for column in POLICY_COLUMNS)
 
 
 def make(connection: Connection, name: str, chosen: QueueSettings | None, now: int) -> int:
@@ -120,8 +125,3 @@ def _default_settings(name: str) -> QueueSettings:
 def _dead_settings() -> QueueSettings:
     """A dead-letter queue keeps its messages until somebody ends them."""
     return QueueSettings(max_attempts=None)
-
-
-def _is_limited(row: Queue) -> bool:
-    """FIFO, or a default policy."""
-    return bool(row["fifo"]) or any(row[column] is not None for column in POLICY_COLUMNS)
