@@ -345,3 +345,17 @@ def test_a_full_disk_stops_a_send_and_not_the_ack_beside_it(url):
     hold_writer(store, [idle, threading.Thread(target=too_much), threading.Thread(target=ack)])
     assert sorted(map(str, seen)) == ["Acked()", "full"]
     store.close()
+
+
+def test_a_full_disk_that_ends_the_callers_transaction_says_so(store, path):
+    store.run(one())
+    connection = sqlite3.connect(path)
+    connection.execute("begin immediate")
+    (pages,) = connection.execute("pragma page_count").fetchone()
+    connection.execute(f"pragma max_page_count = {pages}")
+    many = Send("q", tuple(Outgoing(b"x" * 9_000) for _ in range(9)))
+    with pytest.raises(StorageFull, match="rolled back your whole transaction"):
+        store.within(connection).run(many)
+    assert not connection.in_transaction
+    connection.close()
+    assert sent_in(store) == 1

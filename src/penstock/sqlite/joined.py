@@ -114,9 +114,11 @@ def _carry(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
         return nothing
     text_factory = raw.text_factory
     raw.text_factory = str
+    is_open = False
     try:
         _check_place(engine, raw)
         _check_transaction(raw)
+        is_open = True
         return _in_savepoint(engine, verb, raw)
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) == 0:
@@ -127,6 +129,8 @@ def _carry(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
                 f"{error}: another connection writes. Roll your transaction back and repeat it; "
                 "one begun by `begin immediate` waits at its start instead"
             )
+        if is_open and not raw.in_transaction:
+            ours = type(ours)(f"{ours} (SQLite has rolled back your whole transaction)")
         raise ours from error
     finally:
         raw.text_factory = text_factory

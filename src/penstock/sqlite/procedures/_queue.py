@@ -63,6 +63,11 @@ def unfinished(row: Queue | sqlite3.Row) -> int:
     return row["sent"] - row["done"] - row["dead"] - row["cancelled"]
 
 
+def is_limited(row: Queue | sqlite3.Row) -> bool:
+    """Whether every channel of the queue is limited: FIFO, or a default policy."""
+    return bool(row["fifo"]) or any(row[column] is not None for column in POLICY_COLUMNS)
+
+
 def make(connection: Connection, name: str, chosen: QueueSettings | None, now: int) -> int:
     """A new queue, and its dead-letter queue if that is missing. Chosen None: the defaults."""
     queue = _add(connection, name, chosen or _default_settings(name), now)
@@ -120,8 +125,3 @@ def _default_settings(name: str) -> QueueSettings:
 def _dead_settings() -> QueueSettings:
     """A dead-letter queue keeps its messages until somebody ends them."""
     return QueueSettings(max_attempts=None)
-
-
-def is_limited(row: Queue | sqlite3.Row) -> bool:
-    """FIFO, or a default policy."""
-    return bool(row["fifo"]) or any(row[column] is not None for column in POLICY_COLUMNS)
