@@ -4,6 +4,12 @@ Spark in `spark.py`, processes to be killed in `nursery.py`.
 
 import gc
 
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something of the machine, too, and of what else runs there.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
+
 gc.disable()  # until all is collected: nearly nothing of it is garbage
 
 pytest_plugins = [

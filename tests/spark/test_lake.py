@@ -247,7 +247,7 @@ def _race(folder: str, name: int, go: Any, results: Any) -> None:
 
 
 def test_two_processes_race_for_each_version(lake: Lake) -> None:
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     go, results = context.Event(), context.Queue()
     both = [context.Process(target=_race, args=(lake.folder, n, go, results)) for n in (1, 2)]
     for one in both:
