@@ -67,7 +67,7 @@ def test_release_gives_a_stream_s_messages_back(
     access.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
     shown = run("pipeline", "status").out
     assert [word for word in ("mailer", "mail", "host 1") if word not in shown] == []
-    assert "there are mailer" in run("pipeline", "release", "other", "--yes", code=2).err
+    assert "there: mailer" in run("pipeline", "release", "other", "--yes", code=2).err
     assert "repeat with --yes" in run("pipeline", "release", "mailer", code=2).err
     assert opened.queue("mail").stats().leased == 2
     ran = run("pipeline", "release", "mailer", "--forget", "--yes", "--json").document()
@@ -137,7 +137,7 @@ def test_lakes_and_archives_are_looked_for_before_java_starts(
     for words in (("compact",), ("replay", "--dry-run")):
         assert "there is no lake" in job(*words, "--lake", other)
         assert "has no b: it has archive" in job(*words, "--lake", here, "--archive", "b")
-    assert "rows in another lake" in job("archive", "--lake", other)
+    assert "1 row in another lake" in job("archive", "--lake", other)
     assert "s3: is none" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").touch()
