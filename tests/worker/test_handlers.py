@@ -6,11 +6,12 @@ import time
 
 import pytest
 
+import penstock
 from penstock.words.entities import Receipt
 from penstock.words.errors import UsageError
 from penstock.words.policy import Policy, Rate
 from penstock.words.verbs import Ack, Defer, Fail, Release
-from penstock.worker import AsyncMessage, GiveUp, Message
+from penstock.worker import AsyncMessage, GiveUp, Message, Worker
 from penstock.worker import Defer as PutOff
 from tests.worker.support import SECONDS, Place, alive, running
 
@@ -361,6 +362,15 @@ async def test_missing_queues_are_made_with_the_settings_given(place: Place) -> 
 
 
 class TestUsage:
+    def test_what_is_no_place_and_no_function(self) -> None:
+        with (
+            penstock.connect("sqlite://") as blocking,
+            pytest.raises(UsageError, match=r"of penstock\.aio\.connect, not Penstock"),
+        ):
+            Worker(blocking)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(UsageError, match="a handler is a function, not str"):
+            Worker("sqlite://").handler("work")("send_email")  # pyright: ignore[reportArgumentType]
+
     def test_a_queue_has_one_handler(self) -> None:
         @alive
         async def check(place: Place) -> None:

@@ -52,7 +52,8 @@ CACHED_MAX = 10_000
 MAKE_ONE = "`penstock token create`"
 REFUSED = (
     "this needs a token that is known, not revoked and not expired, in the header "
-    f"`Authorization: Bearer {TOKEN_PREFIX}…`; {MAKE_ONE} makes one"
+    f"`Authorization: Bearer {TOKEN_PREFIX}…`: {MAKE_ONE} makes one, and clients of Penstock's own "
+    "find it in PENSTOCK_TOKEN"
 )
 PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
 """What a proxy puts on a request: who asks is somewhere else then."""

@@ -64,6 +64,7 @@ class Worker:
         poll_seconds: float = 20.0,
         tracing: Tracing = "off",
     ) -> None:
+        _check_place(where)
         limits.milliseconds(grace_seconds, "grace_seconds", 86_400)
         limits.milliseconds(poll_seconds, "poll_seconds", limits.WAIT_SECONDS_MAX, least=0.001)
         if shard is not None:
@@ -133,6 +134,8 @@ class Worker:
         QueueSettings().changed(settings or {})
 
         def register(function: H) -> H:
+            if not callable(function):
+                raise UsageError(f"a handler is a function, not {type(function).__name__}")
             if queue in self._jobs:
                 raise UsageError(f"the queue {queue!r} has a handler already")
             self._jobs[queue] = _job(queue, options, function, transaction=transaction)
@@ -210,6 +213,14 @@ class Worker:
                 yield penstock
         else:
             yield self._where
+
+
+def _check_place(where: object) -> None:
+    if not isinstance(where, (str, AsyncPenstock)):
+        raise UsageError(
+            "a worker is given a URL, or an open connection of penstock.aio.connect, "
+            f"not {type(where).__name__}"
+        )
 
 
 def _job(queue: str, options: Options, function: object, *, transaction: bool) -> Job:
