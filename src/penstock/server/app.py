@@ -19,6 +19,7 @@ from penstock.server.gate import Gate
 from penstock.server.house import Background, Crowd, House
 from penstock.server.options import ServerOptions
 from penstock.server.parking import Parking
+from penstock.server.portions import Portions
 from penstock.server.seen import Seen
 from penstock.server.shield import Shield
 from penstock.server.shortcut import App, Layer
@@ -55,7 +56,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> FastA
     """
     options = options or ServerOptions()
     counts = Counts()
-    merged = Counted(together(store), counts)
+    merged = Counted(together(Portions(store, options.max_payload_bytes)), counts)
     gate = Gate()
     crowd = Crowd(options)
     parking = Parking(merged, crowd)
