@@ -12,7 +12,7 @@ import re
 REVISION = 4
 """Rises with the first change of a function after each release."""
 
-DIGEST = "5267eef326622d49"
+DIGEST = "e714e535b6653b83"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"
