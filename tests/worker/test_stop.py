@@ -245,3 +245,27 @@ def test_a_call_from_a_thread_that_the_end_cuts_off_may_have_happened() -> None:
     asyncio.run(main())
     thread[0].join(SECONDS)
     assert [type(error) for error in errors] == [penstock.Uncertain]
+
+
+@alive
+async def test_cancelling_the_run_gives_back_what_it_holds(place: Place) -> None:
+    worker, begun, ends = place.worker(), asyncio.Event(), list[str]()
+
+    @worker.handler("work", prefetch=1)
+    async def handle(_message: AsyncMessage) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("cancelled")
+
+    await place.send("x", "y")
+    run = asyncio.create_task(worker.run_async())
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert ends == ["cancelled"]
+    assert worker.stats.released == 2
+    left = await place.queue.peek()
+    assert [(m.state, m.failures, m.crashes) for m in left] == [("ready", 0, 0)] * 2

@@ -4,9 +4,6 @@ An offset is the number of an epoch, which the database has recorded with exactl
 it covers; so a batch that Spark repeats reads the same ones. Acknowledged is what Spark's commit
 log holds: `latestOffset(n)` is only called then. Nothing depends on `commit` and `stop`, which
 Spark may never call. See docs/design/pipeline.md.
-
-Spark makes two of these readers: one lives in the driver's reader process and is asked for offsets
-and partitions; another is pickled, and reads on executors.
 """
 
 from __future__ import annotations
@@ -23,13 +20,13 @@ from logging import getLogger
 from operator import attrgetter
 from typing import Any, Final, NoReturn
 
-from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from penstock.spark import rows
 from penstock.spark.access import Access
 from penstock.spark.lease_settings import Settings
+from penstock.spark.streams import IDLE_SECONDS, StreamReader, in_task
 from penstock.words.credentials import Totals
 from penstock.words.errors import Forbidden, PenstockError, QueueNotFound, Unavailable, UsageError
 from penstock.words.pipeline import (
@@ -47,9 +44,6 @@ from penstock.words.verbs import Tend
 
 TEND_SECONDS: Final = 5.0
 """Between two rounds of housekeeping, which otherwise receivers do."""
-IDLE_SECONDS: Final = 0.2
-"""Before the database is asked again when it had nothing: Spark itself asks a hundred times a
-second."""
 
 _log = getLogger(__name__)
 
@@ -105,21 +99,11 @@ class _Driver:
     stopping: threading.Event = field(default_factory=threading.Event)
 
 
-class LeaseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LeaseReader(StreamReader[Settings, _Driver]):
     """The reader of `readStream.format("penstock").option("mode", "lease")`."""
 
     def __init__(self, access: Access, settings: Settings, columns: Sequence[str]) -> None:
-        self._access = access
-        self._settings = settings
-        self._columns = tuple(columns)
-        self._driver = _Driver()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_driver"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._driver = _Driver()
+        super().__init__(access, settings, columns, _Driver)
 
     # --- in the driver, in the order in which Spark calls -----------------------------------------
 
@@ -452,11 +436,6 @@ class LeaseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue in self._driver.queues:
             with suppress(QueueNotFound):
                 self._access.run(Tend(queue))
-
-
-def in_task() -> bool:
-    """Whether this is one of Spark's worker processes, which reads for one task after another."""
-    return TaskContext.get() is not None
 
 
 def owner() -> str:

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from logging import getLogger
 from typing import Any, Final
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from penstock.spark import rows
 from penstock.spark.access import Access
 from penstock.spark.filters import Names
-from penstock.spark.lease import IDLE_SECONDS, in_task
 from penstock.spark.lease_settings import subscribed
 from penstock.spark.options import PARTITIONS_MAX, Options
+from penstock.spark.streams import IDLE_SECONDS, StreamReader, in_task
 from penstock.words import limits
 from penstock.words.errors import UsageError
 from penstock.words.pipeline import (
@@ -171,21 +171,11 @@ class _Driver:
     stopping: threading.Event = field(default_factory=threading.Event)
 
 
-class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LogReader(StreamReader[Settings, _Driver]):
     """The reader of `readStream.format("penstock")`."""
 
     def __init__(self, access: Access, settings: Settings, columns: Sequence[str]) -> None:
-        self._access = access
-        self._settings = settings
-        self._columns = tuple(columns)
-        self._driver = _Driver()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_driver"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._driver = _Driver()
+        super().__init__(access, settings, columns, _Driver)
 
     # --- in the driver ----------------------------------------------------------------------------
 

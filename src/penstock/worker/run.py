@@ -119,10 +119,12 @@ class Run:
             while self.phase is Phase.TAKING:
                 self._changed.clear()
                 await self._changed.wait()
-            for consumer in self._consumers:
-                consumer.give_back_waiting()
-            await self._finish()
-            await self._give_back(takes)
+            await self._end(takes)
+        except asyncio.CancelledError:
+            # Whoever runs us wants no more of it: as after a second signal.
+            self._go_to(Phase.RELEASING)
+            await self._end(takes)
+            raise
         finally:
             for task in [*takes, *beats]:
                 task.cancel()
@@ -131,6 +133,12 @@ class Run:
         log.info("stopped: %s", self.stats)
         if self._error is not None:
             raise self._error
+
+    async def _end(self, takes: Sequence[asyncio.Task[None]]) -> None:
+        for consumer in self._consumers:
+            consumer.give_back_waiting()
+        await self._finish()
+        await self._give_back(takes)
 
     async def _reached(self, settings: Mapping[str, Mapping[str, Any]]) -> bool:
         """Make the queues that are missing. False if the worker was stopped before it could."""

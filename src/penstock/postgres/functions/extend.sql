@@ -30,9 +30,11 @@ begin
     )
     select l.nr::int, l.at, l.cancel_requested, null::text from longer l;
 
-    return query
-    select l.nr::int, null::bigint, false, l.now
-    from unnest(penstock.lost(v_queue.id, extend.ids, v_held)) with ordinality l (now, nr)
-    where l.now is not null;
+    if not v_all then
+        return query
+        select l.nr::int, null::bigint, false, l.now
+        from unnest(penstock.lost(v_queue.id, extend.ids, v_held)) with ordinality l (now, nr)
+        where l.now is not null;
+    end if;
 end
 $$;
