@@ -32,7 +32,6 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -316,10 +315,8 @@ def install(text: str) -> None:
     wheels = [block for block in blocks if block not in source]
     options = ["install", "--no-deps", "--require-hashes"]
     title = f"Installing {len(wheels)} packages"
-    # pip unpacks and compiles on one core; none of these needs another, so two share the work.
-    with requirements(wheels[::2]) as one, requirements(wheels[1::2]) as two:
-        command = [*pip(), *options, "--only-binary", ":all:", "-r"]
-        step(title, *[[*command, path] for path in (one, two)])
+    with requirements(wheels) as path:
+        step(title, [*pip(), *options, "--only-binary", ":all:", "-r", path])
     with requirements(source) as path:
         build = ["--no-build-isolation", "--use-pep517"]
         names = " and ".join(block.split("==")[0] for block in source)
@@ -399,43 +396,32 @@ def works(command: list[str]) -> bool:
     return done.returncode == 0
 
 
-def step(title: str, *commands: list[str]) -> None:
-    """Run one step of the set-up, its commands side by side: a line with its time, and the output
-    of one only if it fails.
-    """
+def step(title: str, command: list[str]) -> None:
+    """Run one step of the set-up: a line with its time, and its output only if it fails."""
     started = time.monotonic()
     print(f"  {title} …", end="", flush=True)
-    with contextlib.ExitStack() as stack:
-        running: list[tuple[list[str], subprocess.Popen[str], IO[str]]] = []
-        for command in commands:
-            output = stack.enter_context(tempfile.TemporaryFile("w+"))
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=environment(), stdout=output, stderr=subprocess.STDOUT
-            )
-            stack.callback(process.wait)
-            stack.callback(process.kill)  # no more than a word to one that has ended
-            running.append((command, process, output))
-        for _, process, _ in running:
-            wait(process, started)
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdout=output, stderr=subprocess.STDOUT
+        )
+        while True:
+            try:
+                code = process.wait(timeout=5)
+                break
+            except subprocess.TimeoutExpired:
+                print(f" {time.monotonic() - started:.0f} s …", end="", flush=True)
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
         print(f" {time.monotonic() - started:.1f} s", flush=True)
-        failed = [(command, output) for command, process, output in running if process.returncode]
-        if not failed:
+        if code == 0:
             return
-        command, output = failed[0]
         output.seek(0)
         said = output.read().strip()
     advice = [cure for pattern, cure in WHY_NOT.items() if re.search(pattern, said)]
     last = "\n".join(said.splitlines()[-15:])
     raise SetupError("\n\n".join([f"{shown(command)}\nfailed:\n{last}", *advice[:1]]))
-
-
-def wait(process: subprocess.Popen[str], started: float) -> None:
-    """Until it has ended; now and then the seconds since the start of the step are said."""
-    while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=5)
-            return
-        print(f" {time.monotonic() - started:.0f} s …", end="", flush=True)
 
 
 def shown(command: Sequence[str]) -> str:
