@@ -53,6 +53,8 @@ def test_a_url_says_how_durable_and_how_patient():
 @pytest.mark.parametrize(
     "wrong",
     [
+        "sqlite:/app.db",
+        "sqlite:app.db",
         "sqlite://app.db",
         "sqlite:///",
         "sqlite:///:memory:",

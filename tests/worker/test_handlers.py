@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -386,6 +387,35 @@ class TestUsage:
         async def check(place: Place) -> None:
             with pytest.raises(UsageError, match="no handler"):
                 await place.worker().run_async()
+
+        check()
+
+    @pytest.mark.parametrize(
+        ("function", "transaction"),
+        [
+            (lambda: None, False),
+            (lambda _message, _connection: None, False),
+            (lambda _message, *, _must: None, False),
+            (lambda _message: None, True),
+        ],
+    )
+    def test_a_handler_that_cannot_be_called_is_refused_at_once(
+        self, function: Any, transaction: bool
+    ) -> None:
+        @alive
+        async def check(place: Place) -> None:
+            register = place.worker().handler("work", transaction=transaction)
+            with pytest.raises(UsageError, match="is called with a message"):
+                register(function)
+
+        check()
+
+    def test_a_handler_may_take_more_than_it_is_called_with(self) -> None:
+        @alive
+        async def check(place: Place) -> None:
+            place.worker().handler("a")(lambda _message, _more=None, **_rest: None)
+            place.worker().handler("b", transaction=True)(lambda *_given: None)
+            place.worker().handler("c")(print)
 
         check()
 

@@ -196,6 +196,17 @@ def test_children_that_keep_crashing_end_it_with_an_error(
     assert run_processes(target, 2) == 1
 
 
+def test_a_child_that_no_repetition_helps_is_not_started_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = yard.module("lost", 'worker.handler("work")(lambda message: None)')
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    assert run_processes(target, 1, url="sqlite:///no/such/folder/app.db") == 1
+    ended = [r.getMessage() for r in caplog.records if "ended with code 2" in r.getMessage()]
+    assert len(ended) == 1
+
+
 class TestLoad:
     @pytest.mark.parametrize("target", ["", "module", ":worker", "module:", "nowhere_at_all:x"])
     def test_what_names_no_worker_is_refused(self, target: str) -> None:

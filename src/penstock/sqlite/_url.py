@@ -43,6 +43,10 @@ def place(url: str) -> Place:
             f"{shown(url)} names a host, which SQLite has not: "
             "use sqlite:///relative/path or sqlite:////absolute/path"
         )
+    if not url[len(parts.scheme) :].startswith("://"):
+        raise UsageError(
+            f"{shown(url)} lacks slashes: use sqlite:///relative/path or sqlite:////absolute/path"
+        )
     if parts.fragment:
         raise UsageError("an SQLite URL has no '#': write it as %23 if it is in the file's name")
     name = unquote(parts.path.removeprefix("/"))

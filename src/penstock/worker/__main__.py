@@ -8,7 +8,7 @@ import os
 import sys
 
 from penstock.words.errors import PenstockError
-from penstock.worker.processes import URL_VARIABLE, load, run_processes, stop_at_eof
+from penstock.worker.processes import URL_VARIABLE, WRONG_CALL, load, run_processes, stop_at_eof
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
         worker.run(until_empty=given.until_empty, url=os.environ.get(URL_VARIABLE))
     except PenstockError as error:
         sys.stderr.write(f"{error}\n")
-        return 2
+        return WRONG_CALL
     return 0
 
 

@@ -31,6 +31,8 @@ log = logging.getLogger("penstock.worker")
 RESTARTS_MAX = 5
 """So many crashes of one child, each soon after its start, and all are stopped."""
 SOON_SECONDS = 10.0
+WRONG_CALL = 2
+"""How `__main__` ends where no repetition helps: a wrong URL, a database not migrated."""
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
 WATCH_SECONDS = 0.1
 URL_VARIABLE = "PENSTOCK_WORKER_URL"
@@ -68,7 +70,8 @@ def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | 
     """Run `n` processes of the worker that `module:name` names; the exit code when all ended.
 
     SIGTERM and SIGINT are handed on. A child that crashes is started again after a pause; after
-    five crashes in a row, each soon after a start, the others are stopped and the code is 1.
+    five crashes in a row, each soon after a start, the others are stopped and the code is 1; at
+    once, if its error is one that no repetition mends.
     `url` takes the place of the one that the worker was made with.
     """
     limits.whole(n, "processes", 1, 1_024)
@@ -87,7 +90,7 @@ def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | 
             for child in children:
                 child.look(stopping=stopping.is_set())
             if any(child.gave_up for child in children) and not stopping.is_set():
-                log.error("a worker process keeps crashing: all are stopped")
+                log.error("a worker process cannot go on: all are stopped")
                 stopping.set()
                 _send(children, signal.SIGTERM)
     return 1 if any(child.failed for child in children) else 0
@@ -151,7 +154,7 @@ class _Child:
         soon = time.monotonic() - self.started_at < SOON_SECONDS
         self.crashes = self.crashes + 1 if soon else 1
         log.error("worker process %d ended with code %d", self.process.pid, code)
-        if self.crashes >= RESTARTS_MAX:
+        if self.crashes >= RESTARTS_MAX or (soon and code == WRONG_CALL):
             self.over = self.gave_up = True
             return
         most = min(RESTART_SECONDS_MAX, RESTART_SECONDS * 2**self.crashes)

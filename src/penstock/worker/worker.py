@@ -223,7 +223,10 @@ def _check_place(where: object) -> None:
         )
 
 
-def _job(queue: str, options: Options, function: object, *, transaction: bool) -> Job:
+def _job(
+    queue: str, options: Options, function: Callable[..., object], *, transaction: bool
+) -> Job:
+    _check_parameters(function, 2 if transaction else 1)
     is_async = _is_async(function)
     if options.cancellable and not is_async:
         raise UsageError(
@@ -237,6 +240,20 @@ def _job(queue: str, options: Options, function: object, *, transaction: bool) -
         cast("AsyncHandler", function) if is_async else None,
         transaction,
     )
+
+
+def _check_parameters(function: Callable[..., object], count: int) -> None:
+    """Refuse here what would fail message by message."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C do not tell
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError as error:
+        given = "a message and a connection" if count == 2 else "a message and nothing else"
+        name = getattr(function, "__qualname__", "it")
+        raise UsageError(f"a handler is called with {given}: {name}{signature}: {error}") from error
 
 
 def _is_async(function: object) -> bool:
