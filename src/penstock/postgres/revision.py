@@ -12,7 +12,7 @@ import re
 REVISION = 4
 """Rises with the first change of a function after each release."""
 
-DIGEST = "6bab97533fed4216"
+DIGEST = "7235475a8f047b58"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "penstock"

@@ -35,7 +35,7 @@ _KNOWN: dict[int, tuple[type[PenstockError], str]] = {
     14: (Forbidden, "the file cannot be opened: check that it exists, and its owner and mode"),
     18: (UsageError, "a value is too big for SQLite"),
     23: (Forbidden, "SQLite was told not to allow it"),
-    26: (UsageError, "the file is not an SQLite database: give the path of another one"),
+    26: (UsageError, "give the path of another one, or of none yet"),
 }
 
 

@@ -143,10 +143,8 @@ begin
     -- 2. A single message without limits: the first of the next channel that nobody holds; at the
     --    end of the names, of the first. (No name lies between a name and that name with the least
     --    character after it.) One small statement starts much quicker than that of step 3, which
-    --    takes the care that channels with rows need, and knows buoys.
-    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_rows
-        and not v_buoys
-    then
+    --    knows buoys, and steps over what was sent before its channel became limited.
+    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_buoys then
         return query
         update penstock.message m
         set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
@@ -165,6 +163,10 @@ begin
             ) head
             limit 1
         )
+            and (not v_rows or (
+                select 1 from penstock.channel c
+                where c.queue_id = v_queue_id and c.name = m.channel
+            ) is null)
         returning m.id, m.attempt, m.channel::text, m.priority,
             case when not receive.bare then m.payload end, m.content_type,
             case when not receive.bare then m.headers end,
