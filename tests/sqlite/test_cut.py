@@ -250,7 +250,7 @@ def test_a_file_that_is_no_database_is_closed_again(path, url, monkeypatch):
 
     monkeypatch.setattr(_connection, "Connection", Noting)
     path.write_bytes(b"something else" * 1_000)
-    with pytest.raises(UsageError, match="not an SQLite database"):
+    with pytest.raises(UsageError, match="file is not a database: give the path of another"):
         SqliteStore(url)
     assert len(closed) == 1
 

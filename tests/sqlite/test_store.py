@@ -126,7 +126,7 @@ def test_a_table_of_the_application_may_not_have_a_name_of_ours(url, path):
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(url, path):
     path.write_bytes(b"Dear diary, " * 1000)
-    with pytest.raises(UsageError, match="not an SQLite database"):
+    with pytest.raises(UsageError, match="file is not a database: give the path of another"):
         SqliteStore(url)
     assert path.read_bytes() == b"Dear diary, " * 1000
 
