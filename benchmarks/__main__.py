@@ -19,7 +19,7 @@ from benchmarks.records import Record
 
 STORES = ("postgres", "sqlite")
 ABOUT = """\
-Measures Penstock against the barest table that can lease and ack, in one run, and prints ratios:
+Measures Turnabout against the barest table that can lease and ack, in one run, and prints ratios:
 medians of rounds that alternate, with the lowest and highest round. "by CPU" is the same ratio in
 processor time of client and server, which other load on the machine changes less. Nothing is
 judged by the exit code: it is 0 unless something broke."""

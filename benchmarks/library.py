@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import penstock
+import turnabout
 
 QUEUE = "bench"
 PAYLOAD = b"x" * 100
@@ -17,19 +17,19 @@ def channel_name(number: int, channels: int) -> str:
 
 
 class Library:
-    """Receives, acks and sends through `penstock.connect`."""
+    """Receives, acks and sends through `turnabout.connect`."""
 
     def __init__(self, url: str, channels: int = 1) -> None:
-        self._penstock = penstock.connect(url)
-        self._queue = self._penstock.queue(QUEUE)
+        self._turnabout = turnabout.connect(url)
+        self._queue = self._turnabout.queue(QUEUE)
         self._channels = channels
         self._number = itertools.count()
 
-    def take(self, most: int) -> Sequence[penstock.Receipt]:
+    def take(self, most: int) -> Sequence[turnabout.Receipt]:
         """Lease some messages."""
         return [message.receipt for message in self._queue.receive(most)]
 
-    def done(self, receipts: Sequence[penstock.Receipt]) -> None:
+    def done(self, receipts: Sequence[turnabout.Receipt]) -> None:
         """End them."""
         self._queue.ack(receipts)
 
@@ -41,11 +41,11 @@ class Library:
             return
         self._queue.send_many(
             [
-                penstock.message(PAYLOAD, channel=channel_name(next(number), channels))
+                turnabout.message(PAYLOAD, channel=channel_name(next(number), channels))
                 for _ in range(count)
             ]
         )
 
     def close(self) -> None:
         """Free the connection."""
-        self._penstock.close()
+        self._turnabout.close()

@@ -19,8 +19,8 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.library import PAYLOAD, QUEUE, channel_name
-from penstock.pgserver import PostgresServer
-from penstock.postgres import install
+from turnabout.pgserver import PostgresServer
+from turnabout.postgres import install
 
 SETTINGS = {
     "shared_buffers": "512MB",
@@ -43,37 +43,37 @@ with made as (
         array_agg(case when {channels} = 1 then '' else 'tenant-' || i % {channels} end) as channels
     from generate_series({first}, {last}) i
 )
-select cardinality(s.ids) from made, penstock.send(
+select cardinality(s.ids) from made, turnabout.send(
     {queue}, made.payloads, 'application/octet-stream', made.channels) s
 """
 BLOCKED = """
-insert into penstock.channel (queue_id, name, own, awake, max_concurrency)
+insert into turnabout.channel (queue_id, name, own, awake, max_concurrency)
 select q.id, 'blocked-' || i, true, false, 1
-from penstock.queue q, generate_series(2, {count}, 2) i where q.name = '{queue}';
-insert into penstock.channel (
+from turnabout.queue q, generate_series(2, {count}, 2) i where q.name = '{queue}';
+insert into turnabout.channel (
     queue_id, name, own, awake, wake_at, rate_tat_us,
     rate_count, rate_period_ms, rate_burst, rate_interval_us
 )
 select q.id, 'blocked-' || i, true, false, n.ms + 3600000, (n.ms + 3600000) * 1000,
     1, 3600000, 1, 3600000000
-from penstock.queue q, (select penstock.clock_ms() as ms) n, generate_series(1, {count}, 2) i
+from turnabout.queue q, (select turnabout.clock_ms() as ms) n, generate_series(1, {count}, 2) i
 where q.name = '{queue}';
-insert into penstock.message (
+insert into turnabout.message (
     queue_id, channel, priority, status, limited, at, sent_at, attempt, payload, content_type
 )
 select q.id, 'blocked-' || i, 0, s.status, true, n.ms + 3600000 * s.status, n.ms, s.status / 2,
     'x', 'application/octet-stream'
-from penstock.queue q, (select penstock.clock_ms() as ms) n, generate_series(1, {count}) i,
+from turnabout.queue q, (select turnabout.clock_ms() as ms) n, generate_series(1, {count}) i,
     (values (0), (2)) s (status)
 where q.name = '{queue}' and (s.status = 0 or i % 2 = 0)
 """
 RECEIVE = (
-    b"select * from penstock.receive($1::text, $2::int, $3::bigint, $4::text, $5::int, $6::int,"
+    b"select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text, $5::int, $6::int,"
     b" $7::int, $8::bigint)"
 )
-ACK = b"select penstock.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true)"
+ACK = b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true)"
 SEND = (
-    b"select * from penstock.send($1::text, $2::bytea[], $3::text, $4::text[], $5::smallint[],"
+    b"select * from turnabout.send($1::text, $2::bytea[], $3::text, $4::text[], $5::smallint[],"
     b" $6::bigint[], $7::text[], $8::text[], $9::bigint)"
 )
 PART = 10_000
@@ -214,7 +214,7 @@ class PostgresBase:
         """The queue that is measured."""
         ms = 604_800_000 if history else 0
         settings = f'{{"history_ms": {ms}, "events": "{events}"}}'
-        self.say(f"select penstock.queue_create('{QUEUE}', '{settings}')")
+        self.say(f"select turnabout.queue_create('{QUEUE}', '{settings}')")
 
     def fill_raw(self, backlog: int) -> None:
         """Have so many rows in the barest table, vacuumed."""
@@ -229,7 +229,7 @@ class PostgresBase:
 
     def fill(self, backlog: int, channels: int) -> None:
         """Have so many ready messages, the channels in turn, vacuumed. Sent on the server by
-        `penstock.send`, 10,000 at a time: so nothing here knows how they are stored.
+        `turnabout.send`, 10,000 at a time: so nothing here knows how they are stored.
         """
         missing = backlog - self.ready()
         for first in range(0, missing, PART):
@@ -246,7 +246,7 @@ class PostgresBase:
 
     def ready(self) -> int:
         """How many are ready."""
-        return self.say("select count(*) from penstock.message where status = 0")[0][0]
+        return self.say("select count(*) from turnabout.message where status = 0")[0][0]
 
     def fill_flood(self, backlog: int, others: int, share: float) -> None:
         """One channel, `flood`, with that share of the backlog, and some others with the rest."""
@@ -255,7 +255,7 @@ class PostgresBase:
         for first in range(1, backlog + 1, PART):
             last = min(first + PART - 1, backlog)
             self.say(
-                f"select cardinality(s.ids) from penstock.send('{QUEUE}',"  # noqa: S608
+                f"select cardinality(s.ids) from turnabout.send('{QUEUE}',"  # noqa: S608
                 f" array(select '{'x' * 100}'::bytea from generate_series({first}, {last})),"
                 " 'application/octet-stream',"
                 f" array(select {name} else 'flood' end from generate_series({first}, {last}) i"
@@ -264,9 +264,9 @@ class PostgresBase:
         self.tidy()
 
     def lease(self, count: int) -> None:
-        """Lease so many for an hour, by `penstock.receive`."""
+        """Lease so many for an hour, by `turnabout.receive`."""
         most = min(PART, count)
-        take = f"select count(*) from penstock.receive('{QUEUE}', {most}, 3600000)"  # noqa: S608
+        take = f"select count(*) from turnabout.receive('{QUEUE}', {most}, 3600000)"  # noqa: S608
         for _ in range(0, count, PART):
             self.say(take)
         self.tidy()
@@ -284,18 +284,18 @@ class PostgresBase:
     def tidy(self) -> None:
         """What autovacuum does, now, so that it doesn't come in the middle."""
         for table in ("message", "channel", "wake", "tally"):
-            self.say(f"vacuum (analyze, skip_locked) penstock.{table}")
+            self.say(f"vacuum (analyze, skip_locked) turnabout.{table}")
 
     def empty(self) -> None:
         """No messages, and no raw rows."""
-        self.say("truncate raw, penstock.message, penstock.wake, penstock.tally")
+        self.say("truncate raw, turnabout.message, turnabout.wake, turnabout.tally")
 
     @contextlib.contextmanager
     def old_snapshot(self) -> Iterator[None]:
         """A transaction that sees everything as it is now, held open."""
         with psycopg.connect(self.url) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            connection.execute("select count(*) from penstock.queue")
+            connection.execute("select count(*) from turnabout.queue")
             yield
 
     def server_ns(self) -> dict[int, int]:
@@ -331,7 +331,7 @@ class PostgresPlace:
             self._server.start()
             url = self._server.url()
         self._url = url
-        self._run = f"penstock_bench_{secrets.token_hex(3)}"
+        self._run = f"turnabout_bench_{secrets.token_hex(3)}"
         self._numbers = itertools.count(1)
         self._template: str | None = None
 

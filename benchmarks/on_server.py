@@ -70,8 +70,8 @@ def main(words: Sequence[str]) -> None:
     if what == EMPTY:
         _serve_empty()
     else:
-        from penstock.server import ServerOptions
-        from penstock.server.serve import run
+        from turnabout.server import ServerOptions
+        from turnabout.server.serve import run
 
         run(what, ServerOptions(port=0), announce=lambda serving: print(serving.url, flush=True))
 
@@ -87,7 +87,7 @@ def _serve_empty() -> None:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from penstock.server.serve import GC_THRESHOLDS
+    from turnabout.server.serve import GC_THRESHOLDS
 
     gc.set_threshold(*GC_THRESHOLDS)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)

@@ -48,19 +48,19 @@ def session() -> Any:
     os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     from pyspark.sql import SparkSession
 
-    from penstock.spark import session as start
+    from turnabout.spark import session as start
 
     running = SparkSession.getActiveSession() is not None  # a test's
-    spark = start("penstock bench", master=None if running else "local[2]")
+    spark = start("turnabout bench", master=None if running else "local[2]")
     spark.range(1_000).selectExpr("sum(id)").collect()
     return spark
 
 
 def stream(url: str, *, most: int, **options: str) -> Streamed:
     """Read all there is in batches of `most`, and throw it away."""
-    reader = session().readStream.format("penstock").options(url=url, **options)
+    reader = session().readStream.format("turnabout").options(url=url, **options)
     frame = reader.option("maxOffsetsPerTrigger", str(most)).load()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="turnabout-bench-") as folder:
         writer = frame.writeStream.format("noop").option("checkpointLocation", folder)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
@@ -86,16 +86,16 @@ def sink(url: str, count: int) -> float:
         f"'{PAYLOAD.decode()}' as value", "concat('tenant-', id % 100) as channel"
     )
     begun = time.monotonic()
-    value.write.format("penstock").options(url=url, queue=QUEUE).mode("append").save()
+    value.write.format("turnabout").options(url=url, queue=QUEUE).mode("append").save()
     return count / (time.monotonic() - begun)
 
 
 @contextmanager
 def archived(url: str) -> Iterator[tuple[int, float, Path]]:
     """Archive all there is into a new lake: rows, seconds, and the lake while it is needed."""
-    from penstock.spark import archive
+    from turnabout.spark import archive
 
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="turnabout-bench-") as folder:
         lake = Path(folder) / "lake"
         begun = time.monotonic()
         done = archive(session(), url, lake)
@@ -104,9 +104,9 @@ def archived(url: str) -> Iterator[tuple[int, float, Path]]:
 
 def reported(*, url: str | None = None, lake: Path | None = None) -> tuple[int, float]:
     """Report on a database or a lake: messages, seconds."""
-    from penstock.spark import report
+    from turnabout.spark import report
 
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="turnabout-bench-") as folder:
         begun = time.monotonic()
         done = report(session(), url, lake=lake, out=folder)
         return done.messages, time.monotonic() - begun

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import penstock
+import turnabout
 from benchmarks.library import PAYLOAD, QUEUE, channel_name
 
 PART = 10_000
@@ -102,12 +102,12 @@ class SqliteBase:
     """Two files to measure in, ours and the barest one; removed by `close`."""
 
     def __init__(self, place: SqlitePlace) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="turnabout-bench-"))
         self._path = self._folder / "ours.db"
         synchronous = "full" if place.durable else "normal"
         self.url = f"sqlite:///{self._path}?synchronous={synchronous}"
-        self._penstock = penstock.connect(self.url)
-        self._queue = self._penstock.queue(QUEUE)
+        self._turnabout = turnabout.connect(self.url)
+        self._queue = self._turnabout.queue(QUEUE)
         with contextlib.closing(open_raw(self.url)) as connection:
             connection.executescript(RAW)
 
@@ -204,12 +204,12 @@ class SqliteBase:
 
     def close(self) -> None:
         """Remove the files."""
-        self._penstock.close()
+        self._turnabout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _send(self, names: list[str]) -> None:
         for first in range(0, len(names), PART):
-            messages = [penstock.message(PAYLOAD, channel=n) for n in names[first : first + PART]]
+            messages = [turnabout.message(PAYLOAD, channel=n) for n in names[first : first + PART]]
             self._queue.send_many(messages)
         self.tidy()
 

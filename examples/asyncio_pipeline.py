@@ -3,25 +3,25 @@
 import asyncio
 import sys
 
-import penstock.aio
+import turnabout.aio
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
 
-async def shorten(ps: penstock.aio.Penstock, seen: list[str]) -> None:
+async def shorten(mq: turnabout.aio.Turnabout, seen: list[str]) -> None:
     """Take words until none came for a while; send what is left of them on."""
-    async for message in ps.queue("words").messages(max_messages=2, idle_seconds=0.2):
+    async for message in mq.queue("words").messages(max_messages=2, idle_seconds=0.2):
         seen.append(message.channel)
-        await ps.queue("initials").send(message.text()[0], channel=message.channel)
+        await mq.queue("initials").send(message.text()[0], channel=message.channel)
         await message.ack()
 
 
 async def main() -> None:
-    async with penstock.aio.connect(URL) as ps:
-        await ps.queue("words").create()
-        await ps.queue("initials").create()
+    async with turnabout.aio.connect(URL) as mq:
+        await mq.queue("words").create()
+        await mq.queue("initials").create()
         sends = (
-            ps.queue("words").send(word, channel=word[0])
+            mq.queue("words").send(word, channel=word[0])
             for word in ("apple", "avocado", "banana", "cherry", "cranberry")
         )
         await asyncio.gather(*sends)  # on SQLite these are committed together
@@ -29,10 +29,10 @@ async def main() -> None:
         seen: list[str] = []
         async with asyncio.TaskGroup() as tasks:
             for _ in range(3):
-                tasks.create_task(shorten(ps, seen))
+                tasks.create_task(shorten(mq, seen))
 
         print(sorted(seen))
-        print("".join([m.text() for m in await ps.queue("initials").receive(10)]))
+        print("".join([m.text() for m in await mq.queue("initials").receive(10)]))
 
 
 asyncio.run(main())

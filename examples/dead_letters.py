@@ -2,12 +2,12 @@
 
 import sys
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
-with penstock.connect(URL) as ps:
-    emails = ps.queue("emails")
+with turnabout.connect(URL) as mq:
+    emails = mq.queue("emails")
     emails.create(max_attempts=2, backoff_seconds=0)
 
     emails.send({"to": "ada@example.org"}, channel="customer-1")
@@ -20,7 +20,7 @@ with penstock.connect(URL) as ps:
             print(message.fail("no such address", retry=False))
 
     # A dead message is in an ordinary queue, with its story.
-    dead = ps.queue("emails-dead")
+    dead = mq.queue("emails-dead")
     for letter in dead.peek():
         story = letter.origin
         print(letter.channel, story.reason, f"failures={story.failures}", story.last_error)

@@ -2,12 +2,12 @@
 
 import sys
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
-with penstock.connect(URL) as ps:
-    calls = ps.queue("calls")
+with turnabout.connect(URL) as mq:
+    calls = mq.queue("calls")
     calls.create(max_attempts=3, backoff_seconds=0.1, backoff_jitter=0)
 
     # Later.

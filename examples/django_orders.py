@@ -7,8 +7,8 @@ import django
 from django.conf import settings
 from django.db import connection, models, transaction
 
-import penstock
-from penstock.worker import Worker
+import turnabout
+from turnabout.worker import Worker
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite:///example.db"
 if URL.startswith("sqlite:///"):
@@ -30,8 +30,8 @@ class Order(models.Model):
         app_label = "shop"
 
 
-ps = penstock.connect(URL)  # once, in a module that views and workers import
-emails = ps.queue("emails")
+mq = turnabout.connect(URL)  # once, in a module that views and workers import
+emails = mq.queue("emails")
 worker = Worker(URL)
 
 
@@ -40,7 +40,7 @@ def confirm(message):
     with closing(connection), transaction.atomic():  # a thread's connection is its own to close
         Order.objects.filter(id=message.json()["order"]).update(state="confirmed")
         (outcome,) = emails.within(connection).ack([message.receipt])
-        if outcome != penstock.Acked():
+        if outcome != turnabout.Acked():
             raise RuntimeError("the lease was lost, so nothing of this is to stay")
     message.mark_settled()  # what the transaction did, the worker need not do
 
@@ -53,7 +53,7 @@ with transaction.atomic():  # in a view
 print(worker.run(until_empty=True).handled, Order.objects.get().state, len(emails.peek()))
 with closing(connection), connection.schema_editor() as editor:
     editor.delete_model(Order)
-ps.close()
+mq.close()
 
 # It prints:
 #   1 confirmed 0

@@ -3,12 +3,12 @@
 import sys
 import threading
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
-with penstock.connect(URL) as ps:
-    orders = ps.queue("orders")
+with turnabout.connect(URL) as mq:
+    orders = mq.queue("orders")
     orders.create(events="all", backoff_seconds=0)
 
     begun = threading.Event()

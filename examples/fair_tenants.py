@@ -3,13 +3,13 @@
 import sys
 from collections import Counter
 
-import penstock
-from penstock import ChannelFull, Policy, Rate
+import turnabout
+from turnabout import ChannelFull, Policy, Rate
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
-with penstock.connect(URL) as ps:
-    jobs = ps.queue("jobs")
+with turnabout.connect(URL) as mq:
+    jobs = mq.queue("jobs")
 
     # What holds for every tenant that has no policy of its own.
     jobs.create(policy=Policy(max_concurrency=5, max_size=1000))
@@ -20,7 +20,7 @@ with penstock.connect(URL) as ps:
     jobs.channel("unpaid").pause()
 
     for tenant in ("gold", "noisy", "silver", "unpaid"):
-        jobs.send_many([penstock.message(n, channel=tenant) for n in range(500)])
+        jobs.send_many([turnabout.message(n, channel=tenant) for n in range(500)])
 
     for _ in range(3):
         got = Counter(message.channel for message in jobs.receive(max_messages=5))
@@ -29,7 +29,7 @@ with penstock.connect(URL) as ps:
     for channel in sorted(jobs.channels(), key=lambda c: c.channel):
         print(channel.channel, channel.ready, "ready,", channel.leased, "leased:", channel.blocked)
 
-    match jobs.send_many([penstock.message(n, channel="silver") for n in range(600)]):
+    match jobs.send_many([turnabout.message(n, channel="silver") for n in range(600)]):
         case ChannelFull(channel, max_size, size):
             print(f"{channel} has {size} of {max_size}: none of the 600 was taken")
 

@@ -2,12 +2,12 @@
 
 import sys
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
-with penstock.connect(URL) as ps:
-    events = ps.queue("account-events")
+with turnabout.connect(URL) as mq:
+    events = mq.queue("account-events")
     events.create(fifo=True, backoff_seconds=0)  # FIFO is decided when a queue is made
 
     for event in ("open", "deposit", "close"):

@@ -2,16 +2,16 @@
 
 import sys
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"  # in memory
 
-with penstock.connect(URL) as ps:
-    emails = ps.queue("emails")
+with turnabout.connect(URL) as mq:
+    emails = mq.queue("emails")
 
     emails.send({"to": "ada@example.org"}, channel="customer-1")
     emails.send_many(
-        [penstock.message({"to": f"user-{n}@example.org"}, channel="customer-2") for n in range(3)]
+        [turnabout.message({"to": f"user-{n}@example.org"}, channel="customer-2") for n in range(3)]
     )
 
     # Channels are served in turn: customer-1 does not wait for all of customer-2.

@@ -3,12 +3,12 @@
 import sys
 import threading
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
 
-def answer(sums: penstock.Queue) -> None:
+def answer(sums: turnabout.Queue) -> None:
     """Handle what comes until nothing came for a while. A worker would do this."""
     for message in sums.messages(idle_seconds=1):
         try:
@@ -17,21 +17,21 @@ def answer(sums: penstock.Queue) -> None:
             message.fail(str(error), retry=False)
 
 
-with penstock.connect(URL) as ps:
-    sums = ps.queue("sums")
+with turnabout.connect(URL) as mq:
+    sums = mq.queue("sums")
     sums.create(history_seconds=3600, history_payload=True)
     helper = threading.Thread(target=answer, args=(sums,))
     helper.start()
 
     # Send, and wait for the end.
     match sums.send_and_wait([1, 2, 3], timeout_seconds=10):
-        case penstock.Ending(outcome="done", result=result):
+        case turnabout.Ending(outcome="done", result=result):
             print("it is", result.json())
         case other:
             print("no answer:", other)
 
     # Send many, do something else, and wait for all of them.
-    sent = sums.send_many(penstock.message(numbers) for numbers in ([4, 5], ["x"], [6]))
+    sent = sums.send_many(turnabout.message(numbers) for numbers in ([4, 5], ["x"], [6]))
     for ending in sums.wait(sent.ids, timeout_seconds=10):
         print(ending.outcome, ending.result and ending.result.json(), ending.error)
     helper.join()

@@ -9,23 +9,23 @@ leaves its orders to others, who handle them again. Whoever minds looks at the h
 
 import sys
 
-import penstock
-from penstock.spark import session
+import turnabout
+from turnabout.spark import session
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite:///orders.db"
 CHECKPOINT = sys.argv[2] if len(sys.argv) > 2 else "orders-checkpoint"
 PRICES = (("apple", 3), ("pear", 4), ("quince", 9))
 
-ps = penstock.connect(URL)
-ps.queue("orders").create()
-if ps.queue("orders").stats().sent == 0:
+mq = turnabout.connect(URL)
+mq.queue("orders").create()
+if mq.queue("orders").stats().sent == 0:
     some = [{"order": n, "fruit": PRICES[n % 3][0], "pieces": n % 5 + 1} for n in range(1000)]
-    ps.queue("orders").send_many([penstock.message(o, channel=o["fruit"]) for o in some])
+    mq.queue("orders").send_many([turnabout.message(o, channel=o["fruit"]) for o in some])
 
 spark = session()
 prices = spark.createDataFrame(PRICES, "fruit string, price int")
 orders = (
-    spark.readStream.format("penstock")
+    spark.readStream.format("turnabout")
     .options(url=URL, mode="lease", subscribe="orders", subscription="pricing")
     .options(maxOffsetsPerTrigger=250, leaseSeconds=600)
     .load()
@@ -35,7 +35,7 @@ value = "to_json(struct(order, fruit, pieces * price as total)) as value"
 priced = orders.selectExpr("o.*").join(prices, "fruit")
 query = (
     priced.selectExpr(value, "fruit as channel", "map('order', string(order)) as headers")
-    .writeStream.format("penstock")
+    .writeStream.format("turnabout")
     .options(url=URL, queue="priced", checkpointLocation=CHECKPOINT)
     .trigger(availableNow=True)  # what there is now; without it the stream goes on
     .start()
@@ -46,8 +46,8 @@ while not is_over:
     for batch in query.recentProgress[shown:]:
         shown += 1
         print(f"batch {batch['batchId']}: {batch['numInputRows']} orders", flush=True)
-print(ps.queue("orders").stats().done, "done,", ps.queue("priced").stats().sent, "sent")
-ps.close()
+print(mq.queue("orders").stats().done, "done,", mq.queue("priced").stats().sent, "sent")
+mq.close()
 
 # It prints:
 #   batch 0: 250 orders

@@ -3,7 +3,7 @@
 import sqlite3
 import sys
 
-import penstock
+import turnabout
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite:///example.db"
 
@@ -17,8 +17,8 @@ def connect_to_shop():
     return psycopg.connect(URL)
 
 
-with penstock.connect(URL) as ps:
-    emails = ps.queue("emails")
+with turnabout.connect(URL) as mq:
+    emails = mq.queue("emails")
     emails.create()
     shop = connect_to_shop()
     for table in ("orders", "letters"):
@@ -38,7 +38,7 @@ with penstock.connect(URL) as ps:
     (message,) = emails.receive()
     shop.execute("insert into letters values (1)")
     (outcome,) = emails.within(shop).ack([message.receipt])
-    if outcome == penstock.Acked():
+    if outcome == turnabout.Acked():
         shop.commit()
     else:  # LeaseLost: somebody else has it
         shop.rollback()
@@ -47,10 +47,10 @@ with penstock.connect(URL) as ps:
     print(letters, "letter,", len(emails.peek()), "messages")
 
     # Without a connection of yours: policies and sends of several queues, all or nothing.
-    with ps.batch() as batch:
+    with mq.batch() as batch:
         sent = batch.queue("emails").send("welcome", channel="customer-1")
         batch.queue("audit").send("customer-1 is new")
-    print(type(sent.outcome).__name__, len(ps.queue("emails").receive(10)))
+    print(type(sent.outcome).__name__, len(mq.queue("emails").receive(10)))
 
 # It prints:
 #   0 orders, 0 messages

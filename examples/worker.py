@@ -1,13 +1,13 @@
 """A worker with handlers for two queues: `python examples/worker.py [URL]`.
 
 It ends when there is nothing to do. In production leave out `until_empty`, or let
-`penstock worker module:worker` run it: then it works until SIGTERM.
+`turnabout worker module:worker` run it: then it works until SIGTERM.
 """
 
 import sys
 
-import penstock
-from penstock.worker import GiveUp, Worker
+import turnabout
+from turnabout.worker import GiveUp, Worker
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite:///example.db"
 
@@ -29,16 +29,16 @@ async def print_receipt(message):
     print("receipt", message.text())
 
 
-with penstock.connect(URL) as ps:
-    ps.queue("orders").create(max_attempts=3, backoff_seconds=0)
-    ps.queue("orders").send({"order": 1, "items": 0}, channel="shop-1")
-    ps.queue("orders").send({"order": 2, "items": 3}, channel="shop-2")
-    ps.queue("receipts").send("no. 7")
+with turnabout.connect(URL) as mq:
+    mq.queue("orders").create(max_attempts=3, backoff_seconds=0)
+    mq.queue("orders").send({"order": 1, "items": 0}, channel="shop-1")
+    mq.queue("orders").send({"order": 2, "items": 3}, channel="shop-2")
+    mq.queue("receipts").send("no. 7")
 
     stats = worker.run(until_empty=True)
     print(stats.handled, "handled,", stats.failed, "failed")
 
-    for letter in ps.queue("orders-dead").messages():
+    for letter in mq.queue("orders-dead").messages():
         print("dead:", letter.json())
         letter.ack()
 

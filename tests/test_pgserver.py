@@ -14,7 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from penstock.pgserver import (
+from tests.support.postgres import GIVEN, VERSIONS
+from turnabout.pgserver import (
     PostgresError,
     PostgresNotFound,
     PostgresServer,
@@ -22,14 +23,13 @@ from penstock.pgserver import (
     _template,
     find_binaries,
 )
-from tests.support.postgres import GIVEN, VERSIONS
 
 pytestmark = pytest.mark.skipif(GIVEN is not None, reason="this run uses a given server, not ours")
 
 # What another process does in the tests below: start a server, say where, and wait to be killed.
 OWNER = """
 import sys
-from penstock.pgserver import PostgresServer
+from turnabout.pgserver import PostgresServer
 server = PostgresServer()
 server.start()
 print(server.pid, server.data, flush=True)
@@ -86,7 +86,7 @@ def test_a_missing_version_says_how_to_get_one() -> None:
 
 def test_an_explicit_folder_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     oldest = find_binaries(VERSIONS[0])
-    monkeypatch.setenv("PENSTOCK_PGBIN", str(oldest))
+    monkeypatch.setenv("TURNABOUT_PGBIN", str(oldest))
     assert find_binaries() == oldest
 
 
@@ -231,7 +231,7 @@ def test_two_processes_may_make_the_template_at_once(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert [owner.communicate()[0] != b"" and owner.returncode for owner in owners] == [0, 0]
-    assert len(list((tmp_path / "penstock").iterdir())) == 1
+    assert len(list((tmp_path / "turnabout").iterdir())) == 1
 
 
 def test_without_a_home_to_write_to_the_cache_is_elsewhere(
@@ -240,7 +240,7 @@ def test_without_a_home_to_write_to_the_cache_is_elsewhere(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    own = tmp_path / f"penstock-cache-{os.geteuid()}"
+    own = tmp_path / f"turnabout-cache-{os.geteuid()}"
     assert _template._cache_folder() == own
     own.chmod(0o777)  # anybody could have put a template there
     assert _template._cache_folder() is None

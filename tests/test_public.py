@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-import penstock.aio
-from penstock.words import entities, errors, outcomes
-from penstock.words.outcomes import LeaseLost
+import turnabout
+import turnabout.aio
+from turnabout.words import entities, errors, outcomes
+from turnabout.words.outcomes import LeaseLost
 
 ROOT = Path(__file__).resolve().parent.parent
 FACES = [
-    (getattr(penstock, name), getattr(penstock.aio, name))
-    for name in ("Penstock", "Queue", "Channel", "Message", "Schedules", "JoinedQueue")
+    (getattr(turnabout, name), getattr(turnabout.aio, name))
+    for name in ("Turnabout", "Queue", "Channel", "Message", "Schedules", "JoinedQueue")
 ]
 
 
-@pytest.mark.parametrize("module", [penstock, penstock.aio], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [turnabout, turnabout.aio], ids=lambda m: m.__name__)
 def test_all_is_sorted_and_complete(module):
     names = [
         name
@@ -39,12 +39,12 @@ def test_whatever_can_be_answered_or_raised_can_be_imported(module):
     for name, value in vars(module).items():
         if inspect.isclass(value) and value.__module__ == module.__name__:
             # What `receive` answers reaches users as a Batch; schedules are fired by the library.
-            assert name in {*penstock.__all__, "Received", "Fired", "NotDue"}, name
+            assert name in {*turnabout.__all__, "Received", "Fired", "NotDue"}, name
 
 
 def test_everything_exported_is_explained():
-    for name in penstock.__all__:
-        assert inspect.getdoc(getattr(penstock, name)), name
+    for name in turnabout.__all__:
+        assert inspect.getdoc(getattr(turnabout, name)), name
 
 
 def public(cls):
@@ -93,13 +93,13 @@ def test_the_blocking_face_is_fresh():
 def test_exceptions_say_whether_to_repeat():
     for name, value in vars(errors).items():
         if inspect.isclass(value):
-            assert issubclass(value, penstock.PenstockError), name
-            assert value.retryable == issubclass(value, penstock.Unavailable)
+            assert issubclass(value, turnabout.TurnaboutError), name
+            assert value.retryable == issubclass(value, turnabout.Unavailable)
     classes = [v for v in vars(errors).values() if inspect.isclass(v)]
     assert len({c.code for c in classes}) == len(classes), "a code stands for one class"
 
 
-@pytest.mark.parametrize("value", [penstock.Receipt(1, 1), penstock.Policy(), LeaseLost("gone")])
+@pytest.mark.parametrize("value", [turnabout.Receipt(1, 1), turnabout.Policy(), LeaseLost("gone")])
 def test_values_are_frozen_and_can_be_compared(value):
     twin = copy.copy(value)
     assert value == twin
@@ -114,7 +114,7 @@ def test_values_are_frozen_and_can_be_compared(value):
 
 def alone(code):
     """What a fresh interpreter prints as JSON."""
-    source = str(Path(penstock.__file__).parent.parent)
+    source = str(Path(turnabout.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": source}
     for noise in ("COVERAGE_PROCESS_START", "PYTHONSTARTUP"):
         environment.pop(noise, None)
@@ -125,16 +125,16 @@ def alone(code):
 
 def test_importing_loads_the_standard_library_only():
     code = (
-        "import sys, json; before = set(sys.modules); import penstock, penstock.aio; "
+        "import sys, json; before = set(sys.modules); import turnabout, turnabout.aio; "
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     foreign = {name.partition(".")[0] for name in alone(code)} - sys.stdlib_module_names
-    assert foreign == {"penstock"}
+    assert foreign == {"turnabout"}
 
 
 def test_importing_loads_no_store():
     code = (
-        "import sys, json; import penstock; "
+        "import sys, json; import turnabout; "
         "print(json.dumps([m for m in sys.modules if m.split('.')[-1] in "
         "('sqlite', 'postgres', 'sqlite3', 'asyncio', 'click', 'worker', 'cli')]))"
     )
@@ -147,7 +147,7 @@ def test_importing_is_quick():
     """
     ours, theirs = 1e9, 1e9
     for _ in range(15):
-        ours = min(ours, alone(import_time("penstock")))
+        ours = min(ours, alone(import_time("turnabout")))
         theirs = min(theirs, alone(import_time("asyncio, sqlite3, argparse")))
         if ours < 1.2 * theirs:
             break
@@ -162,4 +162,4 @@ def import_time(modules):
 
 
 def test_the_version_is_said_once():
-    assert f'version = "{penstock.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert f'version = "{turnabout.__version__}"' in (ROOT / "pyproject.toml").read_text()

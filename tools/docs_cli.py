@@ -19,7 +19,7 @@ HEAD = """\
 
 # The command line
 
-The database is named by `--url`, or by `PENSTOCK_URL`, or is `penstock.db` in this folder.
+The database is named by `--url`, or by `TURNABOUT_URL`, or is `turnabout.db` in this folder.
 How to use it in scripts: [use a shell script](how-to/shell.md).
 """
 WIDTH = 80
@@ -27,10 +27,10 @@ WIDTH = 80
 
 def page() -> str:
     """The whole page."""
-    os.environ.pop("PENSTOCK_URL", None)
-    from penstock.cli import main
+    os.environ.pop("TURNABOUT_URL", None)
+    from turnabout.cli import main
 
-    return "\n".join([HEAD, *_sections(main, "penstock", None)])
+    return "\n".join([HEAD, *_sections(main, "turnabout", None)])
 
 
 def _sections(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:

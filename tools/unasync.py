@@ -1,4 +1,4 @@
-"""Generate `src/penstock/_sync/`, the blocking face, from `src/penstock/_async/`.
+"""Generate `src/turnabout/_sync/`, the blocking face, from `src/turnabout/_async/`.
 
     python tools/unasync.py           write it
     python tools/unasync.py --check   fail if a written file is stale, missing or left over
@@ -12,14 +12,14 @@ import re
 import sys
 from pathlib import Path
 
-FACE = Path(__file__).resolve().parent.parent / "src" / "penstock"
+FACE = Path(__file__).resolve().parent.parent / "src" / "turnabout"
 HEADER = '"""The blocking face. Generated from `_async/{}` by `tools/unasync.py`: do not edit."""\n'
 RULES = {
     r"async def": "def",
     r"async for": "for",
     r"await ": "",
-    r"penstock\._async": "penstock._sync",
-    r"AsyncPenstock": "Penstock",
+    r"turnabout\._async": "turnabout._sync",
+    r"AsyncTurnabout": "Turnabout",
     r"AsyncQueue": "Queue",
     r"AsyncJoinedQueue": "JoinedQueue",
     r"AsyncTogether": "Together",
@@ -74,7 +74,7 @@ def main() -> int:
         ]
         for name in stale + left_over:
             print(
-                f"src/penstock/_sync/{name} is stale: run `python tools/unasync.py`",
+                f"src/turnabout/_sync/{name} is stale: run `python tools/unasync.py`",
                 file=sys.stderr,
             )
         return 1 if stale or left_over else 0

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
-import penstock
+import turnabout
 from benchmarks.library import PAYLOAD, QUEUE
 from benchmarks.plan import AnyBase, Bench, Cell, Place, Section
 from benchmarks.records import Record, Spread, Target
@@ -42,7 +42,7 @@ def _newcomer(bench: Bench, place: Place) -> Iterable[Record]:
         waits: list[int] = []
         with ExitStack() as stack:
             queues = [
-                stack.enter_context(penstock.connect(base.url)).queue(QUEUE)
+                stack.enter_context(turnabout.connect(base.url)).queue(QUEUE)
                 for _ in range(receivers)
             ]
             for attempt in range(10):
@@ -63,14 +63,14 @@ def _newcomer(bench: Bench, place: Place) -> Iterable[Record]:
         )
 
 
-def _calls_until(queues: Sequence[penstock.Queue], channel: str) -> int:
+def _calls_until(queues: Sequence[turnabout.Queue], channel: str) -> int:
     for calls in range(1, 1_001):
         if any(name.startswith(channel) for name in _work(queues[calls % len(queues)], BATCH)):
             return calls
     return 1_000
 
 
-def _work(queue: penstock.Queue, batch: int) -> list[str]:
+def _work(queue: turnabout.Queue, batch: int) -> list[str]:
     messages = queue.receive(batch)
     queue.ack([message.receipt for message in messages])
     return [message.channel for message in messages]
@@ -85,7 +85,7 @@ def _shares(bench: Bench, place: Place) -> Iterable[Record]:
         base.fill_flood(backlog, TENANTS - 1, 0.9)
 
     base = bench.base(place, "shares", prepare)
-    with penstock.connect(base.url) as connection:
+    with turnabout.connect(base.url) as connection:
         queue = connection.queue(QUEUE)
         for batch in (BATCH, 100):
             served: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""How long `import penstock` takes, and what comes along."""
+"""How long `import turnabout` takes, and what comes along."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import penstock
+import turnabout
 from benchmarks.plan import Bench, Cell, Section
 from benchmarks.records import Record, Target
 
 PROGRAM = """
 import sys, time
 before, begun = set(sys.modules), time.perf_counter()
-import penstock
+import turnabout
 spent = time.perf_counter() - begun
 roots = {name.partition(".")[0] for name in set(sys.modules) - before}
-third = sorted(roots - set(sys.stdlib_module_names) - {"penstock"})
+third = sorted(roots - set(sys.stdlib_module_names) - {"turnabout"})
 import json; print(json.dumps([spent * 1000, third]))
 """
 
@@ -30,7 +30,7 @@ def cells(bench: Bench) -> list[Cell]:
 
 
 def _measure(times: int) -> Iterable[Record]:
-    source = str(Path(penstock.__file__).parents[1])
+    source = str(Path(turnabout.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source}
     answers = []
     for _ in range(times):
@@ -47,7 +47,7 @@ def _measure(times: int) -> Iterable[Record]:
     yield Record(
         "import",
         "",
-        f"import penstock, ms, best of {times}",
+        f"import turnabout, ms, best of {times}",
         None,
         best,
         target=Target(60, at_least=False),

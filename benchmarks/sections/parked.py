@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import penstock.aio
+import turnabout.aio
 from benchmarks.jobs import Job
 from benchmarks.library import QUEUE
 from benchmarks.on_server import ServerBase
@@ -72,10 +72,10 @@ async def _park(
                 answer.result()  # raises what the server said instead
                 raise RuntimeError("a request did not wait")
         arrivals: list[float] = []
-        async with penstock.aio.connect(url) as ps:
+        async with turnabout.aio.connect(url) as mq:
             for place in range(min(ARRIVALS, count)):
                 begun = time.monotonic()
-                await ps.queue(QUEUE).send(b"x")
+                await mq.queue(QUEUE).send(b"x")
                 await waiting[place]  # who asked first gets it
                 arrivals.append((time.monotonic() - begun) * 1000)
     finally:

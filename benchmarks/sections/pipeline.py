@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-import penstock
+import turnabout
 from benchmarks import on_spark
 from benchmarks.library import QUEUE, Library
 from benchmarks.plan import AnyBase, Bench, Cell, Place, Section, has_server
@@ -133,8 +133,8 @@ def _lease(name: str) -> dict[str, str]:
 def _drained(url: str) -> float:
     """Receive, look at the payload, ack, until nothing is left; messages a second."""
     done = size = 0
-    with penstock.connect(url) as ps:
-        queue = ps.queue(QUEUE)
+    with turnabout.connect(url) as mq:
+        queue = mq.queue(QUEUE)
         begun = time.monotonic()
         while messages := queue.receive(PLAIN_BATCH):
             size += sum(len(message.payload) for message in messages)
@@ -146,9 +146,9 @@ def _drained(url: str) -> float:
 def _listed(url: str, most: int) -> float:
     """Read finished messages page by page; messages a second."""
     done = 0
-    with penstock.connect(url) as ps:
+    with turnabout.connect(url) as mq:
         begun = time.monotonic()
-        for _ in ps.queue(QUEUE).history_entries():
+        for _ in mq.queue(QUEUE).history_entries():
             done += 1
             if done >= most:
                 break

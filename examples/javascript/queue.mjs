@@ -1,8 +1,8 @@
 // A queue over HTTP, with nothing but fetch: `node examples/javascript/queue.mjs [URL]`.
-// The server: `penstock serve --url sqlite:///app.db`. A token, if it wants one: PENSTOCK_TOKEN.
+// The server: `turnabout serve --url sqlite:///app.db`. A token, if it wants one: TURNABOUT_TOKEN.
 
 const server = process.argv[2] ?? "http://127.0.0.1:8080";
-const token = process.env.PENSTOCK_TOKEN;
+const token = process.env.TURNABOUT_TOKEN;
 
 /** Every answer is JSON. 409 is an outcome too: refused, as a limit is reached. */
 async function call(method, path, body) {

@@ -1,14 +1,14 @@
 #!/bin/sh
 # A queue over HTTP, with nothing but curl: `sh examples/shell/queue.sh [URL]`.
-# The server: `penstock serve --url sqlite:///app.db`. A token, if it wants one: PENSTOCK_TOKEN.
+# The server: `turnabout serve --url sqlite:///app.db`. A token, if it wants one: TURNABOUT_TOKEN.
 set -eu
 
 queue="${1:-http://127.0.0.1:8080}/v1/queues/reports"
 
 # Prints the answer. With an error, or a refusal as of a full queue (409), curl's exit code is 22.
 call() {
-  if [ -n "${PENSTOCK_TOKEN:-}" ]; then
-    set -- -H "Authorization: Bearer $PENSTOCK_TOKEN" "$@"
+  if [ -n "${TURNABOUT_TOKEN:-}" ]; then
+    set -- -H "Authorization: Bearer $TURNABOUT_TOKEN" "$@"
   fi
   curl --silent --show-error --fail-with-body --max-time 60 "$@" || { code=$?; echo; return $code; }
   echo

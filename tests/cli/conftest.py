@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import penstock
-from penstock.cli import main
+import turnabout
 from tests.support.files import put_file
+from turnabout.cli import main
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -50,10 +50,10 @@ def door_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def opened(door_url: str, tmp_path: Path) -> Iterator[penstock.Penstock]:
+def opened(door_url: str, tmp_path: Path) -> Iterator[turnabout.Turnabout]:
     """The same database through the library."""
     put_file(tmp_path / "queues.db")
-    with penstock.connect(door_url) as connection:
+    with turnabout.connect(door_url) as connection:
         yield connection
 
 
@@ -63,8 +63,10 @@ def run(door_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runne
     monkeypatch.chdir(tmp_path)
 
     def invoke(*words: str, code: int = 0, stdin: str | bytes | None = None, **env: str) -> Ran:
-        given = {"PENSTOCK_URL": door_url, "NO_COLOR": "1", **env}
-        result = CliRunner().invoke(main, list(words), input=stdin, env=given, prog_name="penstock")
+        given = {"TURNABOUT_URL": door_url, "NO_COLOR": "1", **env}
+        result = CliRunner().invoke(
+            main, list(words), input=stdin, env=given, prog_name="turnabout"
+        )
         ran = Ran(result.exit_code, result.stdout, result.stderr)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -83,9 +85,9 @@ def program(door_url: str, tmp_path: Path) -> Iterator[Callable[..., subprocess.
     def start(*words: str, **env: str) -> subprocess.Popen[bytes]:
         paths = os.pathsep.join([str(SOURCE), *sys.path])
         process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.cli", *words],
+            [sys.executable, "-m", "turnabout.cli", *words],
             cwd=tmp_path,
-            env={**os.environ, "PENSTOCK_URL": door_url, "PYTHONPATH": paths, **env},
+            env={**os.environ, "TURNABOUT_URL": door_url, "PYTHONPATH": paths, **env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.cli import _check, doctor_sqlite
-from penstock.cli._check import Counts
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.cli import _check, doctor_sqlite
+from turnabout.cli._check import Counts
 
 Levels = dict[str, str]
 
@@ -44,12 +44,12 @@ def levels(run: Runner) -> Callable[..., Levels]:
 
 
 @pytest.fixture
-def used(opened: penstock.Penstock) -> penstock.Queue:
+def used(opened: turnabout.Turnabout) -> turnabout.Queue:
     """A queue with a message of every kind, limited and not."""
     queue = opened.queue("q")
     queue.create(max_attempts=1)
-    queue.channel("c").set_policy(penstock.Policy(max_concurrency=1))
-    queue.send_many([penstock.message(str(n), channel="c" if n % 2 else "d") for n in range(8)])
+    queue.channel("c").set_policy(turnabout.Policy(max_concurrency=1))
+    queue.send_many([turnabout.message(str(n), channel="c" if n % 2 else "d") for n in range(8)])
     queue.send("later", delay_seconds=600)
     first, second, *_ = queue.receive(4)
     first.ack()
@@ -61,7 +61,7 @@ def used(opened: penstock.Penstock) -> penstock.Queue:
 def test_all_is_well(run: Runner, levels: Callable[..., Levels]) -> None:
     found = levels()
     assert "fail" not in found.values()
-    assert {"Penstock", "Python", "libraries", "counts", "way out", "schema"} <= set(found)
+    assert {"Turnabout", "Python", "libraries", "counts", "way out", "schema"} <= set(found)
     text = run("doctor").out
     assert "add up in 2 queues" in text
     assert "ok    counts" in text
@@ -154,7 +154,7 @@ def test_leases_that_nobody_takes_back(levels: Callable[..., Levels], tmp_path: 
     assert found["waiting"] == "warn"
 
 
-def test_doctor_changes_nothing(run: Runner, used: penstock.Queue, tmp_path: Path) -> None:
+def test_doctor_changes_nothing(run: Runner, used: turnabout.Queue, tmp_path: Path) -> None:
     before = used.stats()
     run("doctor")
     after = used.stats()

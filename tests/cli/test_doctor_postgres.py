@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-import penstock
-from penstock.cli import doctor_postgres, main
-from penstock.postgres import install
+import turnabout
 from tests.support.postgres import Server, fresh_database
+from turnabout.cli import doctor_postgres, main
+from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +28,11 @@ def url(postgres_server: Server) -> Iterator[str]:
 @pytest.fixture
 def used(url: str) -> str:
     """A database with messages of every kind, limited and not."""
-    with penstock.connect(url) as opened:
+    with turnabout.connect(url) as opened:
         queue = opened.queue("q")
         queue.create(max_attempts=1)
-        queue.channel("c").set_policy(penstock.Policy(max_concurrency=1))
-        queue.send_many([penstock.message(str(n), channel="cd"[n % 2]) for n in range(8)])
+        queue.channel("c").set_policy(turnabout.Policy(max_concurrency=1))
+        queue.send_many([turnabout.message(str(n), channel="cd"[n % 2]) for n in range(8)])
         first, second, *_ = queue.receive(4)
         first.ack()
         second.fail(retry=False)
@@ -65,18 +65,21 @@ def test_a_database_that_is_not_migrated(postgres_url: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "check"),
     [
-        ("insert into penstock.tally (queue_id, sent) select id, 1 from penstock.queue", "counts"),
         (
-            "delete from penstock.message where id = (select max(id) from penstock.message)",
+            "insert into turnabout.tally (queue_id, sent) select id, 1 from turnabout.queue",
             "counts",
         ),
-        ("delete from penstock.channel; delete from penstock.wake", "way out"),
-        ("update penstock.message set queue_id = 99", "way out"),
+        (
+            "delete from turnabout.message where id = (select max(id) from turnabout.message)",
+            "counts",
+        ),
+        ("delete from turnabout.channel; delete from turnabout.wake", "way out"),
+        ("update turnabout.message set queue_id = 99", "way out"),
         (
             (
-                "update penstock.channel set awake = false, wake_at = null;"
-                "delete from penstock.wake;"
-                "update penstock.message set status = 0 where limited"
+                "update turnabout.channel set awake = false, wake_at = null;"
+                "delete from turnabout.wake;"
+                "update turnabout.message set status = 0 where limited"
             ),
             "way out",
         ),
@@ -90,8 +93,8 @@ def test_damage(used: str, damage: Any, check: str) -> None:
 
 def test_leases_that_nobody_takes_back(used: str) -> None:
     with psycopg.connect(used) as db:
-        db.execute("update penstock.message set at = 1 where status = 2")
-        db.execute("update penstock.message set sent_at = 1 where status = 0")
+        db.execute("update turnabout.message set at = 1 where status = 2")
+        db.execute("update turnabout.message set sent_at = 1 where status = 0")
     found = levels(used)
     assert (found["leases"], found["waiting"]) == ("warn", "warn")
 
@@ -153,7 +156,7 @@ def test_notifications_that_do_not_arrive(
 
 def test_doctor_changes_nothing(used: str) -> None:
     with psycopg.connect(used) as db:
-        before = db.execute("select count(*), max(at) from penstock.message").fetchone()
+        before = db.execute("select count(*), max(at) from turnabout.message").fetchone()
     levels(used)
     with psycopg.connect(used) as db:
-        assert db.execute("select count(*), max(at) from penstock.message").fetchone() == before
+        assert db.execute("select count(*), max(at) from turnabout.message").fetchone() == before

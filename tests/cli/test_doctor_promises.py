@@ -15,15 +15,15 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-import penstock
-from penstock.cli import doctor_promises, main
-from penstock.words import pipeline as p
-from penstock.words.credentials import TokenCreate, scopes
-from penstock.words.entities import Outgoing
-from penstock.words.limits import FOREVER_MS
+import turnabout
 from tests.conformance.life import Life, live
 from tests.support import postgres
 from tests.support.doors import migrate, opened
+from turnabout.cli import doctor_promises, main
+from turnabout.words import pipeline as p
+from turnabout.words.credentials import TokenCreate, scopes
+from turnabout.words.entities import Outgoing
+from turnabout.words.limits import FOREVER_MS
 
 Damage = Callable[[str], None]
 
@@ -75,20 +75,20 @@ COPIED = (
     " alter table copied rename to {0}; insert into {0} select * from {0} limit 1"
 )
 TWICE = (
-    "alter table penstock.{0} drop constraint {0}_pkey;"
-    " insert into penstock.{0} overriding system value select * from penstock.{0} limit 1"
+    "alter table turnabout.{0} drop constraint {0}_pkey;"
+    " insert into turnabout.{0} overriding system value select * from turnabout.{0} limit 1"
 )
 ON_SQLITE = {"one lease": COPIED.format("message"), "keys": COPIED.format("dedup")}
 ON_POSTGRES = {
     "one lease": TWICE.format("message"),
     "keys": TWICE.format("dedup"),
-    "buoys": "insert into penstock.message (id, queue_id, channel, priority, status, limited, at,"
+    "buoys": "insert into turnabout.message (id, queue_id, channel, priority, status, limited, at,"
     " sent_at, payload, content_type) overriding system value select -1, queue_id, channel,"
-    " priority, 0, false, id + 1, {old}, '', '' from penstock.message"
+    " priority, 0, false, id + 1, {old}, '', '' from turnabout.message"
     " where channel = 'd' and status = 0 limit 1;"
-    "update penstock.message set sent_at = {old} where id > 0",
-    "days": "alter table penstock.history detach partition {today};"
-    "insert into penstock.history select * from {today}",
+    "update turnabout.message set sent_at = {old} where id > 0",
+    "days": "alter table turnabout.history detach partition {today};"
+    "insert into turnabout.history select * from {today}",
 }
 IN_FILES, IN_DATABASES = {**BROKEN, **ON_SQLITE}, {**BROKEN, **ON_POSTGRES}
 """What stands behind a comma is another way to break the same promise."""
@@ -97,31 +97,31 @@ FAILS = {question.name for question in doctor_promises.QUESTIONS if question.is_
 
 def fill(url: str) -> None:
     """Something of everything."""
-    with penstock.connect(url) as opened:
+    with turnabout.connect(url) as opened:
         queue = opened.queue("q")
         queue.create(events="all")
-        queue.channel("c").set_policy(penstock.Policy(max_concurrency=1))
-        queue.send_many([penstock.message(str(n), channel="cd"[n % 2]) for n in range(8)])
+        queue.channel("c").set_policy(turnabout.Policy(max_concurrency=1))
+        queue.send_many([turnabout.message(str(n), channel="cd"[n % 2]) for n in range(8)])
         queue.send("once", channel="d", dedup_key="k")
         first, second, *_ = queue.receive(4)
         first.ack()
         second.fail("no", retry=False)
         line = opened.queue("line")
         line.create(fifo=True, on_exhausted="block")
-        line.send_many([penstock.message(str(n), channel="fifo") for n in range(3)])
+        line.send_many([turnabout.message(str(n), channel="fifo") for n in range(3)])
         opened.queue("q-dead").redrive()
         opened.schedules.set("s", "q", "tick", every_seconds=3600)
         paced = opened.queue("paced")
         paced.create()
-        paced.channel("slow").set_policy(penstock.Policy(rate=penstock.Rate(1, 3600)))
-        paced.send_many([penstock.message(str(n), channel="slow") for n in range(4)])
+        paced.channel("slow").set_policy(turnabout.Policy(rate=turnabout.Rate(1, 3600)))
+        paced.send_many([turnabout.message(str(n), channel="slow") for n in range(4)])
         paced.receive()
         opened.queue("acme/q").create()
         opened.store.run(TokenCreate("a" * 12, bytes(32), "acme", "", scopes(["peek"])))
         fill_pipelines(opened)
 
 
-def fill_pipelines(opened: penstock.Penstock) -> None:
+def fill_pipelines(opened: turnabout.Turnabout) -> None:
     """A reader that is at work, an archive that has one row, and a batch that is being written."""
     run = opened.store.run
     opened.queue("p").send("x")
@@ -178,7 +178,7 @@ def migrate_and_fill(url: str) -> None:
     migrate(url)
     fill(url)
     with psycopg.connect(url, autocommit=True) as db:  # marks, as a busy queue has them
-        db.execute("select penstock.insert_buoy(id, 'c', 0::smallint, 1) from penstock.queue")
+        db.execute("select turnabout.insert_buoy(id, 'c', 0::smallint, 1) from turnabout.queue")
 
 
 @pytest.fixture
@@ -189,15 +189,15 @@ def database() -> Iterator[tuple[str, Damage]]:
 
         def damage(sql: str) -> None:
             with psycopg.connect(url, autocommit=True) as db:
-                row = db.execute("select penstock.clock_ms()").fetchone()
+                row = db.execute("select turnabout.clock_ms()").fetchone()
                 days = db.execute(
-                    "select tableoid::regclass::text from penstock.history limit 1"
+                    "select tableoid::regclass::text from turnabout.history limit 1"
                 ).fetchone()
                 assert row is not None
                 assert days is not None
                 db.execute(
                     sql.format(
-                        s="penstock.", seq="", seq_of="", seq_next="", done=DONE["postgres"],
+                        s="turnabout.", seq="", seq_of="", seq_next="", done=DONE["postgres"],
                         true="true", now=row[0], old=OLD, forever=FOREVER_MS, today=days[0],
                     ).encode()
                 )  # fmt: skip

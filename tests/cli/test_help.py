@@ -12,9 +12,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import penstock
-from penstock.cli import main
-from penstock.cli._app import Command
+import turnabout
+from turnabout.cli import main
+from turnabout.cli._app import Command
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -30,14 +30,14 @@ PATHS = list(walk(main))
 
 
 def calls(example: str) -> Iterator[list[str]]:
-    """The words of each call of penstock in a line of shell."""
+    """The words of each call of turnabout in a line of shell."""
     lexer = shlex.shlex(example, posix=True, punctuation_chars="|;>")
     lexer.whitespace_split = True
     words: list[str] = []
     for word in [*lexer, ";"]:
         if word[0] in "|;>":
-            if "penstock" in words and not words[0].startswith(("jq", "echo", "zcat")):
-                yield words[words.index("penstock") + 1 :]
+            if "turnabout" in words and not words[0].startswith(("jq", "echo", "zcat")):
+                yield words[words.index("turnabout") + 1 :]
             words = []
         else:
             words.append(word)
@@ -56,11 +56,11 @@ def command_at(path: tuple[str, ...]) -> click.Command:
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(main, [*path, "--help"], prog_name="penstock")
+    result = CliRunner().invoke(main, [*path, "--help"], prog_name="turnabout")
     assert result.exit_code == 0
     assert "Examples:" in result.stdout
     examples = result.stdout.split("Examples:")[1]
-    assert " ".join(("penstock", *path)) in examples
+    assert " ".join(("turnabout", *path)) in examples
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
@@ -97,7 +97,7 @@ def test_all_commands_stand_in_a_section_of_the_help() -> None:
 
 def test_version() -> None:
     result = CliRunner().invoke(main, ["--version"])
-    assert result.stdout == f"penstock {penstock.__version__}\n"
+    assert result.stdout == f"turnabout {turnabout.__version__}\n"
 
 
 def test_a_wrong_word_is_a_wrong_call() -> None:
@@ -108,8 +108,8 @@ def test_a_wrong_word_is_a_wrong_call() -> None:
 
 def test_nothing_slow_is_loaded_for_help() -> None:
     code = (
-        "import sys; from penstock.cli import main; main(['--help'], standalone_mode=False);"
-        "print(sorted({'rich','psycopg','msgspec','asyncio','penstock.worker'} & set(sys.modules)))"
+        "import sys; from turnabout.cli import main; main(['--help'], standalone_mode=False);"
+        "print(sorted({'rich','psycopg','msgspec','asyncio','turnabout.worker'} &set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

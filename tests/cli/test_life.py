@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import Policy, Rate
-from penstock.cli import _kinds
+import turnabout
 from tests.cli.conftest import Ran, Runner
+from turnabout import Policy, Rate
+from turnabout.cli import _kinds
 
 
 def sent(run: Runner, *payloads: str, queue: str = "q", options: tuple[str, ...] = ()) -> list[int]:
@@ -22,7 +22,7 @@ def sent(run: Runner, *payloads: str, queue: str = "q", options: tuple[str, ...]
     ]
 
 
-def taken(opened: penstock.Penstock, queue: str = "q") -> penstock.Message:
+def taken(opened: turnabout.Turnabout, queue: str = "q") -> turnabout.Message:
     (message,) = opened.queue(queue).receive()
     return message
 
@@ -30,7 +30,7 @@ def taken(opened: penstock.Penstock, queue: str = "q") -> penstock.Message:
 # --- send: dedup and time to live ----------------------------------------------------------------
 
 
-def test_a_dedup_key_sends_once(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_dedup_key_sends_once(run: Runner, opened: turnabout.Turnabout) -> None:
     (first,) = sent(run, "one", options=("--dedup-key", "k", "--dedup-window", "1h"))
     again = run("send", "q", "two", "--dedup-key", "k")
     assert again.out == f"Not sent: {first} has the same dedup key and stands for it.\n"
@@ -43,7 +43,7 @@ def test_a_dedup_key_sends_once(run: Runner, opened: penstock.Penstock) -> None:
     assert opened.queue("q").stats().ready == 2
 
 
-def test_keys_of_lines(run: Runner, opened: penstock.Penstock) -> None:
+def test_keys_of_lines(run: Runner, opened: turnabout.Turnabout) -> None:
     rows = "order,text\n1,a\n2,b\n1,c\n"
     words = ("send", "q", "--format", "csv", "--dedup-key-from", "order")
     ran = run(*words, stdin=rows)
@@ -57,7 +57,7 @@ def test_keys_of_lines(run: Runner, opened: penstock.Penstock) -> None:
     assert [m.payload[-4:] for m in opened.queue("q").peek()] == [b'"c"}', b'"b"}']
 
 
-def test_a_time_to_live(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_time_to_live(run: Runner, opened: turnabout.Turnabout) -> None:
     run("send", "q", "x", "--ttl", "1h")
     (message,) = opened.queue("q").peek()
     assert message.expires_at == message.sent_at + 3_600_000
@@ -81,7 +81,7 @@ def test_wrong_sends(run: Runner, words: Any, says: str) -> None:
     assert says in run(*words, code=2, stdin="").err
 
 
-def test_a_full_queue(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_full_queue(run: Runner, opened: turnabout.Turnabout) -> None:
     run("queue", "create", "q", "--max-messages", "2")
     ran = run("send", "q", "--batch-size", "3", stdin="1\n2\n3\n4\n", code=1)
     assert "its max_messages is 2" in ran.err
@@ -96,7 +96,7 @@ def test_a_full_queue(run: Runner, opened: penstock.Penstock) -> None:
 # --- by ids --------------------------------------------------------------------------------------
 
 
-def test_cancel(run: Runner, opened: penstock.Penstock) -> None:
+def test_cancel(run: Runner, opened: turnabout.Turnabout) -> None:
     first, second = sent(run, "1", "2")
     message = taken(opened)
     ran = run("cancel", "q", str(second), str(first), "99", code=1)
@@ -116,7 +116,7 @@ def test_cancel(run: Runner, opened: penstock.Penstock) -> None:
     assert ran.lines() == [{"id": first, "outcome": "not_waiting", "now": "gone"}]
 
 
-def test_retry(run: Runner, opened: penstock.Penstock) -> None:
+def test_retry(run: Runner, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create(fifo=True, on_exhausted="block", max_attempts=1)
     (first,) = sent(run, "1")
     receipt = str(taken(opened).receipt)
@@ -125,7 +125,7 @@ def test_retry(run: Runner, opened: penstock.Penstock) -> None:
     )
     assert "when a person says `retry`" in run("peek", "q", "--full").out
     sent(run, "2")
-    assert "`penstock retry` or `cancel`" in run("stats", "q").out
+    assert "`turnabout retry` or `cancel`" in run("stats", "q").out
     assert run("retry", "q", str(first), "--json").lines() == [{"id": first, "outcome": "retried"}]
     taken(opened)
     ran = run("retry", "q", str(first), code=1)
@@ -142,7 +142,7 @@ def test_wrong_ids(run: Runner, name: str) -> None:
     assert "nothing to do" in run(name, "q", stdin="\n").err
 
 
-def test_wait(run: Runner, opened: penstock.Penstock) -> None:
+def test_wait(run: Runner, opened: turnabout.Turnabout) -> None:
     ids = sent(run, "1", "2", "3")
     queue = opened.queue("q")
     queue.receive()[0].ack(result={"pages": 12})
@@ -161,7 +161,7 @@ def test_wait(run: Runner, opened: penstock.Penstock) -> None:
     assert run("wait", "nowhere", "1", code=2).err
 
 
-def test_wait_ends_as_the_message_does(run: Runner, opened: penstock.Penstock) -> None:
+def test_wait_ends_as_the_message_does(run: Runner, opened: turnabout.Turnabout) -> None:
     (number,) = sent(run, "x")
 
     def work() -> None:
@@ -177,7 +177,7 @@ def test_wait_ends_as_the_message_does(run: Runner, opened: penstock.Penstock) -
     assert time.monotonic() - began < 15
 
 
-def test_ack_with_a_result(run: Runner, opened: penstock.Penstock) -> None:
+def test_ack_with_a_result(run: Runner, opened: turnabout.Turnabout) -> None:
     ids = sent(run, "1", "2")
     receipts = [str(taken(opened).receipt) for _ in ids]
     run("ack", "q", receipts[0], "--result", '{"pages": 12}')
@@ -193,7 +193,7 @@ def test_ack_with_a_result(run: Runner, opened: penstock.Penstock) -> None:
 # --- records -------------------------------------------------------------------------------------
 
 
-def test_history(run: Runner, opened: penstock.Penstock) -> None:
+def test_history(run: Runner, opened: turnabout.Turnabout) -> None:
     queue = opened.queue("q")
     queue.create(history_payload=True)
     first, second, third = sent(run, "1", "2", "3", options=("--channel", "c"))
@@ -223,7 +223,7 @@ def test_history(run: Runner, opened: penstock.Penstock) -> None:
     assert "no time" in run("history", "q", "--since", "soon", code=2).err
 
 
-def test_clear(run: Runner, opened: penstock.Penstock) -> None:
+def test_clear(run: Runner, opened: turnabout.Turnabout) -> None:
     sent(run, "1", "2", "3")
     opened.queue("q").receive()[0].ack()
     opened.queue("q").purge()
@@ -234,11 +234,11 @@ def test_clear(run: Runner, opened: penstock.Penstock) -> None:
     assert run("clear", "q", "all", "--yes", "--json").document()["messages"] == 1
 
 
-def test_events(run: Runner, opened: penstock.Penstock) -> None:
+def test_events(run: Runner, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create()
     told = run("events", "q", code=2).err
     assert "events='all'" in told
-    assert "penstock queue update q --events all" in told
+    assert "turnabout queue update q --events all" in told
     run("queue", "update", "q", "--events", "all")
     assert run("events", "q", "--idle", "0").out == ""
     (number,) = sent(run, "x", options=("--channel", "c"))
@@ -257,7 +257,7 @@ def test_events(run: Runner, opened: penstock.Penstock) -> None:
 
 
 def test_events_are_printed_as_they_happen(
-    program: Callable[..., Any], opened: penstock.Penstock
+    program: Callable[..., Any], opened: turnabout.Turnabout
 ) -> None:
     queue = opened.queue("q")
     queue.create(events="all")
@@ -280,7 +280,7 @@ def test_events_are_printed_as_they_happen(
 # --- redrive -------------------------------------------------------------------------------------
 
 
-def die(opened: penstock.Penstock, *payloads: str) -> list[int]:
+def die(opened: turnabout.Turnabout, *payloads: str) -> list[int]:
     queue = opened.queue("q")
     ids = [queue.send(payload).id for payload in payloads]
     for message in queue.receive(len(ids)):
@@ -288,7 +288,7 @@ def die(opened: penstock.Penstock, *payloads: str) -> list[int]:
     return ids
 
 
-def test_redrive(run: Runner, opened: penstock.Penstock) -> None:
+def test_redrive(run: Runner, opened: turnabout.Turnabout) -> None:
     ids = die(opened, "read", "write", "run")
     words = ("redrive", "start", "q-dead")
     assert run(*words, "--error", "read", "--dry-run").out == (
@@ -305,7 +305,7 @@ def test_redrive(run: Runner, opened: penstock.Penstock) -> None:
     assert "No redrives yet" in run("redrive", "list", "q").err
 
 
-def test_a_redrive_later_and_elsewhere(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_redrive_later_and_elsewhere(run: Runner, opened: turnabout.Turnabout) -> None:
     die(opened, "a", "b")
     opened.queue("slow").create()
     ran = run("redrive", "start", "q-dead", "--to", "slow", "--no-wait", "--json").document()
@@ -322,7 +322,7 @@ def test_a_redrive_later_and_elsewhere(run: Runner, opened: penstock.Penstock) -
 # --- settings ------------------------------------------------------------------------------------
 
 
-def test_settings_of_a_life(run: Runner, opened: penstock.Penstock) -> None:
+def test_settings_of_a_life(run: Runner, opened: turnabout.Turnabout) -> None:
     run(
         "queue", "create", "q", "--ttl", "1d", "--max-messages", "10", "--on-exhausted", "drop",
         "--dedup-mode", "sliding", "--dedup-window", "1h", "--dedup-scope", "channel",
@@ -348,18 +348,20 @@ def test_settings_of_a_life(run: Runner, opened: penstock.Penstock) -> None:
 
 
 def test_update_changes_only_what_it_names(
-    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another's change between our reading and writing would be lost: so nothing is read."""
     queue = opened.queue("q")
     queue.create(policy=Policy(max_concurrency=3))
-    monkeypatch.setattr(penstock.Queue, "settings", lambda _: pytest.fail("the settings were read"))
+    monkeypatch.setattr(
+        turnabout.Queue, "settings", lambda _: pytest.fail("the settings were read")
+    )
     run("queue", "update", "q", "--rate", "5/s")
     monkeypatch.undo()
     assert queue.settings().policy == Policy(max_concurrency=3, rate=Rate(5))
 
 
-def test_channels(run: Runner, opened: penstock.Penstock) -> None:
+def test_channels(run: Runner, opened: turnabout.Turnabout) -> None:
     ran: Ran = run("channel", "pause", "q", "c", "--reason", "unpaid", "--json", code=2)
     assert ran.error()["code"] == "queue_not_found"
     sent(run, "1", "2", options=("--channel", "c"))

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from penstock.postgres.revision import REVISION
-from penstock.sqlite import install
 from tests.cli.conftest import Runner
 from tests.support.doors import migrate
 from tests.support.postgres import Server, fresh_database
+from turnabout.postgres.revision import REVISION
+from turnabout.sqlite import install
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_newer_file_is_told_from_one_that_is_too_new(run: Runner, tmp_path: Pa
     for oldest, code, text in ((1, 0, "newer version; this one"), (newer, 1, "cannot follow")):
         with sqlite3.connect(tmp_path / "app.db") as db:
             db.execute(
-                "insert or replace into penstock_migration values (?, 'newer', ?)", (newer, oldest)
+                "insert or replace into turnabout_migration values (?, 'newer', ?)", (newer, oldest)
             )
             db.execute(f"pragma user_version = {newer}")
         db.close()
@@ -87,26 +87,26 @@ def test_sql_since_a_step(run: Runner) -> None:
 def test_sets_of_functions(run: Runner, url: str) -> None:
     said = run("migrate", "status", "--url", url)
     assert said.out.splitlines()[-1] == f"Functions: revision {REVISION}."
-    ask(url, f"create schema penstock_r{REVISION - 1}")
-    ask(url, f"insert into penstock.revision values ({REVISION - 1}, 'old', '{{}}')")
+    ask(url, f"create schema turnabout_r{REVISION - 1}")
+    ask(url, f"insert into turnabout.revision values ({REVISION - 1}, 'old', '{{}}')")
     document = run("migrate", "status", "--url", url, "--json").document()
     assert document["revisions"] == [REVISION - 1, REVISION]
-    assert run("migrate", "prune", "--url", url).out == f"dropped penstock_r{REVISION - 1}\n"
+    assert run("migrate", "prune", "--url", url).out == f"dropped turnabout_r{REVISION - 1}\n"
     assert run("migrate", "prune", "--url", url, "--json").document() == {"dropped": []}
 
 
 @pytest.mark.slow
 def test_permissions(run: Runner, url: str) -> None:
-    role = f"penstock_cli_{os.getpid()}"
+    role = f"turnabout_cli_{os.getpid()}"
     name = sql.Identifier(role)
     ask(url, sql.SQL("create role {}").format(name))
     try:
         said = run("migrate", "allow", "produce", role, "--url", url)
         assert said.out == f"{role} may produce.\n"
-        assert ask(url, "select * from penstock.permission") == [(role, "produce")]
+        assert ask(url, "select * from turnabout.permission") == [(role, "produce")]
         document = run("migrate", "disallow", "produce", role, "--url", url, "--json").document()
         assert document == {"role": role, "kind": "produce"}
-        assert ask(url, "select * from penstock.permission") == []
+        assert ask(url, "select * from turnabout.permission") == []
     finally:
         ask(url, sql.SQL("drop owned by {}").format(name))
         ask(url, sql.SQL("drop role {}").format(name))

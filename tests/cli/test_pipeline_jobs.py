@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.cli import pipeline_jobs
-from penstock.spark.access import Access
-from penstock.spark.lake import Lake
-from penstock.words.pipeline import EpochLease, SubscriptionOpen
+import turnabout
 from tests.spark.test_archive_steps import finish
 from tests.spark.test_archive_steps import run as archive
+from turnabout.cli import pipeline_jobs
+from turnabout.spark.access import Access
+from turnabout.spark.lake import Lake
+from turnabout.words.pipeline import EpochLease, SubscriptionOpen
 
 Run = Any
 
@@ -33,7 +33,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake", create=True)
 
 
-def test_status_of_a_database_without_pipelines(run: Run, opened: penstock.Penstock) -> None:
+def test_status_of_a_database_without_pipelines(run: Run, opened: turnabout.Turnabout) -> None:
     ran = run("pipeline", "status")
     assert "No lease streams" in ran.err
     assert "No archives" in ran.err
@@ -43,7 +43,7 @@ def test_status_of_a_database_without_pipelines(run: Run, opened: penstock.Penst
 
 
 def test_status_and_its_alarm(
-    run: Run, opened: penstock.Penstock, access: Access, lake: Lake
+    run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
 ) -> None:
     finish(opened, 3)
     archive(access, lake)
@@ -60,9 +60,9 @@ def test_status_and_its_alarm(
 
 
 def test_release_gives_a_stream_s_messages_back(
-    run: Run, opened: penstock.Penstock, access: Access
+    run: Run, opened: turnabout.Turnabout, access: Access
 ) -> None:
-    opened.queue("mail").send_many([penstock.message("x"), penstock.message("y")])
+    opened.queue("mail").send_many([turnabout.message("x"), turnabout.message("y")])
     reader = access.run(SubscriptionOpen("mailer", "host 1"))
     access.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
     shown = run("pipeline", "status").out
@@ -77,7 +77,7 @@ def test_release_gives_a_stream_s_messages_back(
 
 
 def test_purge_forget_and_lake(
-    run: Run, opened: penstock.Penstock, access: Access, lake: Lake
+    run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
 ) -> None:
     folder = str(lake.folder)
     finish(opened, 3)
@@ -101,7 +101,7 @@ def test_purge_forget_and_lake(
 
 
 def test_what_is_wrong_is_said_before_java_starts(
-    run: Run, opened: penstock.Penstock, tmp_path: Path
+    run: Run, opened: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     assert "needs a name" in run("pipeline", "run", "replay", "--lake", "x", code=2).err
     assert (
@@ -115,17 +115,17 @@ def test_what_is_wrong_is_said_before_java_starts(
             "pipeline", "run", "archive", "--lake", "x", "--url", "sqlite:///none.db", code=2
         ).err
     )
-    assert run("pipeline", "run", "archive", code=2).err.count("PENSTOCK_LAKE") == 1
+    assert run("pipeline", "run", "archive", code=2).err.count("TURNABOUT_LAKE") == 1
 
 
 def test_lakes_and_archives_are_looked_for_before_java_starts(
     run: Run,
-    opened: penstock.Penstock,
+    opened: turnabout.Turnabout,
     access: Access,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.spark.sessions.session", None)
+    monkeypatch.setattr("turnabout.spark.sessions.session", None)
     finish(opened, 1)
     lake = Lake(tmp_path / "lake", create=True)
     archive(access, lake)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock.cli import bench as bench_module
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.cli import bench as bench_module
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -40,7 +40,9 @@ def test_a_pipe_from_end_to_end(program: Start) -> None:
     assert err == b""
 
 
-def test_a_pipe_that_pauses_is_not_kept_waiting(program: Start, opened: penstock.Penstock) -> None:
+def test_a_pipe_that_pauses_is_not_kept_waiting(
+    program: Start, opened: turnabout.Turnabout
+) -> None:
     sender = program("send", "q")
     assert sender.stdin is not None
     sender.stdin.write(b"one\n")
@@ -52,7 +54,7 @@ def test_a_pipe_that_pauses_is_not_kept_waiting(program: Start, opened: penstock
 
 
 def test_ctrl_c_while_sending_tells_where_to_go_on(
-    program: Start, opened: penstock.Penstock
+    program: Start, opened: turnabout.Turnabout
 ) -> None:
     sender = program("send", "q", "--json")
     assert sender.stdin is not None
@@ -70,7 +72,7 @@ def test_ctrl_c_while_sending_tells_where_to_go_on(
 
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
-    program: Start, opened: penstock.Penstock, tmp_path: Path
+    program: Start, opened: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     path = tmp_path / "many.txt"
     path.write_text("".join(f"{n}\n" for n in range(1, 400_001)))
@@ -86,7 +88,7 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: penstock.Penstock) -> None:
+def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create()
     receiver = program("receive", "q", "--wait", "1m")
     time.sleep(3)  # until it has begun, on a busy machine too
@@ -98,7 +100,7 @@ def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: penstock.Pe
     assert opened.queue("q").stats().ready == 1
 
 
-def test_a_waiting_receive_is_woken(program: Start, opened: penstock.Penstock) -> None:
+def test_a_waiting_receive_is_woken(program: Start, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create()
     receiver = program("receive", "q", "--wait", "30s", "--ack")
     time.sleep(0.5)
@@ -108,8 +110,8 @@ def test_a_waiting_receive_is_woken(program: Start, opened: penstock.Penstock) -
     assert opened.queue("q").stats().done == 1
 
 
-def test_a_reader_that_went_away(program: Start, opened: penstock.Penstock) -> None:
-    """`penstock receive --ack | true`: what nobody read is not acked."""
+def test_a_reader_that_went_away(program: Start, opened: turnabout.Turnabout) -> None:
+    """`turnabout receive --ack | true`: what nobody read is not acked."""
     opened.queue("q").send("x" * 500_000)
     receiver = program("receive", "q", "--ack")
     assert receiver.stdout is not None
@@ -122,7 +124,9 @@ def test_a_reader_that_went_away(program: Start, opened: penstock.Penstock) -> N
 
 
 @pytest.mark.slow
-def test_the_terminal_is_not_coloured_in_a_pipe(program: Start, opened: penstock.Penstock) -> None:
+def test_the_terminal_is_not_coloured_in_a_pipe(
+    program: Start, opened: turnabout.Turnabout
+) -> None:
     opened.queue("q").send("x")
     for words in (("stats",), ("top",), ("doctor",), ("--help",)):
         out, err = program(*words, TERM="xterm-256color").communicate()
@@ -149,7 +153,7 @@ def test_a_file_that_is_not_migrated(run: Runner, tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     url = f"sqlite:///{tmp_path}/empty.db"
     assert run("migrate", "status", "--url", url, "--json", code=1).document()["pending"]
-    assert "penstock migrate up" in run("migrate", "status", "--url", url, code=1).err
+    assert "turnabout migrate up" in run("migrate", "status", "--url", url, code=1).err
 
 
 def test_sql_is_all_that_a_database_needs(run: Runner, tmp_path: Path) -> None:
@@ -179,7 +183,7 @@ def test_sql_as_steps(run: Runner, dialect: str) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(run: Runner, shell: str) -> None:
     script = run("completion", shell).out
-    assert "_PENSTOCK_COMPLETE" in script
+    assert "_TURNABOUT_COMPLETE" in script
     document = run("completion", shell, "--json").document()
     assert document["shell"] == shell
     assert document["script"].strip() == script.strip()
@@ -187,14 +191,14 @@ def test_completion_scripts(run: Runner, shell: str) -> None:
 
 @pytest.mark.slow
 def test_completion_of_commands_and_queues(
-    program: Start, opened: penstock.Penstock, door_url: str
+    program: Start, opened: turnabout.Turnabout, door_url: str
 ) -> None:
     opened.queue("emails").create()
     queues = ["emails", "emails-dead"] if door_url.startswith("sqlite") else [""]
 
     def complete(line: str) -> list[str]:
         env = {
-            "_PENSTOCK_COMPLETE": "bash_complete",
+            "_TURNABOUT_COMPLETE": "bash_complete",
             "COMP_WORDS": line,
             "COMP_CWORD": str(len(line.split()) - (0 if line.endswith(" ") else 1)),
         }
@@ -202,17 +206,17 @@ def test_completion_of_commands_and_queues(
         assert err == b""
         return [word.partition(",")[2] for word in out.decode().splitlines()]
 
-    assert complete("penstock rec") == ["receive"]
-    assert complete("penstock policy ") == ["get", "set", "change", "clear", "list"]
-    assert complete("penstock stats em") == queues
-    assert complete("penstock send --file x em") == queues
-    assert complete("penstock --url sqlite:///nowhere.db stats em") == [""]
+    assert complete("turnabout rec") == ["receive"]
+    assert complete("turnabout policy ") == ["get", "set", "change", "clear", "list"]
+    assert complete("turnabout stats em") == queues
+    assert complete("turnabout send --file x em") == queues
+    assert complete("turnabout --url sqlite:///nowhere.db stats em") == [""]
 
 
 # --- worker, bench, dev --------------------------------------------------------------------------
 
 APP = """
-from penstock.worker import Worker
+from turnabout.worker import Worker
 
 worker = Worker("sqlite:///wrong.db")
 
@@ -226,9 +230,11 @@ not_a_worker = 1
 
 
 @pytest.mark.slow
-def test_a_worker(program: Start, opened: penstock.Penstock, tmp_path: Path, door_url: str) -> None:
+def test_a_worker(
+    program: Start, opened: turnabout.Turnabout, tmp_path: Path, door_url: str
+) -> None:
     (tmp_path / "app.py").write_text(APP)
-    opened.queue("q").send_many([penstock.message(str(n)) for n in range(5)])
+    opened.queue("q").send_many([turnabout.message(str(n)) for n in range(5)])
     worker = program("worker", "app:worker", "--until-empty", "--url", door_url, "--json", "-q")
     out, err = worker.communicate(timeout=60)
     assert worker.returncode == 0, err
@@ -239,10 +245,10 @@ def test_a_worker(program: Start, opened: penstock.Penstock, tmp_path: Path, doo
 
 @pytest.mark.slow
 def test_many_workers(
-    program: Start, opened: penstock.Penstock, tmp_path: Path, door_url: str
+    program: Start, opened: turnabout.Turnabout, tmp_path: Path, door_url: str
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
-    opened.queue("q").send_many([penstock.message(str(n)) for n in range(20)])
+    opened.queue("q").send_many([turnabout.message(str(n)) for n in range(20)])
     words = ("worker", "app:worker", "--until-empty", "--processes", "2", "--url", door_url)
     worker = program(*words)
     _, err = worker.communicate(timeout=60)
@@ -257,7 +263,7 @@ def test_many_workers(
         ("nowhere:worker", "no module"),
         ("app_of_this_test.py:worker", "write it without .py"),
         ("app_of_this_test:wroker", "the module 'app_of_this_test' has no 'wroker'"),
-        ("app_of_this_test:not_a_worker", "no penstock.worker.Worker"),
+        ("app_of_this_test:not_a_worker", "no turnabout.worker.Worker"),
     ],
 )
 def test_what_is_no_worker(
@@ -269,7 +275,7 @@ def test_what_is_no_worker(
 
 
 @pytest.mark.slow
-def test_bench(run: Runner, opened: penstock.Penstock) -> None:
+def test_bench(run: Runner, opened: turnabout.Turnabout) -> None:
     opened.queue("mine").send("stays")
     ran = run("bench", "--seconds", "1", "--threads", "2", "--batch", "10", "--json")
     document = ran.document()
@@ -294,10 +300,10 @@ def test_bench(run: Runner, opened: penstock.Penstock) -> None:
     ]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), penstock.Busy("later")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), turnabout.Busy("later")])
 def test_bench_leaves_nothing_behind(
     run: Runner,
-    opened: penstock.Penstock,
+    opened: turnabout.Turnabout,
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
 ) -> None:
@@ -312,7 +318,7 @@ def test_bench_leaves_nothing_behind(
 
 
 def test_ctrl_c_while_bench_starts_its_threads(
-    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them goes on and makes the deleted queue anew."""
 
@@ -330,7 +336,9 @@ def test_ctrl_c_while_bench_starts_its_threads(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_bench_and_removes_its_queue(program: Start, opened: penstock.Penstock) -> None:
+def test_ctrl_c_ends_bench_and_removes_its_queue(
+    program: Start, opened: turnabout.Turnabout
+) -> None:
     opened.queue("mine").create()
     bench = program("bench", "--seconds", "60")
     wait_for(lambda: any(s.queue.startswith("bench-") and s.sent for s in opened.stats()))
@@ -348,7 +356,7 @@ def test_dev_says_what_it_can_start(run: Runner) -> None:
 @pytest.mark.slow
 def test_dev_postgres(program: Start, tmp_path: Path) -> None:
     psycopg = pytest.importorskip("psycopg")
-    pgserver = pytest.importorskip("penstock.pgserver")
+    pgserver = pytest.importorskip("turnabout.pgserver")
     try:
         pgserver.find_binaries(None)
     except pgserver.PostgresError as error:
@@ -358,9 +366,9 @@ def test_dev_postgres(program: Start, tmp_path: Path) -> None:
     facts = json.loads(server.stdout.readline())
     try:
         assert any("tables" in name for name in facts["applied"])
-        assert (tmp_path / ".penstock" / ".gitignore").read_text() == "*\n"
+        assert (tmp_path / ".turnabout" / ".gitignore").read_text() == "*\n"
         with psycopg.connect(facts["url"]) as connection:
-            (count,) = connection.execute("select count(*) from penstock.queue").fetchone()
+            (count,) = connection.execute("select count(*) from turnabout.queue").fetchone()
         assert count == 0
         send = program("send", "q", "x", "--url", facts["url"])
         send.communicate(timeout=60)

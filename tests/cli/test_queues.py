@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.cli import queue as queue_module
-from penstock.cli import top as top_module
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.cli import queue as queue_module
+from turnabout.cli import top as top_module
 
 
 def test_create_get_update_list(run: Runner) -> None:
@@ -78,7 +78,7 @@ def test_wrong_calls_say_what_is_wrong(run: Runner, words: Any, says: str) -> No
     assert says in run(*words, code=2).err
 
 
-def test_pause_and_resume(run: Runner, opened: penstock.Penstock) -> None:
+def test_pause_and_resume(run: Runner, opened: turnabout.Turnabout) -> None:
     run("send", "q", "x")
     paused = run("queue", "pause", "q", "--reason", "the server\nmoves", "--json").document()
     assert paused == {"queue": "q", "paused": True, "reason": "the server\nmoves"}
@@ -91,7 +91,7 @@ def test_pause_and_resume(run: Runner, opened: penstock.Penstock) -> None:
     run("receive", "q")
 
 
-def test_delete(run: Runner, opened: penstock.Penstock) -> None:
+def test_delete(run: Runner, opened: turnabout.Turnabout) -> None:
     run("send", "q", stdin="1\n2\n")
     assert run("queue", "delete", "q", "--yes", "--json").document() == {
         "queue": "q",
@@ -100,7 +100,7 @@ def test_delete(run: Runner, opened: penstock.Penstock) -> None:
     assert [entry.name for entry in opened.queues()] == ["q-dead"]
 
 
-def test_purge(run: Runner, opened: penstock.Penstock) -> None:
+def test_purge(run: Runner, opened: turnabout.Turnabout) -> None:
     run("send", "q", "--channel", "a", stdin="1\n2\n")
     run("send", "q", "--channel", "b", stdin="3\n")
     assert run("purge", "q", "--channel", "a", "--yes").out == (
@@ -117,7 +117,7 @@ def test_purge(run: Runner, opened: penstock.Penstock) -> None:
 )
 def test_a_person_is_asked(  # noqa: PLR0917  (three of them are parameters)
     run: Runner,
-    opened: penstock.Penstock,
+    opened: turnabout.Turnabout,
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
     code: int,
@@ -228,7 +228,7 @@ def test_top_once(run: Runner) -> None:
 
 
 def test_top_tells_rates(
-    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened.queue("q").send("x")
     monkeypatch.setattr(top_module.time, "sleep", lambda _: opened.queue("q").send("y"))
@@ -238,7 +238,9 @@ def test_top_tells_rates(
     assert second["queues"][0]["channels"][0]["ready"] == 2
 
 
-def test_top_live(run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_live(
+    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened.queue("q").send("x", channel="[bold]not markup")
     real = top_module._show.is_terminal
     monkeypatch.setattr(top_module._show, "is_terminal", lambda *a: not a or real(*a))

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.cli import receive as receive_module
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.cli import receive as receive_module
 
 
 @pytest.fixture
-def queue(opened: penstock.Penstock) -> penstock.Queue:
+def queue(opened: turnabout.Turnabout) -> turnabout.Queue:
     queue = opened.queue("q")
     queue.create(backoff_seconds=60, max_attempts=2)
     return queue
 
 
-def test_messages_are_printed_with_receipts(run: Runner, queue: penstock.Queue) -> None:
+def test_messages_are_printed_with_receipts(run: Runner, queue: turnabout.Queue) -> None:
     queue.send({"to": "ada"}, channel="a", headers={"k": "v"})
     queue.send("two")
     ran = run("receive", "q", "-n", "10")
@@ -29,11 +29,11 @@ def test_messages_are_printed_with_receipts(run: Runner, queue: penstock.Queue) 
     first = queue.peek()[0].id
     assert f"{first}.1  a  sent " in ran.out
     assert "k=v" in ran.out
-    assert "penstock ack q" in ran.err
+    assert "turnabout ack q" in ran.err
     assert queue.stats().leased == 2
 
 
-def test_the_json_of_a_delivery(run: Runner, queue: penstock.Queue) -> None:
+def test_the_json_of_a_delivery(run: Runner, queue: turnabout.Queue) -> None:
     queue.send({"to": "ada"}, channel="a", headers={"k": "v"}, priority=2)
     (line,) = run("receive", "q", "--json").lines()
     ident = line["id"]
@@ -69,14 +69,14 @@ def test_the_json_of_a_delivery(run: Runner, queue: penstock.Queue) -> None:
     ],
 )
 def test_payloads_in_json(
-    run: Runner, queue: penstock.Queue, payload: bytes, kind: str, wanted: tuple[Any, Any]
+    run: Runner, queue: turnabout.Queue, payload: bytes, kind: str, wanted: tuple[Any, Any]
 ) -> None:
     queue.send(payload, content_type=kind)
     (line,) = run("receive", "q", "--json").lines()
     assert (line["payload"], line["payload_base64"]) == wanted
 
 
-def test_nothing_to_receive(run: Runner, queue: penstock.Queue) -> None:
+def test_nothing_to_receive(run: Runner, queue: turnabout.Queue) -> None:
     assert "nothing to receive in q" in run("receive", "q", code=1).err
     queue.send("x", delay_seconds=3600)
     ran = run("receive", "q", "--json", code=1)
@@ -85,7 +85,7 @@ def test_nothing_to_receive(run: Runner, queue: penstock.Queue) -> None:
     assert "ask again in" in ran.error()["message"]
 
 
-def test_ack_after_printing(run: Runner, queue: penstock.Queue) -> None:
+def test_ack_after_printing(run: Runner, queue: turnabout.Queue) -> None:
     queue.send("x")
     assert "x" in run("receive", "q", "--ack").out
     assert (queue.stats().leased, queue.stats().done) == (0, 1)
@@ -95,7 +95,7 @@ def test_ack_after_printing(run: Runner, queue: penstock.Queue) -> None:
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()])
 def test_what_could_not_be_printed_is_given_back(
     run: Runner,
-    queue: penstock.Queue,
+    queue: turnabout.Queue,
     monkeypatch: pytest.MonkeyPatch,
     ack: tuple[str, ...],
     error: BaseException,
@@ -118,7 +118,7 @@ def test_what_could_not_be_printed_is_given_back(
 
 
 def test_a_lease_that_was_lost_before_the_ack(
-    run: Runner, queue: penstock.Queue, monkeypatch: pytest.MonkeyPatch
+    run: Runner, queue: turnabout.Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.send("x")
 
@@ -129,20 +129,20 @@ def test_a_lease_that_was_lost_before_the_ack(
     assert run("receive", "q", "--ack", "--json", code=1).error()["code"] == "lease_lost"
 
 
-def test_a_lease_of_ones_own(run: Runner, queue: penstock.Queue) -> None:
+def test_a_lease_of_ones_own(run: Runner, queue: turnabout.Queue) -> None:
     queue.send("x")
     ran = run("receive", "q", "--lease", "10m", "--wait", "1s")
     assert "Leased for 10m" in ran.err
 
 
-def test_escape_sequences_do_not_reach_the_terminal(run: Runner, queue: penstock.Queue) -> None:
+def test_escape_sequences_do_not_reach_the_terminal(run: Runner, queue: turnabout.Queue) -> None:
     queue.send("\x1b[2Jgone", channel="\x1b[31m", headers={"h": "\x07"})
     for words in (("peek", "q"), ("peek", "q", "--full"), ("stats", "q"), ("top", "--once"),
                   ("receive", "q")):  # fmt: skip
         assert "\x1b" not in run(*words).out
 
 
-def test_peek(run: Runner, queue: penstock.Queue) -> None:
+def test_peek(run: Runner, queue: turnabout.Queue) -> None:
     queue.send("one", channel="a")
     queue.send("two", channel="b", delay_seconds=60)
     table = run("peek", "q").out
@@ -159,8 +159,8 @@ def test_peek(run: Runner, queue: penstock.Queue) -> None:
     assert queue.stats().leased == 0
 
 
-def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: penstock.Queue) -> None:
-    queue.send_many(penstock.message("x") for _ in range(2))
+def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: turnabout.Queue) -> None:
+    queue.send_many(turnabout.message("x") for _ in range(2))
     one, two = queue.receive(2)
     assert "DIED OF" not in run("peek", "q").out
     one.fail("550 no such user\nat line 7", retry=False)
@@ -171,8 +171,8 @@ def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: penstock.Queu
     assert second.rstrip().endswith("refused")
 
 
-def test_the_table_tells_what_failed_and_comes_again(run: Runner, queue: penstock.Queue) -> None:
-    queue.send_many(penstock.message("x") for _ in range(2))
+def test_the_table_tells_what_failed_and_comes_again(run: Runner, queue: turnabout.Queue) -> None:
+    queue.send_many(turnabout.message("x") for _ in range(2))
     one, _two = queue.receive(2)
     try:
         raise ValueError("no such user:\nada")
@@ -184,7 +184,7 @@ def test_the_table_tells_what_failed_and_comes_again(run: Runner, queue: penstoc
     assert second.rstrip().endswith("x")
 
 
-def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Queue) -> None:
+def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Queue) -> None:
     queue.send("x")
     (message,) = queue.receive()
     message.fail("it broke", retry=False)
@@ -196,8 +196,8 @@ def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Que
     assert "No such message" in run("peek", "q").err
 
 
-def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.Queue) -> None:
-    queue.send_many(penstock.message("x") for _ in range(2))
+def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Queue) -> None:
+    queue.send_many(turnabout.message("x") for _ in range(2))
     assert all(message.origin is None for message in queue.receive(2))
     for line in run("peek", "q", "--json").lines():
         run("fail", "q", f"{line['id']}.1", "--error", "it broke", "--no-retry")
@@ -208,7 +208,7 @@ def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: penstock.
     assert "in q (refused; 1 failure, 0 crashes): it broke" in said
 
 
-def test_a_queue_that_is_not_there(run: Runner, queue: penstock.Queue) -> None:
+def test_a_queue_that_is_not_there(run: Runner, queue: turnabout.Queue) -> None:
     for words in (("peek", "nope"), ("receive", "nope"), ("stats", "nope"),
                   ("queue", "get", "nope"),
                   ("purge", "nope", "--yes"), ("queue", "pause", "nope")):  # fmt: skip
@@ -216,13 +216,13 @@ def test_a_queue_that_is_not_there(run: Runner, queue: penstock.Queue) -> None:
         assert "there is no queue 'nope'" in ran.err
 
 
-def lease(queue: penstock.Queue, payload: str = "x") -> str:
+def lease(queue: turnabout.Queue, payload: str = "x") -> str:
     queue.send(payload)
     (message,) = queue.receive(lease_seconds=60)
     return str(message.receipt)
 
 
-def test_ack(run: Runner, queue: penstock.Queue) -> None:
+def test_ack(run: Runner, queue: turnabout.Queue) -> None:
     receipt = lease(queue)
     ran = run("ack", "q", receipt, "999999.1", code=1)
     first, second = ran.out.splitlines()
@@ -231,14 +231,14 @@ def test_ack(run: Runner, queue: penstock.Queue) -> None:
     assert queue.stats().done == 1
 
 
-def test_receipts_from_a_pipe(run: Runner, queue: penstock.Queue) -> None:
+def test_receipts_from_a_pipe(run: Runner, queue: turnabout.Queue) -> None:
     receipts = [lease(queue), lease(queue)]
     lines = run("ack", "q", "--json", stdin="\n".join(receipts) + "\n\n").lines()
     assert lines == [{"receipt": receipt, "outcome": "acked"} for receipt in receipts]
     assert run("ack", "q", stdin="").err == "No receipts came in: nothing to do.\n"
 
 
-def test_defer_with_state(run: Runner, queue: penstock.Queue) -> None:
+def test_defer_with_state(run: Runner, queue: turnabout.Queue) -> None:
     receipt = lease(queue)
     (line,) = run("defer", "q", receipt, "--delay", "1h", "--state", "page 7", "--json").lines()
     assert line["outcome"] == "deferred"
@@ -248,7 +248,7 @@ def test_defer_with_state(run: Runner, queue: penstock.Queue) -> None:
     assert (message.failures, message.crashes) == (0, 0)
 
 
-def test_fail_retries_and_then_is_dead(run: Runner, queue: penstock.Queue) -> None:
+def test_fail_retries_and_then_is_dead(run: Runner, queue: turnabout.Queue) -> None:
     receipt = lease(queue)
     (line,) = run("fail", "q", receipt, "--error", "oh", "--delay", "0s", "--json").lines()
     assert line["outcome"] == "retrying"
@@ -259,7 +259,7 @@ def test_fail_retries_and_then_is_dead(run: Runner, queue: penstock.Queue) -> No
     assert line == {"receipt": receipt, "outcome": "dead", "queue": "q-dead"}
 
 
-def test_extend_and_release(run: Runner, queue: penstock.Queue) -> None:
+def test_extend_and_release(run: Runner, queue: turnabout.Queue) -> None:
     receipt = lease(queue)
     (line,) = run("extend", "q", receipt, "--lease", "2h", "--json").lines()
     assert line["outcome"] == "extended"
@@ -271,14 +271,14 @@ def test_extend_and_release(run: Runner, queue: penstock.Queue) -> None:
 
 
 @pytest.mark.parametrize("word", ["4711", "4711.0", "x.1", "4711.1.1", ""])
-def test_what_is_no_receipt(run: Runner, queue: penstock.Queue, word: str) -> None:
+def test_what_is_no_receipt(run: Runner, queue: turnabout.Queue, word: str) -> None:
     assert "receipt" in run("ack", "q", word, code=2).err
     if word:
         assert "receipt" in run("ack", "q", stdin=f"{word}\n", code=2).err
     assert "receipt" in run("ack", "q", stdin=b"\xff\n", code=2).err
 
 
-def test_many_receipts_keep_their_order(run: Runner, queue: penstock.Queue) -> None:
+def test_many_receipts_keep_their_order(run: Runner, queue: turnabout.Queue) -> None:
     receipts = [f"{n}.1" for n in range(1, 2101)]
     lines = run("ack", "q", "--json", stdin="\n".join(receipts), code=1).lines()
     assert [line["receipt"] for line in lines] == receipts

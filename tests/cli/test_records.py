@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.cli._records import BadLine, Format, Lines, Record, Records, Shape
-from penstock.words import limits
-from penstock.words.payload import JSON, TEXT
+from turnabout.cli._records import BadLine, Format, Lines, Record, Records, Shape
+from turnabout.words import limits
+from turnabout.words.payload import JSON, TEXT
 
 
 def read(

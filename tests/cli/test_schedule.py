@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 import pytest
 
-import penstock
-from penstock.words.schedules import Schedule
-from penstock.words.verbs import ScheduleSet
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.words.schedules import Schedule
+from turnabout.words.verbs import ScheduleSet
 
 HOUR = 3_600_000
 
 
-def test_set_show_list(run: Runner, opened: penstock.Penstock) -> None:
+def test_set_show_list(run: Runner, opened: turnabout.Turnabout) -> None:
     words = (
         "set", "nightly", "reports", '{"kind": "daily"}', "--cron", "30 2 * * *", "--zone",
         "Europe/Berlin", "--overlap", "skip", "--missed", "all", "--channel", "c", "--priority",
@@ -97,7 +97,7 @@ def test_next(run: Runner) -> None:
     ],
 )
 def test_what_is_refused(
-    run: Runner, opened: penstock.Penstock, words: list[str], says: str
+    run: Runner, opened: turnabout.Turnabout, words: list[str], says: str
 ) -> None:
     opened.queue("q").create()
     assert says in run("schedule", *words, code=2).err
@@ -114,7 +114,7 @@ def test_pause_resume_delete(run: Runner) -> None:
     assert ran.document() == {"schedule": "s", "deleted": False}
 
 
-def test_run_once(run: Runner, opened: penstock.Penstock) -> None:
+def test_run_once(run: Runner, opened: turnabout.Turnabout) -> None:
     run("schedule", "set", "s", "q", "x", "--at", "2020-01-01")
     (sent,) = run("schedule", "run", "--once", "--json").lines()
     assert (sent["schedule"], sent["queue"]) == ("s", "q")
@@ -124,10 +124,10 @@ def test_run_once(run: Runner, opened: penstock.Penstock) -> None:
 
 
 def test_run_until_stopped(
-    program: Callable[..., subprocess.Popen[bytes]], opened: penstock.Penstock
+    program: Callable[..., subprocess.Popen[bytes]], opened: turnabout.Turnabout
 ) -> None:
     store = opened.store
-    bad = Schedule("bad", "q", penstock.message("x"), cron="no cron")
+    bad = Schedule("bad", "q", turnabout.message("x"), cron="no cron")
     now = store.run(ScheduleSet(bad, 5)).now
     opened.schedules.set("s", "q", "x", at=now + 700)
     process = program("schedule", "run")

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.cli import _show
-from penstock.words import limits
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.cli import _show
+from turnabout.words import limits
 
 
-def sent(opened: penstock.Penstock, queue: str = "q") -> list[tuple[str, bytes]]:
+def sent(opened: turnabout.Turnabout, queue: str = "q") -> list[tuple[str, bytes]]:
     return [(m.channel, m.payload) for m in opened.queue(queue).peek(1000)]
 
 
-def test_one_message(run: Runner, opened: penstock.Penstock) -> None:
+def test_one_message(run: Runner, opened: turnabout.Turnabout) -> None:
     ran = run(
         "send", "q", '{"to": "ada"}', "--channel", "c", "--priority", "-3",
         "--header", "a=1", "--header", "b=x=y",
@@ -58,13 +58,15 @@ def test_global_options_stand_anywhere(run: Runner, tmp_path: Path) -> None:
     assert run("stats", "q", "--url", other, "--json").document()["queues"][0]["sent"] == 2
 
 
-def test_a_delay(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_delay(run: Runner, opened: turnabout.Turnabout) -> None:
     run("send", "q", "later", "--delay", "1h")
     assert opened.queue("q").stats().scheduled == 1
 
 
 @pytest.mark.parametrize("dash", [(), ("-",)])
-def test_lines_of_the_input(run: Runner, opened: penstock.Penstock, dash: tuple[str, ...]) -> None:
+def test_lines_of_the_input(
+    run: Runner, opened: turnabout.Turnabout, dash: tuple[str, ...]
+) -> None:
     ran = run("send", "q", *dash, "--channel", "c", stdin="one\n\ntwo\n")
     assert sent(opened) == [("c", b"one"), ("c", b"two")]
     assert ran.out.startswith("Sent 2 messages to q in ")
@@ -84,7 +86,7 @@ def test_an_empty_input(run: Runner) -> None:
 
 
 def test_json_lines_with_a_channel_from_a_field(
-    run: Runner, opened: penstock.Penstock, tmp_path: Path
+    run: Runner, opened: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"shop": "a", "n": 1}\n{"shop": "b", "n": 2}\n')
@@ -94,7 +96,7 @@ def test_json_lines_with_a_channel_from_a_field(
 
 
 def test_csv_with_a_channel_from_a_column(
-    run: Runner, opened: penstock.Penstock, tmp_path: Path
+    run: Runner, opened: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     path = tmp_path / "orders.csv"
     path.write_bytes('\ufeffshop,item\n7,"a, b"\n8,"c\nd"\n'.encode())
@@ -105,13 +107,13 @@ def test_csv_with_a_channel_from_a_column(
     ]
 
 
-def test_batches_keep_the_order(run: Runner, opened: penstock.Penstock) -> None:
+def test_batches_keep_the_order(run: Runner, opened: turnabout.Turnabout) -> None:
     lines = [str(n) for n in range(25)]
     run("send", "q", "--batch-size", "10", stdin="\n".join(lines))
     assert [p.decode() for _, p in sent(opened)] == lines
 
 
-def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: turnabout.Turnabout) -> None:
     lines = '{"n": 1}\n{"n": 2}\n{"n": \n{"n": 4}\n'
     ran = run("send", "q", "--format", "jsonl", "--json", stdin=lines, code=2)
     assert ran.document()["sent"] == 2
@@ -125,7 +127,7 @@ def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: penstock.Pens
     assert [json.loads(p)["n"] for _, p in sent(opened)] == [1, 2, 3, 4]
 
 
-def test_a_huge_line_is_refused_with_its_number(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_huge_line_is_refused_with_its_number(run: Runner, opened: turnabout.Turnabout) -> None:
     huge = b"x" * (3 * limits.PAYLOAD_BYTES_MAX)
     ran = run("send", "q", stdin=b"one\n" + huge + b"\nthree\n", code=2)
     assert "line 2: the line is longer than 1,048,576 bytes" in ran.err
@@ -134,17 +136,17 @@ def test_a_huge_line_is_refused_with_its_number(run: Runner, opened: penstock.Pe
     assert sent(opened) == [("", b"one")]
 
 
-def test_bytes_that_are_no_text(run: Runner, opened: penstock.Penstock) -> None:
+def test_bytes_that_are_no_text(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "line 2" in run("send", "q", stdin=b"ok\n\xff\n", code=2).err
     assert sent(opened) == [("", b"ok")]
 
 
-def full(opened: penstock.Penstock, size: int = 3) -> None:
-    opened.queue("q").channel("c").set_policy(penstock.Policy(max_size=size))
+def full(opened: turnabout.Turnabout, size: int = 3) -> None:
+    opened.queue("q").channel("c").set_policy(turnabout.Policy(max_size=size))
 
 
 @pytest.fixture
-def limited(run: Runner, opened: penstock.Penstock) -> None:
+def limited(run: Runner, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create()
     full(opened)
 
@@ -154,7 +156,7 @@ STREAM = ("send", "q", "--format", "jsonl", "--channel-from", "c", "--json")
 
 
 @pytest.mark.usefixtures("limited")
-def test_a_full_channel_refuses_one_message(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_full_channel_refuses_one_message(run: Runner, opened: turnabout.Turnabout) -> None:
     full(opened, 1)
     run("send", "q", "a", "--channel", "c")
     ran = run("send", "q", "b", "--channel", "c", "--json", code=1)
@@ -167,7 +169,7 @@ def test_a_full_channel_refuses_one_message(run: Runner, opened: penstock.Pensto
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("batch", ["1", "4", "500"])
 def test_a_full_channel_stops_at_the_exact_line(
-    run: Runner, opened: penstock.Penstock, batch: str
+    run: Runner, opened: turnabout.Turnabout, batch: str
 ) -> None:
     ran = run(*STREAM, "--batch-size", batch, stdin=LINES, code=1)
     # Lines 1, 3, 5 fill the channel; 7 is refused, and nothing after it was sent.
@@ -180,7 +182,7 @@ def test_a_full_channel_stops_at_the_exact_line(
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("batch", ["1", "4", "500"])
 def test_what_does_not_fit_can_be_skipped(
-    run: Runner, opened: penstock.Penstock, batch: str
+    run: Runner, opened: turnabout.Turnabout, batch: str
 ) -> None:
     ran = run(*STREAM, "--when-full", "skip", "--batch-size", batch, stdin=LINES, code=1)
     document = ran.document()
@@ -190,9 +192,9 @@ def test_what_does_not_fit_can_be_skipped(
 
 @pytest.mark.usefixtures("limited")
 def test_it_can_wait_for_room(
-    run: Runner, opened: penstock.Penstock, monkeypatch: pytest.MonkeyPatch
+    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.cli import send
+    from turnabout.cli import send
 
     waits: list[float] = []
 

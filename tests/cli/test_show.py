@@ -8,9 +8,9 @@ import sys
 import click
 import pytest
 
-from penstock.cli import _kinds, _places, _show
-from penstock.cli._policy import rate
-from penstock.words.policy import Rate
+from turnabout.cli import _kinds, _places, _show
+from turnabout.cli._policy import rate
+from turnabout.words.policy import Rate
 
 
 @pytest.mark.parametrize(

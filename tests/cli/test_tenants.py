@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-import penstock
-from penstock.words import credentials as c
+import turnabout
 from tests.cli.conftest import Runner
+from turnabout.words import credentials as c
 
 
 def test_a_token_is_printed_once_and_opens_what_it_says(
-    run: Runner, opened: penstock.Penstock
+    run: Runner, opened: turnabout.Turnabout
 ) -> None:
     made = run(
         "token", "create", "acme", "--label", "web", "--scope", "produce:emails", "--scope",
@@ -36,7 +36,7 @@ def test_a_token_is_printed_once_and_opens_what_it_says(
 
 def test_without_options_it_is_for_producing_and_consuming_until_revoked(run: Runner) -> None:
     made = run("token", "create", "--json").document()
-    assert made["token"].startswith(f"pst_{made['id']}_")
+    assert made["token"].startswith(f"tbt_{made['id']}_")
     assert (made["namespace"], made["scopes"]) == ("", ["produce:*", "consume:*"])
     assert (made["expires_at"], made["state"]) == (None, "live")
 
@@ -100,7 +100,7 @@ def test_quotas_are_set_one_by_one_and_taken_away(run: Runner) -> None:
     assert run("namespace", "set").out == "(unnamed): not limited.\n"
 
 
-def test_namespaces_are_listed_with_what_they_use(run: Runner, opened: penstock.Penstock) -> None:
+def test_namespaces_are_listed_with_what_they_use(run: Runner, opened: turnabout.Turnabout) -> None:
     run("namespace", "set", "acme", "--max-messages", "10")
     run("token", "create", "acme")
     ended = run("token", "create", "acme", "--json").document()
@@ -119,7 +119,7 @@ def test_namespaces_are_listed_with_what_they_use(run: Runner, opened: penstock.
     assert (acme["messages"], acme["bytes"], acme["tokens"]) == (1, None, 1)
 
 
-def test_a_namespace_is_deleted_when_it_is_empty(run: Runner, opened: penstock.Penstock) -> None:
+def test_a_namespace_is_deleted_when_it_is_empty(run: Runner, opened: turnabout.Turnabout) -> None:
     run("token", "create", "acme")
     opened.queue("acme/emails").create()
     assert "'acme/emails'" in run("namespace", "delete", "acme", code=2).err

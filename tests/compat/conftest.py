@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import penstock
-from penstock.words.credentials import TokenCreate, new_token, scopes, token_text
+import turnabout
 from tests.support import postgres
 from tests.support.doors import Clock, migrate
 from tests.support.files import put_file
 from tests.support.served import Server, served
+from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
 
 
 @dataclass
@@ -34,8 +34,8 @@ class Place:
         """A token of that namespace; and the server is begun anew, so that it knows of tokens."""
         token_id, secret, digest = new_token()
         verb = TokenCreate(token_id, digest, namespace, "test", scopes(allowed))
-        with penstock.connect(self.database, clock=self.clock) as ps:
-            ps.store.run(verb)
+        with turnabout.connect(self.database, clock=self.clock) as mq:
+            mq.store.run(verb)
         self.restart()
         return token_text(token_id, secret)
 
@@ -73,7 +73,7 @@ class Answer:
 
     @property
     def fence(self) -> str | None:
-        return self.headers.get("penstock-fence")
+        return self.headers.get("turnabout-fence")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from penstock import UsageError
-from penstock.compat.filters import parse
+from turnabout import UsageError
+from turnabout.compat.filters import parse
 
 DOCUMENT = {
     "attempts": 2,

@@ -79,7 +79,7 @@ def test_more_than_the_original_s_body_fits(place: Place) -> None:
     assert place.ask("GET /queue/q/size").json == {"size": 900}
     found = place.ask("GET /queue/q/peek?amount=1000")
     assert len(found.json) == 900
-    assert "penstock-cut" not in found.headers
+    assert "turnabout-cut" not in found.headers
 
 
 def test_a_peek_is_bounded_and_says_so(place: Place) -> None:
@@ -89,7 +89,7 @@ def test_a_peek_is_bounded_and_says_so(place: Place) -> None:
     assert len(found.json) == 5
     place.ask("POST /queue/q/push", {"x": "y"})
     found = place.ask("GET /queue/q/peek?amount=1000")
-    assert (len(found.json), found.headers.get("penstock-cut")) == (5, "yes")
+    assert (len(found.json), found.headers.get("turnabout-cut")) == (5, "yes")
 
 
 def test_a_filter_reaches_nothing_but_the_payload(place: Place) -> None:

@@ -21,9 +21,9 @@ def test_a_wrong_answer_is_seen(place: Place) -> None:
 
 
 def test_every_route_is_in_a_transcript() -> None:
-    from penstock.compat import hq, toxmq
-    from penstock.server import create_app
-    from penstock.sqlite.async_store import AsyncSqliteStore
+    from turnabout.compat import hq, toxmq
+    from turnabout.server import create_app
+    from turnabout.sqlite.async_store import AsyncSqliteStore
 
     house = create_app(AsyncSqliteStore("sqlite://")).state.house
     asked = [

@@ -22,7 +22,7 @@ from tests.support.doors import Clock
 from tests.support.served import served
 
 FOLDER = Path(__file__).parent / "transcripts"
-TOLD = ("allow", "location", "penstock-cut", "penstock-error", "penstock-fence", "retry-after")
+TOLD = ("allow", "location", "turnabout-cut", "turnabout-error", "turnabout-fence", "retry-after")
 ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\b[0-9a-f]{24}\b")
 HEADER = re.compile(r"([A-Z][A-Za-z-]*): (.*)")
 

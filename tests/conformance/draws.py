@@ -4,9 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock import Policy, Rate, message
-from penstock.words.policy import DEDUP_MODES, DEDUP_SCOPES
-from penstock.words.records import EVERYTHING, RedriveFilter
+from turnabout import Policy, Rate, message
+from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
+from turnabout.words.records import EVERYTHING, RedriveFilter
 
 CHANNELS = st.sampled_from(["a", "a", "", "ü"])
 DELAYS = st.sampled_from([None, 0, 0, 0.5, 2])

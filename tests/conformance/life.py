@@ -21,24 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock import (
-    ChannelFull,
-    Deferral,
-    Deleted,
-    Failure,
-    LeaseLost,
-    Policy,
-    Purged,
-    QueueSettings,
-    Receipt,
-    Sent,
-    message,
-)
-from penstock.words import turns, watch
-from penstock.words import verbs as v
-from penstock.words.outcomes import Cleared
-from penstock.words.prepare import result
-from penstock.words.records import EVERYTHING, RedriveFilter
 from tests.conformance.draws import (
     CHANNELS,
     CLEARED,
@@ -61,6 +43,24 @@ from tests.conformance.life_schedules import ScheduleSteps
 from tests.conformance.model import Model
 from tests.conformance.steps import finished
 from tests.support.doors import Door
+from turnabout import (
+    ChannelFull,
+    Deferral,
+    Deleted,
+    Failure,
+    LeaseLost,
+    Policy,
+    Purged,
+    QueueSettings,
+    Receipt,
+    Sent,
+    message,
+)
+from turnabout.words import turns, watch
+from turnabout.words import verbs as v
+from turnabout.words.outcomes import Cleared
+from turnabout.words.prepare import result
+from turnabout.words.records import EVERYTHING, RedriveFilter
 
 MOST_CONNECTIONS = 40
 
@@ -81,7 +81,7 @@ class Life(ScheduleSteps, LooksBack):
         self.receipts: list[tuple[str, Receipt]] = []
         self.ids: list[int] = []
         self.agrees = False
-        self.ps = self.door.ps
+        self.mq = self.door.mq
         self.make(self.name, self.named(chosen))
         self.born = self.run(v.Events(self.name)).cursor
         self.send(messages)
@@ -115,10 +115,10 @@ class Life(ScheduleSteps, LooksBack):
         return [name for name, queue in self.model.queues.items() if queue.grave is None]
 
     def queue(self, name: str) -> Any:
-        return self.ps.queue(name)
+        return self.mq.queue(name)
 
     def run(self, verb: Any) -> Any:
-        return self.ps.store.run(verb)
+        return self.mq.store.run(verb)
 
     def compare(self) -> None:
         self.agrees = False
@@ -436,7 +436,7 @@ class Life(ScheduleSteps, LooksBack):
     def reconnect(self, _: str, __: Any) -> None:
         """Go on through a new connection, as after a restart: it has no memory of turns."""
         if "sharing" in self.door.has and self.seen["connections"] < MOST_CONNECTIONS:
-            self.ps = self.others.enter_context(self.door.open())
+            self.mq = self.others.enter_context(self.door.open())
             self.seen["connections"] += 1
             for queue in self.model.queues.values():
                 queue.passed_over.clear()
@@ -450,9 +450,9 @@ def live(
     door: Door, examples: int, steps: int = 40, *, shrink: bool = True, start: int = 0
 ) -> Counter[str]:
     """Play so many lives behind the door, the same for the same `start`; what was seen in them.
-    `PENSTOCK_LIFE_EXAMPLES=20000` plays that many instead, and other ones each time.
+    `TURNABOUT_LIFE_EXAMPLES=20000` plays that many instead, and other ones each time.
     """
-    more = os.environ.get("PENSTOCK_LIFE_EXAMPLES") if shrink else None
+    more = os.environ.get("TURNABOUT_LIFE_EXAMPLES") if shrink else None
 
     class LifeHere(Life):
         pass

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.words import verbs as v
-from penstock.words.records import Event
 from tests.conformance.steps import finished
+from turnabout.words import verbs as v
+from turnabout.words.records import Event
 
 
 class LooksBack:

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from penstock import message
-from penstock.words import verbs as v
-from penstock.words.outcomes import NotDue
-from penstock.words.schedules import Schedule
 from tests.conformance.draws import CHANNELS, DELAYS, KEYS, WITH_CHANNEL
 from tests.conformance.model import Model
 from tests.support.doors import Door
+from turnabout import message
+from turnabout.words import verbs as v
+from turnabout.words.outcomes import NotDue
+from turnabout.words.schedules import Schedule
 
 NAMES = st.sampled_from(["s", "s", "t"])
 EVERY_MS_MAX = 20_000
@@ -43,7 +43,7 @@ class ScheduleSteps(RuleBasedStateMachine):
     door: ClassVar[Door]
     seen: ClassVar[Counter[str]]
     model: Model
-    ps: Any
+    mq: Any
     name: str
     compare: Any
 
@@ -68,7 +68,7 @@ class ScheduleSteps(RuleBasedStateMachine):
         wanted = Schedule(self.full_name(name), self.name, what, **times, **how)
         every = None if wanted.every_ms is None else wanted.every_ms / 1000
         options = {"at": wanted.at, "every_seconds": every, "anchor": wanted.anchor, **how}
-        self.ps.schedules.set(wanted.name, self.name, what, **options)
+        self.mq.schedules.set(wanted.name, self.name, what, **options)
         self.model.set_schedule(wanted, keeps_pause="paused" not in how)
         self.fire(passes)
 
@@ -78,13 +78,13 @@ class ScheduleSteps(RuleBasedStateMachine):
         self.door.clock.advance(ms=ms)
         self.compare()  # what has expired meanwhile is gone
         before = {name: row.next_at for name, row in self.model.schedules.items()}
-        sent = self.ps.schedules.fire_due()
+        sent = self.mq.schedules.fire_due()
         self.seen["fired"] += len(sent)
         self.seen["left out"] += self.model.fired(sent)
         for name, due_at in before.items():  # as one that comes second says it
             if due_at is not None and due_at != self.model.schedules[name].next_at:
                 late = v.ScheduleFire(name, due_at, due_at + 1)
-                assert self.ps.store.run(late) == NotDue()
+                assert self.mq.store.run(late) == NotDue()
         self.compare_schedules()
         self.compare()
 
@@ -93,18 +93,18 @@ class ScheduleSteps(RuleBasedStateMachine):
         """Pause or resume one, or delete it; if it is there."""
         full = self.full_name(name)
         if op == "delete":
-            assert self.ps.schedules.delete(full) == (full in self.model.schedules)
+            assert self.mq.schedules.delete(full) == (full in self.model.schedules)
             self.model.schedules.pop(full, None)
         elif full in self.model.schedules:
-            assert getattr(self.ps.schedules, op)(full).schedule.paused == (op == "pause")
+            assert getattr(self.mq.schedules, op)(full).schedule.paused == (op == "pause")
             self.model.pause_schedule(full, paused=op == "pause")
         self.fire(ms)
 
     def compare_schedules(self) -> None:
         """As `compare`, for schedules; nothing else changes them."""
-        self.model.compare_schedules(self.ps.schedules.list(queue=self.name))
+        self.model.compare_schedules(self.mq.schedules.list(queue=self.name))
 
     def delete_schedules(self) -> None:
         """At the end of a life: what is left at a shared door would fire in the next one."""
         for name in self.model.schedules:
-            self.ps.schedules.delete(name)
+            self.mq.schedules.delete(name)

@@ -10,7 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock import (
+from tests.conformance.model_ends import Ends
+from tests.conformance.model_rows import Message, Queue
+from tests.conformance.model_schedules import Row as ScheduleRow
+from tests.conformance.model_schedules import Schedules
+from tests.conformance.model_sends import Sends
+from turnabout import (
     Acked,
     ChannelStats,
     Dead,
@@ -25,14 +30,9 @@ from penstock import (
     Released,
     Retrying,
 )
-from penstock.words import limits
-from penstock.words.outcomes import Blocked, Cancelled
-from penstock.words.records import Result
-from tests.conformance.model_ends import Ends
-from tests.conformance.model_rows import Message, Queue
-from tests.conformance.model_schedules import Row as ScheduleRow
-from tests.conformance.model_schedules import Schedules
-from tests.conformance.model_sends import Sends
+from turnabout.words import limits
+from turnabout.words.outcomes import Blocked, Cancelled
+from turnabout.words.records import Result
 
 
 class Model(Sends, Ends, Schedules):

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock import Dead, Origin
-from penstock.words import limits
-from penstock.words.outcomes import Blocked, Cancelled, CancelRequested, NotWaiting, Retried
-from penstock.words.records import Event, HistoryEntry, RedriveFilter, Result
 from tests.conformance.model_rows import Message, Queue, Row, Told
+from turnabout import Dead, Origin
+from turnabout.words import limits
+from turnabout.words.outcomes import Blocked, Cancelled, CancelRequested, NotWaiting, Retried
+from turnabout.words.records import Event, HistoryEntry, RedriveFilter, Result
 
 
 class Ends:

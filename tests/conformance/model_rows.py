@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from penstock import Origin, Policy, QueueSettings
-from penstock.words.records import Result
+from turnabout import Origin, Policy, QueueSettings
+from turnabout.words.records import Result
 
 
 @dataclass

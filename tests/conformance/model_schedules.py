@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from penstock import Outgoing, Sent
-from penstock.words.outcomes import QueueFull
-from penstock.words.schedules import Schedule, ScheduledMessage, ScheduleEntry
 from tests.conformance.model_rows import Queue
 from tests.conformance.model_sends import REPLACED, SUPPRESSED
+from turnabout import Outgoing, Sent
+from turnabout.words.outcomes import QueueFull
+from turnabout.words.schedules import Schedule, ScheduledMessage, ScheduleEntry
 
 LATE_MS = 60_000
 """What `missed="skip"` drops is older."""

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock import ChannelFull, Outgoing, Sent
-from penstock.words import limits
-from penstock.words.outcomes import QueueFull
 from tests.conformance.model_rows import Message, Queue
+from turnabout import ChannelFull, Outgoing, Sent
+from turnabout.words import limits
+from turnabout.words.outcomes import QueueFull
 
 PUT_IN, SUPPRESSED, REPLACED = "put in", "suppressed", "replaced"
 

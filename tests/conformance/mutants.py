@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock import LeaseLost, Receipt, message
-from penstock.words import verbs as v
-from penstock.words.entities import FIRST_TURN
-from penstock.words.outcomes import Cleared
+from turnabout import LeaseLost, Receipt, message
+from turnabout.words import verbs as v
+from turnabout.words.entities import FIRST_TURN
+from turnabout.words.outcomes import Cleared
 
 
 class Mutant:
@@ -453,8 +453,8 @@ def mutants() -> Iterator[type[Mutant]]:
 @contextmanager
 def spoiled(door: Any, mutant: type[Mutant]) -> Iterator[Any]:
     """The door (SQLite, a file), with a planted bug behind it."""
-    good = door.ps
+    good = door.mq
     path = door.url.removeprefix("sqlite:///").partition("?")[0]
     with type(good)(mutant(good.store, path, door.clock)) as bad:
-        door.ps, door.has = bad, frozenset()
+        door.mq, door.has = bad, frozenset()
         yield door

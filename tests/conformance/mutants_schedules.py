@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.words import verbs as v
-from penstock.words.outcomes import Fired
 from tests.conformance.mutants import Mutant
+from turnabout.words import verbs as v
+from turnabout.words.outcomes import Fired
 
 
 class FiredTwice(Mutant):

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from penstock.words import verbs as v
 from tests.conformance.mutants import Mutant
+from turnabout.words import verbs as v
 
 
 class AllDiedInOneQueue(Mutant):

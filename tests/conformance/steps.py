@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from penstock import Acked, QueueStats, Sent
-from penstock.words import verbs as v
-from penstock.words.records import Ending, HistoryEntry
 from tests.support.doors import beside
+from turnabout import Acked, QueueStats, Sent
+from turnabout.words import verbs as v
+from turnabout.words.records import Ending, HistoryEntry
 
 
 def sent(queue: Any, *payloads: Any, **options: Any) -> list[int]:

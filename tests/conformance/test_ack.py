@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import Acked, LeaseLost, QueueNotFound, Receipt, UsageError
 from tests.conformance.steps import counts, is_empty, one, sent
+from turnabout import Acked, LeaseLost, QueueNotFound, Receipt, UsageError
 
 
 def test_an_acked_message_is_done(queue, clock):
@@ -153,4 +153,4 @@ def test_a_thousand_at_once(queue):
 
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound):
-        door.ps.queue("nosuch").ack([Receipt(1, 1)])
+        door.mq.queue("nosuch").ack([Receipt(1, 1)])

@@ -2,7 +2,19 @@
 
 import pytest
 
-from penstock import (
+from tests.conformance.steps import (
+    counts,
+    ending,
+    finished,
+    grave_of,
+    is_empty,
+    one,
+    one_by_one,
+    sent,
+    texts,
+)
+from tests.support.doors import beside
+from turnabout import (
     Acked,
     ChannelFull,
     Dead,
@@ -16,19 +28,7 @@ from penstock import (
     UsageError,
     message,
 )
-from penstock.words.outcomes import QueueFull
-from tests.conformance.steps import (
-    counts,
-    ending,
-    finished,
-    grave_of,
-    is_empty,
-    one,
-    one_by_one,
-    sent,
-    texts,
-)
-from tests.support.doors import beside
+from turnabout.words.outcomes import QueueFull
 
 
 def several(many, channel=""):

@@ -2,8 +2,6 @@
 
 import pytest
 
-from penstock import Acked, Extended, LeaseLost, Policy, QueueNotFound, Released, message
-from penstock.words.outcomes import Cancelled, CancelRequested, NotWaiting
 from tests.conformance.steps import (
     acked,
     counts,
@@ -17,6 +15,8 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from turnabout import Acked, Extended, LeaseLost, Policy, QueueNotFound, Released, message
+from turnabout.words.outcomes import Cancelled, CancelRequested, NotWaiting
 
 
 @pytest.mark.parametrize("fifo", [False, True])
@@ -173,4 +173,4 @@ def test_acked_before_it_was_cancelled(queue):
 
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound):
-        door.ps.queue("nosuch").cancel((1,))
+        door.mq.queue("nosuch").cancel((1,))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock import Purged, QueueNotFound, message
-from penstock.words.outcomes import Cleared
 from tests.conformance.steps import acked, counts, finished, grave_of, one, sent
+from turnabout import Purged, QueueNotFound, message
+from turnabout.words.outcomes import Cleared
 
 
 def aged(queue, clock):
@@ -85,7 +85,7 @@ def test_another_queue_keeps_its_own(door, clock):
     queue.clear("all")
     assert left(other) == ALL
     with pytest.raises(QueueNotFound):
-        door.ps.queue("nosuch").clear("all")
+        door.mq.queue("nosuch").clear("all")
 
 
 def test_many_are_cleared_in_one_call(queue):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock import Acked, Dead, LeaseLost, Policy, message
-from penstock.words.policy import NO_POLICY
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from turnabout import Acked, Dead, LeaseLost, Policy, message
+from turnabout.words.policy import NO_POLICY
 
 
 def limited(queue, most, backlog=10, channel="a"):

@@ -2,8 +2,6 @@
 
 import pytest
 
-from penstock import Dead, Deferral, LeaseLost, Policy, QueueNotFound, Retrying, UsageError, message
-from penstock.words.outcomes import Blocked, Cancelled, NotWaiting, Retried
 from tests.conformance.steps import (
     counts,
     ending,
@@ -16,6 +14,17 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from turnabout import (
+    Dead,
+    Deferral,
+    LeaseLost,
+    Policy,
+    QueueNotFound,
+    Retrying,
+    UsageError,
+    message,
+)
+from turnabout.words.outcomes import Blocked, Cancelled, NotWaiting, Retried
 
 WAYS = ["fail", "refuse", "crash"]
 
@@ -45,7 +54,7 @@ def how(request):
 
 def test_a_named_dead_letter_queue_is_made_and_used(door, clock, how):
     name = door.name_of_a_queue()
-    grave = door.ps.queue(f"{name}-shared")
+    grave = door.mq.queue(f"{name}-shared")
     queues = [door.fresh(max_attempts=1, dead_letter=grave.name) for _ in range(2)]
     for queue in queues:
         sent(queue, queue.name)
@@ -75,8 +84,8 @@ def test_the_dead_never_come_back_by_themselves(door):
             queue.update(dead_letter=wrong.name)
     new = door.name_of_a_queue()
     with pytest.raises(UsageError, match="come back"):
-        door.ps.queue(new).create(dead_letter=new)
-    assert new not in [entry.name for entry in door.ps.queues()]
+        door.mq.queue(new).create(dead_letter=new)
+    assert new not in [entry.name for entry in door.mq.queues()]
     assert [q.settings().dead_letter for q in (a, b, c)] == [b.name, c.name, None]
 
 
@@ -197,7 +206,7 @@ def test_only_a_fifo_queue_can_block(door, queue):
     with pytest.raises(UsageError):
         queue.update(on_exhausted="explode")
     with pytest.raises(UsageError, match="fifo"):
-        door.ps.queue(door.name_of_a_queue()).create(on_exhausted="block")
+        door.mq.queue(door.name_of_a_queue()).create(on_exhausted="block")
     assert queue.settings().on_exhausted == "dead_letter"
 
 

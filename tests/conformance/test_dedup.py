@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock import ChannelFull, Dead, Policy, Sent, UsageError, message
-from penstock.words.credentials import Repeats
-from penstock.words.outcomes import Cancelled, QueueFull
-from penstock.words.policy import DEDUP_MODES, DEDUP_SCOPES
-from penstock.words.verbs import Send
 from tests.conformance.steps import counts, do, is_empty, one, one_by_one, run, sent, tended, texts
+from turnabout import ChannelFull, Dead, Policy, Sent, UsageError, message
+from turnabout.words.credentials import Repeats
+from turnabout.words.outcomes import Cancelled, QueueFull
+from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
+from turnabout.words.verbs import Send
 
 WINDOW = 300
 

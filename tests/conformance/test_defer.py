@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import Deferral, Deferred, LeaseLost, Receipt, Released, UsageError
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from turnabout import Deferral, Deferred, LeaseLost, Receipt, Released, UsageError
 
 
 def test_a_deferred_message_comes_back_at_its_millisecond(queue, clock):

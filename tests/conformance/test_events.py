@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import Failure, QueueNotFound, UsageError, message
-from penstock.words.records import Event
-from penstock.words.verbs import Events, RedriveStart, RedriveStep
 from tests.conformance.steps import do, grave_of, is_empty, one, run, sent, tended
+from turnabout import Failure, QueueNotFound, UsageError, message
+from turnabout.words.records import Event
+from turnabout.words.verbs import Events, RedriveStart, RedriveStep
 
 
 class Reader:
@@ -250,9 +250,9 @@ def test_events_stay_for_a_day(queue, clock):
 @pytest.mark.needs("sharing")
 def test_a_reader_hears_what_other_connections_do(door, queue):
     reader = Reader(queue)
-    with door.open() as ps:
-        (number,) = sent(ps.queue(queue.name), "a")
-        one(ps.queue(queue.name)).ack()
+    with door.open() as mq:
+        (number,) = sent(mq.queue(queue.name), "a")
+        one(mq.queue(queue.name)).ack()
     assert [(e.kind, e.id) for e in reader.read()] == [
         ("created", number),
         ("leased", number),
@@ -265,8 +265,8 @@ def test_a_cursor_is_good_on_another_connection(door, queue):
     sent(queue, "a")
     reader = Reader(queue)
     (number,) = sent(queue, "b")
-    with door.open() as ps:
-        page = do(ps.queue(queue.name), Events, reader.cursor)
+    with door.open() as mq:
+        page = do(mq.queue(queue.name), Events, reader.cursor)
     assert [e.id for e in page.events] == [number]
 
 
@@ -274,7 +274,7 @@ def test_wrong_levels_and_missing_queues_are_refused(door, queue):
     with pytest.raises(UsageError):
         queue.update(events="some")
     with pytest.raises(QueueNotFound):
-        do(door.ps.queue("nosuch"), Events)
+        do(door.mq.queue("nosuch"), Events)
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-", "1;2", "9" * 40])

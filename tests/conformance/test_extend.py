@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import Acked, Extended, LeaseLost, Receipt, UsageError
 from tests.conformance.steps import is_empty, one, sent
+from turnabout import Acked, Extended, LeaseLost, Receipt, UsageError
 
 
 def test_a_lease_runs_anew_from_now(queue, clock):

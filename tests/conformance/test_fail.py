@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import Acked, Dead, Failure, LeaseLost, Origin, Receipt, Retrying, UsageError
 from tests.conformance.steps import counts, is_empty, one, sent
+from turnabout import Acked, Dead, Failure, LeaseLost, Origin, Receipt, Retrying, UsageError
 
 
 def waits(queue, clock, attempts):
@@ -91,7 +91,7 @@ def test_a_named_delay_goes_over_the_back_off(queue, clock):
 
 def test_the_last_failed_attempt_is_the_end(door, clock):
     queue = door.fresh(max_attempts=3, backoff_seconds=0)
-    dead = door.ps.queue(f"{queue.name}-dead")
+    dead = door.mq.queue(f"{queue.name}-dead")
     (sent_id,) = sent(
         queue, "a", channel="c", priority=4, headers={"h": "v"}, content_type="text/x"
     )
@@ -116,7 +116,7 @@ def test_the_last_failed_attempt_is_the_end(door, clock):
 
 def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
     queue = door.fresh(max_attempts=1)
-    dead = door.ps.queue(f"{queue.name}-dead")
+    dead = door.mq.queue(f"{queue.name}-dead")
     sent(queue, "a")
     old = one(queue)
     old.fail("no")
@@ -135,7 +135,7 @@ def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
 
 def test_a_dead_message_never_dies_of_attempts_again(door):
     queue = door.fresh(max_attempts=1)
-    dead = door.ps.queue(f"{queue.name}-dead")
+    dead = door.mq.queue(f"{queue.name}-dead")
     sent(queue, "a")
     one(queue).fail()
     for attempt in range(2, 12):
@@ -150,7 +150,7 @@ def test_no_retry_is_the_end_at_once(door):
     queue = door.fresh()
     sent(queue, "a")
     assert one(queue).fail("bad input", retry=False) == Dead(f"{queue.name}-dead")
-    (there,) = door.ps.queue(f"{queue.name}-dead").peek()
+    (there,) = door.mq.queue(f"{queue.name}-dead").peek()
     assert there.origin.reason == "refused"
     assert there.origin.last_error == "bad input"
     assert counts(queue).dead == 1
@@ -165,7 +165,7 @@ def test_lost_leases_are_charged_until_the_end(door, clock):
     clock.advance(1)
     assert is_empty(queue)
     assert counts(queue).dead == 1
-    (there,) = door.ps.queue(f"{queue.name}-dead").peek()
+    (there,) = door.mq.queue(f"{queue.name}-dead").peek()
     assert (there.origin.reason, there.origin.crashes) == ("crashes", 2)
     assert there.attempt == 2
 
@@ -176,7 +176,7 @@ def test_failures_and_lost_leases_are_counted_together(door, clock):
     one(queue)
     clock.advance(1)
     assert one(queue).fail("tired") == Dead(f"{queue.name}-dead")
-    (there,) = door.ps.queue(f"{queue.name}-dead").peek()
+    (there,) = door.mq.queue(f"{queue.name}-dead").peek()
     assert (there.origin.reason, there.origin.failures, there.origin.crashes) == ("attempts", 1, 1)
     assert there.origin.last_error == "tired"
 
@@ -218,7 +218,7 @@ def test_a_dead_letter_queue_by_name_is_shared(door):
     for queue in (one_queue, two):
         sent(queue, queue.name)
         assert one(queue).fail() == Dead(grave)
-    peeked = door.ps.queue(grave).peek()
+    peeked = door.mq.queue(grave).peek()
     assert [m.origin.queue for m in peeked] == [one_queue.name, two.name]
 
 

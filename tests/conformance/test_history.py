@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import QueueNotFound, UsageError, message
 from tests.conformance.steps import acked, counts, finished, grave_of, one, sent, tended
+from turnabout import QueueNotFound, UsageError, message
 
 
 def ended(queue, outcome, text="x", *, clock=None, **options):
@@ -143,7 +143,7 @@ def test_history_of_another_queue_is_another(door):
     assert finished(other) == []
     assert finished(grave_of(queue)) == []
     with pytest.raises(QueueNotFound):
-        finished(door.ps.queue("nosuch"))
+        finished(door.mq.queue("nosuch"))
 
 
 @pytest.mark.parametrize(

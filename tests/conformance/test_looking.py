@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import Acked, LeaseLost, Policy, Purged, Rate, UsageError, message
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from turnabout import Acked, LeaseLost, Policy, Purged, Rate, UsageError, message
 
 # --- peek ---
 

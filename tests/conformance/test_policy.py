@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock import ChannelPolicy, Policy, QueueNotFound, Rate, UsageError
-from penstock.words.policy import NO_POLICY
 from tests.conformance.steps import sent, texts
+from turnabout import ChannelPolicy, Policy, QueueNotFound, Rate, UsageError
+from turnabout.words.policy import NO_POLICY
 
 WHOLE = Policy(
     max_concurrency=3, rate=Rate(7, per_seconds=2.5, burst=4), max_size=9, weight=5, paused=True
@@ -160,4 +160,4 @@ def test_what_is_no_policy_is_refused(queue, wrong):
 )
 def test_a_missing_queue_is_said(door, verb):
     with pytest.raises(QueueNotFound):
-        verb(door.ps.queue("nosuch"))
+        verb(door.mq.queue("nosuch"))

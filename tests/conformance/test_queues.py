@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock import (
+from tests.conformance.steps import counts, is_empty, one, sent, texts
+from turnabout import (
     AlreadyExists,
     Created,
     Dead,
@@ -15,7 +16,6 @@ from penstock import (
     Receipt,
     UsageError,
 )
-from tests.conformance.steps import counts, is_empty, one, sent, texts
 
 SETTINGS = {
     "lease_seconds": 12.5,
@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def test_a_queue_keeps_the_settings_it_was_made_with(door, clock):
-    queue = door.ps.queue(door.name_of_a_queue())
+    queue = door.mq.queue(door.name_of_a_queue())
     outcome = queue.create(**SETTINGS)
     assert isinstance(outcome, Created)
     assert outcome.queue.name == queue.name
@@ -43,7 +43,7 @@ def test_a_queue_keeps_the_settings_it_was_made_with(door, clock):
 
 
 def test_a_queue_without_settings_has_the_defaults(door):
-    queue = door.ps.queue(door.name_of_a_queue())
+    queue = door.mq.queue(door.name_of_a_queue())
     queue.create()
     got, default = queue.settings(), QueueSettings()
     for name in QueueSettings.__dataclass_fields__:
@@ -61,10 +61,10 @@ def test_a_queue_that_is_there_is_left_as_it_is(queue):
 
 def test_its_dead_letter_queue_comes_with_it(door):
     queue = door.fresh()
-    grave = door.ps.queue(f"{queue.name}-dead")
+    grave = door.mq.queue(f"{queue.name}-dead")
     assert grave.settings().max_attempts is None
     assert counts(grave).sent == 0
-    entries = {entry.name: entry for entry in door.ps.queues()}
+    entries = {entry.name: entry for entry in door.mq.queues()}
     assert entries[queue.name].dead_letter == grave.name
     assert entries[grave.name].dead_letter is None
 
@@ -118,7 +118,7 @@ def test_wrong_settings_are_refused_and_change_nothing(door, queue, changes):
     with pytest.raises(UsageError):
         queue.update(**changes)
     assert queue.settings() == before
-    missing = door.ps.queue(door.name_of_a_queue())
+    missing = door.mq.queue(door.name_of_a_queue())
     with pytest.raises(UsageError):
         missing.create(**changes)
     with pytest.raises(QueueNotFound):
@@ -141,10 +141,10 @@ def test_fifo_is_fixed_at_creation(door):
 
 def test_queues_are_listed_by_name(door):
     names = [door.fresh().name for _ in range(3)]
-    listed = [entry.name for entry in door.ps.queues()]
+    listed = [entry.name for entry in door.mq.queues()]
     assert listed == sorted(listed)
     assert set(names) <= set(listed)
-    assert {s.queue for s in door.ps.stats()} == set(listed)
+    assert {s.queue for s in door.mq.stats()} == set(listed)
 
 
 # --- names ---
@@ -152,7 +152,7 @@ def test_queues_are_listed_by_name(door):
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "0", "x" * 64, "x" * 64 + "-dead"])
 def test_names_at_their_limits_are_taken(door, name):
-    queue = door.ps.queue(name)
+    queue = door.mq.queue(name)
     sent(queue, "x")
     assert one(queue).queue.name == name
 
@@ -179,11 +179,11 @@ def test_names_at_their_limits_are_taken(door, name):
 )
 def test_wrong_names_are_refused(door, name):
     with pytest.raises(UsageError):
-        door.ps.queue(name)
+        door.mq.queue(name)
 
 
 def test_names_differ_by_case(door):
-    lower, upper = door.ps.queue("case"), door.ps.queue("CASE")
+    lower, upper = door.mq.queue("case"), door.mq.queue("CASE")
     sent(lower, "x")
     sent(upper, "y", "z")
     assert (counts(lower).sent, counts(upper).sent) == (1, 2)
@@ -200,7 +200,7 @@ def test_a_deleted_queue_is_gone_with_its_messages(door):
     for verb in (queue.settings, queue.receive, queue.peek, queue.stats, queue.delete):
         with pytest.raises(QueueNotFound):
             verb()
-    assert queue.name not in [entry.name for entry in door.ps.queues()]
+    assert queue.name not in [entry.name for entry in door.mq.queues()]
 
 
 def test_a_queue_that_was_made_again_knows_nothing_of_the_old_one(door):
@@ -224,7 +224,7 @@ def test_a_queue_that_was_made_again_knows_nothing_of_the_old_one(door):
 
 def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
     queue = door.fresh(max_attempts=1)
-    grave = door.ps.queue(f"{queue.name}-dead")
+    grave = door.mq.queue(f"{queue.name}-dead")
     with pytest.raises(UsageError):
         grave.delete()
     sent(queue, "a")
@@ -255,4 +255,4 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
 )
 def test_a_missing_queue_is_said(door, verb):
     with pytest.raises(QueueNotFound, match="nosuch"):
-        verb(door.ps.queue("nosuch"))
+        verb(door.mq.queue("nosuch"))

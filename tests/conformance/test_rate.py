@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from penstock import Policy, Rate, UsageError, message
 from tests.conformance.steps import is_empty, one, sent
+from turnabout import Policy, Rate, UsageError, message
 
 
 def limited(queue, rate, backlog=50, channel="a"):

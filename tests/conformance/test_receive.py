@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from penstock import LeaseLost, QueueNotFound, UsageError, message
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from turnabout import LeaseLost, QueueNotFound, UsageError, message
 
 
 def test_nothing_to_receive_is_an_empty_answer(queue):
@@ -67,7 +67,7 @@ def test_what_is_no_shard_is_refused(queue, shard):
 
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound, match="nosuch"):
-        door.ps.queue("nosuch").receive()
+        door.mq.queue("nosuch").receive()
 
 
 # --- order inside a channel (P9) ---

@@ -2,9 +2,6 @@
 
 import pytest
 
-from penstock import Failure, Origin, QueueNotFound, UsageError, message
-from penstock.words.records import RedriveFilter
-from penstock.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
 from tests.conformance.steps import (
     acked,
     counts,
@@ -19,6 +16,9 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from turnabout import Failure, Origin, QueueNotFound, UsageError, message
+from turnabout.words.records import RedriveFilter
+from turnabout.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
 
 
 @pytest.fixture
@@ -292,8 +292,8 @@ def test_another_connection_goes_on_where_it_stood(door, queue, grave, clock):
     bury(queue, *"abcd")
     redrive = run(grave, RedriveStep(do(grave, RedriveStart, per_second=1).id))
     assert redrive.state == "running"
-    with door.open() as ps:
-        ended = stepped(ps.queue(grave.name), redrive, clock)
+    with door.open() as mq:
+        ended = stepped(mq.queue(grave.name), redrive, clock)
     assert (ended.moved, ended.state) == (4, "done")
     assert sorted(texts(queue.receive(10))) == list("abcd")
 
@@ -356,7 +356,7 @@ def test_the_record_says_who_moved_what_and_when(door, queue, grave, clock):
 
 def test_what_cannot_be_is_refused(door, queue, grave):
     with pytest.raises(QueueNotFound):
-        do(door.ps.queue("nosuch"), RedriveStart)
+        do(door.mq.queue("nosuch"), RedriveStart)
     for target in ("nosuch-target", grave.name, "no name", 5):
         with pytest.raises(UsageError):
             grave.redrive_start(target)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock import Acked, Dead, LeaseLost, UsageError, message
-from penstock.words import limits
-from penstock.words.outcomes import Cancelled
-from penstock.words.prepare import result
-from penstock.words.records import Ending, Result
-from penstock.words.verbs import Ack
 from tests.conformance.steps import acked, do, ending, finished, grave_of, one, sent, tended
+from turnabout import Acked, Dead, LeaseLost, UsageError, message
+from turnabout.words import limits
+from turnabout.words.outcomes import Cancelled
+from turnabout.words.prepare import result
+from turnabout.words.records import Ending, Result
+from turnabout.words.verbs import Ack
 
 JSON = "application/json"
 

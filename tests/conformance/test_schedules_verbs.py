@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from penstock import Policy, QueueNotFound, UsageError, message
-from penstock.words.outcomes import Fired, NotDue
-from penstock.words.schedules import EVERY_MS_MIN, Schedule
-from penstock.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
 from tests.conformance.steps import counts, grave_of, one, one_by_one, run, sent, texts
 from tests.schedules.swept import swept
+from turnabout import Policy, QueueNotFound, UsageError, message
+from turnabout.words.outcomes import Fired, NotDue
+from turnabout.words.schedules import EVERY_MS_MIN, Schedule
+from turnabout.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
 
 MINUTE = 60_000
 
@@ -18,7 +18,7 @@ MINUTE = 60_000
 @pytest.fixture(autouse=True)
 def no_schedule_stays(door):
     """Queues are fresh, the door is not."""
-    with swept(door.ps):
+    with swept(door.mq):
         yield
 
 
@@ -84,18 +84,18 @@ def test_a_schedule_is_kept_as_it_was_set(queue, name, clock):
 
 def test_a_schedule_makes_its_queue_as_a_send_does(door, queue, name, clock):
     """Who receives may be there before the first due time."""
-    there = door.ps.queue(door.name_of_a_queue())
+    there = door.mq.queue(door.name_of_a_queue())
     schedule = Schedule(name, there.name, message("x"), every_ms=EVERY_MS_MIN)
     with pytest.raises(QueueNotFound):
         there.receive()
     run(queue, ScheduleSet(schedule, clock.now + 1000))
     assert not there.receive()
     assert counts(there).sent == 0
-    by_send = door.ps.queue(door.name_of_a_queue())
+    by_send = door.mq.queue(door.name_of_a_queue())
     by_send.send("x")
     assert there.settings() == by_send.settings()
     assert grave_of(there).settings() == grave_of(by_send).settings()
-    (entry,) = [e for e in door.ps.queues() if e.name == there.name]
+    (entry,) = [e for e in door.mq.queues() if e.name == there.name]
     assert entry.created_at == clock.now
     there.update(max_attempts=7)
     run(queue, ScheduleSet(schedule, clock.now))
@@ -219,7 +219,7 @@ def test_a_replaced_schedule_keeps_its_count(queue, every, name, clock):
 
 def test_the_message_is_sent_like_any_other(door, clock):
     """Delay, time to live, dedup, and a queue that is made on the way."""
-    queue = door.ps.queue(door.name_of_a_queue())
+    queue = door.mq.queue(door.name_of_a_queue())
     outgoing = message("x", delay_seconds=5, ttl_seconds=60, dedup_key="k")
     schedule = f"like-{queue.name}"
     run(queue, ScheduleSet(Schedule(schedule, queue.name, outgoing, every_ms=1_000), clock.now))
@@ -253,14 +253,14 @@ def test_many_firers_at_once_send_one_message_per_due_time(door, queue, every, n
 
     def fire():
         try:
-            with door.open() as ps:
+            with door.open() as mq:
                 while entries := [
                     e
-                    for e in ps.store.run(ScheduleList(queue.name, due=True))
+                    for e in mq.store.run(ScheduleList(queue.name, due=True))
                     if e.next_at < ends_at
                 ]:
                     at = entries[0].next_at
-                    answer = ps.store.run(ScheduleFire(name, at, at + MINUTE))
+                    answer = mq.store.run(ScheduleFire(name, at, at + MINUTE))
                     answers[type(answer).__name__] += 1
         except Exception as error:  # noqa: BLE001 (told to the test's own thread)
             errors.append(error)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from penstock import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
 
 MIB = 1024 * 1024
 DAY = 86_400
@@ -104,12 +104,12 @@ def test_as_many_as_the_limit_at_once(queue):
 
 
 def test_a_send_makes_a_missing_queue_and_its_dead_letter_queue(door):
-    queue = door.ps.queue(door.name_of_a_queue())
+    queue = door.mq.queue(door.name_of_a_queue())
     with pytest.raises(QueueNotFound):
         queue.stats()
     sent(queue, "a")
     assert counts(queue).ready == 1
-    names = [entry.name for entry in door.ps.queues()]
+    names = [entry.name for entry in door.mq.queues()]
     assert queue.name in names
     assert f"{queue.name}-dead" in names
     assert queue.settings().max_attempts == 5

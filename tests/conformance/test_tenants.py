@@ -2,18 +2,18 @@
 
 import pytest
 
-from penstock import QueueNotFound, UsageError
-from penstock.words import credentials as c
-from penstock.words import verbs as v
-from penstock.words.entities import Failure, Outgoing
-from penstock.words.schedules import Schedule
+from turnabout import QueueNotFound, UsageError
+from turnabout.words import credentials as c
+from turnabout.words import verbs as v
+from turnabout.words.entities import Failure, Outgoing
+from turnabout.words.schedules import Schedule
 
 pytestmark = pytest.mark.needs("administration")
 
 
 @pytest.fixture
 def run(door):
-    return door.ps.store.run
+    return door.mq.store.run
 
 
 @pytest.fixture

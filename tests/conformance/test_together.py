@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock import (
+from tests.conformance.steps import counts, grave_of, is_empty, one, one_by_one, sent, texts
+from turnabout import (
     Acked,
     ChannelFull,
     Deferral,
@@ -16,15 +17,14 @@ from penstock import (
     UsageError,
     message,
 )
-from penstock.words import verbs as v
-from penstock.words.outcomes import QueueFull
-from tests.conformance.steps import counts, grave_of, is_empty, one, one_by_one, sent, texts
+from turnabout.words import verbs as v
+from turnabout.words.outcomes import QueueFull
 
 
 @pytest.fixture
 def together(door):
     """Some verbs, in one transaction."""
-    return lambda *verbs: door.ps.store.run_together(list(verbs))
+    return lambda *verbs: door.mq.store.run_together(list(verbs))
 
 
 def send(queue, *payloads, **options):

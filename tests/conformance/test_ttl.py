@@ -2,8 +2,6 @@
 
 import pytest
 
-from penstock import Acked, Policy, UsageError, message
-from penstock.words.verbs import RedriveStart, RedriveStep
 from tests.conformance.steps import (
     counts,
     do,
@@ -18,6 +16,8 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from turnabout import Acked, Policy, UsageError, message
+from turnabout.words.verbs import RedriveStart, RedriveStep
 
 
 def mortal(queue, text="a", ttl=5, **options):

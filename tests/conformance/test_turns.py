@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from penstock import Policy, Retrying, message
 from tests.conformance.steps import counts, is_empty, one_by_one, sent, texts
+from turnabout import Policy, Retrying, message
 
 
 def test_channels_are_served_in_turn_exactly(queue):

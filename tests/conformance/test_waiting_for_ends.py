@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
-from penstock.words.records import Ending
 from tests.conformance.steps import acked, one, sent, tended
+from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
+from turnabout.words.records import Ending
 
 SOON = 15.0
 """Far above what is promised, far below the timeouts."""
@@ -22,8 +22,8 @@ def meanwhile(door, name, action, *, after=0.3):
     def run():
         try:
             time.sleep(after)
-            with door.open(real_time=True) as ps:
-                action(ps.queue(name))
+            with door.open(real_time=True) as mq:
+                action(mq.queue(name))
         except Exception as error:  # noqa: BLE001 (told to the test's own thread)
             errors.append(error)
 
@@ -39,8 +39,8 @@ def meanwhile(door, name, action, *, after=0.3):
 @pytest.fixture
 def live(door):
     """A queue behind a connection on the wall's clock."""
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(door.name_of_a_queue())
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(door.name_of_a_queue())
         queue.create(max_attempts=1)
         yield queue
 
@@ -110,7 +110,7 @@ def test_wrong_ids_are_refused(queue, ids):
 
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound):
-        door.ps.queue("nosuch").wait([1], timeout_seconds=1)
+        door.mq.queue("nosuch").wait([1], timeout_seconds=1)
 
 
 def test_send_and_wait_that_is_not_answered_tells_the_id(queue):
@@ -202,8 +202,8 @@ def test_each_of_many_waiters_is_told_its_own(door, live):
     told = {}
 
     def wait_for(number):
-        with door.open(real_time=True) as ps:
-            told[number] = ps.queue(live.name).wait([number], timeout_seconds=30)[0]
+        with door.open(real_time=True) as mq:
+            told[number] = mq.queue(live.name).wait([number], timeout_seconds=30)[0]
 
     def answer(queue):
         for held in queue.receive(12):

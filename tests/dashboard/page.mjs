@@ -14,7 +14,7 @@ await until("the problem", () => !part("problem").hidden);
 assert.match(part("problem").textContent, /wants a token/);
 
 // A wrong one is told apart; the right one is kept in this tab only.
-part("token").value = "pst_wrong";
+part("token").value = "tbt_wrong";
 part("token-form").fire("submit");
 await until("the refusal", () => part("problem").textContent.includes("does not take this token"));
 part("token").value = ` ${token} `;
@@ -36,7 +36,7 @@ await until("resuming", () => row().textContent.includes("running"));
 go("#/emails");
 await until("channels", () => page().includes("as many leased as allowed"));
 await until("where its dead go", () => page().includes("What dies here goes to emails-dead"));
-assert.equal(document.title, "emails – Penstock");
+assert.equal(document.title, "emails – Turnabout");
 
 // Messages: payloads are text and nothing else, and what turns text around is written out.
 go("#/emails/messages");

@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-import penstock.dashboard
-from penstock.server import ServerOptions
+import turnabout.dashboard
 from tests.support.served import WIDE, served
+from turnabout.server import ServerOptions
 
-STATIC = Path(penstock.dashboard.__file__).parent / "static"
+STATIC = Path(turnabout.dashboard.__file__).parent / "static"
 
 
 @pytest.fixture(scope="module")

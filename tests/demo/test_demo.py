@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock._connect import installer
-from penstock.demo import flights, main
-from penstock.demo.ledger import Ledger, Reader
-from penstock.words.errors import UsageError
+import turnabout
+from turnabout._connect import installer
+from turnabout.demo import flights, main
+from turnabout.demo.ledger import Ledger, Reader
+from turnabout.words.errors import UsageError
 
 
 @pytest.mark.slow
@@ -34,14 +34,14 @@ def test_the_verdict_as_json_and_what_is_kept(
     assert verdict["good"] is True
     assert verdict["redelivered"] == 0
     assert {service["carrier"] for service in verdict["services"]} >= {"UA", "B6", "EV"}
-    with penstock.connect(url) as ps:
-        assert ps.queues() == ()  # nothing is left behind unless asked
+    with turnabout.connect(url) as mq:
+        assert mq.queues() == ()  # nothing is left behind unless asked
 
 
 @pytest.mark.slow
 def test_the_same_on_postgresql(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows", "10", "--url", postgres_url]) == 2
-    assert "penstock migrate up" in capsys.readouterr().out
+    assert "turnabout migrate up" in capsys.readouterr().out
     installer(postgres_url).up(postgres_url)
     assert main(["--rows", "2000", "--lease", "1", "--url", postgres_url]) == 0
     out = capsys.readouterr().out
@@ -73,7 +73,7 @@ def test_a_url_that_names_no_store_is_told(capsys: pytest.CaptureFixture[str]) -
 
 def test_missing_data_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(UsageError, match=r"pip install 'penstock\[demo\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'turnabout\[demo\]'"):
         flights.folder()
 
 

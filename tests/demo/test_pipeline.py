@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.demo import main
-from penstock.demo.pipeline import Archive, jain, judge, show_page
-from penstock.spark.jobs.report import QueueReport, Reported, Times
+from turnabout.demo import main
+from turnabout.demo.pipeline import Archive, jain, judge, show_page
+from turnabout.spark.jobs.report import QueueReport, Reported, Times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,10 +58,10 @@ def test_a_browser_is_for_somebody_who_looks(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_spark_the_command_to_install_it_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "penstock.spark", None)
+    monkeypatch.setitem(__import__("sys").modules, "turnabout.spark", None)
     assert main(["--rows", "10", "--pipeline"]) == 2
     out = " ".join(capsys.readouterr().out.split())
-    assert "pip install 'penstock[spark-jre]'" in out
+    assert "pip install 'turnabout[spark-jre]'" in out
     assert "Reading" not in out
 
 

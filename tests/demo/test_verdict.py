@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.demo.ledger import Ledger
-from penstock.demo.verdict import Killing, Sent, Verdict, fairness, judge
-from penstock.words.entities import QueueStats
+from turnabout.demo.ledger import Ledger
+from turnabout.demo.verdict import Killing, Sent, Verdict, fairness, judge
+from turnabout.words.entities import QueueStats
 
 SENT = Sent({"BIG": 300, "MID": 60, "WEE": 6}, {"BIG": 300, "MID": 60, "WEE": 6})
 ROWS = {row: "BIG" if row <= 300 else "MID" if row <= 360 else "WEE" for row in range(1, 367)}

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import yaml
 
-from penstock.cli import main
+from turnabout.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -41,7 +41,7 @@ def accepted(words: list[str]) -> None:
     """The command line takes these words; nothing is run."""
     command = main.commands[words[0]]
     assert isinstance(command, click.Command)
-    command.make_context("penstock", words[1:], resilient_parsing=False).close()
+    command.make_context("turnabout", words[1:], resilient_parsing=False).close()
 
 
 def test_hadolint_finds_nothing() -> None:
@@ -65,7 +65,7 @@ def test_hadolint_finds_something(tmp_path: Path) -> None:
 def test_it_runs_the_server_as_nobody_special() -> None:
     assert last("USER").isdigit()
     assert int(last("USER")) > 0
-    assert json.loads(last("ENTRYPOINT")) == ["penstock"]
+    assert json.loads(last("ENTRYPOINT")) == ["turnabout"]
     words = json.loads(last("CMD"))
     assert words[0] == "serve"
     accepted(words)
@@ -128,7 +128,7 @@ def test_compose_has_a_server_and_its_database() -> None:
     assert server["depends_on"]["database"]["condition"] == "service_healthy"
     assert "healthcheck" in SERVICES["database"]
     accepted(server["command"])
-    assert server["environment"]["PENSTOCK_URL"].startswith("postgresql://")
+    assert server["environment"]["TURNABOUT_URL"].startswith("postgresql://")
     assert all(SERVICES[name]["profiles"] == ["monitoring"] for name in ("prometheus", "grafana"))
 
 
@@ -140,7 +140,7 @@ def test_ports_are_for_this_machine_only() -> None:
 
 
 def test_the_server_has_time_to_drain() -> None:
-    from penstock.server import ServerOptions
+    from turnabout.server import ServerOptions
 
     seconds = int(SERVICES["server"]["stop_grace_period"].removesuffix("s"))
     assert seconds > ServerOptions().drain_seconds
@@ -173,5 +173,5 @@ def test_prometheus_scrapes_the_server_by_a_name_that_it_answers_to() -> None:
     (job,) = scraped["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["server:8080"]}]
     assert "--allow-host=server" in SERVICES["server"]["command"]
-    assert scraped["rule_files"] == ["penstock-alerts.yaml"]
-    assert shlex.join(SERVICES["prometheus"]["volumes"]).count("penstock-alerts.yaml") == 1
+    assert scraped["rule_files"] == ["turnabout-alerts.yaml"]
+    assert shlex.join(SERVICES["prometheus"]["volumes"]).count("turnabout-alerts.yaml") == 1

@@ -13,11 +13,11 @@ import yaml
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.cli import main
-from penstock.words import verbs as v
 from tests.server.sights import AWAY, Sight, looking
+from turnabout.cli import main
+from turnabout.words import verbs as v
 
-FOLDER = files("penstock").joinpath("server", "monitoring")
+FOLDER = files("turnabout").joinpath("server", "monitoring")
 BOARD: dict[str, Any] = json.loads(FOLDER.joinpath("grafana.json").read_text("utf-8"))
 RULES: list[dict[str, Any]] = [
     rule
@@ -25,9 +25,9 @@ RULES: list[dict[str, Any]] = [
     for rule in group["rules"]
 ]
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
-NAME = re.compile(r"\b(?:penstock|process)_[a-z0-9_]+")
+NAME = re.compile(r"\b(?:turnabout|process)_[a-z0-9_]+")
 ADDED = {"instance", "job"}  # by Prometheus
-POSTGRES_ONLY = {f"penstock_store_connections_{what}" for what in ("open", "idle", "max")}
+POSTGRES_ONLY = {f"turnabout_store_connections_{what}" for what in ("open", "idle", "max")}
 
 
 def expressions() -> list[str]:
@@ -73,11 +73,11 @@ def test_every_figure_is_there(expression: str, exposed: dict[str, set[str]]) ->
 
 @pytest.mark.slow
 def test_the_figures_of_postgresql_are_there() -> None:
-    from penstock.postgres.async_store import AsyncPostgresStore
-    from penstock.server.metrics import STORE
+    from turnabout.postgres.async_store import AsyncPostgresStore
+    from turnabout.server.metrics import STORE
 
     shown = AsyncPostgresStore("postgresql://nowhere/x").measures()
-    assert {f"penstock_store_{name}" for name in shown} >= POSTGRES_ONLY
+    assert {f"turnabout_store_{name}" for name in shown} >= POSTGRES_ONLY
     assert set(shown) <= set(STORE)
 
 
@@ -130,7 +130,7 @@ def test_no_rule_rings_for_what_waits_in_a_dead_letter_queue() -> None:
 def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
     for rule in RULES:
-        assert rule["alert"].startswith("Penstock")
+        assert rule["alert"].startswith("Turnabout")
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["description"]

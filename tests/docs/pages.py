@@ -2,7 +2,7 @@
 
 - `python` blocks of a page run in turn, in one namespace and in an empty folder. One whose first
   line names a file (`# app.py`) is written there instead, for a later command to use.
-- `sh` blocks run line by line. `penstock …` runs in this process, unless it would not end or needs
+- `sh` blocks run line by line. `turnabout …` runs in this process, unless it would not end or needs
   a server: then its words are only checked, as are those of `python3 dev.py …` and `pip install`.
   A comment `# exit code 1` says how a line ends; 0 unless it does.
 - A `text` block right after either is what it prints. `…` in it stands for anything.
@@ -27,8 +27,8 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from penstock import Penstock
-from penstock.cli import main
+from turnabout import Turnabout
+from turnabout.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.joinpath("docs").rglob("*.md")])
@@ -115,7 +115,7 @@ class Run:
         if not line.startswith("export ") and re.search(r"[|<>&;`]|\$\(", line):
             for part in re.split(r"\|\|?|&&|[<>;`]|\$\(|\bdo\b|\bwhile\b", line):
                 words = shlex.split(part.strip(" )"), comments=True)
-                if words[:1] == ["penstock"]:
+                if words[:1] == ["turnabout"]:
                     check(words[1:])
             return ""
         words = shlex.split(line, comments=True)
@@ -125,8 +125,8 @@ class Run:
             case ["export", setting]:
                 key, _, value = setting.partition("=")
                 self.env[key] = value
-            case ["penstock", *more]:
-                return self._penstock(more, int(code[1]) if code else 0)
+            case ["turnabout", *more]:
+                return self._turnabout(more, int(code[1]) if code else 0)
             case ["python3", "dev.py", *more]:
                 assert not more or more[0] in dev_commands() | {"--help"}, line
             case ["python3" | "python" | "node" | "sh", path, *_] if path.startswith("examples/"):
@@ -139,12 +139,12 @@ class Run:
                 pass
         return ""
 
-    def _penstock(self, words: list[str], code: int) -> str:
+    def _turnabout(self, words: list[str], code: int) -> str:
         if words[0] in ENDLESS or any(word.startswith("postgresql://") for word in words):
             check(words)
             return ""
         result = CliRunner().invoke(
-            main, words, env={"NO_COLOR": "1", **self.env}, prog_name="penstock"
+            main, words, env={"NO_COLOR": "1", **self.env}, prog_name="turnabout"
         )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -171,10 +171,10 @@ def _trimmed(text: str) -> str:
 
 
 def check(words: list[str]) -> None:
-    """That a `penstock` command has these words and options, without running it."""
+    """That a `turnabout` command has these words and options, without running it."""
     command: click.Command = main
     words = list(words)
-    with main.make_context("penstock", [], resilient_parsing=True) as context:
+    with main.make_context("turnabout", [], resilient_parsing=True) as context:
         while isinstance(command, click.Group):
             if words[0] in ("-h", "--help", "--version"):
                 return
@@ -183,7 +183,7 @@ def check(words: list[str]) -> None:
 
 
 def check_install(words: list[str]) -> None:
-    """That the extras of a `pip install penstock[…]` exist."""
+    """That the extras of a `pip install turnabout[…]` exist."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for word in words:
         if extras := re.search(r"\[(.+)\]", word):
@@ -192,7 +192,7 @@ def check_install(words: list[str]) -> None:
 
 def dev_commands() -> set[str]:
     """The commands of `dev.py`."""
-    specification = importlib.util.spec_from_file_location("penstock_dev", ROOT / "dev.py")
+    specification = importlib.util.spec_from_file_location("turnabout_dev", ROOT / "dev.py")
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -204,18 +204,18 @@ def dev_commands() -> set[str]:
 def opened(page: Path, folder: Path, change: Callable[[str], str] = str) -> Iterator[Run]:
     """A run of a page in an empty folder. Modules that it makes are forgotten afterwards."""
     before, path, here = set(sys.modules), list(sys.path), Path.cwd()
-    url = os.environ.pop("PENSTOCK_URL", None)
+    url = os.environ.pop("TURNABOUT_URL", None)
     os.chdir(folder)
     run = Run(name(page), change)
     try:
         yield run
     finally:
         for value in run.names.values():
-            if isinstance(value, Penstock):
+            if isinstance(value, Turnabout):
                 value.close()
         os.chdir(here)
         if url is not None:
-            os.environ["PENSTOCK_URL"] = url
+            os.environ["TURNABOUT_URL"] = url
         sys.path[:] = path
         for module in set(sys.modules) - before:
             file = getattr(sys.modules[module], "__file__", None)

@@ -16,7 +16,7 @@ from tests.support import postgres
 from tests.support.doors import migrate
 
 ALL = sorted((ROOT / "examples").glob("*.py"))
-EXAMPLES = [path for path in ALL if "penstock.spark" not in path.read_text(encoding="utf-8")]
+EXAMPLES = [path for path in ALL if "turnabout.spark" not in path.read_text(encoding="utf-8")]
 """But for those on Spark, which `tests/spark` runs."""
 LINES_MAX = 60
 ANY_ORDER = re.compile(r"^# It prints, the first (two) in any order:$", re.MULTILINE)

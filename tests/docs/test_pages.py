@@ -28,8 +28,8 @@ WITH_SPARK = [
     page
     for page in WITH_CODE
     if any(
-        ("penstock.spark" in b.text and b.language == "python")
-        or ("penstock pipeline" in b.text and b.language == "sh")
+        ("turnabout.spark" in b.text and b.language == "python")
+        or ("turnabout pipeline" in b.text and b.language == "sh")
         for b in blocks(page.read_text())
     )
 ]
@@ -112,10 +112,10 @@ def test_a_block_that_lies_is_found(tmp_path: Path) -> None:
     with opened(page, tmp_path) as run:
         for text in (
             "```python\nprint(1)\n```\n\n```text\n2\n```\n",
-            "```sh\npenstock stats --no-such-option\n```\n",
-            "```sh\npenstock demo --no-such-option\n```\n",
+            "```sh\nturnabout stats --no-such-option\n```\n",
+            "```sh\nturnabout demo --no-such-option\n```\n",
             "```sh\npython3 dev.py nothing\n```\n",
-            "```sh\npip install 'penstock[nothing]'\n```\n",
+            "```sh\npip install 'turnabout[nothing]'\n```\n",
         ):
             with pytest.raises(BaseException):  # noqa: B017, PT011 - an assertion, or click's
                 run.block(blocks(text)[0])

@@ -14,15 +14,15 @@ from typing import Any
 import click
 import pytest
 
-import penstock
-from penstock import Policy, QueueSettings
-from penstock.cli import doctor_promises, main
-from penstock.postgres.url import Options
-from penstock.sqlite._url import Place
-from penstock.words import errors, limits, outcomes, policy
-from penstock.worker import Worker, WorkerStats
-from penstock.worker.message import Message as WorkerMessage
+import turnabout
 from tests.docs.pages import BLOCK, ROOT
+from turnabout import Policy, QueueSettings
+from turnabout.cli import doctor_promises, main
+from turnabout.postgres.url import Options
+from turnabout.sqlite._url import Place
+from turnabout.words import errors, limits, outcomes, policy
+from turnabout.worker import Worker, WorkerStats
+from turnabout.worker.message import Message as WorkerMessage
 
 DOCS = ROOT / "docs"
 
@@ -49,7 +49,7 @@ def classes(module: ModuleType) -> list[type[Any]]:
 
 
 @pytest.mark.parametrize("error", classes(errors), ids=lambda c: c.__name__)
-def test_every_error_is_listed_with_its_code(error: type[penstock.PenstockError]) -> None:
+def test_every_error_is_listed_with_its_code(error: type[turnabout.TurnaboutError]) -> None:
     code, retryable, *_ = rows("errors")[error.__name__]
     assert code == f"`{error.code}`"
     assert retryable == ("yes" if error.retryable else "no")
@@ -121,7 +121,13 @@ def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
 
 @pytest.mark.parametrize(
     "thing",
-    [penstock.Penstock, penstock.Queue, penstock.Channel, penstock.Message, penstock.Schedules],
+    [
+        turnabout.Turnabout,
+        turnabout.Queue,
+        turnabout.Channel,
+        turnabout.Message,
+        turnabout.Schedules,
+    ],
 )
 def test_every_method_is_told_somewhere(thing: type[Any]) -> None:
     pages = [p for p in DOCS.rglob("*.md") if "design" not in p.parts and p.name != "cli.md"]
@@ -131,7 +137,7 @@ def test_every_method_is_told_somewhere(thing: type[Any]) -> None:
     assert set(missing) <= {"store"}, "`store` is for doors and tools that speak in verbs"
 
 
-USED = re.compile(r"(?<![\w.])(ps|queue|channel\((?:n|name)\)|message|worker)\.(?!md\b)(\w+)")
+USED = re.compile(r"(?<![\w.])(mq|queue|channel\((?:n|name)\)|message|worker)\.(?!md\b)(\w+)")
 USERS_PAGES = [
     page for page in DOCS.rglob("*.md") if "design" not in page.parts and page.name != "cli.md"
 ]
@@ -140,12 +146,12 @@ USERS_PAGES = [
 @pytest.fixture(scope="module")
 def handles() -> Iterator[dict[str, list[Any]]]:
     """What the pages call by these names."""
-    with penstock.connect("sqlite://") as ps:
-        queue = ps.queue("jobs")
+    with turnabout.connect("sqlite://") as mq:
+        queue = mq.queue("jobs")
         queue.send("a")
         channel = queue.channel("a")
         yield {
-            "ps": [ps],
+            "mq": [mq],
             "queue": [queue],
             "channel(n)": [channel],
             "channel(name)": [channel],
@@ -163,7 +169,7 @@ def test_what_is_named_in_a_sentence_exists(page: Path, handles: dict[str, list[
     for code in re.findall(r"`([^`]+)`", text):
         for handle, name in USED.findall(code):
             assert any(hasattr(thing, name) for thing in handles[handle]), code
-        if told := re.match(r"penstock((?: [a-z]+)+)", code):
+        if told := re.match(r"turnabout((?: [a-z]+)+)", code):
             group: click.Command = main
             for word in told[1].split():
                 if not isinstance(group, click.Group):
@@ -181,7 +187,7 @@ def commands(group: click.Group, path: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", commands(main, "penstock"))
+@pytest.mark.parametrize("command", commands(main, "turnabout"))
 def test_every_command_has_a_section(command: str) -> None:
     assert f"\n## {command}\n" in page("cli")
 
@@ -273,7 +279,7 @@ def test_exactly_once_is_said_of_effects_only() -> None:
 
 def test_every_room_is_in_the_architecture() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    source = ROOT / "src" / "penstock"
+    source = ROOT / "src" / "turnabout"
     rooms = [
         p for p in source.iterdir() if p.name not in {"__init__.py", "__pycache__", "py.typed"}
     ]

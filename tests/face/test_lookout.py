@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock._async.lookout import Lookout as AsyncLookout
-from penstock._sync.lookout import Lookout
-from penstock.words.errors import Unavailable
-from penstock.words.limits import IDS_MAX
-from penstock.words.records import Ending
-from penstock.words.verbs import Endings
+from turnabout._async.lookout import Lookout as AsyncLookout
+from turnabout._sync.lookout import Lookout
+from turnabout.words.errors import Unavailable
+from turnabout.words.limits import IDS_MAX
+from turnabout.words.records import Ending
+from turnabout.words.verbs import Endings
 
 
 class Answers:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock import Cleared, Dead, Policy, Rate, Retrying, UsageError
-from penstock._async import history as async_history
-from penstock._sync import history as sync_history
-from penstock.words import verbs as v
 from tests.conformance.steps import do, grave_of, one, one_by_one, sent
+from turnabout import Cleared, Dead, Policy, Rate, Retrying, UsageError
+from turnabout._async import history as async_history
+from turnabout._sync import history as sync_history
+from turnabout.words import verbs as v
 
 # --- history -------------------------------------------------------------------------------------
 
@@ -137,8 +137,8 @@ def test_events_one_by_one_and_on_from_each_of_them(queue: Any) -> None:
 @pytest.mark.parametrize("level", ["all", "hints"])
 def test_events_of_another_connection_come_as_they_happen(door: Any, level: str) -> None:
     name = door.name_of_a_queue()
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(name)
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(name)
         queue.create(events=level)
 
         def send() -> None:
@@ -186,8 +186,8 @@ def test_a_redrive_to_its_end(door: Any, queue: Any) -> None:
     (back,) = queue.receive(5)
     assert (back.id, back.text(), back.failures) == (ids[0], "read", 0)
     assert isinstance(back.fail("again"), Retrying)
-    assert door.ps.redrives(queue=grave.name)[0] == ended
-    assert door.ps.redrives(1)[0].queue == grave.name
+    assert door.mq.redrives(queue=grave.name)[0] == ended
+    assert door.mq.redrives(1)[0].queue == grave.name
 
 
 def test_a_redrive_that_is_begun_is_gone_on_with_or_cancelled(door: Any, queue: Any) -> None:
@@ -195,12 +195,12 @@ def test_a_redrive_that_is_begun_is_gone_on_with_or_cancelled(door: Any, queue: 
     grave = grave_of(queue)
     begun = grave.redrive_start(queue.name, per_second=1)
     assert (begun.state, begun.moved) == ("running", 0)
-    first = door.ps.redrive_step(begun.id)
+    first = door.mq.redrive_step(begun.id)
     assert first.moved < 3
-    assert door.ps.redrive_cancel(begun.id).state == "cancelled"
-    assert door.ps.redrive_resume(begun.id).moved == first.moved
+    assert door.mq.redrive_cancel(begun.id).state == "cancelled"
+    assert door.mq.redrive_resume(begun.id).moved == first.moved
     again = grave.redrive_start(queue.name)
-    assert door.ps.redrive_resume(again.id).moved == 3 - first.moved
+    assert door.mq.redrive_resume(again.id).moved == 3 - first.moved
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock._sync.redrives import run_to_end
-from penstock.words.records import EVERYTHING, Redrive
-from penstock.words.verbs import RedriveStep
+from turnabout._sync.redrives import run_to_end
+from turnabout.words.records import EVERYTHING, Redrive
+from turnabout.words.verbs import RedriveStep
 
 BEGUN = Redrive(7, "q-dead", None, EVERYTHING, None, "running", 0, 0, 1, None)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import penstock
-import penstock.aio
-from penstock.words.verbs import Endings, Verb
+import turnabout
+import turnabout.aio
+from turnabout.words.verbs import Endings, Verb
 
 pytestmark = [pytest.mark.real_time]
 
@@ -30,8 +30,8 @@ class Counting:
 
 
 def work_off(url: str, count: int) -> None:
-    with penstock.connect(url) as ps:
-        for message in ps.queue("q").messages(idle_seconds=5):
+    with turnabout.connect(url) as mq:
+        for message in mq.queue("q").messages(idle_seconds=5):
             message.ack(result=message.json())
             count -= 1
             if not count:
@@ -40,10 +40,10 @@ def work_off(url: str, count: int) -> None:
 
 def test_a_hundred_threads_wait_with_few_looks(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
-    with penstock.connect(url) as opened:
+    with turnabout.connect(url) as opened:
         store = Counting(opened.store)
-        queue = penstock.Penstock(store).queue("q")
-        ids = queue.send_many(penstock.message(n) for n in range(100)).ids
+        queue = turnabout.Turnabout(store).queue("q")
+        ids = queue.send_many(turnabout.message(n) for n in range(100)).ids
         answers: dict[int, Any] = {}
 
         def wait(one: int) -> None:
@@ -65,9 +65,9 @@ def test_a_hundred_tasks_send_and_wait(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
 
     async def ask() -> tuple[list[Any], int]:
-        async with penstock.aio.connect(url) as opened:
+        async with turnabout.aio.connect(url) as opened:
             store = Counting(opened.store)
-            queue = penstock.aio.Penstock(store).queue("q")
+            queue = turnabout.aio.Turnabout(store).queue("q")
             await queue.create()
             worker = threading.Thread(target=work_off, args=(url, 100))
             worker.start()
@@ -91,13 +91,13 @@ class Away(Counting):
     def run(self, verb: Verb[Any]) -> Any:
         if isinstance(verb, Endings) and self.left:
             self.left -= 1
-            raise penstock.Disconnected("away")
+            raise turnabout.Disconnected("away")
         return super().run(verb)
 
 
 def test_an_outage_is_waited_out() -> None:
-    with penstock.connect("sqlite://") as opened:
-        queue = penstock.Penstock(Away(opened.store, 2)).queue("q")
+    with turnabout.connect("sqlite://") as opened:
+        queue = turnabout.Turnabout(Away(opened.store, 2)).queue("q")
         one = queue.send("x").id
         opened.queue("q").receive()[0].ack(result="r")
         (ending,) = queue.wait([one], timeout_seconds=10)
@@ -106,20 +106,20 @@ def test_an_outage_is_waited_out() -> None:
 
 
 def test_an_outage_until_the_timeout_is_told_and_hides_no_send() -> None:
-    with penstock.connect("sqlite://") as opened:
-        queue = penstock.Penstock(Away(opened.store, 10**6)).queue("q")
+    with turnabout.connect("sqlite://") as opened:
+        queue = turnabout.Turnabout(Away(opened.store, 10**6)).queue("q")
         outcome = queue.send_and_wait("x", timeout_seconds=0.2)
-        assert isinstance(outcome, penstock.Sent)
-        with pytest.raises(penstock.Disconnected):
+        assert isinstance(outcome, turnabout.Sent)
+        with pytest.raises(turnabout.Disconnected):
             queue.wait(outcome.ids, timeout_seconds=0.2)
-        with pytest.raises(penstock.UsageError):
+        with pytest.raises(turnabout.UsageError):
             queue.send_and_wait("y", timeout_seconds=-1)
         assert opened.queue("q").stats().sent == 1
 
 
 def test_closing_ends_the_waits(tmp_path: Path) -> None:
-    ps = penstock.connect(f"sqlite:///{tmp_path}/app.db")
-    queue = ps.queue("q")
+    mq = turnabout.connect(f"sqlite:///{tmp_path}/app.db")
+    queue = mq.queue("q")
     queue.create(events="all")
     one = queue.send("x").id
     ended: list[Any] = []
@@ -127,20 +127,20 @@ def test_closing_ends_the_waits(tmp_path: Path) -> None:
     def listen() -> None:
         try:
             ended.append(list(queue.events()))
-        except penstock.UsageError:  # it was closed between a wait and a look
+        except turnabout.UsageError:  # it was closed between a wait and a look
             ended.append([])
 
     def wait() -> None:
         try:
             ended.append(queue.wait([one], timeout_seconds=30))
-        except penstock.UsageError:
+        except turnabout.UsageError:
             ended.append((None,))
 
     threads = [threading.Thread(target=listen), threading.Thread(target=wait)]
     for thread in threads:
         thread.start()
     threading.Event().wait(0.2)
-    ps.close()
+    mq.close()
     for thread in threads:
         thread.join(5)
     assert sorted(map(len, ended)) == [0, 1]
@@ -148,8 +148,8 @@ def test_closing_ends_the_waits(tmp_path: Path) -> None:
 
 def test_cancelling_a_task_leaves_the_other_waits_alone(tmp_path: Path) -> None:
     async def ask() -> Any:
-        async with penstock.aio.connect(f"sqlite:///{tmp_path}/app.db") as ps:
-            queue = ps.queue("q")
+        async with turnabout.aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
+            queue = mq.queue("q")
             one = (await queue.send("x")).id
             waits = [asyncio.create_task(queue.wait([one], timeout_seconds=20)) for _ in range(20)]
             await asyncio.sleep(0.1)

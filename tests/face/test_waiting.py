@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Acked, ChannelFull, Ending, Policy, QueueFull, Sent, UsageError
 from tests.conformance.steps import sent
+from turnabout import Acked, ChannelFull, Ending, Policy, QueueFull, Sent, UsageError
 
 pytestmark = [pytest.mark.real_time]
 
@@ -29,8 +29,8 @@ def elsewhere(door: Any, name: str, act: Callable[[Any], object]) -> threading.T
     """Do that with the queue over another connection, a moment after this."""
 
     def work() -> None:
-        with door.open(real_time=True) as ps:
-            act(ps.queue(name))
+        with door.open(real_time=True) as mq:
+            act(mq.queue(name))
 
     return meanwhile(work)
 
@@ -46,8 +46,8 @@ def done(queue: Any) -> None:
 
 
 def test_what_has_ended_is_answered_at_once(door: Any) -> None:
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(door.name_of_a_queue())
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(door.name_of_a_queue())
         first, second, third = sent(queue, "1", "2", "3")
         done(queue)
         assert queue.cancel([third])
@@ -75,8 +75,8 @@ def test_what_has_ended_is_answered_at_once(door: Any) -> None:
 )
 def test_every_way_to_end_ends_the_wait(door: Any, act: Any, outcome: str) -> None:
     name = door.name_of_a_queue()
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(name)
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(name)
         ttl = 0.3 if outcome == "expired" else None
         ids = sent(queue, "x", ttl_seconds=ttl)
         actor = elsewhere(door, name, act)
@@ -89,8 +89,8 @@ def test_every_way_to_end_ends_the_wait(door: Any, act: Any, outcome: str) -> No
 
 
 def test_at_the_timeout_there_is_what_there_is(door: Any) -> None:
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(door.name_of_a_queue())
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(door.name_of_a_queue())
         first, second = sent(queue, "1", "2")
         done(queue)
         began = time.monotonic()
@@ -102,8 +102,8 @@ def test_at_the_timeout_there_is_what_there_is(door: Any) -> None:
 @pytest.mark.needs("sharing")
 def test_send_and_wait_brings_the_result(door: Any) -> None:
     name = door.name_of_a_queue()
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(name)
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(name)
         queue.create()
 
         def answer(other: Any) -> None:
@@ -118,8 +118,8 @@ def test_send_and_wait_brings_the_result(door: Any) -> None:
 
 
 def test_send_and_wait_without_an_end_or_without_room(door: Any) -> None:
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(door.name_of_a_queue())
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(door.name_of_a_queue())
         queue.create(max_messages=2)
         queue.channel("c").set_policy(Policy(max_size=1))
         outcome = queue.send_and_wait("x", timeout_seconds=0.05, channel="c")

@@ -1,7 +1,7 @@
 """`joined`: a library's connection to a database with queues and a table `business`.
 
 Like `door`, it runs a test once for each: PostgreSQL by every library (on 18; one on 16 as well)
-and SQLite by every library. Where `PENSTOCK_DOORS` names one database only, so it is here.
+and SQLite by every library. Where `TURNABOUT_DOORS` names one database only, so it is here.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
+import turnabout
 from tests.joined.libraries import ON_POSTGRES, ON_SQLITE, Connected
 from tests.support import postgres
 from tests.support.doors import chosen, migrate
@@ -81,7 +81,7 @@ def joined(library: tuple[str, str], place: str) -> Iterator[Connected]:
 
 
 @pytest.fixture
-def ps(place: str) -> Iterator[penstock.Penstock]:
-    """A Penstock on connections of its own: what others see."""
-    with penstock.connect(place) as ps:
-        yield ps
+def mq(place: str) -> Iterator[turnabout.Turnabout]:
+    """A Turnabout on connections of its own: what others see."""
+    with turnabout.connect(place) as mq:
+        yield mq

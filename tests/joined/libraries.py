@@ -1,4 +1,4 @@
-"""Every library whose connections Penstock joins, opened on either database, for blocking tests.
+"""Every library whose connections Turnabout joins, opened on either database, for blocking tests.
 
 A test says `execute`, `commit` and `rollback`; the library does it in its own way. `handle` is what
 the test gives to `queue.within`.
@@ -26,8 +26,8 @@ from django.conf import settings
 from django.db import transaction
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-import penstock
-import penstock.aio
+import turnabout
+import turnabout.aio
 from tests.support.doors import blocking
 
 _number = itertools.count(1)
@@ -37,8 +37,8 @@ _number = itertools.count(1)
 class Connected:
     """A connection of some library to the database where the queues live."""
 
-    ps: Any
-    """Penstock, in the library's colour, spoken to by blocking callers."""
+    mq: Any
+    """Turnabout, in the library's colour, spoken to by blocking callers."""
     handle: Any
     execute: Callable[[str], Any]
     """Run a statement of the business's own; what it selects."""
@@ -47,7 +47,7 @@ class Connected:
 
     def queue(self, name: str) -> Any:
         """The queue, joined to the library's transaction."""
-        return self.ps.queue(name).within(self.handle)
+        return self.mq.queue(name).within(self.handle)
 
 
 Opener = Callable[[str], contextlib.AbstractContextManager[Connected]]
@@ -67,13 +67,13 @@ def _all(cursor: Any) -> list[tuple[Any, ...]]:
 
 @contextlib.contextmanager
 def _psycopg(url: str) -> Iterator[Connected]:
-    with penstock.connect(url) as ps, psycopg.connect(url, row_factory=psycopg.rows.dict_row) as c:
+    with turnabout.connect(url) as mq, psycopg.connect(url, row_factory=psycopg.rows.dict_row) as c:
 
         def execute(sql: str) -> Any:
             with c.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
                 return _all(cursor.execute(sql))
 
-        yield Connected(ps, c, execute, c.commit, c.rollback)
+        yield Connected(mq, c, execute, c.commit, c.rollback)
         c.rollback()
 
 
@@ -81,7 +81,7 @@ def _psycopg(url: str) -> Iterator[Connected]:
 def _psycopg2(url: str) -> Iterator[Connected]:
     from psycopg2.extras import RealDictCursor
 
-    with penstock.connect(url) as ps:
+    with turnabout.connect(url) as mq:
         c = psycopg2.connect(url, cursor_factory=RealDictCursor)
 
         def execute(sql: str) -> Any:
@@ -89,7 +89,7 @@ def _psycopg2(url: str) -> Iterator[Connected]:
                 cursor.execute(sql)
                 return _all(cursor)
 
-        yield Connected(ps, c, execute, c.commit, c.rollback)
+        yield Connected(mq, c, execute, c.commit, c.rollback)
         c.close()
 
 
@@ -112,9 +112,9 @@ def _alchemy(driver: str) -> Opener:
         engine = sqlalchemy.create_engine(
             _sqlalchemy_url(url, driver), poolclass=sqlalchemy.NullPool
         )
-        with penstock.connect(url) as ps, engine.connect() as c:
+        with turnabout.connect(url) as mq, engine.connect() as c:
             yield Connected(
-                ps,
+                mq,
                 c,
                 lambda sql: _selected(c.exec_driver_sql(sql)),
                 c.commit,
@@ -131,9 +131,9 @@ def _session(driver: str) -> Opener:
         engine = sqlalchemy.create_engine(
             _sqlalchemy_url(url, driver), poolclass=sqlalchemy.NullPool
         )
-        with penstock.connect(url) as ps, sqlalchemy.orm.Session(engine) as session:
+        with turnabout.connect(url) as mq, sqlalchemy.orm.Session(engine) as session:
             yield Connected(
-                ps,
+                mq,
                 session,
                 lambda sql: _selected(session.execute(sqlalchemy.text(sql))),
                 session.commit,
@@ -189,10 +189,10 @@ def _django(engine: str) -> Opener:
             block.pop().__exit__(None, None, None)
             begin()
 
-        with penstock.connect(url) as ps:
+        with turnabout.connect(url) as mq:
             begin()
             yield Connected(
-                ps, connection, execute, lambda: end(back=False), lambda: end(back=True)
+                mq, connection, execute, lambda: end(back=False), lambda: end(back=True)
             )
             transaction.set_rollback(True, using=alias)
             block.pop().__exit__(None, None, None)
@@ -203,7 +203,7 @@ def _django(engine: str) -> Opener:
 
 @contextlib.contextmanager
 def _sqlite3(url: str) -> Iterator[Connected]:
-    with penstock.connect(url) as ps, contextlib.closing(sqlite3.connect(file_of(url))) as c:
+    with turnabout.connect(url) as mq, contextlib.closing(sqlite3.connect(file_of(url))) as c:
         c.row_factory = lambda cursor, row: dict(
             zip([column[0] for column in cursor.description], row, strict=True)
         )
@@ -211,7 +211,7 @@ def _sqlite3(url: str) -> Iterator[Connected]:
         def execute(sql: str) -> Any:
             return [tuple(row.values()) for row in c.execute(sql).fetchall()]
 
-        yield Connected(ps, c, execute, c.commit, c.rollback)
+        yield Connected(mq, c, execute, c.commit, c.rollback)
 
 
 # --- asyncio -------------------------------------------------------------------------------------
@@ -220,16 +220,16 @@ def _sqlite3(url: str) -> Iterator[Connected]:
 @contextlib.contextmanager
 def _running(url: str) -> Iterator[tuple[asyncio.Runner, Any]]:
     with asyncio.Runner() as runner:
-        ps = penstock.aio.connect(url)
+        mq = turnabout.aio.connect(url)
         try:
-            yield runner, blocking(runner, ps)
+            yield runner, blocking(runner, mq)
         finally:
-            runner.run(ps.close())
+            runner.run(mq.close())
 
 
 @contextlib.contextmanager
 def _psycopg_async(url: str) -> Iterator[Connected]:
-    with _running(url) as (runner, ps):
+    with _running(url) as (runner, mq):
         c: Any = runner.run(psycopg.AsyncConnection.connect(url))
 
         async def execute(sql: str) -> Any:
@@ -237,7 +237,7 @@ def _psycopg_async(url: str) -> Iterator[Connected]:
             return await cursor.fetchall() if cursor.description else []
 
         yield Connected(
-            ps,
+            mq,
             c,
             lambda sql: runner.run(execute(sql)),
             lambda: runner.run(c.commit()),
@@ -248,7 +248,7 @@ def _psycopg_async(url: str) -> Iterator[Connected]:
 
 @contextlib.contextmanager
 def _asyncpg(url: str) -> Iterator[Connected]:
-    with _running(url) as (runner, ps):
+    with _running(url) as (runner, mq):
         c = runner.run(asyncpg.connect(url))
 
         async def execute(sql: str) -> Any:
@@ -260,7 +260,7 @@ def _asyncpg(url: str) -> Iterator[Connected]:
 
         runner.run(c.execute("begin"))
         yield Connected(
-            ps,
+            mq,
             c,
             lambda sql: runner.run(execute(sql)),
             lambda: runner.run(end("commit")),
@@ -273,7 +273,7 @@ def _alchemy_async(driver: str, kind: Literal["connection", "session"]) -> Opene
     @contextlib.contextmanager
     def opened(url: str) -> Iterator[Connected]:
         engine = create_async_engine(_sqlalchemy_url(url, driver), poolclass=sqlalchemy.NullPool)
-        with _running(url) as (runner, ps):
+        with _running(url) as (runner, mq):
             if kind == "connection":
                 c: Any = runner.run(_started(engine.connect()))
             else:
@@ -283,7 +283,7 @@ def _alchemy_async(driver: str, kind: Literal["connection", "session"]) -> Opene
                 return _selected(await c.execute(sqlalchemy.text(sql)))
 
             yield Connected(
-                ps,
+                mq,
                 c,
                 lambda sql: runner.run(execute(sql)),
                 lambda: runner.run(c.commit()),
@@ -301,14 +301,14 @@ async def _started(connection: Any) -> Any:
 
 @contextlib.contextmanager
 def _aiosqlite(url: str) -> Iterator[Connected]:
-    with _running(url) as (runner, ps):
+    with _running(url) as (runner, mq):
         c = runner.run(_started(aiosqlite.connect(file_of(url))))
 
         async def execute(sql: str) -> Any:
             return [tuple(row) for row in await (await c.execute(sql)).fetchall()]
 
         yield Connected(
-            ps,
+            mq,
             c,
             lambda sql: runner.run(execute(sql)),
             lambda: runner.run(c.commit()),

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
+import turnabout
 from tests.joined import victim
 from tests.joined.conftest import postgres_place, sqlite_place
 from tests.joined.libraries import file_of
@@ -59,10 +59,10 @@ def killed(nursery: Any, *words: str) -> None:
 def test_row_and_message_agree(
     nursery: Any, client: str, scenario: str, step: str, tmp_path: Path
 ) -> None:
-    with place_of(client, tmp_path) as url, penstock.connect(url) as ps:
-        queue: Any = ps.queue("q")
+    with place_of(client, tmp_path) as url, turnabout.connect(url) as mq:
+        queue: Any = mq.queue("q")
         if scenario == "consumer":
-            queue.send_many(penstock.message(str(n)) for n in range(ROUNDS + 2))
+            queue.send_many(turnabout.message(str(n)) for n in range(ROUNDS + 2))
         killed(nursery, url, client, scenario, step)
         done = ROUNDS + (step == "committed")
         assert rows(url) == set(range(done))

@@ -14,9 +14,9 @@ from typing import Any, Self
 import psycopg
 import pytest
 
-import penstock
-from penstock import Deferral, Failure, Policy, Receipt
+import turnabout
 from tests.joined.conftest import postgres_place
+from turnabout import Deferral, Failure, Policy, Receipt
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +38,8 @@ class Meeting:
     def __init__(self, url: str, **settings: Any) -> None:
         self._close = ExitStack()
         self._url = url
-        self.ps = self._close.enter_context(penstock.connect(url))
-        self.queue = self.ps.queue(f"meeting{next(_names)}")
+        self.mq = self._close.enter_context(turnabout.connect(url))
+        self.queue = self.mq.queue(f"meeting{next(_names)}")
         self.queue.create(**settings)
 
     def transaction(self) -> tuple[psycopg.Connection[Any], Any]:
@@ -80,9 +80,9 @@ def test_the_same_messages_in_opposite_orders(url: str, one: str, other: str) ->
             meeting.transaction(),
         )
         for outcomes in (first_does(first, a), second_does(second, b)):
-            assert not isinstance(outcomes[0], penstock.LeaseLost)
+            assert not isinstance(outcomes[0], turnabout.LeaseLost)
         for outcomes in (first_does(first, b), second_does(second, a)):
-            assert isinstance(outcomes[0], penstock.LeaseLost | penstock.NotWaiting)
+            assert isinstance(outcomes[0], turnabout.LeaseLost | turnabout.NotWaiting)
         one_connection.commit()
         other_connection.commit()
 
@@ -116,7 +116,7 @@ def test_the_same_dedup_keys_in_opposite_orders(url: str) -> None:
         )
         first.send("1a", dedup_key="a")
         second.send("2b", dedup_key="b")
-        with pytest.raises(penstock.Busy, match="roll your transaction back"):
+        with pytest.raises(turnabout.Busy, match="roll your transaction back"):
             first.send("1b", dedup_key="b")
         one_connection.rollback()
         second.send("2a", dedup_key="a")
@@ -138,7 +138,7 @@ def test_senders_and_receivers_do_not_meet(url: str) -> None:
         (message,) = first.receive()
         second.send("y", channel="a")
         second.send("y", channel="b")
-        assert isinstance(meeting.queue.send("z", channel=message.channel), penstock.Sent)
+        assert isinstance(meeting.queue.send("z", channel=message.channel), turnabout.Sent)
         message.ack()
         one_connection.commit()
         other_connection.commit()
@@ -220,7 +220,7 @@ def test_fifo_holds(url: str) -> None:
 
 def test_fifo_after_a_crash_it_is_back_at_once(url: str) -> None:
     with Meeting(url, fifo=True) as meeting:
-        meeting.queue.send_many(penstock.message(str(n), channel="c") for n in range(2))
+        meeting.queue.send_many(turnabout.message(str(n), channel="c") for n in range(2))
         connection, first = meeting.transaction()
         (message,) = first.receive()
         with psycopg.connect(url, autocommit=True) as admin:
@@ -246,12 +246,12 @@ def test_many_transactions_work_on_many_fifo_channels(url: str) -> None:
 def test_transactions_of_many_processes_hold_a_channel_each(url: str, settings: Any) -> None:
     names = ["", "\x01", "a", "a\x01", "ab", "b", "\ud7ff", "\ue000", "\U0010ffff", "z" * 250]
     with Meeting(url, **settings) as meeting, ExitStack() as close:
-        meeting.queue.send_many(penstock.message("x", channel=name) for name in names * 2)
+        meeting.queue.send_many(turnabout.message("x", channel=name) for name in names * 2)
         taken: list[str] = []
-        for _ in names:  # each has a Penstock of its own, which begins its round at the start
-            ps = close.enter_context(penstock.connect(url))
+        for _ in names:  # each has a Turnabout of its own, which begins its round at the start
+            mq = close.enter_context(turnabout.connect(url))
             connection = close.enter_context(psycopg.connect(url, options=WAITS))
-            taken += [m.channel for m in ps.queue(meeting.queue.name).within(connection).receive()]
+            taken += [m.channel for m in mq.queue(meeting.queue.name).within(connection).receive()]
         assert sorted(taken) == sorted(names)
 
 
@@ -263,5 +263,5 @@ def test_an_open_transaction_keeps_no_sender_and_no_other_message(url: str) -> N
         (message,) = first.receive()
         first.send("from inside", channel="a")
         assert [m.text() for m in meeting.queue.receive(10)] == ["y"]
-        assert isinstance(meeting.queue.send("z", channel="a"), penstock.Sent)
+        assert isinstance(meeting.queue.send("z", channel="a"), turnabout.Sent)
         assert message.text() == "x"

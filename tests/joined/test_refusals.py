@@ -18,14 +18,14 @@ import sqlalchemy
 from django.db import connections
 from sqlalchemy import NullPool
 
-import penstock
-import penstock.aio
-from penstock.adapters import Paramstyle
-from penstock.postgres import install
-from penstock.sqlite._connection import Connection
-from penstock.sqlite.joined import Borrowed
+import turnabout
+import turnabout.aio
 from tests.joined.conftest import postgres_place, sqlite_place
 from tests.joined.libraries import ON_POSTGRES, _sqlalchemy_url, file_of
+from turnabout.adapters import Paramstyle
+from turnabout.postgres import install
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite.joined import Borrowed
 
 pytestmark = pytest.mark.slow
 
@@ -42,26 +42,26 @@ def file(tmp_path: Path) -> str:
 
 
 def refusal(url: str, connection: object) -> str:
-    with penstock.connect(url) as ps, pytest.raises(penstock.UsageError) as refused:
-        ps.queue("q").within(connection).send("x")
+    with turnabout.connect(url) as mq, pytest.raises(turnabout.UsageError) as refused:
+        mq.queue("q").within(connection).send("x")
     return str(refused.value)
 
 
 def refusal_async(url: str, connection: object) -> str:
     async def main() -> None:
-        async with penstock.aio.connect(url) as ps:
-            await ps.queue("q").within(connection).send("x")
+        async with turnabout.aio.connect(url) as mq:
+            await mq.queue("q").within(connection).send("x")
 
-    with pytest.raises(penstock.UsageError) as refused:
+    with pytest.raises(turnabout.UsageError) as refused:
         asyncio.run(main())
     return str(refused.value)
 
 
 def test_an_unknown_object_is_told_the_protocol(file: str) -> None:
     words = refusal(file, object())
-    assert "builtins.object is no connection that Penstock knows" in words
-    assert "penstock.adapters.Client: paramstyle, is_in_transaction, fetch" in words
-    assert "penstock.adapters.AsyncClient" in refusal_async(file, "sqlite://")
+    assert "builtins.object is no connection that Turnabout knows" in words
+    assert "turnabout.adapters.Client: paramstyle, is_in_transaction, fetch" in words
+    assert "turnabout.adapters.AsyncClient" in refusal_async(file, "sqlite://")
 
 
 def test_an_engine_is_no_connection(pg: str) -> None:
@@ -80,10 +80,10 @@ def test_colours_are_not_mixed(pg: str, file: str) -> None:
             await other.close()
 
     for words in asyncio.run(main()):
-        assert "is for asyncio: use a queue of penstock.aio" in words
+        assert "is for asyncio: use a queue of turnabout.aio" in words
     with psycopg.connect(pg) as connection, closing(sqlite3.connect(file_of(file))) as other:
-        assert "blocks: use a queue of penstock.connect" in refusal_async(pg, connection)
-        assert "blocks: use a queue of penstock.connect" in refusal_async(file, other)
+        assert "blocks: use a queue of turnabout.connect" in refusal_async(pg, connection)
+        assert "blocks: use a queue of turnabout.connect" in refusal_async(file, other)
 
 
 def test_stores_are_not_mixed(pg: str, file: str) -> None:
@@ -122,9 +122,9 @@ def test_autocommit_without_a_transaction_on_asyncio(pg: str, file: str) -> None
         other = await aiosqlite.connect(file_of(file), isolation_level=None)
         try:
             for url, one in ((pg, connection), (pg, psycopg3), (file, other)):
-                async with penstock.aio.connect(url) as ps:
-                    with pytest.raises(penstock.UsageError, match="no transaction is open"):
-                        await ps.queue("q").within(one).send("x")
+                async with turnabout.aio.connect(url) as mq:
+                    with pytest.raises(turnabout.UsageError, match="no transaction is open"):
+                        await mq.queue("q").within(one).send("x")
         finally:
             await connection.close()
             await psycopg3.close()
@@ -134,18 +134,18 @@ def test_autocommit_without_a_transaction_on_asyncio(pg: str, file: str) -> None
 
 
 def test_a_transaction_in_autocommit_is_one(pg: str, file: str) -> None:
-    with penstock.connect(pg) as ps, psycopg.connect(pg, autocommit=True) as connection:
+    with turnabout.connect(pg) as mq, psycopg.connect(pg, autocommit=True) as connection:
         with connection.transaction():
-            ps.queue("auto").within(connection).send("x")
-        assert len(ps.queue("auto").peek()) == 1
+            mq.queue("auto").within(connection).send("x")
+        assert len(mq.queue("auto").peek()) == 1
     with (
-        penstock.connect(file) as ps,
+        turnabout.connect(file) as mq,
         closing(sqlite3.connect(file_of(file), isolation_level=None)) as connection,
     ):
         connection.execute("begin immediate")
-        ps.queue("auto").within(connection).send("x")
+        mq.queue("auto").within(connection).send("x")
         connection.execute("commit")
-        assert len(ps.queue("auto").peek()) == 1
+        assert len(mq.queue("auto").peek()) == 1
 
 
 def test_another_database(pg: str, file: str, tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ def test_another_database(pg: str, file: str, tmp_path: Path) -> None:
         elsewhere = pg.replace(str(admin.info.dbname), "elsewhere")
         with (
             psycopg.connect(elsewhere) as connection,
-            penstock.connect(pg) as ps,
-            pytest.raises(penstock.WrongVersion, match="connect to the one where the queue lives"),
+            turnabout.connect(pg) as mq,
+            pytest.raises(turnabout.WrongVersion, match="connect to the one where the queue lives"),
         ):
-            ps.queue("q").within(connection).send("x")
+            mq.queue("q").within(connection).send("x")
         admin.execute("drop database elsewhere with (force)")
     for place in (tmp_path / "other.db", ":memory:"):
         with closing(sqlite3.connect(place)) as connection:
@@ -168,47 +168,47 @@ def test_another_database(pg: str, file: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_queue_is_named(pg: str, file: str) -> None:
-    with psycopg.connect(pg) as connection, penstock.connect(pg) as ps:
-        with pytest.raises(penstock.QueueNotFound, match="'nothing'"):
-            ps.queue("nothing").within(connection).receive()
+    with psycopg.connect(pg) as connection, turnabout.connect(pg) as mq:
+        with pytest.raises(turnabout.QueueNotFound, match="'nothing'"):
+            mq.queue("nothing").within(connection).receive()
         connection.rollback()
-    with closing(sqlite3.connect(file_of(file))) as connection, penstock.connect(file) as ps:
-        queue = ps.queue("nothing").within(connection)
+    with closing(sqlite3.connect(file_of(file))) as connection, turnabout.connect(file) as mq:
+        queue = mq.queue("nothing").within(connection)
         connection.execute("insert into business values (1, 'a')")
-        with pytest.raises(penstock.QueueNotFound, match="'nothing'"):
-            queue.channel("c").set_policy(penstock.Policy(weight=2))
+        with pytest.raises(turnabout.QueueNotFound, match="'nothing'"):
+            queue.channel("c").set_policy(turnabout.Policy(weight=2))
         connection.commit()  # a verb that fails there undoes itself only
         assert connection.execute("select count(*) from business").fetchone() == (1,)
 
 
 def test_a_snapshot_that_is_older_than_the_queue(pg: str) -> None:
-    with psycopg.connect(pg) as connection, penstock.connect(pg) as ps:
+    with psycopg.connect(pg) as connection, turnabout.connect(pg) as mq:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute("select 1 from business")
-        queue = ps.queue("younger").within(connection)
-        with pytest.raises(penstock.Busy, match="roll your transaction back and repeat it"):
+        queue = mq.queue("younger").within(connection)
+        with pytest.raises(turnabout.Busy, match="roll your transaction back and repeat it"):
             queue.send("x")
         connection.rollback()
-        assert isinstance(queue.send("x"), penstock.Sent)
+        assert isinstance(queue.send("x"), turnabout.Sent)
         connection.commit()
 
 
 def test_a_role_that_may_only_produce_or_consume(pg: str) -> None:
-    with psycopg.connect(pg, autocommit=True) as admin, penstock.connect(pg) as ps:
-        ps.queue("roles").create()
+    with psycopg.connect(pg, autocommit=True) as admin, turnabout.connect(pg) as mq:
+        mq.queue("roles").create()
         urls: list[str] = []
         for kind in ("produce", "consume"):
-            role: Any = f"penstock_may_{kind}_{os.getpid()}"
+            role: Any = f"turnabout_may_{kind}_{os.getpid()}"
             admin.execute(f"create role {role} login password 'x'")
             install.allow(pg, role, kind)
             place = urlsplit(pg).netloc.rpartition("@")[2]
             urls.append(urlsplit(pg)._replace(netloc=f"{role}:x@{place}").geturl())
-        with penstock.connect(urls[0]) as theirs, psycopg.connect(urls[0]) as connection:
+        with turnabout.connect(urls[0]) as theirs, psycopg.connect(urls[0]) as connection:
             queue = theirs.queue("roles").within(connection)
-            assert isinstance(queue.send("x"), penstock.Sent)
-        with penstock.connect(urls[1]) as theirs, psycopg.connect(urls[1]) as connection:
+            assert isinstance(queue.send("x"), turnabout.Sent)
+        with turnabout.connect(urls[1]) as theirs, psycopg.connect(urls[1]) as connection:
             (message,) = theirs.queue("roles").within(connection).receive()
-            assert message.ack() == penstock.Acked()
+            assert message.ack() == turnabout.Acked()
         for url in urls:
             role = urlsplit(url).username
             admin.execute(f"drop owned by {role}; drop role {role}")
@@ -217,36 +217,36 @@ def test_a_role_that_may_only_produce_or_consume(pg: str) -> None:
 def test_a_conflict_of_serializable_transactions_says_repeat(pg: str) -> None:
     with (
         psycopg.connect(pg) as connection,
-        penstock.connect(pg) as ps,
+        turnabout.connect(pg) as mq,
     ):
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        ps.queue("conflict").send("x")
-        (message,) = ps.queue("conflict").receive()
+        mq.queue("conflict").send("x")
+        (message,) = mq.queue("conflict").receive()
         connection.execute("select 1 from business")
         message.extend(lease_seconds=1000)
-        queue = ps.queue("conflict").within(connection)
-        with pytest.raises(penstock.Busy, match="roll your transaction back and repeat it"):
+        queue = mq.queue("conflict").within(connection)
+        with pytest.raises(turnabout.Busy, match="roll your transaction back and repeat it"):
             queue.ack([message.receipt])
         connection.rollback()
 
 
 def test_a_broken_transaction_speaks_for_itself(pg: str) -> None:
-    with psycopg.connect(pg) as connection, penstock.connect(pg) as ps:
+    with psycopg.connect(pg) as connection, turnabout.connect(pg) as mq:
         with pytest.raises(psycopg.errors.DivisionByZero):
             connection.execute("select 1 / 0")
         with pytest.raises(psycopg.errors.InFailedSqlTransaction):
-            ps.queue("q").within(connection).send("x")
+            mq.queue("q").within(connection).send("x")
 
 
 def test_the_writer_s_lock_is_not_free(file: str) -> None:
     with (
         closing(sqlite3.connect(file_of(file), timeout=0.01)) as connection,
         closing(sqlite3.connect(file_of(file), isolation_level=None)) as other,
-        penstock.connect(file) as ps,
+        turnabout.connect(file) as mq,
     ):
         other.execute("begin immediate")
-        with pytest.raises(penstock.Busy, match="Roll your transaction back and repeat it"):
-            ps.queue("q").within(connection).send("x")
+        with pytest.raises(turnabout.Busy, match="Roll your transaction back and repeat it"):
+            mq.queue("q").within(connection).send("x")
         other.execute("rollback")
 
 
@@ -254,9 +254,9 @@ def test_settings_of_the_connection_stay(file: str) -> None:
     def rows(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> list[Any]:
         return list(row)
 
-    with closing(sqlite3.connect(file_of(file))) as connection, penstock.connect(file) as ps:
+    with closing(sqlite3.connect(file_of(file))) as connection, turnabout.connect(file) as mq:
         connection.row_factory, connection.text_factory = rows, bytes
-        queue = ps.queue("q").within(connection)
+        queue = mq.queue("q").within(connection)
         queue.send("x", channel="ü")
         (message,) = queue.receive()
         assert message.channel == "ü"
@@ -304,18 +304,18 @@ class OwnClient:
 
 @pytest.mark.parametrize("style", ["named", "qmark", "format", "pyformat"])
 def test_any_other_client(pg: str, style: Paramstyle) -> None:
-    with closing(psycopg2.connect(pg)) as connection, penstock.connect(pg) as ps:
+    with closing(psycopg2.connect(pg)) as connection, turnabout.connect(pg) as mq:
         client = OwnClient(connection, style)
         name = f"own-{style}"
-        queue = ps.queue(name).within(client)
-        assert isinstance(queue.send("x", headers={"a": "b"}), penstock.Sent)
-        queue.channel("c").set_policy(penstock.Policy(weight=2))
+        queue = mq.queue(name).within(client)
+        assert isinstance(queue.send("x", headers={"a": "b"}), turnabout.Sent)
+        queue.channel("c").set_policy(turnabout.Policy(weight=2))
         connection.commit()
         (message,) = queue.receive()
         assert (message.text(), message.headers) == ("x", {"a": "b"})
         message.defer(state=b"s")
         connection.commit()
-        assert ps.queue(name).peek()[0].saved_state == b"s"
+        assert mq.queue(name).peek()[0].saved_state == b"s"
         assert all("$" not in sql for sql in client.seen)
 
 
@@ -334,8 +334,8 @@ def test_any_other_client_for_asyncio(pg: str) -> None:
 
     async def main() -> None:
         connection = await asyncpg.connect(pg)
-        async with penstock.aio.connect(pg) as ps, connection.transaction():
-            assert await ps.queue("own").within(Own(connection)).send("x")
+        async with turnabout.aio.connect(pg) as mq, connection.transaction():
+            assert await mq.queue("own").within(Own(connection)).send("x")
         await connection.close()
 
     asyncio.run(main())

@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock.worker import Defer, GiveUp, Worker
+import turnabout
 from tests.joined.conftest import postgres_place, sqlite_place
 from tests.joined.test_kills import rows
 from tests.support.nursery import ROOT
+from turnabout.worker import Defer, GiveUp, Worker
 
 pytestmark = pytest.mark.slow
 
@@ -41,8 +41,8 @@ def url(kind: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def queue(url: str) -> Iterator[Any]:
-    with penstock.connect(url) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("q")
         queue.create(backoff_jitter=0.0, backoff_seconds=30.0)
         yield queue
 
@@ -76,7 +76,7 @@ def insert(n: object) -> str:
 
 
 def test_rows_and_acks_are_committed_together(url: str, kind: str, queue: Any) -> None:
-    ids = queue.send_many(penstock.message(str(n)) for n in range(10)).ids
+    ids = queue.send_many(turnabout.message(str(n)) for n in range(10)).ids
 
     def handler(message: Any, execute: Any) -> Any:
         execute(insert(message.text()))
@@ -108,7 +108,7 @@ def test_a_handler_that_raises_undoes_its_rows_and_is_charged(
 
 
 def test_endings_that_are_raised_undo_the_rows_too(url: str, kind: str, queue: Any) -> None:
-    queue.send_many([penstock.message("1"), penstock.message("2")])
+    queue.send_many([turnabout.message("1"), turnabout.message("2")])
 
     def handler(message: Any, execute: Any) -> None:
         execute(insert(message.text()))
@@ -138,14 +138,14 @@ def test_a_deferral_that_is_returned_keeps_the_rows(url: str, kind: str, queue: 
 def test_a_lost_lease_undoes_the_rows(tmp_path: Path) -> None:
     """On SQLite only: elsewhere nobody can get at a message that is received in a transaction."""
     url = sqlite_place(tmp_path)
-    with penstock.connect(url) as ps:
-        ps.queue("q").send("1")
+    with turnabout.connect(url) as mq:
+        mq.queue("q").send("1")
         worker = Worker(url, poll_seconds=0.05)
 
         @worker.handler("q", transaction=True, lease_seconds=0.001, heartbeat=False)
         def work(message: Any, connection: sqlite3.Connection) -> None:
             deadline = time.monotonic() + 40
-            while not (got := ps.queue("q").receive(lease_seconds=60)):
+            while not (got := mq.queue("q").receive(lease_seconds=60)):
                 assert time.monotonic() < deadline
             assert got[0].id == message.id
             connection.execute(insert(1))
@@ -154,19 +154,19 @@ def test_a_lost_lease_undoes_the_rows(tmp_path: Path) -> None:
         stats = worker.run()
         assert (stats.handled, stats.lost) == (0, 1)
         assert rows(url) == set()
-        assert ps.queue("q").peek()[0].state == "leased"
+        assert mq.queue("q").peek()[0].state == "leased"
 
 
 def test_no_write_lock_while_a_handler_only_computes(tmp_path: Path) -> None:
     url = sqlite_place(tmp_path)
-    with penstock.connect(f"{url}?busy_seconds=1") as ps:
-        ps.queue("q").send("1")
+    with turnabout.connect(f"{url}?busy_seconds=1") as mq:
+        mq.queue("q").send("1")
         worker = Worker(url, poll_seconds=0.05)
 
         @worker.handler("q", transaction=True)
         def work(message: Any, connection: sqlite3.Connection) -> None:
             assert connection.execute("select count(*) from business").fetchone() == (0,)
-            ps.queue("other").send("while it computes")
+            mq.queue("other").send("while it computes")
             connection.execute(insert(1))
 
         assert worker.run(until_empty=True).handled == 1
@@ -174,11 +174,11 @@ def test_no_write_lock_while_a_handler_only_computes(tmp_path: Path) -> None:
 
 
 def test_fifo_holds_in_transactions(url: str, kind: str) -> None:
-    with penstock.connect(url) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("q")
         queue.create(fifo=True)
         queue.send_many(
-            penstock.message(f"{10 * n + c}", channel=str(c)) for n in range(4) for c in range(3)
+            turnabout.message(f"{10 * n + c}", channel=str(c)) for n in range(4) for c in range(3)
         )
         running: dict[str, int] = {}
         seen: list[int] = []
@@ -201,7 +201,7 @@ def test_fifo_holds_in_transactions(url: str, kind: str) -> None:
 
 VICTIM = """
 import os, signal, sys
-from penstock.worker import Worker
+from turnabout.worker import Worker
 url, step = sys.argv[1:]
 worker = Worker(url, poll_seconds=0.05)
 
@@ -228,10 +228,10 @@ def test_a_killed_worker_leaves_row_and_message_agreeing(
     is_async = kind == "postgres-async"
     program = tmp_path / "victim.py"
     program.write_text(textwrap.dedent(VICTIM).format(a="async " * is_async, w="await " * is_async))
-    with penstock.connect(url) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("q")
         queue.create(fifo=True, max_attempts=9)
-        queue.send_many(penstock.message(str(n)) for n in range(5))
+        queue.send_many(turnabout.message(str(n)) for n in range(5))
         process = subprocess.run(
             [sys.executable, str(program), url, step],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
@@ -258,8 +258,8 @@ def test_a_killed_worker_leaves_row_and_message_agreeing(
 
 
 def test_a_stopped_worker_gives_back_what_its_handler_would_not_end(kind: str, url: str) -> None:
-    with penstock.connect(url) as ps:
-        ps.queue("q").send("1")
+    with turnabout.connect(url) as mq:
+        mq.queue("q").send("1")
         worker = Worker(url, poll_seconds=0.05, grace_seconds=0.1)
         release = threading.Event()
         threads: list[threading.Thread] = []
@@ -289,7 +289,7 @@ def test_a_stopped_worker_gives_back_what_its_handler_would_not_end(kind: str, u
         for thread in threads:
             thread.join(20)
         deadline = time.monotonic() + 40
-        while not (got := ps.queue("q").receive()) and time.monotonic() < deadline:
+        while not (got := mq.queue("q").receive()) and time.monotonic() < deadline:
             pass
         assert got[0].crashes == 0
         assert rows(url) == set()
@@ -301,7 +301,7 @@ def test_stores_and_colours_that_cannot_are_refused(tmp_path: Path) -> None:
     @worker.handler("q", transaction=True)
     async def work(message: Any, connection: Any) -> None: ...
 
-    with pytest.raises(penstock.UsageError, match="is an ordinary function, no `async` one"):
+    with pytest.raises(turnabout.UsageError, match="is an ordinary function, no `async` one"):
         worker.run(until_empty=True)
 
     memory = Worker("sqlite://")
@@ -309,7 +309,7 @@ def test_stores_and_colours_that_cannot_are_refused(tmp_path: Path) -> None:
     @memory.handler("q", transaction=True)
     def work_in_thread(message: Any, connection: Any) -> None: ...
 
-    with pytest.raises(penstock.UsageError, match="memory is private"):
+    with pytest.raises(turnabout.UsageError, match="memory is private"):
         memory.run(until_empty=True)
 
 
@@ -330,14 +330,14 @@ def test_what_a_transaction_cannot_do_is_refused(option: dict[str, Any], says: s
         @worker.handler("q", transaction=True, **option)
         async def work(message: Any, connection: Any) -> None: ...
 
-        with pytest.raises(penstock.UsageError, match=f"`transaction=True`.*{says}"):
+        with pytest.raises(turnabout.UsageError, match=f"`transaction=True`.*{says}"):
             worker.run(until_empty=True)
 
 
 def test_on_a_file_a_transaction_has_prefetch_and_heartbeats(tmp_path: Path) -> None:
     url = sqlite_place(tmp_path)
-    with penstock.connect(url) as ps:
-        ps.queue("q").send_many(penstock.message(str(n)) for n in range(5))
+    with turnabout.connect(url) as mq:
+        mq.queue("q").send_many(turnabout.message(str(n)) for n in range(5))
     worker = Worker(url, poll_seconds=0.05)
 
     @worker.handler("q", transaction=True, prefetch=3, heartbeat=False)
@@ -349,8 +349,8 @@ def test_on_a_file_a_transaction_has_prefetch_and_heartbeats(tmp_path: Path) -> 
 
 
 def test_the_connection_breaks_under_a_handler() -> None:
-    with postgres_place() as url, penstock.connect(url) as ps:
-        ps.queue("q").send("1")
+    with postgres_place() as url, turnabout.connect(url) as mq:
+        mq.queue("q").send("1")
         worker = Worker(url, poll_seconds=0.05)
         tries = 0
 

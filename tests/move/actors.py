@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import penstock
-from penstock import Busy, Receipt, WrongVersion
+import turnabout
 from tests.races import actors
 from tests.races.actors import Actor
+from turnabout import Busy, Receipt, WrongVersion
 
 
 class Follower(Actor):
     """Opens the database when the file says that it was moved. That call did not happen."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        while not hasattr(self, "ps"):
+        while not hasattr(self, "mq"):
             try:
                 super().__init__(plan)
             except WrongVersion:  # born after the move
@@ -32,8 +32,8 @@ class Follower(Actor):
             try:
                 return verb()
             except WrongVersion as moved:
-                self.ps.close()
-                self.ps = penstock.connect(self.plan["next"])
+                self.mq.close()
+                self.mq = turnabout.connect(self.plan["next"])
                 raise Busy("not here any more") from moved
 
         return super().call(say, followed, tell)
@@ -42,7 +42,7 @@ class Follower(Actor):
 class Producer(Follower, actors.Producer):
     def send(self, name: str, messages: list[Any], told: list[Any], *, keyed: bool) -> None:
         """Each turn goes to wherever the queues are by then: a key is known on both sides."""
-        self.verb = lambda: self.ps.queue(name).send_many(messages)
+        self.verb = lambda: self.mq.queue(name).send_many(messages)
         super().send(name, messages, told, keyed=keyed)
 
     def call(self, say: dict[str, Any], verb: Callable[[], Any], tell: Callable[[Any], Any]) -> Any:
@@ -52,13 +52,13 @@ class Producer(Follower, actors.Producer):
 class Worker(Follower, actors.Worker):
     def settle(self, name: str, op: str, message: Any, verb: Callable[[], Any]) -> None:
         """By the receipt, wherever the queues are by now."""
-        queue, receipt = self.ps.queue(name), Receipt(message.id, message.attempt)
+        queue, receipt = self.mq.queue(name), Receipt(message.id, message.attempt)
         verbs: dict[str, Callable[[], Any]] = {
             "ack": lambda: queue.ack([receipt]),
             "release": lambda: queue.release([receipt]),
             "extend": lambda: queue.extend([receipt], lease_seconds=1.5),
-            "defer": lambda: queue.defer([penstock.Deferral(receipt, 20)]),
-            "fail": lambda: queue.fail([penstock.Failure(receipt, "no luck", delay_ms=50)]),
+            "defer": lambda: queue.defer([turnabout.Deferral(receipt, 20)]),
+            "fail": lambda: queue.fail([turnabout.Failure(receipt, "no luck", delay_ms=50)]),
         }
         say = {"op": op, "q": name, "id": message.id, "attempt": message.attempt}
         self.call(say, verbs[op], lambda outcomes: type(outcomes[0]).__name__)
@@ -68,7 +68,7 @@ def main() -> None:
     plan = json.loads(sys.argv[1])
     actor = {"producer": Producer, "worker": Worker}[plan["role"]](plan)
     actor.run()
-    actor.ps.close()
+    actor.mq.close()
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-import penstock
-from penstock.move import Moved, move
+import turnabout
 from tests.support.doors import Clock, migrate
 from tests.support.postgres import GIVEN, VERSIONS, Server, fresh_database
+from turnabout.move import Moved, move
 
 NEWEST = 0 if GIVEN else max(VERSIONS)
 one_version = pytest.mark.parametrize(
@@ -43,10 +43,10 @@ class House:
     def empty(self) -> None:
         """The target as it was migrated, whatever a move has left there."""
         with psycopg.connect(self.target, autocommit=True) as connection:
-            connection.execute("drop table if exists penstock.move_queue, penstock.move")
+            connection.execute("drop table if exists turnabout.move_queue, turnabout.move")
             tables = connection.execute(
-                "select string_agg(format('penstock.%I', tablename), ', ') from pg_tables"
-                " where schemaname = 'penstock'"
+                "select string_agg(format('turnabout.%I', tablename), ', ') from pg_tables"
+                " where schemaname = 'turnabout'"
                 " and tablename not in ('version', 'revision', 'permission')"
             ).fetchone()
             assert tables is not None
@@ -61,11 +61,11 @@ class House:
         with contextlib.closing(sqlite3.connect(self.path)) as file:
             messages = file.execute(
                 "select q.name, m.id, m.attempt, m.status, m.channel, m.payload, m.state, m.origin"
-                " from message m join penstock_moved_queue q on q.id = m.queue_id order by m.id"
+                " from message m join turnabout_moved_queue q on q.id = m.queue_id order by m.id"
             ).fetchall()
             history = file.execute(
                 "select q.name, h.id, h.outcome, h.attempt, h.finished_at, h.error from history h"
-                " join penstock_moved_queue q on q.id = h.queue_id order by 2, 1, 5"
+                " join turnabout_moved_queue q on q.id = h.queue_id order by 2, 1, 5"
             ).fetchall()
         return Contents(messages, history)
 
@@ -73,13 +73,14 @@ class House:
         """The same of the target."""
         messages = self.ask(
             "select q.name::text, m.id, m.attempt, m.status::int, m.channel::text, m.payload,"
-            " m.state, m.origin from penstock.message m join penstock.queue q on q.id = m.queue_id"
+            " m.state, m.origin"
+            " from turnabout.message m join turnabout.queue q on q.id = m.queue_id"
             " where m.id > 0 order by m.id"
         )
         history = self.ask(
             "select q.name::text, h.id,"
             " (array['done', 'dead', 'cancelled', 'expired'])[h.outcome], h.attempt, h.finished_at,"
-            " h.error from penstock.history h join penstock.queue q on q.id = h.queue_id"
+            " h.error from turnabout.history h join turnabout.queue q on q.id = h.queue_id"
             " order by 2, 1, 5"
         )
         return Contents(messages, history)
@@ -109,7 +110,7 @@ class MovingDoor:
         self._house = house
         self._number = itertools.count(1)
         self._stack = contextlib.ExitStack()
-        self.ps: Any = None
+        self.mq: Any = None
 
     def renew(self) -> None:
         """Another file."""
@@ -117,7 +118,7 @@ class MovingDoor:
         self._house.empty()
         self._file = f"{self._house.source}.{next(self._number)}"
         self._url = self._file
-        self.ps = self._stack.enter_context(self.open())
+        self.mq = self._stack.enter_context(self.open())
 
     def move(self) -> Any:
         """Move in the middle of everything; the old connection still stands."""
@@ -126,7 +127,7 @@ class MovingDoor:
         return self._stack.enter_context(self.open())
 
     def open(self) -> Any:
-        return penstock.connect(self._url, clock=self.clock)
+        return turnabout.connect(self._url, clock=self.clock)
 
     def name_of_a_queue(self) -> str:
         return "q"

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from penstock.move import _mover, move
+from turnabout.move import _mover, move
 
 ROWS = 7  # small parts, so that there are many steps
 

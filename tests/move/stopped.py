@@ -1,4 +1,4 @@
-"""`penstock move` as a program that waits in its last step, the file closed, to be told to stop.
+"""`turnabout move` as a program that waits in its last step, the file closed, to be told to stop.
 
 python -m tests.move.stopped SOURCE TARGET
 """
@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any
 
-from penstock.cli import main
-from penstock.move import _mover
+from turnabout.cli import main
+from turnabout.move import _mover
 
 
 def waits(self: Any, *_: Any) -> None:
@@ -18,4 +18,4 @@ def waits(self: Any, *_: Any) -> None:
 
 if __name__ == "__main__":
     _mover.Mover._reveal = waits
-    main(["move", *sys.argv[1:]], prog_name="penstock")
+    main(["move", *sys.argv[1:]], prog_name="turnabout")

@@ -1,4 +1,4 @@
-"""`penstock move`: what it prints, its exit codes, Ctrl-C."""
+"""`turnabout move`: what it prints, its exit codes, Ctrl-C."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import penstock
-from penstock import message
-from penstock.cli import main
-from penstock.move import _mover
+import turnabout
 from tests.move.house import House, one_version
+from turnabout import message
+from turnabout.cli import main
+from turnabout.move import _mover
 
 pytestmark = one_version
 
@@ -29,11 +29,11 @@ def run(*words: str, code: int = 0, **env: str) -> tuple[str, str]:
 
 @pytest.fixture
 def filled(house: House) -> House:
-    with penstock.connect(house.source) as ps:
-        ps.queue("jobs").send_many([message(str(n)) for n in range(1_199)])
-        ps.queue("jobs").send("last", dedup_key="k")
-        ps.queue("jobs").receive()[0].ack()
-        ps.queue("jobs").receive()
+    with turnabout.connect(house.source) as mq:
+        mq.queue("jobs").send_many([message(str(n)) for n in range(1_199)])
+        mq.queue("jobs").send("last", dedup_key="k")
+        mq.queue("jobs").receive()[0].ack()
+        mq.queue("jobs").receive()
     return house
 
 
@@ -51,7 +51,7 @@ def test_it_says_what_it_would_move_and_what_it_has_moved(filled: House) -> None
 
 
 def test_as_json_with_the_target_from_the_environment(filled: House) -> None:
-    out, _ = run(filled.source, "--json", PENSTOCK_URL=filled.target)
+    out, _ = run(filled.source, "--json", TURNABOUT_URL=filled.target)
     found = json.loads(out)
     assert found["queues"][0] == {
         "queue": "jobs",
@@ -82,8 +82,8 @@ def test_it_is_given_up_once(filled: House) -> None:
     assert "run the same command again" in err
     out, _ = run(filled.source, filled.target, "--abort", "--json")
     assert json.loads(out) == {"aborted": True}
-    with penstock.connect(filled.source) as ps:
-        assert ps.queue("jobs").send("x").id
+    with turnabout.connect(filled.source) as mq:
+        assert mq.queue("jobs").send("x").id
 
 
 def _interrupted(*_: object) -> None:
@@ -93,7 +93,7 @@ def _interrupted(*_: object) -> None:
 @pytest.mark.slow
 def test_sigterm_stops_it_in_good_order(filled: House) -> None:
     """A program that is told to stop while others hold the file's lock has changed nothing."""
-    source = str(Path(penstock.__file__).parent.parent)
+    source = str(Path(turnabout.__file__).parent.parent)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.move.stopped", filled.source, filled.target],
         cwd=Path(__file__).resolve().parents[2],
@@ -108,6 +108,6 @@ def test_sigterm_stops_it_in_good_order(filled: House) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "it goes on" in err
-    with penstock.connect(filled.source) as ps:
-        assert ps.queue("jobs").send("open again").id
+    with turnabout.connect(filled.source) as mq:
+        assert mq.queue("jobs").send("open again").id
     assert "Moved 1,200 messages" in run(filled.source, filled.target)[0]

@@ -4,9 +4,9 @@ import sqlite3
 
 import pytest
 
-import penstock
-from penstock.move import _rows
+import turnabout
 from tests.move.house import House
+from turnabout.move import _rows
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ def test_every_column_of_the_file_has_a_place(house: House) -> None:
         "channel": {"awake", "wake_at", "awake_name"},
         "redrive": {"phase"},  # begins anew: what it has moved is not there any more
     }
-    penstock.connect(house.source).close()
+    turnabout.connect(house.source).close()
     lists = {
         "queue": (*_rows.QUEUE, *_rows.TALLY[1:]),
         "message": _rows.MESSAGE,
@@ -40,7 +40,7 @@ def test_every_column_of_the_file_has_a_place(house: House) -> None:
     left = {  # of pipelines: positions and epochs mean nothing there, staged batches are repeated
         *("subscription", "generation", "epoch", "epoch_part", "epoch_message", "stage"),
         *("watermark", "log_floor"),
-        *("penstock_migration", "penstock_sending"),
+        *("turnabout_migration", "turnabout_sending"),
     }
     path = house.source.removeprefix("sqlite:///")
     with sqlite3.connect(path) as file:
@@ -56,7 +56,7 @@ def test_every_column_of_the_file_has_a_place(house: House) -> None:
             name
             for (name,) in house.ask(
                 "select column_name::text from information_schema.columns"
-                f" where table_schema = 'penstock' and table_name = '{table}'"
+                f" where table_schema = 'turnabout' and table_name = '{table}'"
             )
         }
         assert found - set(columns) == theirs.get(table, set()), table

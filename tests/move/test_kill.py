@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock import Policy, Unavailable, WrongVersion, message
+import turnabout
 from tests.move.house import House, fresh_house, one_version
 from tests.support.postgres import Server
+from turnabout import Policy, Unavailable, WrongVersion, message
 
 pytestmark = [one_version, pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[2]
-SEED = int(os.environ.get("PENSTOCK_MOVE_SEED", str(time.time_ns() % 1_000_000)))
+SEED = int(os.environ.get("TURNABOUT_MOVE_SEED", str(time.time_ns() % 1_000_000)))
 
 
 def furnish(house: House) -> None:
     """Something of each kind."""
-    with penstock.connect(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with turnabout.connect(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.create(max_attempts=1, events="all")
         jobs.channel("b").set_policy(Policy(max_concurrency=1))
         jobs.send_many([message(str(n), channel="abc"[n % 3]) for n in range(30)])
@@ -35,15 +35,15 @@ def furnish(house: House) -> None:
                 got.ack()
             elif n < 7:
                 got.fail("no")
-        ps.queue("ledger").create(fifo=True)
-        ps.queue("ledger").send_many([message(str(n), channel="x") for n in range(3)])
-        ps.queue("keyed").send("x", dedup_key="k")
-        ps.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
+        mq.queue("ledger").create(fifo=True)
+        mq.queue("ledger").send_many([message(str(n), channel="x") for n in range(3)])
+        mq.queue("keyed").send("x", dedup_key="k")
+        mq.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
 
 
 def start(house: House, kill_at: str | None = None) -> "subprocess.Popen[str]":
     plan = {"source": house.source, "target": house.target, "kill_at": kill_at}
-    source = str(Path(penstock.__file__).parent.parent)
+    source = str(Path(turnabout.__file__).parent.parent)
     return subprocess.Popen(
         [sys.executable, "-m", "tests.move.killed", json.dumps(plan)],
         cwd=ROOT,
@@ -56,8 +56,8 @@ def start(house: House, kill_at: str | None = None) -> "subprocess.Popen[str]":
 
 def use(house: House) -> None:
     """Life goes on between two tries, as long as the file is open."""
-    with contextlib.suppress(Unavailable, WrongVersion), penstock.connect(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with contextlib.suppress(Unavailable, WrongVersion), turnabout.connect(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.send("between", channel="b")
         for got in jobs.receive(1):
             got.ack()
@@ -69,17 +69,17 @@ def finish(house: House) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 or "nothing to do" in err, err
     assert house.contents_there() == house.contents_of_the_file()
-    assert house.ask("select to_regclass('penstock.move')") == [(None,)]
-    with penstock.connect(house.target) as ps:
-        names = sorted(entry.name for entry in ps.queues())
+    assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
+    with turnabout.connect(house.target) as mq:
+        names = sorted(entry.name for entry in mq.queues())
         assert names == ["jobs", "jobs-dead", "keyed", "keyed-dead", "ledger", "ledger-dead"]
-        for s in ps.stats():
+        for s in mq.stats():
             ended = s.done + s.dead + s.cancelled + s.expired
             assert s.sent == s.scheduled + s.ready + s.leased + ended, s
-        assert ps.queue("keyed").send("x", dedup_key="k").duplicates == (0,)
-        assert len(ps.schedules.list()) == 1
-        (event,) = house.ask("select count(*) from penstock.event where kind = 'done'")
-        assert event[0] == ps.queue("jobs").stats().done
+        assert mq.queue("keyed").send("x", dedup_key="k").duplicates == (0,)
+        assert len(mq.schedules.list()) == 1
+        (event,) = house.ask("select count(*) from turnabout.event where kind = 'done'")
+        assert event[0] == mq.queue("jobs").stats().done
 
 
 @contextlib.contextmanager
@@ -116,7 +116,7 @@ def test_killed_when_all_is_done_but_said(postgres_server: Server, tmp_path: Pat
             process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL
             with pytest.raises(Unavailable if step == "revealed" else WrongVersion):
-                penstock.connect(house.source)
+                turnabout.connect(house.source)
             finish(house)
 
 

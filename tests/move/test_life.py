@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
-from penstock import WrongVersion
-from penstock.words import turns, watch
-from penstock.words.verbs import Peek
 from tests.conformance.life import MESSAGES, SETTINGS, Life
 from tests.conformance.life import st as strategies
 from tests.move.house import House, MovingDoor, one_version
+from turnabout import WrongVersion
+from turnabout.words import turns, watch
+from turnabout.words.verbs import Peek
 
 pytestmark = pytest.mark.slow
 LIVES, MOVES_WITHIN, ROUNDS = 8, 15, 4
@@ -45,8 +45,8 @@ class MovingLife(Life):
 
     def move(self) -> None:
         """Everything is as before: messages, leases, policies, history, and every receipt."""
-        before = self.ps
-        self.ps = self.door.move()
+        before = self.mq
+        self.mq = self.door.move()
         self.born = "0.0"  # a cursor of the file is none of the database's: from the first event on
         self.seen["moved"] += 1
         self.seen["moved leases"] += len(self.queue(self.name).peek(1000, state="leased"))
@@ -63,9 +63,9 @@ class MovingLife(Life):
 def test_a_life_goes_on_after_a_move(house: House) -> None:
     """A few lives, and a few more until all has been seen that is to be seen.
 
-    `PENSTOCK_LIFE_EXAMPLES=500` plays that many instead, and other ones each time.
+    `TURNABOUT_LIFE_EXAMPLES=500` plays that many instead, and other ones each time.
     """
-    more = os.environ.get("PENSTOCK_LIFE_EXAMPLES")
+    more = os.environ.get("TURNABOUT_LIFE_EXAMPLES")
     door, seen, missing = MovingDoor(house), Counter[str](), [*SEEN]
     with contextlib.closing(door), pytest.MonkeyPatch.context() as patch:
         patch.setattr(turns, "TEND_SECONDS", float("inf"))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.move import Moved
+import turnabout
 from tests.move.house import House, fresh_house, one_version
 from tests.races.actors import FIFO, FREE, LIMITS
 from tests.races.checker import Report, check
 from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run, _all, read
 from tests.support.postgres import Server
+from turnabout.move import Moved
 
 pytestmark = [
     one_version,
@@ -46,8 +46,8 @@ class MovingHammer(Hammer):
 
     def hammer(self, seconds: float) -> Run:
         with contextlib.ExitStack() as stack:
-            with penstock.connect(self.url) as ps:
-                self._make_queues(ps)
+            with turnabout.connect(self.url) as mq:
+                self._make_queues(mq)
             self.ends_at = time.monotonic() + seconds
             stack.callback(self._end, signal.SIGKILL)
             for slot in self.slots:
@@ -57,13 +57,13 @@ class MovingHammer(Hammer):
             self._torment(None)
             mover.join(60)
             assert self.moved is not None, "the move has failed"
-            ps = stack.enter_context(penstock.connect(self.house.target))
-            drained = self._drain(ps)
+            mq = stack.enter_context(turnabout.connect(self.house.target))
+            drained = self._drain(mq)
             self._end(signal.SIGTERM)
             self.errors.close()
             names = [FIFO, FREE, f"{FIFO}-dead", f"{FREE}-dead"]
-            left = {name: _all(ps.queue(name)) for name in names}
-            stats = {name: ps.queue(name).stats() for name in names}
+            left = {name: _all(mq.queue(name)) for name in names}
+            stats = {name: mq.queue(name).stats() for name in names}
             return Run(read(self.log), left, stats, self.faults, drained)
 
     def _move(self, after: float) -> None:

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-import penstock
-from penstock import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
-from penstock.move import abort, move, plan
-from penstock.postgres import install
-from penstock.words import credentials as c
-from penstock.words import verbs as v
+import turnabout
 from tests.move.house import House
 from tests.support.doors import Clock, migrate
 from tests.support.postgres import Server, fresh_database
+from turnabout import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
+from turnabout.move import abort, move, plan
+from turnabout.postgres import install
+from turnabout.words import credentials as c
+from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
 
 
 def opened(url: str) -> Any:
-    return penstock.connect(url)
+    return turnabout.connect(url)
 
 
 def texts(queue: Any) -> list[str]:
@@ -33,13 +33,13 @@ def texts(queue: Any) -> list[str]:
 
 
 def test_a_worker_settles_on_the_target_what_it_received_from_the_file(house: House) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(4)])
         held = jobs.receive(3)
     house.move()
-    with opened(house.target) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.target) as mq:
+        jobs = mq.queue("jobs")
         assert jobs.ack([held[0].receipt]) == (Acked(),)
         assert jobs.ack([held[0].receipt]) == (LeaseLost("gone"),)
         (extended,) = jobs.extend([held[1].receipt], lease_seconds=60)
@@ -52,8 +52,8 @@ def test_a_worker_settles_on_the_target_what_it_received_from_the_file(house: Ho
 
 def test_policies_hold_across_the_move(house: House) -> None:
     """A slot that is taken in the file is taken on the target, and a bucket is as empty."""
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.create()
         jobs.channel("a").set_policy(Policy(max_concurrency=2))
         jobs.channel("b").set_policy(Policy(rate=Rate(1, per_seconds=3600)))
@@ -64,11 +64,11 @@ def test_policies_hold_across_the_move(house: House) -> None:
         assert sorted(m.channel for m in jobs.receive(10)) == ["a", "a", "b", "d"]
         policies = jobs.policies()
     house.move()
-    with opened(house.target) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.target) as mq:
+        jobs = mq.queue("jobs")
         assert jobs.policies() == policies
         assert not jobs.receive(10)
-        assert isinstance(jobs.send("x", channel="d"), penstock.ChannelFull)
+        assert isinstance(jobs.send("x", channel="d"), turnabout.ChannelFull)
         blocked = {c.channel: c.blocked for c in jobs.channels()}
         assert (blocked["a"], blocked["b"], blocked["c"]) == ("concurrency", "rate", "paused")
         jobs.channel("c").resume()
@@ -76,15 +76,15 @@ def test_policies_hold_across_the_move(house: House) -> None:
 
 
 def test_a_fifo_channel_keeps_its_order_and_its_lease(house: House) -> None:
-    with opened(house.source) as ps:
-        ledger = ps.queue("ledger")
+    with opened(house.source) as mq:
+        ledger = mq.queue("ledger")
         ledger.create(fifo=True, policy=Policy(weight=2))
         for n in range(3):
             ledger.send(str(n), channel="a")
         (first,) = ledger.receive(5)
     house.move()
-    with opened(house.target) as ps:
-        ledger = ps.queue("ledger")
+    with opened(house.target) as mq:
+        ledger = mq.queue("ledger")
         assert ledger.settings().fifo
         assert not ledger.receive(5)
         ledger.ack([first.receipt])
@@ -98,8 +98,8 @@ def test_a_fifo_channel_keeps_its_order_and_its_lease(house: House) -> None:
 def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
     house: House,
 ) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.send_many([message("x", channel="a") for _ in range(5)])
         leased = len(jobs.receive(1))
 
@@ -108,19 +108,19 @@ def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
                 jobs.channel("a").set_policy(Policy(max_concurrency=2))
 
         house.move(progress=change)
-    with opened(house.target) as ps:
-        assert len(ps.queue("jobs").receive(10)) == 2 - leased
+    with opened(house.target) as mq:
+        assert len(mq.queue("jobs").receive(10)) == 2 - leased
 
 
 @pytest.mark.parametrize("scope", ["queue", "channel"])
 def test_a_send_with_a_key_is_still_suppressed(house: House, scope: Any) -> None:
-    with opened(house.source) as ps:
-        sent = ps.queue("jobs").send("x", channel="a", dedup_key="k", dedup_scope=scope)
-        done = ps.queue("jobs").send("y", dedup_key="l", dedup_mode="until_finished")
+    with opened(house.source) as mq:
+        sent = mq.queue("jobs").send("x", channel="a", dedup_key="k", dedup_scope=scope)
+        done = mq.queue("jobs").send("y", dedup_key="l", dedup_mode="until_finished")
     moved = house.move()
     assert moved.dedup_entries == 2
-    with opened(house.target) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.target) as mq:
+        jobs = mq.queue("jobs")
         again = jobs.send("x", channel="a", dedup_key="k", dedup_scope=scope)
         assert (again.ids, again.duplicates) == (sent.ids, (0,))
         assert jobs.send("y", dedup_key="l", dedup_mode="until_finished").ids == done.ids
@@ -128,88 +128,88 @@ def test_a_send_with_a_key_is_still_suppressed(house: House, scope: Any) -> None
 
 
 def test_history_results_and_the_dead_are_there(house: House) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.create(max_attempts=1, history_payload=True)
         sent = jobs.send_many([message(str(n)) for n in range(3)])
         done, dead, _ = jobs.receive(3)
         done.ack(result={"n": 1})
         dead.fail("no luck\nat all")
         rows = [(e.id, e.outcome, e.payload) for e in jobs.history_entries()]
-        story = ps.queue("jobs-dead").peek()[0]
+        story = mq.queue("jobs-dead").peek()[0]
     house.move()
-    with opened(house.target) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.target) as mq:
+        jobs = mq.queue("jobs")
         assert [(e.id, e.outcome, e.payload) for e in jobs.history_entries()] == rows
         ending, _, unfinished = jobs.endings(sent.ids)
         assert ending.outcome == "done"
         assert ending.result.json() == {"n": 1}
         assert unfinished is None
-        (buried,) = ps.queue("jobs-dead").peek()
+        (buried,) = mq.queue("jobs-dead").peek()
         assert (buried.id, buried.origin) == (story.id, story.origin)
-        assert ps.queue("jobs-dead").redrive().moved == 1
+        assert mq.queue("jobs-dead").redrive().moved == 1
         stats = jobs.stats()
         assert (stats.sent, stats.done, stats.dead, stats.ready) == (4, 1, 1, 1)
 
 
 def test_of_two_endings_in_a_millisecond_the_later_one_counts(house: House) -> None:
     clock = Clock()
-    with penstock.connect(house.source, clock=clock) as ps:
-        jobs = ps.queue("jobs")
+    with turnabout.connect(house.source, clock=clock) as mq:
+        jobs = mq.queue("jobs")
         jobs.create(max_attempts=1)
         sent = jobs.send("x")
         jobs.receive()[0].fail("first")
-        ps.queue("jobs-dead").redrive()
+        mq.queue("jobs-dead").redrive()
         jobs.receive()[0].fail("second")
     house.move()
-    with penstock.connect(house.target, clock=clock) as ps:
-        jobs = ps.queue("jobs")
+    with turnabout.connect(house.target, clock=clock) as mq:
+        jobs = mq.queue("jobs")
         assert jobs.endings(sent.ids)[0].error == "second"
         assert [e.error for e in jobs.history_entries()] == ["second", "first"]
 
 
 def test_schedules_redrives_and_the_cursor_of_events_go_on(house: House) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.create(events="all", max_attempts=1)
-        page = ps.store.run(v.Events("jobs", None))
+        page = mq.store.run(v.Events("jobs", None))
         jobs.send("one")
-        seen = ps.store.run(v.Events("jobs", page.cursor))
+        seen = mq.store.run(v.Events("jobs", page.cursor))
         jobs.receive()[0].fail("no")
-        later = ps.store.run(v.Events("jobs", seen.cursor)).events
-        ps.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
-        schedules = ps.schedules.list()
-        redrive = ps.queue("jobs-dead").redrive_start(per_second=1)
+        later = mq.store.run(v.Events("jobs", seen.cursor)).events
+        mq.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
+        schedules = mq.schedules.list()
+        redrive = mq.queue("jobs-dead").redrive_start(per_second=1)
     moved = house.move()
     assert (moved.schedules, moved.redrives) == (1, 1)
-    with opened(house.target) as ps:
-        (old,), (new,) = schedules, ps.schedules.list()
+    with opened(house.target) as mq:
+        (old,), (new,) = schedules, mq.schedules.list()
         assert (new.schedule, new.next_at, new.sent) == (old.schedule, old.next_at, old.sent)
-        assert ps.redrives()[0].id == redrive.id
-        assert ps.redrive_step(redrive.id).moved == 1
+        assert mq.redrives()[0].id == redrive.id
+        assert mq.redrive_step(redrive.id).moved == 1
         cursor = f"{moved.events_cursor}{seen.cursor}"
-        on = ps.store.run(v.Events("jobs", cursor)).events
+        on = mq.store.run(v.Events("jobs", cursor)).events
         kinds = [(e.kind, e.id, e.attempt) for e in on]
         assert kinds[: len(later)] == [(e.kind, e.id, e.attempt) for e in later]
         assert [e.kind for e in on[len(later) :]] == ["created"]
 
 
 def test_settings_and_counts_of_every_queue_are_the_same(house: House) -> None:
-    with opened(house.source) as ps:
-        ps.queue("a").create(lease_seconds=7, max_messages=9, ttl_seconds=60, dead_letter="grave")
-        ps.queue("b").create(paused=True, pause_reason="later", dedup_mode="latest")
-        ps.queue("a").send("x")
-        ps.queue("b").send("y", delay_seconds=60)
-        before, stats = ps.queues(), ps.stats()
+    with opened(house.source) as mq:
+        mq.queue("a").create(lease_seconds=7, max_messages=9, ttl_seconds=60, dead_letter="grave")
+        mq.queue("b").create(paused=True, pause_reason="later", dedup_mode="latest")
+        mq.queue("a").send("x")
+        mq.queue("b").send("y", delay_seconds=60)
+        before, stats = mq.queues(), mq.stats()
     house.move()
-    with opened(house.target) as ps:
-        after = ps.queues()
+    with opened(house.target) as mq:
+        after = mq.queues()
         assert [(e.name, e.dead_letter, e.created_at) for e in after] == [
             (e.name, e.dead_letter, e.created_at) for e in before
         ]
         for old, new in zip(before, after, strict=True):
             assert new.settings.changed({"dead_letter": old.settings.dead_letter}) == old.settings
-        for old, new in zip(stats, ps.stats(), strict=True):
+        for old, new in zip(stats, mq.stats(), strict=True):
             age = new.oldest_ready_ms
             assert (age is None) == (old.oldest_ready_ms is None)
             assert new == type(old)(**{**as_dict(old), "oldest_ready_ms": age})
@@ -223,8 +223,8 @@ def as_dict(stats: Any) -> dict[str, Any]:
 
 
 def test_the_file_says_where_its_queues_are(house: House) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.send("x")
         house.move()
         for call in (
@@ -232,12 +232,12 @@ def test_the_file_says_where_its_queues_are(house: House) -> None:
             jobs.receive,
             jobs.stats,
             jobs.peek,
-            ps.queues,
-            ps.redrives,
-            ps.schedules.list,
-            lambda: ps.queue("new").send("y"),
-            lambda: ps.store.run(c.TokenList()),
-            lambda: ps.store.run(c.NamespaceSet(c.Namespace("acme"))),
+            mq.queues,
+            mq.redrives,
+            mq.schedules.list,
+            lambda: mq.queue("new").send("y"),
+            lambda: mq.store.run(c.TokenList()),
+            lambda: mq.store.run(c.NamespaceSet(c.Namespace("acme"))),
             lambda: opened(house.source),
         ):
             with pytest.raises(
@@ -252,15 +252,15 @@ def test_the_file_says_where_its_queues_are(house: House) -> None:
         contextlib.closing(sqlite3.connect(house.path)) as file,
         pytest.raises(sqlite3.Error, match="moved to postgresql"),
     ):
-        file.execute("insert into penstock_inbox (queue, payload) values ('jobs', 'z')")
+        file.execute("insert into turnabout_inbox (queue, payload) values ('jobs', 'z')")
     with pytest.raises(UsageError, match="nothing to do"):
         house.move()
 
 
 def test_whoever_looks_meanwhile_finds_numbers_that_add_up(house: House) -> None:
-    with opened(house.source) as ps, opened(house.target) as there:
-        ps.queue("jobs").send_many([message(str(n)) for n in range(200)])
-        held = ps.queue("jobs").receive(20)
+    with opened(house.source) as mq, opened(house.target) as there:
+        mq.queue("jobs").send_many([message(str(n)) for n in range(200)])
+        held = mq.queue("jobs").receive(20)
         looks = 0
 
         def look(progress: Any) -> None:
@@ -269,7 +269,7 @@ def test_whoever_looks_meanwhile_finds_numbers_that_add_up(house: House) -> None
             if progress.step in ("copying", "history", "messages", "changes", "compared"):
                 if looks < 20:
                     held[looks].ack()
-                sides.append(ps.stats())
+                sides.append(mq.stats())
             looks += 1
             for stats in sides:
                 for s in stats:
@@ -281,15 +281,15 @@ def test_whoever_looks_meanwhile_finds_numbers_that_add_up(house: House) -> None
 
 
 def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(house: House) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.create(max_attempts=1)
         jobs.send_many([message(str(n)) for n in range(50)])
 
         def use(progress: Any) -> None:
             if progress.step not in ("messages", "changes", "compared"):
                 return
-            ps.queue("late").send("late")
+            mq.queue("late").send("late")
             batch = jobs.receive(4)
             batch[0].ack()
             batch[1].fail("no")
@@ -300,45 +300,45 @@ def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(hous
 
         house.move(progress=use)
     assert house.contents_there() == house.contents_of_the_file()
-    with opened(house.target) as ps:
-        assert ps.queue("jobs").settings().lease_seconds == 11
-        assert ps.queue("late").stats().ready >= 3
+    with opened(house.target) as mq:
+        assert mq.queue("jobs").settings().lease_seconds == 11
+        assert mq.queue("late").stats().ready >= 3
 
 
 # --- what is refused -----------------------------------------------------------------------------
 
 
 def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(house: House) -> None:
-    with opened(house.source) as ps:
-        ps.queue("jobs").send("x")
-    with opened(house.target) as ps:
-        ps.queue("jobs").send("theirs")
+    with opened(house.source) as mq:
+        mq.queue("jobs").send("x")
+    with opened(house.target) as mq:
+        mq.queue("jobs").send("theirs")
     for verb in (move, plan):
         with pytest.raises(UsageError, match=r"names already: jobs\. Delete them there"):
             verb(house.source, house.target)
-    with opened(house.source) as ps:
-        assert texts(ps.queue("jobs")) == ["x"]
+    with opened(house.source) as mq:
+        assert texts(mq.queue("jobs")) == ["x"]
     assert not abort(house.source, house.target)
-    assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+    assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
 
 
 def test_an_empty_queue_on_the_target_makes_room(house: House) -> None:
-    with opened(house.source) as ps:
-        ps.queue("jobs").create(lease_seconds=5)
-        ps.queue("jobs").send("x")
-    with opened(house.target) as ps:
-        ps.queue("jobs").create(lease_seconds=99)
+    with opened(house.source) as mq:
+        mq.queue("jobs").create(lease_seconds=5)
+        mq.queue("jobs").send("x")
+    with opened(house.target) as mq:
+        mq.queue("jobs").create(lease_seconds=99)
     house.move()
-    with opened(house.target) as ps:
-        assert ps.queue("jobs").settings().lease_seconds == 5
-        assert texts(ps.queue("jobs")) == ["x"]
+    with opened(house.target) as mq:
+        assert mq.queue("jobs").settings().lease_seconds == 5
+        assert texts(mq.queue("jobs")) == ["x"]
 
 
 def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was(
     house: House,
 ) -> None:
-    with opened(house.source) as ps, opened(house.target) as there:
-        ps.queue("jobs").send("x")
+    with opened(house.source) as mq, opened(house.target) as there:
+        mq.queue("jobs").send("x")
 
         def early(progress: Any) -> None:
             if progress.step == "closed":
@@ -346,21 +346,21 @@ def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was
 
         with pytest.raises(UsageError, match="names already: jobs"):
             house.move(progress=early)
-        assert ps.queue("jobs").receive()[0].ack() == Acked()
+        assert mq.queue("jobs").receive()[0].ack() == Acked()
         there.queue("jobs").delete()
         there.queue("jobs-dead").delete()
-        ps.queue("jobs").send("y")
+        mq.queue("jobs").send("y")
         house.move()
         assert texts(there.queue("jobs")) == ["y"]
 
 
 def test_ids_that_collide_are_refused_before_anything_is_written(house: House) -> None:
-    with opened(house.source) as ps, opened(house.target) as there:
-        ps.queue("jobs").send("x")
+    with opened(house.source) as mq, opened(house.target) as there:
+        mq.queue("jobs").send("x")
         other = there.queue("other").send("theirs").id
         with pytest.raises(UsageError, match=f"the same id \\({other}, for one\\)"):
             house.move()
-        assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+        assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
         there.queue("other").receive()[0].ack()
         assert house.move().messages == 1
         new = {there.queue(name).send("new").id for name in ("jobs", "other")}
@@ -368,15 +368,15 @@ def test_ids_that_collide_are_refused_before_anything_is_written(house: House) -
 
 
 def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(house: House) -> None:
-    with opened(house.source) as ps, opened(house.target) as there:
+    with opened(house.source) as mq, opened(house.target) as there:
         there.queue("other").send("theirs")
-        ps.queue("jobs").send("gone")
-        ps.queue("jobs").receive()[0].ack()
+        mq.queue("jobs").send("gone")
+        mq.queue("jobs").receive()[0].ack()
 
         def both(_: Any) -> None:
             there.queue("other").send("theirs")
             if _.step in ("copying", "changes", "compared"):
-                ps.queue("jobs").send_many([message("ours") for _ in range(5)])
+                mq.queue("jobs").send_many([message("ours") for _ in range(5)])
 
         assert house.move(progress=both).messages >= 15
 
@@ -410,8 +410,8 @@ def stop_at(step: str) -> Any:
 
 @pytest.mark.parametrize("step", ["copying", "messages", "compared", "closed", "revealing"])
 def test_a_move_is_given_up_and_leaves_no_trace(house: House, step: str) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(10)])
         before = schema_of(house.source)
         with pytest.raises(StoppedHere):
@@ -421,8 +421,8 @@ def test_a_move_is_given_up_and_leaves_no_trace(house: House, step: str) -> None
         assert schema_of(house.source) == before
         assert len(texts(jobs)) == 9
         for table in ("queue", "message", "history", "tally", "channel"):
-            assert house.ask(f"select count(*) from penstock.{table}") == [(0,)], table
-        assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+            assert house.ask(f"select count(*) from turnabout.{table}") == [(0,)], table
+        assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
         assert house.move().messages == 9
 
 
@@ -441,8 +441,8 @@ def test_a_move_that_has_happened_is_not_given_up(house: House) -> None:
 
 
 def test_it_goes_on_only_to_where_it_began(house: House, postgres_server: Server) -> None:
-    with opened(house.source) as ps:
-        ps.queue("jobs").send("x")
+    with opened(house.source) as mq:
+        mq.queue("jobs").send("x")
     with pytest.raises(StoppedHere):
         house.move(progress=stop_at("messages"))
     with (
@@ -454,8 +454,8 @@ def test_it_goes_on_only_to_where_it_began(house: House, postgres_server: Server
 
 
 def test_a_plan_counts_and_changes_nothing(house: House) -> None:
-    with opened(house.source) as ps:
-        jobs = ps.queue("jobs")
+    with opened(house.source) as mq:
+        jobs = mq.queue("jobs")
         jobs.create()
         jobs.channel("a").pause()
         jobs.send_many([message("x", dedup_key=str(n)) for n in range(3)])
@@ -468,4 +468,4 @@ def test_a_plan_counts_and_changes_nothing(house: House) -> None:
     assert (found.dedup_entries, found.messages, found.events_cursor) == (3, 2, None)
     assert schema_of(house.source) == before
     assert install.status(house.target).pending == ()
-    assert house.ask("select to_regclass('penstock.move')") == [(None,)]
+    assert house.ask("select to_regclass('turnabout.move')") == [(None,)]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import WrongVersion, message
-from penstock.move import Left, Moved, plan
-from penstock.move._source import Source
-from penstock.words import pipeline as p
-from penstock.words.entities import Outgoing
+import turnabout
 from tests.move.house import House, one_version
+from turnabout import WrongVersion, message
+from turnabout.move import Left, Moved, plan
+from turnabout.move._source import Source
+from turnabout.words import pipeline as p
+from turnabout.words.entities import Outgoing
 
 pytestmark = pytest.mark.slow
 
@@ -23,32 +23,32 @@ pytestmark = pytest.mark.slow
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The store of a file that somebody had open while it was moved."""
     path = tmp_path_factory.mktemp("closed") / "a.db"
-    with penstock.connect(f"sqlite:///{path}") as ps:
-        ps.queue("jobs").send("x")
+    with turnabout.connect(f"sqlite:///{path}") as mq:
+        mq.queue("jobs").send("x")
         with contextlib.closing(Source(f"sqlite:///{path}")) as file:
             file.begin("token", "postgresql://host/db", 0)
             file.shut("postgresql://host/db")
             file.finish("postgresql://host/db")
-        yield ps.store
+        yield mq.store
 
 
 @one_version
 def test_a_batch_that_a_pipeline_has_published_is_not_published_again(house: House) -> None:
     staged = (p.StagedMessage("jobs", Outgoing(b"x")),)
-    with penstock.connect(house.source) as ps:
-        ps.store.run(p.Stage("first", staged))
-        assert ps.store.run(p.Publish("sink", 7, ("first",), 1)) == p.Published(1)
+    with turnabout.connect(house.source) as mq:
+        mq.store.run(p.Stage("first", staged))
+        assert mq.store.run(p.Publish("sink", 7, ("first",), 1)) == p.Published(1)
     assert house.move().sink_batches == 1
-    with penstock.connect(house.target) as ps:
-        ps.store.run(p.Stage("again", staged))
-        assert ps.store.run(p.Publish("sink", 7, ("again",), 1)) == p.AlreadyPublished(1)
-        assert [m.payload for m in ps.queue("jobs").peek(9)] == [b"x"]
+    with turnabout.connect(house.target) as mq:
+        mq.store.run(p.Stage("again", staged))
+        assert mq.store.run(p.Publish("sink", 7, ("again",), 1)) == p.AlreadyPublished(1)
+        assert [m.payload for m in mq.queue("jobs").peek(9)] == [b"x"]
 
 
 @one_version
 def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: House) -> None:
-    with penstock.connect(house.source) as ps:
-        store, jobs = ps.store, ps.queue("jobs")
+    with turnabout.connect(house.source) as mq:
+        store, jobs = mq.store, mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(5)])
         generation = store.run(p.SubscriptionOpen("s", "a reader")).generation
         store.run(p.EpochLease("s", generation, ("jobs",), 0, 2, 60_000))
@@ -60,9 +60,9 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: Hous
     moved = house.move()
     assert moved.left == left
     assert Moved.of(json.loads(json.dumps(asdict(moved)))) == moved, "as the ledger keeps it"
-    with penstock.connect(house.target) as ps:
-        store = ps.store
-        assert ps.queue("jobs").stats().leased == 2
+    with turnabout.connect(house.target) as mq:
+        store = mq.store
+        assert mq.queue("jobs").stats().leased == 2
         assert store.run(p.SubscriptionList()) == store.run(p.WatermarkList()) == ()
         rows = store.run(p.LogNext(p.START))
         assert rows.messages == 1, "the history has moved, and is the beginning of the log"

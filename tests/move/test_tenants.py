@@ -4,29 +4,29 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.move import plan
-from penstock.words import credentials as c
-from penstock.words import verbs as v
+import turnabout
 from tests.move.house import House
+from turnabout.move import plan
+from turnabout.words import credentials as c
+from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
 
 
 def opened(url: str) -> Any:
-    return penstock.connect(url)
+    return turnabout.connect(url)
 
 
 def test_tenants_and_their_tokens_move_and_what_is_there_keeps_its_quotas(house: House) -> None:
     ids = [c.new_token()[0] for _ in range(2)]
-    with opened(house.source) as ps, opened(house.target) as there:
+    with opened(house.source) as mq, opened(house.target) as there:
         for token_id, name in zip(ids, ("acme", "beta"), strict=True):
-            ps.store.run(c.TokenCreate(token_id, bytes(32), name, "x", c.scopes(["peek"])))
-        ps.store.run(c.TokenRevoke(ids[1]))
-        ps.store.run(c.NamespaceSet(c.Namespace("beta", max_messages=7)))
+            mq.store.run(c.TokenCreate(token_id, bytes(32), name, "x", c.scopes(["peek"])))
+        mq.store.run(c.TokenRevoke(ids[1]))
+        mq.store.run(c.NamespaceSet(c.Namespace("beta", max_messages=7)))
         there.store.run(c.NamespaceSet(c.Namespace("acme", max_bytes=5)))
-        ps.store.run(v.Send("acme/emails", (v.Outgoing(b"x", "text/plain"),)))
-        tokens, before = ps.store.run(c.TokenList()), ps.store.run(v.QueueList("acme"))
+        mq.store.run(v.Send("acme/emails", (v.Outgoing(b"x", "text/plain"),)))
+        tokens, before = mq.store.run(c.TokenList()), mq.store.run(v.QueueList("acme"))
         assert plan(house.source, house.target).tokens == 2
         assert house.move().tokens == 2
         assert there.store.run(c.TokenList()) == tokens

@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import Deferral, Failure, Policy, Rate, Receipt, message
-from penstock.move import move
-from penstock.words import turns
-from penstock.words import verbs as v
-from penstock.words.policy import DEDUP_MODES
-from penstock.words.prepare import result
+import turnabout
 from tests.move.house import fresh_house, one_version
 from tests.support.doors import Clock
 from tests.support.postgres import Server
+from turnabout import Deferral, Failure, Policy, Rate, Receipt, message
+from turnabout.move import move
+from turnabout.words import turns
+from turnabout.words import verbs as v
+from turnabout.words.policy import DEDUP_MODES
+from turnabout.words.prepare import result
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-SEED = int(os.environ.get("PENSTOCK_MOVE_SEED", str(time.time_ns() % 1_000_000)))
-PAIRS = int(os.environ.get("PENSTOCK_MOVE_PAIRS", "4"))
+SEED = int(os.environ.get("TURNABOUT_MOVE_SEED", str(time.time_ns() % 1_000_000)))
+PAIRS = int(os.environ.get("TURNABOUT_MOVE_PAIRS", "4"))
 QUEUES = {
     "free": {"max_attempts": 2, "dedup_window_seconds": 20.0},
     "order": {"fifo": True, "max_attempts": 2, "on_exhausted": "block"},
@@ -65,7 +65,7 @@ class Pair:
 
     def both(self, verb: Any) -> list[Any]:
         """The answers of each side to the verb that `verb(side)` makes."""
-        return [ps.store.run(verb(side)) for side, ps in enumerate(self.sides)]
+        return [mq.store.run(verb(side)) for side, mq in enumerate(self.sides)]
 
     def agree(self, what: str, answers: list[Any]) -> None:
         for answer in answers[1:]:
@@ -106,7 +106,7 @@ class Pair:
                 )
             )
         answers = self.both(lambda _: v.Send(name, tuple(messages)))
-        if not isinstance(answers[0], penstock.Sent):
+        if not isinstance(answers[0], turnabout.Sent):
             self.agree("send", [type(answer) for answer in answers])  # (they count up to the limit)
             return
         places = [(a.duplicates, a.replaced) for a in answers]
@@ -148,13 +148,13 @@ class Pair:
     def policy(self) -> None:
         name, channel, policy = self.queue(), self.dice.choice("abü"), self.dice.choice(POLICIES)
         self.agree("policy", [
-            ps.queue(name).channel(channel).set_policy(policy) for ps in self.sides
+            mq.queue(name).channel(channel).set_policy(policy) for mq in self.sides
         ])  # fmt: skip
 
     def pause(self) -> None:
         name, paused = self.queue(), self.dice.random() < 0.3
-        for ps in self.sides:
-            ps.queue(name).update(paused=paused, pause_reason="why" if paused else None)
+        for mq in self.sides:
+            mq.queue(name).update(paused=paused, pause_reason="why" if paused else None)
 
     def redrive(self) -> None:
         name, limited = f"{self.queue()}-dead", self.dice.choice((None, 1))
@@ -177,7 +177,7 @@ class Pair:
 
     def compare(self) -> None:
         for name in (n for queue in QUEUES for n in (queue, f"{queue}-dead")):
-            queues = [ps.queue(name) for ps in self.sides]
+            queues = [mq.queue(name) for mq in self.sides]
             now = self.clock()
             self.agree("peek", [[_seen(p, now) for p in q.peek(1000)] for q in queues])
             self.agree("stats", [_counts(q.stats()) for q in queues])
@@ -230,8 +230,8 @@ def _without(thing: Any, name: str) -> dict[str, Any]:
 def _loose(answer: Any) -> Any:
     """Of a message that is due, ready and scheduled are both true."""
     (outcome,) = answer
-    if isinstance(outcome, penstock.LeaseLost) and outcome.now == "scheduled":
-        return (penstock.LeaseLost("ready"),)
+    if isinstance(outcome, turnabout.LeaseLost) and outcome.now == "scheduled":
+        return (turnabout.LeaseLost("ready"),)
     return answer
 
 
@@ -242,11 +242,11 @@ def test_what_moved_answers_as_what_stayed(
 ) -> None:
     monkeypatch.setattr(turns, "TEND_SECONDS", float("inf"))
     seed = SEED + number
-    print(f"PENSTOCK_MOVE_SEED={seed}")  # noqa: T201 (shown if it fails)
+    print(f"TURNABOUT_MOVE_SEED={seed}")  # noqa: T201 (shown if it fails)
     dice, clock = random.Random(seed), Clock()
     with fresh_house(postgres_server, tmp_path) as house:
-        with penstock.connect(house.source, clock=clock) as ps:
-            pair = Pair(dice, clock, ps)
+        with turnabout.connect(house.source, clock=clock) as mq:
+            pair = Pair(dice, clock, mq)
             for _ in range(60):
                 pair.step()
         twin = f"{tmp_path}/twin.db"
@@ -254,8 +254,8 @@ def test_what_moved_answers_as_what_stayed(
             file.backup(copy)
         move(house.source, house.target)
         with (
-            penstock.connect(f"sqlite:///{twin}", clock=clock) as stayed,
-            penstock.connect(house.target, clock=clock) as moved,
+            turnabout.connect(f"sqlite:///{twin}", clock=clock) as stayed,
+            turnabout.connect(house.target, clock=clock) as moved,
         ):
             pair.sides = [stayed]
             pair.add(moved)

@@ -19,11 +19,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import penstock
-from penstock import message
-from penstock._connect import database
-from penstock.words import pipeline as p
+import turnabout
 from tests.pipeline.steps import connection, select
+from turnabout import message
+from turnabout._connect import database
+from turnabout.words import pipeline as p
 
 SUBSCRIPTION, SINK = "race", "race-sink"
 LEASE_MS = 60_000
@@ -111,12 +111,12 @@ class Actor:
 
     def worker(self) -> None:
         """A plain worker on the same queue."""
-        with penstock.connect(self.plan["url"]) as ps:
-            queue = ps.queue(self.plan["queue"])
+        with turnabout.connect(self.plan["url"]) as mq:
+            queue = mq.queue(self.plan["queue"])
             while True:
                 for held in queue.receive(3, lease_seconds=0.5):
                     self.step()
-                    if held.ack() == penstock.Acked():
+                    if held.ack() == turnabout.Acked():
                         self.write("acked", held.id)
                 time.sleep(self.dice.uniform(0, 0.02))
 
@@ -135,7 +135,7 @@ def main() -> None:
     while True:
         child = os.fork()
         if not child:
-            with suppress(penstock.Unavailable, penstock.Uncertain):
+            with suppress(turnabout.Unavailable, turnabout.Uncertain):
                 getattr(Actor(plan), plan["role"])()
             os._exit(0)
         _, status = os.waitpid(child, 0)

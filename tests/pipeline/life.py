@@ -18,11 +18,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock import Policy, Receipt, message
-from penstock.words import pipeline as p
-from penstock.words import verbs as v
 from tests.pipeline.model import MAX_ATTEMPTS, SLOTS, Epoch, Key, Model, Subscription
 from tests.pipeline.steps import Pipe, Reader
+from turnabout import Policy, Receipt, message
+from turnabout.words import pipeline as p
+from turnabout.words import verbs as v
 
 CHANNELS = st.sampled_from(["a", "b", "narrow"])
 MAX_PLANS = 2
@@ -65,7 +65,7 @@ class Life(RuleBasedStateMachine):
 
     def compare(self) -> None:
         for queue in self.queues:
-            grave = self.pipe.door.ps.queue(f"{queue.name}-dead")
+            grave = self.pipe.door.mq.queue(f"{queue.name}-dead")
             self.model.compare(queue.name, queue.peek(1000), grave.peek(1000))
 
     # --- producers, workers and time ---

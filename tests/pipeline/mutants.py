@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.words import pipeline as p
-from penstock.words import verbs as v
 from tests.pipeline.steps import Pipe, connection, select
+from turnabout.words import pipeline as p
+from turnabout.words import verbs as v
 
 
 class Mutant(Pipe):

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from penstock.words import pipeline as p
 from tests.support.doors import DOORS, Door
+from turnabout.words import pipeline as p
 
 LEASE_MS = 60_000
 COLOURED = ("postgres-16", "postgres-18-async", "postgres", "postgres-async")
@@ -35,7 +35,7 @@ class Pipe:
         self.raw: Any = connection(door.url)
 
     def run(self, verb: Any) -> Any:
-        return self.door.ps.store.run(verb)
+        return self.door.mq.store.run(verb)
 
     def queue(self, **settings: Any) -> Any:
         """A new queue, with a back-off without chance."""
@@ -108,7 +108,7 @@ def connection(url: str) -> Any:
     if url.startswith("sqlite"):
         path = url.removeprefix("sqlite:///").partition("?")[0]
         return sqlite3.connect(path, isolation_level=None)
-    return psycopg.connect(url, autocommit=True, options="-c search_path=penstock,public")
+    return psycopg.connect(url, autocommit=True, options="-c search_path=turnabout,public")
 
 
 def select(raw: Any, statement: str, *values: Any) -> list[dict[str, Any]]:

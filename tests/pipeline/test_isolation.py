@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.words import pipeline as p
-from penstock.words.entities import Receipt
 from tests.conformance.steps import counts, ending, finished, grave_of, sent, texts
 from tests.pipeline.steps import many
+from turnabout.words import pipeline as p
+from turnabout.words.entities import Receipt
 
 
 def planned(reader, epoch, times):

@@ -7,12 +7,12 @@ import threading
 import psycopg
 import pytest
 
-import penstock
-from penstock import Deleted, Failure, Receipt, UsageError, message
-from penstock.words import pipeline as p
-from penstock.words import verbs as v
+import turnabout
 from tests.conformance.steps import finished, grave_of, one, sent, tended
 from tests.pipeline.steps import PLACES, many
+from turnabout import Deleted, Failure, Receipt, UsageError, message
+from turnabout.words import pipeline as p
+from turnabout.words import verbs as v
 
 only_postgres = pytest.mark.parametrize(
     "pipe",
@@ -167,8 +167,8 @@ def test_two_rows_of_one_message_in_one_transaction_stay_together(pipe, limit):
     verbs = [v.Fail(queue.name, tuple(Failure(m.receipt, retry=False) for m in held))]
     verbs.append(v.Receive(grave, 10))
     verbs.append(v.Ack(grave, tuple(Receipt(m.id, m.attempt + 1) for m in held)))
-    answers = pipe.door.ps.store.run_together(verbs)
-    assert answers[2] == (penstock.Acked(),) * 2, answers
+    answers = pipe.door.mq.store.run_together(verbs)
+    assert answers[2] == (turnabout.Acked(),) * 2, answers
     rows = pipe.log(began, limit)
     assert sorted((row["message_id"], row["outcome"]) for row in rows) == sorted(
         (m.id, outcome) for m in held for outcome in ("dead", "done")
@@ -382,10 +382,10 @@ def open_transaction(pipe):
     """Another session, whose transaction ends when the test says so, and our verbs on it."""
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(psycopg.connect(pipe.door.url))
-        ps = stack.enter_context(penstock.connect(pipe.door.url, clock=pipe.clock))
+        mq = stack.enter_context(turnabout.connect(pipe.door.url, clock=pipe.clock))
 
         def within(queue):
-            return ps.queue(queue.name).within(connection)
+            return mq.queue(queue.name).within(connection)
 
         yield connection, within
 
@@ -443,7 +443,7 @@ def test_what_came_before_an_open_transaction_is_read(pipe, open_transaction):
 @only_postgres
 def test_who_only_reads_holds_nothing_back(pipe, open_transaction):
     connection, _ = open_transaction
-    connection.execute("select count(*) from penstock.history")
+    connection.execute("select count(*) from turnabout.history")
     queue, began = pipe.queue(), pipe.end()
     numbers = ended(queue, "a")
     assert ids(pipe.log(began)) == numbers
@@ -471,9 +471,9 @@ def test_every_row_is_read_once_while_many_write(pipe):
     going, seen, after = [True] * 3, [], began
 
     def write(n):
-        with penstock.connect(pipe.door.url, clock=pipe.clock) as ps:
+        with turnabout.connect(pipe.door.url, clock=pipe.clock) as mq:
             for _ in range(12):
-                queue = ps.queue(queues[n % 2].name)
+                queue = mq.queue(queues[n % 2].name)
                 queue.send_many([message("x") for _ in range(3)])
                 queue.ack([m.receipt for m in queue.receive(3)])
         going[n] = False

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.words import pipeline as p
 from tests.conformance.steps import counts, ending, finished, sent
+from turnabout.words import pipeline as p
 
 EVER = 10**15
 

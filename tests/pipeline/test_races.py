@@ -15,15 +15,15 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock import message
-from penstock._connect import database
-from penstock.words import pipeline as p
+import turnabout
 from tests.conformance.steps import finished
 from tests.pipeline.actors import notes
 from tests.pipeline.steps import connection, log_rows
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import message
+from turnabout._connect import database
+from turnabout.words import pipeline as p
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(300)]
 
@@ -61,7 +61,7 @@ class Race:
         plan = {"role": role, "url": self.url, "queue": "in", "log": self.log, "risk": 0.03}
         words = [sys.executable, "-m", "tests.pipeline.actors"]
         words.append(json.dumps({**plan, "calm": str(self.calm)}))
-        source = str(Path(penstock.__file__).parent.parent)
+        source = str(Path(turnabout.__file__).parent.parent)
         with self.errors.open("ab") as out:
             process = subprocess.Popen(
                 words,
@@ -81,8 +81,8 @@ class Race:
     def produce(self) -> None:
         """Send; on PostgreSQL in transactions that stay open a while, some to be rolled back."""
         with ExitStack() as stack:
-            ps = stack.enter_context(penstock.connect(self.url))
-            queue, n = ps.queue("in"), 0
+            mq = stack.enter_context(turnabout.connect(self.url))
+            queue, n = mq.queue("in"), 0
             mine = None
             if self.url.startswith("postgres"):
                 mine = stack.enter_context(psycopg.connect(self.url))
@@ -114,7 +114,7 @@ class Race:
                         return
                     last = self.over.wait(0.01)
 
-    def run(self, ps: Any) -> None:
+    def run(self, mq: Any) -> None:
         threads = [threading.Thread(target=f) for f in (self.produce, self.follow)]
         for thread in threads:
             thread.start()
@@ -123,7 +123,7 @@ class Race:
         try:
             for role in ("reader", "reader", "worker"):  # one reader takes it from the other
                 self.start(role)
-            while not self.done(ps):
+            while not self.done(mq):
                 assert time.monotonic() < begun + 200, "never done"
                 time.sleep(0.05)
         finally:
@@ -132,7 +132,7 @@ class Race:
             for thread in threads:
                 thread.join()
 
-    def done(self, ps: Any) -> bool:
+    def done(self, mq: Any) -> bool:
         """Whether enough has happened, and then whether all has ended that was sent."""
         if not self.calm.exists():
             seen = Counter(what for what, *_ in notes(self.log))
@@ -140,25 +140,25 @@ class Race:
                 self.calm.touch()
         if not self.calm.exists() or self.producer.is_alive():
             return False
-        stats = ps.queue("in").stats()
+        stats = mq.queue("in").stats()
         return not stats.scheduled + stats.ready + stats.leased
 
 
 def test_all_of_it_adds_up(url, tmp_path):
     race = Race(url, tmp_path)
-    with penstock.connect(url) as ps:
+    with turnabout.connect(url) as mq:
         for name in ("in", "out"):
-            ps.queue(name).create(max_attempts=None)
-        race.run(ps)
+            mq.queue(name).create(max_attempts=None)
+        race.run(mq)
         told = race.errors.read_text(errors="replace")
         assert "Traceback" not in told, told[-3000:]
-        ended = Counter(row.id for row in finished(ps.queue("in")))
+        ended = Counter(row.id for row in finished(mq.queue("in")))
         assert sorted(ended.elements()) == sorted(race.sent), "each ends once, none is lost"
-        assert {row.outcome for row in finished(ps.queue("in"))} == {"done"}
+        assert {row.outcome for row in finished(mq.queue("in"))} == {"done"}
         assert Counter(race.rows) == Counter(("in", number) for number in race.sent)
-        out = Counter(m.payload for m in everything(ps.queue("out")))
+        out = Counter(m.payload for m in everything(mq.queue("out")))
         assert set(out.values()) <= {1}, "published twice"
-        check(list(notes(race.log)), out, ps.queue("out"), race.sent)
+        check(list(notes(race.log)), out, mq.queue("out"), race.sent)
 
 
 def check(written: list[Any], out: Counter[bytes], queue: Any, sent: list[int]) -> None:

@@ -2,10 +2,6 @@
 
 import pytest
 
-from penstock import ChannelFull, Policy, message
-from penstock.words import pipeline as p
-from penstock.words import verbs as v
-from penstock.words.outcomes import QueueFull
 from tests.conformance.steps import (
     counts,
     finished,
@@ -17,6 +13,10 @@ from tests.conformance.steps import (
     texts,
 )
 from tests.pipeline.steps import many
+from turnabout import ChannelFull, Policy, message
+from turnabout.words import pipeline as p
+from turnabout.words import verbs as v
+from turnabout.words.outcomes import QueueFull
 
 
 def stage(pipe, attempt, queue, *messages, **options):
@@ -252,9 +252,9 @@ def test_queues_of_every_kind_in_one_batch(pipe):
 def test_a_queue_is_made_by_its_first_message(pipe):
     name, attempt = pipe.name("q"), pipe.name()
     stage(pipe, attempt, name, "a")
-    assert name not in [entry.name for entry in pipe.door.ps.queues()]
+    assert name not in [entry.name for entry in pipe.door.mq.queues()]
     publish(pipe, pipe.name(), 0, attempt, messages=1)
-    assert texts(one_by_one(pipe.door.ps.queue(name))) == ["a"]
+    assert texts(one_by_one(pipe.door.mq.queue(name))) == ["a"]
 
 
 def test_a_tenant_s_queue_is_its_own(pipe):
@@ -263,7 +263,7 @@ def test_a_tenant_s_queue_is_its_own(pipe):
     publish(pipe, pipe.name(), 0, attempt, messages=1)
     (there,) = pipe.run(v.Peek(f"acme/{name}"))
     assert there.text() == "a"
-    assert name not in [entry.name for entry in pipe.door.ps.queues()]
+    assert name not in [entry.name for entry in pipe.door.mq.queues()]
 
 
 def test_what_was_published_lives_as_any_message(pipe):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock import Acked, LeaseLost
-from penstock.words import pipeline as p
 from tests.conformance.steps import counts, one, sent, tended
 from tests.pipeline.steps import LEASE_MS, Reader
+from turnabout import Acked, LeaseLost
+from turnabout.words import pipeline as p
 
 
 def test_the_first_reader_begins_at_the_beginning(pipe, clock):

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from penstock import Failure, QueueSettings, message
-from penstock.words import verbs as v
 from tests.conformance.steps import finished, grave_of, one, sent
 from tests.pipeline.steps import LEASE_MS
+from turnabout import Failure, QueueSettings, message
+from turnabout.words import verbs as v
 
 COLUMNS = {
     "log_rows": """namespace queue channel message_id outcome attempt failures crashes sent_at
@@ -29,7 +29,7 @@ def columns(pipe, view):
     if pipe.is_postgres:
         rows = pipe.select(
             "select column_name as name, data_type as type from information_schema.columns"
-            " where table_schema = 'penstock' and table_name = ? order by ordinal_position",
+            " where table_schema = 'turnabout' and table_name = ? order by ordinal_position",
             view,
         )
     else:

@@ -15,7 +15,7 @@ Connection = psycopg.Connection[Any]
 COUNTERS = """
 select c.relname, pg_stat_get_xact_blocks_fetched(c.oid), pg_stat_get_xact_tuples_returned(c.oid)
 from pg_class c
-where c.relnamespace = 'penstock'::regnamespace and c.relkind in ('r', 'i')
+where c.relnamespace = 'turnabout'::regnamespace and c.relkind in ('r', 'i')
 """
 
 

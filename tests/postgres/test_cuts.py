@@ -6,11 +6,11 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock import Disconnected, Uncertain
-from penstock.postgres.wire import Connection
+import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout import Disconnected, Uncertain
+from turnabout.postgres.wire import Connection
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +39,8 @@ def cutting(moment: str, places: Iterator[int]) -> Any:
 @pytest.mark.parametrize("moment", ["request lost", "answer lost"])
 @pytest.mark.parametrize("place", [0, 1], ids=["preparing", "sending"])
 def test_a_send_that_was_cut_is_repeated_and_happens_once(url, monkeypatch, moment, place):
-    with penstock.connect(url) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("q")
         queue.create()
         with monkeypatch.context() as patch:
             patch.setattr(Connection, "_result", cutting(moment, iter([1] * place + [0] + [1] * 9)))

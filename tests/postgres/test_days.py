@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
+import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
 
@@ -31,45 +31,45 @@ def db(url) -> Iterator[Connection]:
     with psycopg.connect(url, autocommit=True) as connection:
         for name in days(connection):
             if name != "history_default":
-                connection.execute(f"drop table penstock.{name}")
+                connection.execute(f"drop table turnabout.{name}")
         create(connection)
         yield connection
 
 
 def create(db: Connection, queue: str = "q", settings: str = "{}") -> None:
-    db.execute("select penstock.queue_create(%s, %s)", [queue, settings])
+    db.execute("select turnabout.queue_create(%s, %s)", [queue, settings])
 
 
 def tended(db: Connection, now: int, times: int = 4) -> None:
     """The days, without the haste that leaves dropping to one tend in fifty."""
     for _ in range(times):
-        db.execute("select penstock.tend_days(%s, false)", [now])
+        db.execute("select turnabout.tend_days(%s, false)", [now])
 
 
 def days(db: Connection) -> list[str]:
     rows = db.execute(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
-        " where i.inhparent = 'penstock.history'::regclass order by 1"
+        " where i.inhparent = 'turnabout.history'::regclass order by 1"
     )
     return [name for (name,) in rows]
 
 
 def ended(db: Connection, at: int, queue: str = "q") -> str:
     """One message, done at that time; the partition that has it."""
-    db.execute("select penstock.send(%s, %s::bytea[], now_ms => %s)", [queue, [b"x"], at])
+    db.execute("select turnabout.send(%s, %s::bytea[], now_ms => %s)", [queue, [b"x"], at])
     ((number, attempt),) = db.execute(
-        "select id, attempt from penstock.receive(%s, 1, now_ms => %s)", [queue, at]
+        "select id, attempt from turnabout.receive(%s, 1, now_ms => %s)", [queue, at]
     )
-    db.execute("select penstock.ack(%s, %s, %s, %s)", [queue, [number], [attempt], at])
+    db.execute("select turnabout.ack(%s, %s, %s, %s)", [queue, [number], [attempt], at])
     ((name,),) = db.execute(
-        "select tableoid::regclass::text from penstock.history where id = %s", [number]
+        "select tableoid::regclass::text from turnabout.history where id = %s", [number]
     )
-    return name.removeprefix("penstock.")
+    return name.removeprefix("turnabout.")
 
 
 def known(db: Connection, now: int, queue: str = "q") -> int:
     (row,) = db.execute(
-        "select count(*) from penstock.history(%s, 1000, now_ms => %s)", [queue, now]
+        "select count(*) from turnabout.history(%s, 1000, now_ms => %s)", [queue, now]
     )
     return row[0]
 
@@ -89,7 +89,7 @@ def test_three_days_are_made_and_history_goes_there(db):
 
 def test_every_tend_makes_them(db):
     for _ in range(3):
-        db.execute("select penstock.tend('q', %s)", [START])
+        db.execute("select turnabout.tend('q', %s)", [START])
     assert len(days(db)) == 4
 
 
@@ -104,7 +104,7 @@ def test_a_day_that_has_rows_elsewhere_is_not_made(db):
 def test_an_install_makes_the_first_days(url):
     with psycopg.connect(url, autocommit=True) as fresh:
         ((today,),) = fresh.execute(
-            "select split_part(penstock.day_name(penstock.clock_ms()), '.', 2)"
+            "select split_part(turnabout.day_name(turnabout.clock_ms()), '.', 2)"
         )
         made = days(fresh)
         assert len(made) == 4
@@ -130,15 +130,15 @@ def test_rows_too_old_are_not_shown_before_their_day_is_dropped(db):
     assert known(db, START + week) == 1
     assert known(db, START + week + 1) == 0
     ((outcome,),) = db.execute(
-        "select outcome from penstock.endings('q', array(select id from penstock.history), %s)",
+        "select outcome from turnabout.endings('q', array(select id from turnabout.history), %s)",
         [START + week + 1],
     )
     assert outcome == "unknown"
-    db.execute("select penstock.tend('q', %s)", [START + week + 1])
-    ((left,),) = db.execute("select count(*) from penstock.history")
+    db.execute("select turnabout.tend('q', %s)", [START + week + 1])
+    ((left,),) = db.execute("select count(*) from turnabout.history")
     assert left == 1, "it goes with its day"
-    db.execute("select penstock.tend('q', %s)", [START + week + 2 * DAY + 1])
-    ((left,),) = db.execute("select count(*) from penstock.history")
+    db.execute("select turnabout.tend('q', %s)", [START + week + 2 * DAY + 1])
+    ((left,),) = db.execute("select count(*) from turnabout.history")
     assert left == 0, "or alone, if its day could not be dropped for long"
 
 
@@ -146,12 +146,12 @@ def test_short_histories_are_swept_row_by_row(db):
     create(db, "short", '{"history_ms": 1000, "history_failed_ms": 5000}')
     ended(db, START, "short")
     ((number,),) = db.execute(
-        "select unnest(ids) from penstock.send('short', '{x}'::bytea[], now_ms => %s)", [START]
+        "select unnest(ids) from turnabout.send('short', '{x}'::bytea[], now_ms => %s)", [START]
     )
-    db.execute("select penstock.cancel('short', %s, %s)", [[number], START])
+    db.execute("select turnabout.cancel('short', %s, %s)", [[number], START])
     for now, left in ((1_000, 2), (1_001, 1), (5_000, 1), (5_001, 0)):
-        db.execute("select penstock.tend('short', %s)", [START + now])
-        ((rows,),) = db.execute("select count(*) from penstock.history")
+        db.execute("select turnabout.tend('short', %s)", [START + now])
+        ((rows,),) = db.execute("select count(*) from turnabout.history")
         assert rows == left, now
 
 
@@ -160,7 +160,7 @@ def test_an_open_transaction_keeps_nobody(db, url):
     tended(db, START)
     with psycopg.connect(url) as other:
         ended(other, START)  # holds what a drop needs
-        other.execute("select from penstock.history_default")  # and what making a day needs
+        other.execute("select from turnabout.history_default")  # and what making a day needs
         before = days(db)
         db.execute("set statement_timeout = '2s'")
         tended(db, TODAY + 30 * DAY, times=2)
@@ -172,14 +172,14 @@ def test_an_open_transaction_keeps_nobody(db, url):
 
 
 def test_who_is_not_the_owner_leaves_days_alone(db):
-    role = f"penstock_days_{next(numbers)}"
+    role = f"turnabout_days_{next(numbers)}"
     db.execute(f"create role {role}")
     try:
-        db.execute(f"grant usage on schema penstock to {role}")
-        db.execute(f"grant execute on all functions in schema penstock to {role}")
-        db.execute(f"grant select on all tables in schema penstock to {role}")
+        db.execute(f"grant usage on schema turnabout to {role}")
+        db.execute(f"grant execute on all functions in schema turnabout to {role}")
+        db.execute(f"grant select on all tables in schema turnabout to {role}")
         db.execute(f"set role {role}")
-        db.execute("select penstock.tend_days(%s, false)", [START])
+        db.execute("select turnabout.tend_days(%s, false)", [START])
         db.execute("reset role")
         assert days(db) == ["history_default"]
     finally:
@@ -192,11 +192,11 @@ def test_a_cursor_of_an_earlier_library_goes_on(db, url):
     """It has two numbers, and a page goes on behind all endings of that message then."""
     for _ in range(3):
         ended(db, START)
-    with penstock.connect(url, clock=Clock()) as ps:
-        page = ps.queue("q").history(limit=1)
+    with turnabout.connect(url, clock=Clock()) as mq:
+        page = mq.queue("q").history(limit=1)
         assert page.cursor is not None
         at, number, rest = page.cursor.split(".", 2)
         assert rest.endswith(".1.1"), "the attempt, and the outcome's number"
-        rest = ps.queue("q").history(cursor=f"{at}.{number}")
-        assert rest == ps.queue("q").history(cursor=page.cursor)
+        rest = mq.queue("q").history(cursor=f"{at}.{number}")
+        assert rest == mq.queue("q").history(cursor=page.cursor)
         assert len(rest.entries) == 2

@@ -40,18 +40,18 @@ def names(pair) -> list[str]:
     """Two queues that are there, and a name of none."""
     made = [f"q{next(numbers)}" for _ in range(3)]
     for name in made[:2]:
-        pair[0].execute("select penstock.queue_create(%s)", [name])
+        pair[0].execute("select turnabout.queue_create(%s)", [name])
     pair[0].commit()
     return made
 
 
 def update(db: Connection, queue: str, **changes: Any) -> None:
-    db.execute("select penstock.queue_update(%s, %s)", [queue, json.dumps(changes)])
+    db.execute("select turnabout.queue_update(%s, %s)", [queue, json.dumps(changes)])
 
 
 def create(db: Connection, queue: str, grave: str) -> None:
     settings = json.dumps({"dead_letter": grave})
-    db.execute("select penstock.queue_create(%s, %s)", [queue, settings])
+    db.execute("select turnabout.queue_create(%s, %s)", [queue, settings])
 
 
 def meanwhile(pair: tuple[Connection, Connection], action: Callable[[], None]) -> Exception | None:
@@ -78,7 +78,7 @@ def meanwhile(pair: tuple[Connection, Connection], action: Callable[[], None]) -
 
 def graves(db: Connection, *queues: str) -> list[str | None]:
     rows = db.execute(
-        "select (select q.dead_letter from penstock.queue q where q.name = n.name)"
+        "select (select q.dead_letter from turnabout.queue q where q.name = n.name)"
         " from unnest(%s::text[]) with ordinality n (name, nr) order by n.nr",
         [list(queues)],
     ).fetchall()
@@ -115,7 +115,7 @@ def test_a_dead_letter_queue_that_is_made_by_default_closes_no_ring(pair, names)
     (one, two), (a, _, new) = pair, names
     create(one, f"{new}-dead", a)
     one.commit()
-    one.execute("select penstock.send(%s, '{x}')", [new])
+    one.execute("select turnabout.send(%s, '{x}')", [new])
     refused = meanwhile(pair, lambda: update(two, a, dead_letter=new))
     assert refused is not None
     assert refused.sqlstate == "PQ409"
@@ -124,7 +124,7 @@ def test_a_dead_letter_queue_that_is_made_by_default_closes_no_ring(pair, names)
 def test_who_holds_other_things_does_not_wait_long(pair, names):
     (one, two), (a, b, _) = pair, names
     update(one, a, dead_letter=b)
-    two.execute("select penstock.send(%s, '{x}')", [b])
+    two.execute("select turnabout.send(%s, '{x}')", [b])
     with pytest.raises(LockNotAvailable):
         update(two, b, dead_letter=a)
 
@@ -133,5 +133,5 @@ def test_two_changes_at_once_are_both_made(pair, names):
     (one, two), (a, *_) = pair, names
     update(one, a, max_attempts=7)
     assert meanwhile(pair, lambda: update(two, a, lease_ms=9000)) is None
-    row = one.execute("select max_attempts, lease_ms from penstock.queue_list(%s)", [a]).fetchone()
+    row = one.execute("select max_attempts, lease_ms from turnabout.queue_list(%s)", [a]).fetchone()
     assert row == (7, 9000)

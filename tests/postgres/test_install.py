@@ -11,26 +11,26 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock import Busy, Disconnected, Sent, UsageError, WrongVersion
-from penstock.pgserver import PostgresServer
-from penstock.postgres import install
-from penstock.postgres.calls import CALLS
-from penstock.postgres.revision import DIGEST, REVISION, rendered, schema
-from penstock.words.credentials import ADMINISTRATION
-from penstock.words.pipeline import PIPELINE
-from penstock.words.policy import QueueSettings, settings_row
-from penstock.words.verbs import VOCABULARY
+import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
 from tests.upgrade.up import ended, start
+from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
+from turnabout.pgserver import PostgresServer
+from turnabout.postgres import install
+from turnabout.postgres.calls import CALLS
+from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
+from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.pipeline import PIPELINE
+from turnabout.words.policy import QueueSettings, settings_row
+from turnabout.words.verbs import VOCABULARY
 
 needs_server = pytest.mark.slow
 
-FOLDER = files("penstock.postgres") / "functions"
+FOLDER = files("turnabout.postgres") / "functions"
 FILES = {Path(str(f)).stem: f.read_text(encoding="utf-8") for f in FOLDER.iterdir()}
-CREATED = re.compile(r"(?m)^create or replace function penstock\.(\w+)\(")
+CREATED = re.compile(r"(?m)^create or replace function turnabout\.(\w+)\(")
 LATEST = set(CREATED.findall(install.latest()))
 
 
@@ -53,7 +53,7 @@ def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
 def test_a_file_holds_one_function_of_its_name_and_opens_with_a_comment(name):
     text = FILES[name]
     assert re.findall(r"(?im)^\s*create\b.*", text) == re.findall(
-        rf"(?m)^create or replace function penstock\.{name}\(.*", text
+        rf"(?m)^create or replace function turnabout\.{name}\(.*", text
     )
     assert len(re.findall(r"(?i)\bcreate or replace\b", text)) == 1
     assert re.match(r"-- [A-Z].{20,}\n", text), "the first line says what it is for"
@@ -81,16 +81,16 @@ def test_a_changed_function_asks_for_a_new_revision():
 def test_a_set_calls_itself_and_nothing_but_itself():
     """In a set's text each call is of that set, and each name called is a function of it."""
     text = rendered(install.functions(), 7)
-    assert set(re.findall(r"\bpenstock\.(\w+)\(", text)) == set()
-    assert set(re.findall(r"\bpenstock_r7\.(\w+)\(", text)) == set(FILES)
-    assert "penstock.message" in text
+    assert set(re.findall(r"\bturnabout\.(\w+)\(", text)) == set()
+    assert set(re.findall(r"\bturnabout_r7\.(\w+)\(", text)) == set(FILES)
+    assert "turnabout.message" in text
 
 
 def test_what_nobody_calls_is_not_there():
     """Each function is called by another, or is a verb's."""
     called = [(call.text, (call.impatient or b"").decode()) for call in CALLS.values()]
     texts = "\n".join([*FILES.values(), *(text for both in called for text in both)])
-    calls = re.findall(r"penstock\w*\.(\w+)\(", texts)
+    calls = re.findall(r"turnabout\w*\.(\w+)\(", texts)
     assert {name for name in FILES if calls.count(name) < 2} == set()
 
 
@@ -103,10 +103,10 @@ def test_every_verb_has_its_call_and_nothing_else_has():
 
 @pytest.mark.parametrize("verb", VOCABULARY + ADMINISTRATION + PIPELINE, ids=lambda v: v.name)
 def test_a_verb_s_call_names_the_function_of_that_verb(verb):
-    called = set(re.findall(r"penstock_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
+    called = set(re.findall(r"turnabout_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
     also = {"queue_list"} if verb.name == "queue_create" else set[str]()
     assert called == {{"queue_get": "queue_list"}.get(verb.name, verb.name)} | also
-    assert not re.search(r"\bpenstock\.\w", CALLS[verb].text), "a role has no rights on tables"
+    assert not re.search(r"\bturnabout\.\w", CALLS[verb].text), "a role has no rights on tables"
 
 
 @needs_server
@@ -124,7 +124,7 @@ def test_calls_fit_the_functions_parameters(migrated):
     with psycopg.connect(migrated) as connection:
         for verb, call in CALLS.items():
             connection.execute(f"prepare {verb.name} as {call.text}".encode())
-            name, inside = re.findall(r"penstock_r\d+\.((?!clock_ms)\w+)\(([^)]*)\)", call.text)[0]
+            name, inside = re.findall(r"turnabout_r\d+\.((?!clock_ms)\w+)\(([^)]*)\)", call.text)[0]
             given = [word.strip() for word in inside.split(",") if word.strip()]
             types = [word.partition("::")[2] for word in given]
             types = [names.get(t, t) or declared[name][nr] for nr, t in enumerate(types)]
@@ -135,20 +135,20 @@ def test_calls_fit_the_functions_parameters(migrated):
 
 @needs_server
 def test_settings_by_default_are_the_same_in_sql_and_python(migrated):
-    ((in_sql,),) = ask(migrated, "select penstock.default_settings()")
+    ((in_sql,),) = ask(migrated, "select turnabout.default_settings()")
     row = settings_row(QueueSettings())
     assert in_sql == {name: row[name] for name in in_sql}
     assert {name for name, value in row.items() if value is not None} <= set(in_sql)
-    columns = ask(migrated, "select to_jsonb(q) from penstock.queue_create('a-dead') q")
+    columns = ask(migrated, "select to_jsonb(q) from turnabout.queue_create('a-dead') q")
     assert {name: columns[0][0][name] for name in row} == row
 
 
 @needs_server
 def test_a_queue_is_the_same_whether_created_or_sent_to(migrated):
-    with penstock.connect(migrated) as ps:
-        ps.queue("a").create()
-        assert isinstance(ps.queue("b").send("x"), Sent)
-        entries = {entry.name: entry for entry in ps.queues()}
+    with turnabout.connect(migrated) as mq:
+        mq.queue("a").create()
+        assert isinstance(mq.queue("b").send("x"), Sent)
+        entries = {entry.name: entry for entry in mq.queues()}
     created, sent_to = entries["a"], entries["b"]
     assert created.settings == sent_to.settings == QueueSettings()
     assert (created.dead_letter, sent_to.dead_letter) == ("a-dead", "b-dead")
@@ -163,15 +163,17 @@ def test_up_once_and_again(postgres_url):
     names = tuple(step.name for step in install.migrations())
     before = install.status(postgres_url)
     assert (before.current, before.wanted, before.pending) == (0, wanted, names)
-    assert ask(postgres_url, "select to_regnamespace('penstock')") == [(None,)], "status only looks"
+    assert ask(postgres_url, "select to_regnamespace('turnabout')") == [(None,)], (
+        "status only looks"
+    )
 
     assert install.up(postgres_url) == (*names, f"functions {install.digest()}")
     after = install.status(postgres_url)
     assert (after.current, after.wanted, after.pending) == (wanted, wanted, ())
-    applied = ask(postgres_url, "select number, name, functions, applied_at from penstock.version")
+    applied = ask(postgres_url, "select number, name, functions, applied_at from turnabout.version")
     assert install.up(postgres_url) == ()
     assert applied == ask(
-        postgres_url, "select number, name, functions, applied_at from penstock.version"
+        postgres_url, "select number, name, functions, applied_at from turnabout.version"
     )
 
 
@@ -194,10 +196,10 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
         except BaseException as error:  # noqa: BLE001 (looked at below)
             raised.append(error)
 
-    ask(postgres_url, "create schema penstock")
+    ask(postgres_url, "create schema turnabout")
     with psycopg.connect(postgres_url) as other:
         # A name that is taken but not committed stops the migration between its tables.
-        other.execute("create table penstock.history (id int)")
+        other.execute("create table turnabout.history (id int)")
         thread = threading.Thread(target=up)
         thread.start()
         (pid,) = wait_for(
@@ -214,14 +216,14 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
         ask(
             postgres_url,
             "select relname from pg_class where relnamespace = %s::regnamespace",
-            "penstock",
+            "turnabout",
         )
         == []
     )
     assert install.status(postgres_url).current == 0
     assert len(install.up(postgres_url)) == len(install.migrations()) + 1
-    with penstock.connect(postgres_url) as ps:
-        assert isinstance(ps.queue("q").send("x"), Sent)
+    with turnabout.connect(postgres_url) as mq:
+        assert isinstance(mq.queue("q").send("x"), Sent)
 
 
 def wait_for(url: str, sql: str) -> tuple[Any, ...]:
@@ -234,19 +236,21 @@ def wait_for(url: str, sql: str) -> tuple[Any, ...]:
 
 # --- other versions ------------------------------------------------------------------------------
 
-NEWER = "insert into penstock.version (number, name, functions, oldest) values (9000, 'x', 'y', %s)"
+NEWER = (
+    "insert into turnabout.version (number, name, functions, oldest) values (9000, 'x', 'y', %s)"
+)
 
 
 @needs_server
 def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(migrated):
     ask(migrated, NEWER, REVISION + 1)
-    with pytest.raises(WrongVersion, match=r"step 9000.*upgrade penstock"):
+    with pytest.raises(WrongVersion, match=r"step 9000.*upgrade turnabout"):
         install.up(migrated)
-    with penstock.connect(migrated) as ps, pytest.raises(WrongVersion, match="upgrade penstock"):
-        ps.queue("q").send("x")
+    with turnabout.connect(migrated) as mq, pytest.raises(WrongVersion, match="upgrade turnabout"):
+        mq.queue("q").send("x")
     status = install.status(migrated)
     assert (status.current, status.pending, status.too_new) == (9000, (), True)
-    assert ask(migrated, "select count(*) from penstock.message") == [(0,)]
+    assert ask(migrated, "select count(*) from turnabout.message") == [(0,)]
 
 
 @needs_server
@@ -255,29 +259,29 @@ def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
     assert install.up(migrated) == ()
     status = install.status(migrated)
     assert (status.current, status.pending, status.too_new) == (9000, (), False)
-    with penstock.connect(migrated) as ps:
-        assert isinstance(ps.queue("q").send("x"), Sent)
+    with turnabout.connect(migrated) as mq:
+        assert isinstance(mq.queue("q").send("x"), Sent)
 
 
-OTHER = "update penstock.revision set digest = 'old'"
+OTHER = "update turnabout.revision set digest = 'old'"
 
 
 @needs_server
 def test_other_functions_are_refused_until_up_has_run(migrated):
     ask(migrated, OTHER)
-    for place in ("penstock", schema()):
+    for place in ("turnabout", schema()):
         ask(migrated, f"drop function {place}.tell")
         ask(migrated, f"create function {place}.long_gone() returns int language sql as 'select 1'")
     assert install.status(migrated).pending == (f"functions {install.digest()}",)
     for _ in range(2):  # a refusal is not remembered as a success
-        with penstock.connect(migrated) as ps, pytest.raises(WrongVersion) as refused:
-            ps.queue("q").send("x")
-    assert "penstock migrate up --url 'postgresql://" in str(refused.value)
+        with turnabout.connect(migrated) as mq, pytest.raises(WrongVersion) as refused:
+            mq.queue("q").send("x")
+    assert "turnabout migrate up --url 'postgresql://" in str(refused.value)
     assert install.up(migrated) == (f"functions {install.digest()}",)
     assert names_in(migrated, schema()) == set(FILES)
-    assert names_in(migrated, "penstock") == set(FILES) | LATEST
-    with penstock.connect(migrated) as ps:
-        assert isinstance(ps.queue("q").send("x"), Sent)
+    assert names_in(migrated, "turnabout") == set(FILES) | LATEST
+    with turnabout.connect(migrated) as mq:
+        assert isinstance(mq.queue("q").send("x"), Sent)
 
 
 def names_in(url: str, place: str) -> set[str]:
@@ -292,24 +296,24 @@ def names_in(url: str, place: str) -> set[str]:
 @needs_server
 def test_one_store_is_refused_and_then_served_when_up_has_run(migrated):
     ask(migrated, OTHER)
-    with penstock.connect(migrated) as ps:
+    with turnabout.connect(migrated) as mq:
         with pytest.raises(WrongVersion):
-            ps.queue("q").send("x")
+            mq.queue("q").send("x")
         install.up(migrated)
-        assert isinstance(ps.queue("q").send("x"), Sent)
+        assert isinstance(mq.queue("q").send("x"), Sent)
 
 
 @needs_server
 def test_functions_may_be_replaced_while_stores_are_connected(migrated):
     """The set is dropped and made anew in one transaction: a running program sees no gap."""
-    with penstock.connect(migrated) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(migrated) as mq:
+        queue = mq.queue("q")
         for n in range(8):
             queue.send(f"{n}")
         (m,) = queue.receive()
         ask(migrated, OTHER)
         install.up(migrated)
-        assert isinstance(m.ack(), penstock.Acked)
+        assert isinstance(m.ack(), turnabout.Acked)
         assert len(queue.receive(10)) == 7
         assert isinstance(queue.send("x"), Sent)
 
@@ -319,7 +323,7 @@ def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
     older = schema(REVISION - 1)
     ask(migrated, f"create schema {older}")
     ask(migrated, f"create function {older}.send() returns int language sql as 'select 1'")
-    ask(migrated, "insert into penstock.revision values (%s, 'old', '{}')", REVISION - 1)
+    ask(migrated, "insert into turnabout.revision values (%s, 'old', '{}')", REVISION - 1)
     ask(migrated, f"create view mine as select {older}.send() as n")
     assert install.status(migrated).revisions == (REVISION - 1, REVISION)
     with pytest.raises(UsageError, match="view mine depends on function"):
@@ -334,7 +338,7 @@ def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
 @needs_server
 def test_nothing_is_pruned_before_this_version_is_installed(migrated):
     ask(migrated, OTHER)
-    with pytest.raises(UsageError, match="penstock migrate up"):
+    with pytest.raises(UsageError, match="turnabout migrate up"):
         install.prune(migrated)
 
 
@@ -344,9 +348,9 @@ def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_ur
     monkeypatch.setattr(install, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(install, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(install, "TRIES", 5)
-    ask(postgres_url, "create schema penstock")
+    ask(postgres_url, "create schema turnabout")
     with psycopg.connect(postgres_url) as other:
-        other.execute("create table penstock.history (id int)")
+        other.execute("create table turnabout.history (id int)")
         with pytest.raises(Busy):
             install.up(postgres_url)
         other.rollback()
@@ -356,9 +360,9 @@ def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_ur
 
 @needs_server
 def test_a_database_that_was_never_migrated_says_so(postgres_url):
-    with penstock.connect(postgres_url) as ps, pytest.raises(WrongVersion) as refused:
-        ps.queue("q").receive()
-    assert "penstock migrate up --url 'postgresql://" in str(refused.value)
+    with turnabout.connect(postgres_url) as mq, pytest.raises(WrongVersion) as refused:
+        mq.queue("q").receive()
+    assert "turnabout migrate up --url 'postgresql://" in str(refused.value)
 
 
 # --- the script ----------------------------------------------------------------------------------
@@ -379,8 +383,8 @@ def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url,
     assert catalog.of_postgres(postgres_url) == catalog.of_postgres(migrated)
     assert install.status(postgres_url).pending == ()
     assert install.up(postgres_url) == ()
-    with penstock.connect(postgres_url) as ps:
-        assert isinstance(ps.queue("q").send("x"), Sent)
+    with turnabout.connect(postgres_url) as mq:
+        assert isinstance(mq.queue("q").send("x"), Sent)
 
 
 @needs_server

@@ -56,7 +56,7 @@ class Session:
     def send(self, *texts: str, channel: str = "") -> list[int] | None:
         """The ids; None if the channel is full."""
         ((ids,),) = self.ask(
-            "select ids from penstock.send(%s, %s::bytea[], channels => %s, now_ms => %s)",
+            "select ids from turnabout.send(%s, %s::bytea[], channels => %s, now_ms => %s)",
             self.queue,
             [t.encode() for t in texts],
             [channel] * len(texts),
@@ -67,7 +67,7 @@ class Session:
     def receive(self, most: int = 10, now: int = START) -> dict[str, Receipt]:
         """Receipts by payload."""
         rows = self.ask(
-            "select payload, id, attempt from penstock.receive(%s, %s, now_ms => %s)"
+            "select payload, id, attempt from turnabout.receive(%s, %s, now_ms => %s)"
             " where id is not null",
             self.queue,
             most,
@@ -77,7 +77,7 @@ class Session:
 
     def retry_after(self, now: int = START) -> int | None:
         ((number, at),) = self.ask(
-            "select id, at from penstock.receive(%s, 1, now_ms => %s)", self.queue, now
+            "select id, at from turnabout.receive(%s, 1, now_ms => %s)", self.queue, now
         )
         assert number is None
         return at
@@ -88,7 +88,7 @@ class Session:
         n = len(receipts)
         if verb in ("ack", "release"):
             ((lost,),) = self.ask(
-                f"select penstock.{verb}(%s, %s, %s, %s)", self.queue, ids, attempts, START
+                f"select turnabout.{verb}(%s, %s, %s, %s)", self.queue, ids, attempts, START
             )
             return [None] * n if lost is None else lost
         more = {
@@ -103,7 +103,7 @@ class Session:
         name = "fail" if verb == "refuse" else verb
         now = "case when outcome = 'lost' then what end" if name == "fail" else "now"
         rows = self.ask(
-            f"select {now} from penstock.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
+            f"select {now} from turnabout.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
             self.queue,
             ids,
             attempts,
@@ -114,10 +114,11 @@ class Session:
 
     def counts(self) -> tuple[Any, ...]:
         """Everything that stats tells, and what is in the tables behind it."""
-        (stats,) = self.ask("select * from penstock.stats(%s, %s)", self.queue, START)
+        (stats,) = self.ask("select * from turnabout.stats(%s, %s)", self.queue, START)
         (behind,) = self.ask(
-            "select (select count(*) from penstock.history), (select count(*) from penstock.wake),"
-            " (select md5(string_agg(m::text, '|' order by m.id)) from penstock.message m)"
+            "select (select count(*) from turnabout.history),"
+            " (select count(*) from turnabout.wake),"
+            " (select md5(string_agg(m::text, '|' order by m.id)) from turnabout.message m)"
         )
         self.rollback()
         return (*stats, *behind)
@@ -153,7 +154,7 @@ def of_each_kind(request, open_session) -> Open:
 
 
 def create(session: Session, settings: str) -> None:
-    session.ask("select penstock.queue_create(%s, %s::jsonb, %s)", session.queue, settings, START)
+    session.ask("select turnabout.queue_create(%s, %s::jsonb, %s)", session.queue, settings, START)
     session.commit()
 
 
@@ -299,14 +300,14 @@ def test_two_send_and_set_policies_in_opposite_orders(of_each_kind):
     one, two = of_each_kind(), of_each_kind()
     for channel in "ab":
         one.ask(
-            "select penstock.policy_set(%s, %s, '{\"max_concurrency\": 9}')", one.queue, channel
+            "select turnabout.policy_set(%s, %s, '{\"max_concurrency\": 9}')", one.queue, channel
         )
     one.commit()
 
     def touch(session: Session, channel: str) -> None:
         assert session.send("x", channel=channel)
         session.ask(
-            "select penstock.policy_set(%s, %s, %s::jsonb)",
+            "select turnabout.policy_set(%s, %s, %s::jsonb)",
             session.queue,
             channel,
             '{"max_concurrency": 5}',
@@ -320,7 +321,7 @@ def test_two_send_and_set_policies_in_opposite_orders(of_each_kind):
     assert not isinstance(ones[0], Exception), ones[0]
     assert len({*one.receive(50), *one.receive(50)}) == 1, "payloads are all x"
     policies = one.ask(
-        "select channel, policy->'max_concurrency' from penstock.policy_list(%s)", one.queue
+        "select channel, policy->'max_concurrency' from turnabout.policy_list(%s)", one.queue
     )
     assert policies == [("a", 5), ("b", 5)]
 
@@ -341,10 +342,10 @@ def test_send_and_settle_rolled_back_leave_everything_as_it_was(of_each_kind):
     for verb, receipt in zip(("ack", "defer", "fail", "refuse", "release"), receipts, strict=False):
         assert session.settle(verb, [receipt]) == [None]
     session.send("new", channel="a")
-    session.ask("select penstock.policy_set(%s, 'a', '{\"paused\": true}')", session.queue)
+    session.ask("select turnabout.policy_set(%s, 'a', '{\"paused\": true}')", session.queue)
     session.receive()
-    session.ask("select penstock.purge(%s)", session.queue)
-    session.ask("select penstock.tend(%s, %s)", session.queue, START)
+    session.ask("select turnabout.purge(%s)", session.queue)
+    session.ask("select turnabout.tend(%s, %s)", session.queue, START)
     session.rollback()
     assert other.counts() == before
     assert other.settle("ack", receipts) == [None] * len(receipts)
@@ -443,7 +444,7 @@ def test_concurrent_senders_pass_max_size_by_what_they_have_open_and_no_more(ope
     assert three.send("8", channel="a") is None
     assert three.send("8", channel="b")
     ((size,),) = three.ask(
-        "select size from penstock.send(%s, '{x}', channels => '{a}')", three.queue
+        "select size from turnabout.send(%s, '{x}', channels => '{a}')", three.queue
     )
     assert size == 3, "the count stops at the limit"
     three.commit()

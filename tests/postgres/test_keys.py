@@ -21,7 +21,7 @@ Connection = psycopg.Connection[Any]
 def url(postgres_server) -> Iterator[str]:
     with fresh_database(postgres_server, fill=migrate) as url:
         with psycopg.connect(url, autocommit=True) as db:
-            db.execute("select penstock.queue_create('q')")
+            db.execute("select turnabout.queue_create('q')")
         yield url
 
 
@@ -40,7 +40,7 @@ def pair(url) -> Iterator[tuple[Connection, Connection]]:
 def keyed(db: Connection, *keys: str, mode: str = "window", queue: str = "q") -> list[Any]:
     """Ids, and the places of those that were suppressed."""
     ((ids, duplicates),) = db.execute(
-        "select ids, duplicates from penstock.send(%s, %s::bytea[], now_ms => %s,"
+        "select ids, duplicates from turnabout.send(%s, %s::bytea[], now_ms => %s,"
         " dedup_keys => %s, dedup_modes => %s)",
         [queue, [b"x"] * len(keys), START, list(keys), [mode] * len(keys)],
     )
@@ -109,7 +109,7 @@ def test_other_keys_and_other_queues_do_not_meet(pair):
     keyed(one, "mine")
     written(two)
     keyed(two, "yours")
-    two.execute("select penstock.queue_create('elsewhere')")
+    two.execute("select turnabout.queue_create('elsewhere')")
     keyed(two, "mine", queue="elsewhere")
 
 
@@ -134,8 +134,8 @@ def test_keys_in_any_order_never_deadlock(url):
     assert not failed
     with psycopg.connect(url, autocommit=True) as db:
         ((waiting,),) = db.execute(
-            "select count(*) from penstock.message m"
-            " where m.id in (select message_id from penstock.dedup where key like 'order-%%')"
+            "select count(*) from turnabout.message m"
+            " where m.id in (select message_id from turnabout.dedup where key like 'order-%%')"
         )
     assert waiting == 20, "one message each"
 
@@ -160,11 +160,11 @@ def test_nobody_starts_on_a_message_that_a_later_send_stands_on(pair, mode):
     """The sender's rows are not committed yet: work that began now would not see them."""
     one, two = pair
     queue = f"stands-{mode}"
-    one.execute("select penstock.queue_create(%s)", [queue])
+    one.execute("select turnabout.queue_create(%s)", [queue])
     (number,), _ = keyed(one, "k", mode=mode, queue=queue)
     one.commit()
     assert keyed(one, "k", mode=mode, queue=queue)[0] == [number]
-    take = "select id from penstock.receive(%s, 1, now_ms => %s)"
+    take = "select id from turnabout.receive(%s, 1, now_ms => %s)"
     assert two.execute(take, [queue, START]).fetchall() == [(None,)]
     two.commit()
     one.commit()
@@ -175,10 +175,10 @@ def test_nobody_starts_on_a_message_that_a_later_send_stands_on(pair, mode):
 def test_a_message_that_somebody_is_taking_counts_as_taken(pair, mode):
     one, two = pair
     queue = f"taken-{mode}"
-    one.execute("select penstock.queue_create(%s)", [queue])
+    one.execute("select turnabout.queue_create(%s)", [queue])
     (number,), _ = keyed(one, "k", mode=mode, queue=queue)
     one.commit()
-    two.execute("select id from penstock.receive(%s, 1, now_ms => %s)", [queue, START])
+    two.execute("select id from turnabout.receive(%s, 1, now_ms => %s)", [queue, START])
     (other,), duplicates = keyed(one, "k", mode=mode, queue=queue)
     assert other != number
     assert duplicates is None
@@ -186,20 +186,20 @@ def test_a_message_that_somebody_is_taking_counts_as_taken(pair, mode):
 
 def test_a_refusal_takes_all_back_and_frees_nothing_it_should_not(url):
     with psycopg.connect(url, autocommit=True) as db:
-        db.execute("select penstock.queue_create('small', '{\"max_messages\": 2}')")
+        db.execute("select turnabout.queue_create('small', '{\"max_messages\": 2}')")
         answer = db.execute(
-            "select ids, full_channel, max_size, size from penstock.send('small',"
+            "select ids, full_channel, max_size, size from turnabout.send('small',"
             " '{a,b,c,d}'::bytea[], dedup_keys => array['1', '1', '2', '3'])"
         ).fetchone()
         assert answer == (None, None, 2, 0)
         ((rows, entries),) = db.execute(
-            "select (select count(*) from penstock.message m join penstock.queue q"
-            " on q.id = m.queue_id where q.name = 'small'), (select count(*) from penstock.dedup d"
-            " join penstock.queue q on q.id = d.queue_id where q.name = 'small')"
+            "select (select count(*) from turnabout.message m join turnabout.queue q"
+            " on q.id = m.queue_id where q.name = 'small'), (select count(*) from turnabout.dedup d"
+            " join turnabout.queue q on q.id = d.queue_id where q.name = 'small')"
         )
         assert (rows, entries) == (0, 0)
         ((ids,),) = db.execute(
-            "select ids from penstock.send('small', '{a,b,c}'::bytea[],"
+            "select ids from turnabout.send('small', '{a,b,c}'::bytea[],"
             " dedup_keys => array['1', '1', '2'])"
         )
         assert len(set(ids)) == 2
@@ -207,11 +207,11 @@ def test_a_refusal_takes_all_back_and_frees_nothing_it_should_not(url):
 
 def test_who_deletes_the_queue_waits_for_senders_and_not_between_them(url, pair):
     one, two = pair
-    one.execute("select penstock.queue_create('gone')")
+    one.execute("select turnabout.queue_create('gone')")
     keyed(one, "a", "b", mode="sliding", queue="gone")
     one.commit()
     keyed(one, "b", mode="sliding", queue="gone")  # its entry is held
-    thread = threading.Thread(target=two.execute, args=["select penstock.queue_delete('gone')"])
+    thread = threading.Thread(target=two.execute, args=["select turnabout.queue_delete('gone')"])
     thread.start()
     with psycopg.connect(url, autocommit=True) as third:
         for _ in range(500):
@@ -226,19 +226,19 @@ def test_who_deletes_the_queue_waits_for_senders_and_not_between_them(url, pair)
     one.commit()
     thread.join(8)
     two.commit()
-    assert two.execute("select from penstock.queue where name = 'gone'").fetchone() is None
+    assert two.execute("select from turnabout.queue where name = 'gone'").fetchone() is None
 
 
 def test_publishing_has_time_to_wait_for_a_key(url, pair):
     one, two = pair
     with psycopg.connect(url, autocommit=True) as third:
         third.execute(
-            "select penstock.stage('s', '{q}', '{x}', '{text/plain}', dedup_keys => '{slow}',"
+            "select turnabout.stage('s', '{q}', '{x}', '{text/plain}', dedup_keys => '{slow}',"
             " dedup_modes => '{window}')"
         )
         keyed(one, "slow")
         answer: list[Any] = []
-        publish = "select state, duplicates from penstock.publish('sink', 0, '{s}', 1, %s)"
+        publish = "select state, duplicates from turnabout.publish('sink', 0, '{s}', 1, %s)"
         thread = threading.Thread(
             target=lambda: answer.extend(two.execute(publish, [START]).fetchall())
         )

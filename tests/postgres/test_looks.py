@@ -6,12 +6,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.postgres.call import Looks
-from penstock.postgres.calls import CALLS
-from penstock.words.entities import Turn
-from penstock.words.verbs import Ack, Receive
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout.postgres.call import Looks
+from turnabout.postgres.calls import CALLS
+from turnabout.words.entities import Turn
+from turnabout.words.verbs import Ack, Receive
 
 START = 1_000_000
 RECEIVE = CALLS[Receive]
@@ -58,14 +58,14 @@ def url(postgres_server) -> Iterator[str]:
 @pytest.fixture
 def db(url) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("select penstock.queue_create('looks')")
+        connection.execute("select turnabout.queue_create('looks')")
         yield connection
-        connection.execute("select penstock.queue_delete('looks')")
+        connection.execute("select turnabout.queue_delete('looks')")
 
 
 def send(db: psycopg.Connection[Any], payload: str, priority: int, delay: int) -> None:
     db.execute(
-        "select ids from penstock.send('looks', array[%s]::bytea[], priorities => %s,"
+        "select ids from turnabout.send('looks', array[%s]::bytea[], priorities => %s,"
         " delays => %s, now_ms => %s)",
         [payload, [priority], [delay], START],
     )
@@ -73,7 +73,7 @@ def send(db: psycopg.Connection[Any], payload: str, priority: int, delay: int) -
 
 def take(db: psycopg.Connection[Any], now: int, **more: Any) -> bytes | None:
     said = "".join(f", {name} => {value}" for name, value in more.items())
-    statement = f"select payload from penstock.receive('looks', 1, now_ms => %s{said})"
+    statement = f"select payload from turnabout.receive('looks', 1, now_ms => %s{said})"
     ((payload,),) = db.execute(statement.encode(), [now]).fetchall()
     return payload
 
@@ -97,9 +97,9 @@ def test_what_is_due_and_comes_first_is_found_by_looking(db):
 @pytest.mark.slow
 def test_what_has_expired_is_handed_out_by_nobody(db):
     db.execute(
-        "select ids from penstock.send('looks', '{old}'::bytea[], ttls => '{5}', now_ms => %s)",
+        "select ids from turnabout.send('looks', '{old}'::bytea[], ttls => '{5}', now_ms => %s)",
         [START],
     )
     assert take(db, START + 5, check_due=False) is None
-    ((count,),) = db.execute("select count(*) from penstock.message").fetchall()
+    ((count,),) = db.execute("select count(*) from turnabout.message").fetchall()
     assert count == 0

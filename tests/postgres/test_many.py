@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import penstock
-from penstock.words.entities import Deferral, Failure
+import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout.words.entities import Deferral, Failure
 
 pytestmark = pytest.mark.slow
 
@@ -32,34 +32,34 @@ def url(postgres_server) -> Iterator[str]:
         yield url
 
 
-def sending(ps: penstock.Penstock, count: int) -> float:
-    queue = ps.queue(f"q{time.monotonic_ns()}")
-    queue.create(policy=penstock.Policy(max_size=MANY))
+def sending(mq: turnabout.Turnabout, count: int) -> float:
+    queue = mq.queue(f"q{time.monotonic_ns()}")
+    queue.create(policy=turnabout.Policy(max_size=MANY))
     begun = time.monotonic()
-    queue.send_many([penstock.message(b"x")] * count)
+    queue.send_many([turnabout.message(b"x")] * count)
     return time.monotonic() - begun
 
 
-def seconds(ps: penstock.Penstock, verb: str, count: int) -> float:
+def seconds(mq: turnabout.Turnabout, verb: str, count: int) -> float:
     if verb == "send to a channel with a size":
-        return sending(ps, count)
-    queue = ps.queue(f"q{time.monotonic_ns()}")
+        return sending(mq, count)
+    queue = mq.queue(f"q{time.monotonic_ns()}")
     queue.create(events="all")
-    queue.send_many([penstock.message(b"x")] * count)
+    queue.send_many([turnabout.message(b"x")] * count)
     receipts = []
     while len(receipts) < count:
         receipts += [m.receipt for m in queue.receive(1_000)]
     begun = time.monotonic()
     outcomes = VERBS[verb](queue, receipts)
     taken = time.monotonic() - begun
-    assert not any(isinstance(outcome, penstock.LeaseLost) for outcome in outcomes)
+    assert not any(isinstance(outcome, turnabout.LeaseLost) for outcome in outcomes)
     return taken
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "send to a channel with a size"])
 def test_what_a_call_takes_follows_its_batch(url, verb):
-    with penstock.connect(url) as ps:
+    with turnabout.connect(url) as mq:
         for _ in range(3):  # other processes may be in the way, though hardly each time
-            if seconds(ps, verb, MANY) < TOO_LONG * seconds(ps, verb, FEW):
+            if seconds(mq, verb, MANY) < TOO_LONG * seconds(mq, verb, FEW):
                 return
     pytest.fail(f"{MANY} at once take more than {TOO_LONG:.0f} times as long as {FEW}")

@@ -9,12 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock.postgres import install
-from penstock.words import pipeline as p
-from penstock.words import verbs as v
+import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
+from turnabout.postgres import install
+from turnabout.words import pipeline as p
+from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
 
@@ -34,160 +34,160 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ps(url, clock) -> Iterator[Any]:
-    with penstock.connect(url, clock=clock) as ps:
-        yield ps
+def mq(url, clock) -> Iterator[Any]:
+    with turnabout.connect(url, clock=clock) as mq:
+        yield mq
 
 
-def made(ps: Any, *payloads: str) -> Any:
+def made(mq: Any, *payloads: str) -> Any:
     """A queue that keeps a day of history, with these messages."""
-    queue = ps.queue("q")
+    queue = mq.queue("q")
     queue.create(history_seconds=86_400)
-    queue.send_many([penstock.message(payload) for payload in payloads])
+    queue.send_many([turnabout.message(payload) for payload in payloads])
     return queue
 
 
-def opened(ps: Any) -> int:
-    return ps.store.run(p.SubscriptionOpen("s", "test")).generation
+def opened(mq: Any) -> int:
+    return mq.store.run(p.SubscriptionOpen("s", "test")).generation
 
 
-def lease(ps: Any, generation: int, after: int, most: int = 1000, **more: Any) -> Any:
-    return ps.store.run(p.EpochLease("s", generation, ("q",), after, most, LEASE_MS, **more))
+def lease(mq: Any, generation: int, after: int, most: int = 1000, **more: Any) -> Any:
+    return mq.store.run(p.EpochLease("s", generation, ("q",), after, most, LEASE_MS, **more))
 
 
-def log(ps: Any, after: str, **more: Any) -> Any:
-    return ps.store.run(p.LogNext(after, **more))
+def log(mq: Any, after: str, **more: Any) -> Any:
+    return mq.store.run(p.LogNext(after, **more))
 
 
 # --- the log --------------------------------------------------------------------------------------
 
 
-def test_a_day_that_is_dropped_is_lost_to_who_has_not_read_it(ps, url, clock):
-    queue = made(ps, "a", "b", "c")
+def test_a_day_that_is_dropped_is_lost_to_who_has_not_read_it(mq, url, clock):
+    queue = made(mq, "a", "b", "c")
     with psycopg.connect(url, autocommit=True) as own:
 
         def tended() -> None:
             for _ in range(8):  # a call makes or drops one; here the install's own days as well
-                own.execute("select penstock.tend_days(%s, false)", [clock.now])
+                own.execute("select turnabout.tend_days(%s, false)", [clock.now])
 
         tended()
         for days in (0, 1, 0):
             clock.advance(ms=days * DAY)
             queue.receive(1)[0].ack()
-        first = log(ps, p.START, limit=1)
-        second = log(ps, first.until, limit=1)
+        first = log(mq, p.START, limit=1)
+        second = log(mq, first.until, limit=1)
         clock.advance(ms=7 * DAY)  # what a queue's dead letters keep of their history
         tended()
-        assert log(ps, first.until).messages == 2, "the first day is gone, and was read"
+        assert log(mq, first.until).messages == 2, "the first day is gone, and was read"
         clock.advance(ms=DAY)
         tended()
-    answer = log(ps, second.until)
+    answer = log(mq, second.until)
     assert isinstance(answer, p.LogLost)
-    assert log(ps, answer.floor) == p.LogRange(answer.floor, answer.floor, 0)
-    assert ps.store.run(p.LogLook()) == p.LogState(answer.floor, answer.floor, None)
+    assert log(mq, answer.floor) == p.LogRange(answer.floor, answer.floor, 0)
+    assert mq.store.run(p.LogLook()) == p.LogState(answer.floor, answer.floor, None)
 
 
-def test_the_notes_of_what_is_gone_stay_few(ps, url):
-    queue = made(ps, *map(str, range(30)))
+def test_the_notes_of_what_is_gone_stay_few(mq, url):
+    queue = made(mq, *map(str, range(30)))
     for _ in range(10):
         for message in queue.receive(3):
             message.ack()
-        ps.store.run(v.Clear("q", "all"))
+        mq.store.run(v.Clear("q", "all"))
     with psycopg.connect(url) as own:
-        assert own.execute("select count(*) from penstock.history_floor").fetchone() == (1,)
+        assert own.execute("select count(*) from turnabout.history_floor").fetchone() == (1,)
 
 
 def test_history_from_before_the_log_comes_first(postgres_server):
     """What has no transaction is put before all that has one, once, by the step itself."""
     with fresh_database(postgres_server) as url, psycopg.connect(url, autocommit=True) as own:
         own.execute(install.script().encode())
-        own.execute("drop index penstock.history_log")
+        own.execute("drop index turnabout.history_log")
         own.execute(
-            "insert into penstock.history (id, sent_at, finished_at, queue_id, attempt, failures,"
+            "insert into turnabout.history (id, sent_at, finished_at, queue_id, attempt, failures,"
             f" crashes, outcome, channel, xid) values (7, 1, {START}, 1, 1, 0, 0, 1, '', null)"
         )
         (step,) = [s for s in install.migrations() if s.name == "0004_pipeline"]
         own.execute(step.sql.partition("create table")[0].encode())
-        with penstock.connect(url) as ps:
-            assert log(ps, p.START) == p.LogRange(p.START, "3.7", 1)
+        with turnabout.connect(url) as mq:
+            assert log(mq, p.START) == p.LogRange(p.START, "3.7", 1)
 
 
 # --- leases ---------------------------------------------------------------------------------------
 
 
-def test_rows_that_others_hold_for_a_moment_are_acknowledged_all_the_same(ps, url):
-    queue = made(ps, "a", "b")
-    generation = opened(ps)
-    lease(ps, generation, 0)
+def test_rows_that_others_hold_for_a_moment_are_acknowledged_all_the_same(mq, url):
+    queue = made(mq, "a", "b")
+    generation = opened(mq)
+    lease(mq, generation, 0)
     with psycopg.connect(url) as other:
-        other.execute("select from penstock.message for update")
+        other.execute("select from turnabout.message for update")
         threading.Timer(0.02, other.rollback).start()
-        assert lease(ps, generation, 1) == p.Leased(1, 0, acked=2)
+        assert lease(mq, generation, 1) == p.Leased(1, 0, acked=2)
     assert queue.stats().done == 2
 
 
-def test_rows_that_others_hold_for_long_keep_nobody(ps, url):
-    queue = made(ps, "a", "b")
-    generation = opened(ps)
-    lease(ps, generation, 0)
+def test_rows_that_others_hold_for_long_keep_nobody(mq, url):
+    queue = made(mq, "a", "b")
+    generation = opened(mq)
+    lease(mq, generation, 0)
     with psycopg.connect(url) as other:
-        other.execute("select from penstock.message where payload = 'a' for update")
-        assert lease(ps, generation, 1) == p.Leased(1, 0, acked=1, lost=1)
-        assert ps.store.run(p.EpochExtend("s", generation, 2 * LEASE_MS)) == p.Renewed(0, 0)
+        other.execute("select from turnabout.message where payload = 'a' for update")
+        assert lease(mq, generation, 1) == p.Leased(1, 0, acked=1, lost=1)
+        assert mq.store.run(p.EpochExtend("s", generation, 2 * LEASE_MS)) == p.Renewed(0, 0)
         other.rollback()
     assert queue.stats().done == 1
 
 
-def test_different_attempts_in_one_epoch_are_acknowledged(ps):
-    queue = made(ps, "a", "b", "c")
+def test_different_attempts_in_one_epoch_are_acknowledged(mq):
+    queue = made(mq, "a", "b", "c")
     for message in queue.receive(2):
         message.release()
-    generation = opened(ps)
-    assert lease(ps, generation, 0).messages == 3
-    assert lease(ps, generation, 1) == p.Leased(1, 0, acked=3)
+    generation = opened(mq)
+    assert lease(mq, generation, 0).messages == 3
+    assert lease(mq, generation, 1) == p.Leased(1, 0, acked=3)
 
 
-def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(ps, url):
-    made(ps, "a", "b")
-    generation = opened(ps)
+def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
+    made(mq, "a", "b")
+    generation = opened(mq)
     with psycopg.connect(url) as slow:
         slow.execute(
-            "select penstock.epoch_lease('s', %s, '{q}', 0, 1, %s)", [generation, LEASE_MS]
+            "select turnabout.epoch_lease('s', %s, '{q}', 0, 1, %s)", [generation, LEASE_MS]
         )
         answers: list[Any] = []
-        newer = threading.Thread(target=lambda: answers.append(opened(ps)))
+        newer = threading.Thread(target=lambda: answers.append(opened(mq)))
         newer.start()
         slow.commit()
         newer.join(5)
-    assert isinstance(lease(ps, generation, 0), p.Superseded)
-    assert lease(ps, answers[0], 0, 0) == p.Leased(1, 1), "what the older one has leased"
+    assert isinstance(lease(mq, generation, 0), p.Superseded)
+    assert lease(mq, answers[0], 0, 0) == p.Leased(1, 1), "what the older one has leased"
 
 
-def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(ps):
-    queue = made(ps, "a", "b", "c", "d")
-    generation = opened(ps)
-    assert lease(ps, generation, 0, 1) == p.Leased(1, 1)
-    assert lease(ps, generation, 0, 2, beyond=1) == p.Leased(2, 2)
-    assert lease(ps, generation, 0, 1) == p.Leased(1, 1), "both are recorded"
-    assert lease(ps, generation, 1, 1) == p.Leased(2, 2, acked=1)
-    assert lease(ps, generation, 1, 9, beyond=2) == p.Leased(3, 1)
-    assert lease(ps, generation, 2, 9, beyond=3) == p.Leased(3, 0, acked=2)
-    assert lease(ps, generation, 3, 9) == p.Leased(3, 0, acked=1)
+def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(mq):
+    queue = made(mq, "a", "b", "c", "d")
+    generation = opened(mq)
+    assert lease(mq, generation, 0, 1) == p.Leased(1, 1)
+    assert lease(mq, generation, 0, 2, beyond=1) == p.Leased(2, 2)
+    assert lease(mq, generation, 0, 1) == p.Leased(1, 1), "both are recorded"
+    assert lease(mq, generation, 1, 1) == p.Leased(2, 2, acked=1)
+    assert lease(mq, generation, 1, 9, beyond=2) == p.Leased(3, 1)
+    assert lease(mq, generation, 2, 9, beyond=3) == p.Leased(3, 0, acked=2)
+    assert lease(mq, generation, 3, 9) == p.Leased(3, 0, acked=1)
     assert queue.stats().done == 4
 
 
-def test_history_of_a_server_that_was_further_is_refused_and_can_be_mended(ps, url):
-    queue = made(ps, "a", "b")
+def test_history_of_a_server_that_was_further_is_refused_and_can_be_mended(mq, url):
+    queue = made(mq, "a", "b")
     for message in queue.receive(2):
         message.ack()
     mend = (
-        "update penstock.history set xid = pg_current_xact_id()"
+        "update turnabout.history set xid = pg_current_xact_id()"
         " where xid >= pg_snapshot_xmax(pg_current_snapshot())"
     )
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("update penstock.history set xid = '99999999999'")
-        assert isinstance(log(ps, p.START), p.LogAhead)
+        connection.execute("update turnabout.history set xid = '99999999999'")
+        assert isinstance(log(mq, p.START), p.LogAhead)
         connection.execute(mend)
-    found = log(ps, p.START)
+    found = log(mq, p.START)
     assert isinstance(found, p.LogRange)
     assert found.messages == 2

@@ -41,12 +41,12 @@ DEEP = Load(50_000, 100, 15_000, 15_000)
 WIDE = Load(50_000, 5_000, 15_000, 15_000)
 NAME = "'c' || lpad((i %% %(channels)s)::text, 5, '0')"
 FILL = f"""
-insert into penstock.message (
+insert into turnabout.message (
     at, sent_at, leased_at, queue_id, attempt, priority, status, limited, channel, content_type,
     payload
 )
 select %(at)s, {START}, %(leased_at)s, q.id, 1, 0, %(status)s, q.limited, {NAME}, 'text', 'x'
-from penstock.queue q, generate_series(0, %(count)s - 1) i
+from turnabout.queue q, generate_series(0, %(count)s - 1) i
 where q.name = %(queue)s
 """
 
@@ -79,10 +79,10 @@ def fill_wide(connection: Connection) -> None:
 
 
 def create(connection: Connection, settings: str = "{}") -> None:
-    connection.execute("select penstock.queue_create('q', %s)", [settings])
+    connection.execute("select turnabout.queue_create('q', %s)", [settings])
     for table in ("message", "channel", "wake", "tally", "history_default"):
         # Nobody but the test analyzes or vacuums: either would drop the plans under test.
-        connection.execute(f"alter table penstock.{table} set (autovacuum_enabled = off)")
+        connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
 
 
 LIMITED = {
@@ -98,20 +98,20 @@ def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> No
     """A backlog in channels with rows, and as many channels again that are saturated and asleep."""
     fill(connection, load)
     connection.execute(
-        "insert into penstock.channel (queue_id, name) select q.id, c.name from penstock.queue q,"
-        " (select distinct channel from penstock.message) c (name) where q.name = 'q'"
+        "insert into turnabout.channel (queue_id, name) select q.id, c.name from turnabout.queue q,"
+        " (select distinct channel from turnabout.message) c (name) where q.name = 'q'"
     )
     connection.execute(
-        "insert into penstock.channel (queue_id, name, own, max_concurrency, awake)"
-        " select q.id, 'b' || i, true, 1, false from penstock.queue q,"
+        "insert into turnabout.channel (queue_id, name, own, max_concurrency, awake)"
+        " select q.id, 'b' || i, true, 1, false from turnabout.queue q,"
         " generate_series(1, %s) i where q.name = 'q'",
         [load.channels],
     )
     for status, at in ((0, START), (2, LATER)):
         connection.execute(
-            "insert into penstock.message (at, sent_at, leased_at, queue_id, attempt, priority,"
+            "insert into turnabout.message (at, sent_at, leased_at, queue_id, attempt, priority,"
             f" status, limited, channel, content_type, payload) select {at}, {START}, null, q.id,"
-            f" 1, 0, {status}, true, 'b' || i, 'text', 'x' from penstock.queue q,"
+            f" 1, 0, {status}, true, 'b' || i, 'text', 'x' from turnabout.queue q,"
             " generate_series(1, %s) i where q.name = 'q'",
             [load.channels],
         )
@@ -120,10 +120,10 @@ def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> No
 def limit(connection: Connection, settings: str) -> None:
     """The queue as if it had been made so, with all that lies in it."""
     connection.execute(
-        "update penstock.queue q set fifo = s.fifo, max_concurrency = s.max_concurrency,"
+        "update turnabout.queue q set fifo = s.fifo, max_concurrency = s.max_concurrency,"
         " rate_count = s.rate_count, rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,"
         " rate_interval_us = s.rate_interval_us, max_size = s.max_size"
-        " from jsonb_populate_record(null::penstock.queue, '{\"fifo\": false}' || %s::jsonb) s"
+        " from jsonb_populate_record(null::turnabout.queue, '{\"fifo\": false}' || %s::jsonb) s"
         " where q.name = 'q'",
         [settings],
     )
@@ -144,7 +144,7 @@ class Caller:
     def receive(self, batch: int) -> Touched:
         seen = self.look(
             self.connection,
-            "select id, attempt, channel from penstock.receive('q', %s, 600000, turn => %s,"
+            "select id, attempt, channel from turnabout.receive('q', %s, 600000, turn => %s,"
             " now_ms => %s) where id is not null",
             [batch, self.turn, self.now],
         )
@@ -161,7 +161,7 @@ class Caller:
     def send(self, batch: int) -> Touched:
         return self.look(
             self.connection,
-            "select ids from penstock.send('q', %s::bytea[], channels => %s, now_ms => %s)",
+            "select ids from turnabout.send('q', %s::bytea[], channels => %s, now_ms => %s)",
             [[b"x"] * batch, [f"c{n:05}" for n in range(batch)], self.now],
         )
 
@@ -203,24 +203,24 @@ class Caller:
         """A receive that meets many messages that have become due, and leases that ran out."""
         for status in (1, 2):
             self.connection.execute(
-                "update penstock.message set at = %s where id = any (array(select id from"
-                " penstock.message where status = %s limit %s))",
+                "update turnabout.message set at = %s where id = any (array(select id from"
+                " turnabout.message where status = %s limit %s))",
                 [self.now - 1, status, count // 2],
             )
         return self.receive(batch)
 
 
-FAILING = "penstock.fail('q', %s, %s, errors => %s, retries => %s, delays => %s, now_ms => %s)"
+FAILING = "turnabout.fail('q', %s, %s, errors => %s, retries => %s, delays => %s, now_ms => %s)"
 SETTLING: dict[str, Callable[[int], tuple[str, list[Any]]]] = {
-    "ack": lambda _: ("penstock.ack('q', %s, %s, %s)", []),
-    "release": lambda _: ("penstock.release('q', %s, %s, %s)", []),
+    "ack": lambda _: ("turnabout.ack('q', %s, %s, %s)", []),
+    "release": lambda _: ("turnabout.release('q', %s, %s, %s)", []),
     "defer": lambda n: (
-        "penstock.defer('q', %s, %s, delays => %s, states => %s, now_ms => %s)",
+        "turnabout.defer('q', %s, %s, delays => %s, states => %s, now_ms => %s)",
         [[60_000] * n, [b"s"] * n],
     ),
     "fail": lambda n: (FAILING, [["boom"] * n, [True] * n, [None] * n]),
     "refuse": lambda n: (FAILING, [["boom"] * n, [False] * n, [None] * n]),
-    "extend": lambda _: ("penstock.extend('q', %s, %s, lease_ms => 700000, now_ms => %s)", []),
+    "extend": lambda _: ("turnabout.extend('q', %s, %s, lease_ms => 700000, now_ms => %s)", []),
 }
 
 
@@ -284,7 +284,7 @@ def make_plans(connection: Connection) -> None:
             for verb in SETTLING:
                 caller.settle(verb, caller.receive(1).rows or [(1, 1)])
     for table in ("message", "wake", "channel"):
-        connection.execute(f"delete from penstock.{table}")
+        connection.execute(f"delete from turnabout.{table}")
 
 
 PLANS = ("made while empty", "from statistics of empty tables", "from statistics")
@@ -375,8 +375,8 @@ def test_buoys_do_not_change_that(postgres_server, usual, plans):
     """With buoys about, whatever gives a message back looks whether it must lay another."""
     with prepared(postgres_server, plans, fill_deep) as caller:
         caller.connection.execute(
-            "select penstock.insert_buoy(q.id, c.name, 0::smallint, 1) from penstock.queue q,"
-            " (select distinct channel from penstock.message) c (name) where q.name = 'q'"
+            "select turnabout.insert_buoy(q.id, c.name, 0::smallint, 1) from turnabout.queue q,"
+            " (select distinct channel from turnabout.message) c (name) where q.name = 'q'"
         )
         here = figures(caller, plans)
         assert not (more := worse(usual, here, 3)), f"{plans}\n{more}"
@@ -385,7 +385,7 @@ def test_buoys_do_not_change_that(postgres_server, usual, plans):
 def test_another_queue_in_the_same_tables_costs_nothing(postgres_server, usual):
     with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
         create(connection)
-        connection.execute("select penstock.queue_create('other')")
+        connection.execute("select turnabout.queue_create('other')")
         fill(connection, SMALL)
         fill(connection, DEEP, "other")
         connection.execute("analyze")
@@ -397,7 +397,7 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
     """Only leases are left, and another queue has a backlog: nothing is found without searching."""
     with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
         create(connection)
-        connection.execute("select penstock.queue_create('other')")
+        connection.execute("select turnabout.queue_create('other')")
         fill(connection, Load(0, 100, 25_000, 25_000))
         fill(connection, DEEP, "other")
         caller = Caller(connection)

@@ -20,24 +20,24 @@ LOADED = 60_000
 TABLES = ("message", "channel", "wake", "tally", "history_default", "dedup", "event", "redrive")
 
 LOAD = f"""
-insert into penstock.dedup (queue_id, scope, key, message_id, until_ms)
+insert into turnabout.dedup (queue_id, scope, key, message_id, until_ms)
 select q.id, '', 'old-' || i, i, case when i % 2 = 0 then {LATER} end
-from penstock.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
-insert into penstock.event (at, message_id, queue_id, attempt, kind, channel)
-select {START}, i, q.id, 1, 'leased', '' from penstock.queue q, generate_series(1, {LOADED}) i
+from turnabout.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
+insert into turnabout.event (at, message_id, queue_id, attempt, kind, channel)
+select {START}, i, q.id, 1, 'leased', '' from turnabout.queue q, generate_series(1, {LOADED}) i
 where q.name = 'q';
-insert into penstock.history (
+insert into turnabout.history (
     id, sent_at, finished_at, queue_id, attempt, failures, crashes, outcome, channel
 )
 select -i, {START}, {START} + i, q.id, 1, 0, 0, 1 + i % 4, ''
-from penstock.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
-insert into penstock.message (
+from turnabout.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
+insert into turnabout.message (
     at, sent_at, expires_at, queue_id, status, limited, priority, channel, content_type, payload,
     origin
 )
 select {START}, {START}, {LATER}, q.id, 0, false, 0, 'c' || i % 100, 'text', 'x',
     json_build_object('queue', 'q', 'died_at', i, 'last_error', 'e' || i)
-from penstock.queue q, generate_series(1, {LOADED}) i where q.name = 'q-dead';
+from turnabout.queue q, generate_series(1, {LOADED}) i where q.name = 'q-dead';
 """
 
 
@@ -55,14 +55,14 @@ class Life:
         """So many new messages."""
         extra = "".join(f", {name} => %s" for name in more)
         (row,) = self.connection.execute(
-            f"select ids from penstock.send('q', %s::bytea[], now_ms => %s{extra})",
+            f"select ids from turnabout.send('q', %s::bytea[], now_ms => %s{extra})",
             [[b"x"] * n, START, *more.values()],
         )
         return row[0]
 
     def held(self, n: int) -> tuple[list[int], list[int]]:
         rows = self.connection.execute(
-            "select id, attempt from penstock.receive('q', %s, 600000, now_ms => %s)"
+            "select id, attempt from turnabout.receive('q', %s, 600000, now_ms => %s)"
             " where id is not null",
             [n, START],
         ).fetchall()
@@ -72,7 +72,7 @@ class Life:
         self.number += 1
         keys = [f"{mode}-{self.number}-{i}" for i in range(n)]
         sql = (
-            "select ids, duplicates, replaced from penstock.send('q', %s::bytea[], now_ms => %s,"
+            "select ids, duplicates, replaced from turnabout.send('q', %s::bytea[], now_ms => %s,"
             " dedup_keys => %s, dedup_modes => %s)"
         )
         asked = ([b"x"] * n, START, keys, [mode] * n)
@@ -82,17 +82,17 @@ class Life:
     def results(self, n: int) -> Touched:
         ids, attempts = self.held(n)
         return self.ask(
-            "select penstock.ack('q', %s, %s, %s, true, %s, %s)",
+            "select turnabout.ack('q', %s, %s, %s, true, %s, %s)",
             *(ids, attempts, START, [b"r"] * n, ["text/plain"] * n),
         )
 
     def redrive(self, n: int) -> Touched:
         ((number,),) = self.connection.execute(
-            "select id from penstock.redrive_start('q-dead', per_second => %s, now_ms => %s)",
+            "select id from turnabout.redrive_start('q-dead', per_second => %s, now_ms => %s)",
             [n, START],
         )
         return self.ask(
-            "select (r.redrive).moved from penstock.redrive_step(%s, %s) r", number, START
+            "select (r.redrive).moved from turnabout.redrive_step(%s, %s) r", number, START
         )
 
 
@@ -104,30 +104,32 @@ CALLS: dict[str, Callable[[Life, int], Touched]] = {
     "send while waiting": lambda c, n: c.keyed(n, "rerun", again=True),
     "ack with results": lambda c, n: c.results(n),
     "cancel": lambda c, n: c.ask(
-        "select outcome from penstock.cancel('q', %s, %s)", c.ids(n), START
+        "select outcome from turnabout.cancel('q', %s, %s)", c.ids(n), START
     ),
     "cancel of leases": lambda c, n: c.ask(
-        "select outcome from penstock.cancel('q', %s, %s)", c.held(n)[0], START
+        "select outcome from turnabout.cancel('q', %s, %s)", c.held(n)[0], START
     ),
-    "retry": lambda c, n: c.ask("select outcome from penstock.retry('q', %s, %s)", c.ids(n), START),
+    "retry": lambda c, n: c.ask(
+        "select outcome from turnabout.retry('q', %s, %s)", c.ids(n), START
+    ),
     "endings": lambda c, n: c.ask(
-        "select outcome from penstock.endings('q', %s, %s)",
+        "select outcome from turnabout.endings('q', %s, %s)",
         [*range(-n, 0), *c.ids(n)], START + DAY,
     ),
     "history": lambda c, n: c.ask(
-        "select id from penstock.history('q', %s, now_ms => %s)", n, START
+        "select id from turnabout.history('q', %s, now_ms => %s)", n, START
     ),
     "history of one outcome": lambda c, n: c.ask(
-        "select id from penstock.history('q', %s, 'done', before_at => %s, before_id => 0,"
+        "select id from turnabout.history('q', %s, 'done', before_at => %s, before_id => 0,"
         " now_ms => %s)", n, START + LOADED // 2, START,
     ),
-    "clear": lambda c, n: c.ask("select penstock.clear('q', 'done', %s)", n),
-    "clear of failed": lambda c, n: c.ask("select penstock.clear('q', 'failed', %s)", n),
-    "events": lambda c, n: c.ask("select kind from penstock.events('q', '0', 0, %s)", n),
+    "clear": lambda c, n: c.ask("select turnabout.clear('q', 'done', %s)", n),
+    "clear of failed": lambda c, n: c.ask("select turnabout.clear('q', 'failed', %s)", n),
+    "events": lambda c, n: c.ask("select kind from turnabout.events('q', '0', 0, %s)", n),
     "redrive": lambda c, n: c.redrive(n),
     "receive over expired ones": lambda c, n: (
         c.ids(n, ttls=[1] * n),
-        c.ask("select id from penstock.receive('q', 1, now_ms => %s)", START + 2),
+        c.ask("select id from turnabout.receive('q', 1, now_ms => %s)", START + 2),
     )[1],
 }  # fmt: skip
 
@@ -136,11 +138,11 @@ def prepared(connection: Connection, plans: str) -> Life:
     """The tables loaded, after plans were made on empty ones or before they are made."""
     life = Life(connection)
     create(connection, '{"events": "off"}')
-    connection.execute("select penstock.send('q', '{x}'::bytea[])")
+    connection.execute("select turnabout.send('q', '{x}'::bytea[])")
     for _ in range(3):
-        connection.execute("select penstock.tend_days(%s, false)", [START])
+        connection.execute("select turnabout.tend_days(%s, false)", [START])
     for table in TABLES:
-        connection.execute(f"alter table penstock.{table} set (autovacuum_enabled = off)")
+        connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
     if plans == "made while empty":
         for call in CALLS.values():
             call(life, 1)
@@ -171,7 +173,7 @@ def test_what_a_call_touches_follows_its_batch(life, call):
 
 def test_a_tend_reads_a_bounded_share(life):
     for _ in range(2):
-        seen = life.ask("select penstock.tend('q', %s)", START)
+        seen = life.ask("select turnabout.tend('q', %s)", START)
         assert seen.entries <= 40_000, str(seen)
 
 
@@ -179,11 +181,11 @@ def test_expired_ones_are_found_without_a_search(life):
     """The probe that every receive makes: what expires later is not in its way."""
     connection = life.connection
     connection.execute(
-        f"insert into penstock.message (at, sent_at, expires_at, queue_id, status, limited,"
+        f"insert into turnabout.message (at, sent_at, expires_at, queue_id, status, limited,"
         f" priority, channel, content_type, payload) select {START}, {START}, {LATER}, q.id, 0,"
-        f" false, 0, 'z', 'text', 'x' from penstock.queue q, generate_series(1, 20000) i"
+        f" false, 0, 'z', 'text', 'x' from turnabout.queue q, generate_series(1, 20000) i"
         " where q.name = 'q'"
     )
-    life.ask("select id from penstock.receive('q', 1, now_ms => %s)", START)
-    seen = life.ask("select id from penstock.receive('q', 1, now_ms => %s)", START)
+    life.ask("select id from turnabout.receive('q', 1, now_ms => %s)", START)
+    seen = life.ask("select id from turnabout.receive('q', 1, now_ms => %s)", START)
     assert seen.entries_of("message_expiry") <= 1, str(seen)

@@ -18,20 +18,20 @@ from tests.support.postgres import fresh_database
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LOADED = 100_000
-LEASE = "select epoch, messages, acked from penstock.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"
+LEASE = "select epoch, messages, acked from turnabout.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"
 LOAD = f"""
-insert into penstock.history (
+insert into turnabout.history (
     id, sent_at, finished_at, queue_id, attempt, failures, crashes, outcome, channel, xid
 )
 select i, {START}, {START} + i, q.id, 1, 0, 0, 1 + i % 4, '', (10 + i / 400)::text::xid8
-from penstock.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
-select penstock.stage(
+from turnabout.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
+select turnabout.stage(
     'other-' || i, array_fill('q'::text, array[1000]), array_fill('x'::bytea, array[1000]),
     array_fill('text/plain'::text, array[1000]), now_ms => {START})
 from generate_series(1, 30) i;
-insert into penstock.epoch_part (subscription, epoch, part, queue_id, queue, ids, attempts)
+insert into turnabout.epoch_part (subscription, epoch, part, queue_id, queue, ids, attempts)
 select 'other', i, 0, 1, 'q', '{{1}}', '{{1}}' from generate_series(1, 1000) i;
-insert into penstock.history_floor (xid, id) values ('5', 1);
+insert into turnabout.history_floor (xid, id) values ('5', 1);
 """
 TABLES = ("message", "channel", "wake", "tally", "history_default", "stage", "epoch", "epoch_part")
 
@@ -45,7 +45,7 @@ class Reader:
         self.number = 0
         self.log = "10", 0
         ((self.generation,),) = connection.execute(
-            "select generation from penstock.subscription_open('s', 'test')"
+            "select generation from turnabout.subscription_open('s', 'test')"
         )
 
     def ask(self, sql: str, *parameters: Any) -> Touched:
@@ -66,7 +66,7 @@ class Reader:
         """As an executor asks: with literals, so that it is planned anew."""
         self.lease(n)
         seen = self.ask(
-            "select message_id, value, place from penstock.epoch_rows where subscription = 's'"
+            "select message_id, value, place from turnabout.epoch_rows where subscription = 's'"
             f" and epoch = {self.epoch} and part = 0"
         )
         assert [place for _, _, place in seen.rows] == list(range(1, len(seen.rows) + 1))
@@ -75,16 +75,16 @@ class Reader:
     def plan(self, n: int, plans: int) -> Touched:
         self.lease(n)
         seen = self.ask(
-            "select plans, returned, dead from penstock.epoch_plan("
+            "select plans, returned, dead from turnabout.epoch_plan("
             "'s', %s, %s, 900000, %s, 'e', now_ms => %s)",
             *(self.generation, self.epoch, plans, START),
         )
-        self.connection.execute("update penstock.subscription set max_messages = null")
+        self.connection.execute("update turnabout.subscription set max_messages = null")
         return seen
 
     def next(self, n: int) -> Touched:
         seen = self.ask(
-            "select xid::text, id, messages, more from penstock.log_next(%s, %s, null, null, %s)",
+            "select xid::text, id, messages, more from turnabout.log_next(%s, %s, null, null, %s)",
             *(*self.log, n),
         )
         ((*place, messages, more),) = seen.rows
@@ -96,7 +96,7 @@ class Reader:
         """A small range of a long log; as an executor asks."""
         self.connection.execute("set enable_seqscan = off; set enable_bitmapscan = off")
         seen = self.ask(
-            "select message_id, outcome, queue from penstock.log_rows"
+            "select message_id, outcome, queue from turnabout.log_rows"
             " where (xid, message_id) > ('132'::xid8, 0)"
             f" and (xid, message_id) <= ('{132 + (n - 1) // 400}'::xid8, {48_799 + n})"
         )
@@ -107,12 +107,12 @@ class Reader:
     def publish(self, n: int) -> Touched:
         self.number += 1
         self.connection.execute(
-            "select penstock.stage('mine', array_fill('q'::text, array[%s]),"
+            "select turnabout.stage('mine', array_fill('q'::text, array[%s]),"
             " array_fill('x'::bytea, array[%s]), array_fill('text/plain'::text, array[%s]))",
             [n, n, n],
         )
         return self.ask(
-            "select state from penstock.publish('sink', %s, '{mine}', %s)", self.number, n
+            "select state from turnabout.publish('sink', %s, '{mine}', %s)", self.number, n
         )
 
 
@@ -122,18 +122,18 @@ CALLS: dict[str, Callable[[Reader, int], Touched]] = {
     "plan": lambda r, n: r.plan(n, 3),
     "isolate": lambda r, n: r.plan(n, 0),
     "extend": lambda r, n: r.of_epoch(
-        "select messages, lost from penstock.epoch_extend('s', %s, 900000)", n, r.generation
+        "select messages, lost from turnabout.epoch_extend('s', %s, 900000)", n, r.generation
     ),
     "publish": lambda r, n: r.publish(n),
     "next of the log": lambda r, n: r.next(n),
     "rows of the log": lambda r, n: r.log_rows(n),
     "cut the log": lambda r, n: r.ask(
-        "select messages from penstock.log_cut('132', 0, %s, %s, 2)",
+        "select messages from turnabout.log_cut('132', 0, %s, %s, 2)",
         *(str(132 + (n - 1) // 400), 48_799 + n),
     ),
-    "look at the log": lambda r, _: r.ask("select end_id from penstock.log_look()"),
+    "look at the log": lambda r, _: r.ask("select end_id from turnabout.log_look()"),
     "purge the log": lambda r, n: r.ask(
-        "select penstock.log_purge('240', 0, %s, %s, false)", LATER, n
+        "select turnabout.log_purge('240', 0, %s, %s, false)", LATER, n
     ),
 }
 OF_THE_LOG = ("next of the log", "rows of the log", "cut the log", "look at the log")
@@ -147,16 +147,16 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
     with fresh_database(server, fill=migrate) as url, connect(url) as connection:
         create(connection)
         for _ in range(3):
-            connection.execute("select penstock.tend_days(%s, false)", [START])
+            connection.execute("select turnabout.tend_days(%s, false)", [START])
         for table in TABLES:
-            connection.execute(f"alter table penstock.{table} set (autovacuum_enabled = off)")
+            connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
         reader = Reader(connection)
         if request.param == "made while empty":
             connection.execute(
-                "select penstock.epoch_lease('s', %s, '{q}', 0, 9, 600000)", [reader.generation]
+                "select turnabout.epoch_lease('s', %s, '{q}', 0, 9, 600000)", [reader.generation]
             )
-            connection.execute("select penstock.log_next(null, null, null, null, 9)")
-            connection.execute("select penstock.log_look(), penstock.log_cut('0', 0, '9', 9, 2)")
+            connection.execute("select turnabout.log_next(null, null, null, null, 9)")
+            connection.execute("select turnabout.log_look(), turnabout.log_cut('0', 0, '9', 9, 2)")
         connection.execute(LOAD)
         fill(connection, Load(LOADED, 100, LOADED // 2, LOADED // 2))
         if request.param == "from statistics":

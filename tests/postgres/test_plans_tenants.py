@@ -17,23 +17,23 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 TENANTS = 1_000
 BACKLOG = 20_000
 LOAD = f"""
-select penstock.queue_create('t' || i || '/q') from generate_series(1, {TENANTS}) i;
-select penstock.queue_create('plain'), penstock.queue_create('t1/fifo', '{{"fifo": true}}');
-insert into penstock.schedule (
+select turnabout.queue_create('t' || i || '/q') from generate_series(1, {TENANTS}) i;
+select turnabout.queue_create('plain'), turnabout.queue_create('t1/fifo', '{{"fifo": true}}');
+insert into turnabout.schedule (
     name, queue, template, payload, zone, anchor, missed, overlap, gap, fold, paused, next_at
 )
 select q.name, q.name, '{{}}', '', 'UTC', 0, 'once', 'allow', 'after', 'first', false, 1
-from penstock.queue q;
-insert into penstock.redrive (queue_id, queue, max_redrives, state, created_at)
-select q.id, q.name, 3, 'done', 0 from penstock.queue q;
-insert into penstock.tally (queue_id, sent)
-select q.id, 1 from penstock.queue q, generate_series(1, 5);
-insert into penstock.message (
+from turnabout.queue q;
+insert into turnabout.redrive (queue_id, queue, max_redrives, state, created_at)
+select q.id, q.name, 3, 'done', 0 from turnabout.queue q;
+insert into turnabout.tally (queue_id, sent)
+select q.id, 1 from turnabout.queue q, generate_series(1, 5);
+insert into turnabout.message (
     at, sent_at, queue_id, priority, status, limited, channel, content_type, payload
 )
 select {START}, {START}, q.id, 0, 0, q.limited, 'c' || i % 100, 'text', 'xyz'
-from penstock.queue q, generate_series(1, {BACKLOG}) i where q.name in ('t1/q', 't1/fifo');
-select penstock.send('t7/q', array['x', 'xyz']::bytea[], now_ms => {START});
+from turnabout.queue q, generate_series(1, {BACKLOG}) i where q.name in ('t1/q', 't1/fifo');
+select turnabout.send('t7/q', array['x', 'xyz']::bytea[], now_ms => {START});
 """
 
 
@@ -46,7 +46,7 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[Connection]:
         fresh_database(server, fill=migrate) as url,
         psycopg.connect(url, autocommit=True) as connection,
     ):
-        connection.execute("alter table penstock.message set (autovacuum_enabled = off)")
+        connection.execute("alter table turnabout.message set (autovacuum_enabled = off)")
         connection.execute(LOAD.encode())
         if request.param == "analyzed":
             connection.execute("analyze")
@@ -63,15 +63,15 @@ def asked(connection: Connection, sql: str) -> Touched:
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
-        ("select name from penstock.queue_list(null, 't7')", 2),
-        ("select name from penstock.queue_list(null, '')", 2),
-        ("select name from penstock.schedule_list(namespace => 't7')", 2),
-        ("select name from penstock.schedule_list(namespace => '')", 2),
-        ("select id from penstock.redrive_list(namespace => 't7')", 2),
-        ("select id from penstock.redrive_list(most => 1, namespace => '')", 1),
-        ("select name from penstock.stats(namespace => 't7')", 2),
-        ("select name from penstock.totals('t7')", 2),
-        ("select name from penstock.totals('t7', measure => true)", 2),
+        ("select name from turnabout.queue_list(null, 't7')", 2),
+        ("select name from turnabout.queue_list(null, '')", 2),
+        ("select name from turnabout.schedule_list(namespace => 't7')", 2),
+        ("select name from turnabout.schedule_list(namespace => '')", 2),
+        ("select id from turnabout.redrive_list(namespace => 't7')", 2),
+        ("select id from turnabout.redrive_list(most => 1, namespace => '')", 1),
+        ("select name from turnabout.stats(namespace => 't7')", 2),
+        ("select name from turnabout.totals('t7')", 2),
+        ("select name from turnabout.totals('t7', measure => true)", 2),
     ],
 )
 def test_a_tenant_s_lists_and_counts_touch_what_it_has(
@@ -84,7 +84,8 @@ def test_a_tenant_s_lists_and_counts_touch_what_it_has(
 
 def test_totals_of_a_backlog_cost_as_little(loaded: Connection) -> None:
     found = asked(
-        loaded, f"select name, sent, oldest_ready_ms from penstock.totals('t1', false, {START} + 5)"
+        loaded,
+        f"select name, sent, oldest_ready_ms from turnabout.totals('t1', false, {START} + 5)",
     )
     ages = {name: age for name, _, age in found.rows}
     assert (ages["t1/q"], ages["t1/fifo"], ages["t1/q-dead"]) == (5, 5, None)
@@ -92,6 +93,6 @@ def test_totals_of_a_backlog_cost_as_little(loaded: Connection) -> None:
 
 
 def test_bytes_are_counted_of_all_kinds(loaded: Connection) -> None:
-    rows = loaded.execute("select name, bytes from penstock.totals(measure => true)").fetchall()
+    rows = loaded.execute("select name, bytes from turnabout.totals(measure => true)").fetchall()
     assert dict(rows)["t1/q"] == dict(rows)["t1/fifo"] == 3 * BACKLOG
     assert dict(rows)["t7/q"] == 4

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import Busy
-from penstock.postgres import async_store, store
-from penstock.postgres.async_store import AsyncPostgresStore
-from penstock.postgres.store import PostgresStore
-from penstock.words.verbs import Receive
+from turnabout import Busy
+from turnabout.postgres import async_store, store
+from turnabout.postgres.async_store import AsyncPostgresStore
+from turnabout.postgres.store import PostgresStore
+from turnabout.words.verbs import Receive
 
 NOWHERE = "postgresql://u@127.0.0.1:1/db?listen=off"
 

@@ -32,7 +32,7 @@ def snapshot(url: str) -> Iterator[Connection]:
     """A transaction that sees the database as it is now, so that vacuum may remove nothing."""
     with psycopg.connect(url) as connection:
         connection.execute("set transaction isolation level repeatable read")
-        connection.execute("select count(*) from penstock.message")
+        connection.execute("select count(*) from turnabout.message")
         yield connection
         connection.rollback()
 
@@ -56,7 +56,7 @@ class Passing:
         for start in range(0, count, 1000):
             numbers = range(start, min(start + 1000, count))
             ids += self.ask(
-                "select ids from penstock.send('q', %s::bytea[], channels => %s,"
+                "select ids from turnabout.send('q', %s::bytea[], channels => %s,"
                 " priorities => %s::smallint[], delays => %s, now_ms => %s)",
                 [b"%d" % n for n in numbers],
                 [f"c{n % channels:03}" for n in numbers],
@@ -69,7 +69,7 @@ class Passing:
     def receive(self, most: int = 100, lease_ms: int = 30_000) -> Touched:
         seen = touched(
             self.connection,
-            "select id, attempt, channel from penstock.receive('q', %s, %s, turn => %s,"
+            "select id, attempt, channel from turnabout.receive('q', %s, %s, turn => %s,"
             " now_ms => %s) where id is not null",
             [most, lease_ms, self.turn, self.now],
         )
@@ -79,7 +79,7 @@ class Passing:
 
     def ack(self, seen: Touched) -> None:
         ids, attempts = [row[0] for row in seen.rows], [row[1] for row in seen.rows]
-        lost = self.ask("select penstock.ack('q', %s, %s, %s)", ids, attempts, self.now)
+        lost = self.ask("select turnabout.ack('q', %s, %s, %s)", ids, attempts, self.now)
         assert lost is None
 
     def work_off(self, count: int, most: int = 100) -> list[Touched]:
@@ -102,24 +102,24 @@ class Passing:
         return ids
 
     def tend(self) -> None:
-        self.connection.execute("select penstock.tend('q', %s)", [self.now])
+        self.connection.execute("select turnabout.tend('q', %s)", [self.now])
 
     def buoys(self) -> int:
-        return self.ask("select count(*) from penstock.message where id < 0")
+        return self.ask("select count(*) from turnabout.message where id < 0")
 
     def without_buoys(self) -> None:
         """Receive as it would be if no buoy were ever laid."""
         self.connection.execute(
-            "create or replace function penstock.lay_buoys(queue_id int, start text, visits int)"
+            "create or replace function turnabout.lay_buoys(queue_id int, start text, visits int)"
             " returns void language plpgsql as 'begin end'"
         )
-        self.connection.execute("delete from penstock.message where id < 0")
+        self.connection.execute("delete from turnabout.message where id < 0")
 
 
 @pytest.fixture
 def passing(url) -> Iterator[Passing]:
     passing = Passing(url)
-    passing.ask("select penstock.queue_create('q', '{\"backoff_jitter_percent\": 0}')")
+    passing.ask("select turnabout.queue_create('q', '{\"backoff_jitter_percent\": 0}')")
     yield passing
     passing.connection.close()
 
@@ -220,7 +220,7 @@ def test_timers_that_have_passed_are_not_read_again(passing, old, when):
     assert control.entries_of("message_timer") > PASSED * 0.5, "the snapshot held nothing back"
     passing.ack(control)
     passing.tend()
-    assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START
+    assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
     seen = passing.receive(1)
     assert len(seen.rows) == 1
     assert seen.entries_of("message_timer") <= 200, str(seen)
@@ -247,10 +247,10 @@ def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
     n = len(ids)
     match how:
         case "release":
-            passing.ask("select penstock.release('q', %s, %s, %s)", ids, attempts, passing.now)
+            passing.ask("select turnabout.release('q', %s, %s, %s)", ids, attempts, passing.now)
         case "fail":
             passing.ask(
-                "select count(*) from penstock.fail('q', %s, %s, %s, %s, %s, %s)",
+                "select count(*) from turnabout.fail('q', %s, %s, %s, %s, %s, %s)",
                 ids,
                 attempts,
                 ["e"] * n,
@@ -260,7 +260,7 @@ def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
             )
         case "defer":
             passing.ask(
-                "select count(*) from penstock.defer('q', %s, %s, %s, %s, %s)",
+                "select count(*) from turnabout.defer('q', %s, %s, %s, %s, %s)",
                 ids,
                 attempts,
                 [0] * n,
@@ -271,7 +271,7 @@ def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
             passing.now += 10_000
     got = passing.drained()
     assert set(ids) <= set(got), f"stranded: {len(set(ids) - set(got))} of {n}"
-    assert passing.ask("select count(*) from penstock.message where id > 0 and status = 0") == 0
+    assert passing.ask("select count(*) from turnabout.message where id > 0 and status = 0") == 0
 
 
 def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
@@ -281,7 +281,7 @@ def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
     assert [row[0] for row in held.rows]
     beyond(passing)
     for number in reversed(mine):
-        passing.ask("select penstock.release('q', %s, %s, %s)", [number], [1], passing.now)
+        passing.ask("select turnabout.release('q', %s, %s, %s)", [number], [1], passing.now)
         (row,) = passing.receive(1).rows
         assert row[0] == number, "the first of the channel comes first"
 
@@ -293,7 +293,7 @@ def test_returns_above_the_mark_lay_no_buoys(passing, old):
     beyond(passing)
     before = passing.buoys()
     for number in mine:
-        passing.ask("select penstock.release('q', %s, %s, %s)", [number], [1], passing.now)
+        passing.ask("select turnabout.release('q', %s, %s, %s)", [number], [1], passing.now)
     assert passing.buoys() <= before + 2
     assert set(mine) <= set(passing.drained())
 
@@ -309,7 +309,7 @@ def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, pr
     passing.tend()
     got += passing.drained()
     assert set(ids) <= set(got)
-    assert passing.ask("select count(*) from penstock.message where id > 0") == 0
+    assert passing.ask("select count(*) from turnabout.message where id > 0") == 0
 
 
 def test_two_that_lay_buoys_hide_nothing_from_each_other(passing, other, old):
@@ -317,7 +317,7 @@ def test_two_that_lay_buoys_hide_nothing_from_each_other(passing, other, old):
     passing.send(100)
     passing.work_off(100)
     sent = passing.send(3)
-    lay = "select penstock.lay_buoys((select id from penstock.queue where name = 'q'), '', 1)"
+    lay = "select turnabout.lay_buoys((select id from turnabout.queue where name = 'q'), '', 1)"
     with other.connection.transaction():
         other.ask(lay)
         passing.ask(lay)
@@ -357,7 +357,9 @@ def test_what_is_due_behind_the_timers_bound_is_found(passing, other, old, late)
         passing.work_off(1_500)
         passing.now += 60_000
         passing.tend()
-        assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START + 500
+        assert (
+            passing.ask("select timers_since from turnabout.queue where name = 'q'") > START + 500
+        )
     got = passing.drained()
     passing.tend()
     got += passing.drained()
@@ -369,7 +371,7 @@ def test_what_falls_due_after_the_bound_needs_no_tend(passing, old):
     passing.work_off(2_000)
     passing.now += 60_000
     passing.tend()
-    assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START
+    assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
     ids = passing.send(5, delay=1)
     assert passing.receive().rows == []
     passing.now += 1
@@ -383,12 +385,14 @@ def test_when_the_snapshot_ends_bound_and_buoys_go(url, passing):
         passing.now += 60_000
         passing.tend()
         passing.tend()
-        assert passing.ask("select timers_since from penstock.queue where name = 'q'") > START
+        assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
         assert passing.buoys() > 0
-    passing.connection.execute("vacuum penstock.message")
+    passing.connection.execute("vacuum turnabout.message")
     passing.tend()
-    assert passing.ask("select timers_since from penstock.queue where name = 'q'") == 0
-    passing.connection.execute("update penstock.message set sent_at = sent_at - 31000 where id < 0")
+    assert passing.ask("select timers_since from turnabout.queue where name = 'q'") == 0
+    passing.connection.execute(
+        "update turnabout.message set sent_at = sent_at - 31000 where id < 0"
+    )
     passing.tend()
     assert passing.buoys() == 0
     assert len(passing.drained()) == 200
@@ -409,37 +413,37 @@ def test_nobody_counts_or_shows_a_buoy(passing, old):
     assert passing.buoys() > 0
     left = passing.send(8, 4, delay=5_000)
     stats = passing.connection.execute(
-        "select scheduled, ready, leased, oldest_ready_ms from penstock.stats('q', %s)",
+        "select scheduled, ready, leased, oldest_ready_ms from turnabout.stats('q', %s)",
         [passing.now],
     ).fetchone()
     assert stats == (8, 0, 0, None)
     shown = passing.connection.execute(
-        "select id from penstock.peek('q', 1000, after_id => -9999999)"
+        "select id from turnabout.peek('q', 1000, after_id => -9999999)"
     )
     assert [number for (number,) in shown if number > 0] == left
     channels = passing.connection.execute(
-        "select channel, scheduled, ready from penstock.stats_of_channels('q', 100, %s)",
+        "select channel, scheduled, ready from turnabout.stats_of_channels('q', 100, %s)",
         [passing.now],
     ).fetchall()
     assert channels == [(f"c{n:03}", 2, 0) for n in range(4)]
     assert (
-        passing.ask("select penstock.purge('q', state => 'ready', now_ms => %s)", passing.now) == 0
+        passing.ask("select turnabout.purge('q', state => 'ready', now_ms => %s)", passing.now) == 0
     )
-    assert passing.ask("select penstock.purge('q', now_ms => %s)", passing.now) == 8
-    assert passing.ask("select count(*) from penstock.history where id < 0") == 0
+    assert passing.ask("select turnabout.purge('q', now_ms => %s)", passing.now) == 8
+    assert passing.ask("select count(*) from turnabout.history where id < 0") == 0
     assert passing.buoys() > 0
     passing.send(3, 1, delay=5_000)
-    assert passing.ask("select penstock.queue_delete('q')") == 3
-    assert passing.ask("select count(*) from penstock.message") == 0
+    assert passing.ask("select turnabout.queue_delete('q')") == 3
+    assert passing.ask("select count(*) from turnabout.message") == 0
 
 
 def test_max_size_does_not_count_them(passing, old):
     beyond(passing)
     passing.drained()
     assert passing.buoys() > 0
-    passing.ask("select penstock.policy_set('q', 'c000', '{\"max_size\": 2}')")
+    passing.ask("select turnabout.policy_set('q', 'c000', '{\"max_size\": 2}')")
     assert len(passing.send(2)) == 2
-    size = passing.ask("select size from penstock.send('q', '{x}', channels => '{c000}')")
+    size = passing.ask("select size from turnabout.send('q', '{x}', channels => '{c000}')")
     assert size == 2
 
 
@@ -450,7 +454,7 @@ def test_messages_behind_buoys_are_found_by_every_way(passing, old, how):
     if how == "shard":
         rows = passing.connection.execute(
             "select s, r.* from generate_series(0, 1) s,"
-            " penstock.receive('q', 300, shard => s, shards => 2, now_ms => %s) r",
+            " turnabout.receive('q', 300, shard => s, shards => 2, now_ms => %s) r",
             [passing.now],
         ).fetchall()
         assert (
@@ -467,12 +471,14 @@ def test_messages_behind_buoys_are_found_by_every_way(passing, old, how):
     if how == "policy":
         for n in range(3):
             passing.ask(
-                "select penstock.policy_set('q', %s, '{\"max_concurrency\": 500}')", f"c{n:03}"
+                "select turnabout.policy_set('q', %s, '{\"max_concurrency\": 500}')", f"c{n:03}"
             )
     else:
-        passing.ask("select count(*) from penstock.queue_update('q', '{\"max_concurrency\": 500}')")
+        passing.ask(
+            "select count(*) from turnabout.queue_update('q', '{\"max_concurrency\": 500}')"
+        )
     assert len(passing.drained()) == 200
     empty = passing.connection.execute(
-        "select id, at from penstock.receive('q', 10, now_ms => %s)", [passing.now]
+        "select id, at from turnabout.receive('q', 10, now_ms => %s)", [passing.now]
     ).fetchall()
     assert empty == [(None, None)], "a buoy is nothing to wait for"

@@ -11,22 +11,22 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-import penstock.aio
-from penstock import (
+import turnabout
+import turnabout.aio
+from tests.postgres.test_url import and_also
+from tests.support.doors import blocking, migrate
+from tests.support.postgres import GIVEN, VERSIONS, fresh_database
+from turnabout import (
     Acked,
     Busy,
     LeaseLost,
-    PenstockError,
     Sent,
+    TurnaboutError,
     Uncertain,
     UsageError,
     message,
 )
-from penstock.pgserver import PostgresServer
-from tests.postgres.test_url import and_also
-from tests.support.doors import blocking, migrate
-from tests.support.postgres import GIVEN, VERSIONS, fresh_database
+from turnabout.pgserver import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -46,15 +46,15 @@ def name(request) -> str:
 def opened(url: str, colour: str = "sync") -> Iterator[Any]:
     """The blocking face, or the asyncio one worn as if it were."""
     if colour == "sync":
-        with penstock.connect(url) as ps:
-            yield ps
+        with turnabout.connect(url) as mq:
+            yield mq
         return
     with asyncio.Runner() as runner:
-        ps = blocking(runner, penstock.aio.connect(url))
+        mq = blocking(runner, turnabout.aio.connect(url))
         try:
-            yield ps
+            yield mq
         finally:
-            ps.close()
+            mq.close()
 
 
 colours = pytest.mark.parametrize("colour", ["sync", "async"])
@@ -114,7 +114,7 @@ class Beside:
 def locked(url: str) -> Iterator[psycopg.Connection[Any]]:
     """All calls wait while this is open: somebody alters the table of queues."""
     with psycopg.connect(url) as connection:
-        connection.execute("lock table penstock.queue in access exclusive mode")
+        connection.execute("lock table turnabout.queue in access exclusive mode")
         yield connection
         connection.rollback()
 
@@ -126,13 +126,13 @@ def asleep(url: str) -> Iterator[None]:
         url,
         "create function public.sleep() returns trigger language plpgsql as"
         " $$ begin perform pg_sleep(60); return null; end $$;"
-        "create trigger sleep before insert or update or delete on penstock.message"
+        "create trigger sleep before insert or update or delete on turnabout.message"
         " execute function public.sleep()",
     )
     try:
         yield
     finally:
-        ask(url, "drop trigger sleep on penstock.message; drop function public.sleep()")
+        ask(url, "drop trigger sleep on turnabout.message; drop function public.sleep()")
 
 
 def waiting(url: str) -> int:
@@ -145,8 +145,8 @@ def waiting(url: str) -> int:
 
 
 def test_two_threads_share_one_connection(url, name):
-    with penstock.connect(and_also(url, "max_connections=1&application_name=one")) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, "max_connections=1&application_name=one")) as mq:
+        queue = mq.queue(name)
 
         def work() -> int:
             done = 0
@@ -162,8 +162,8 @@ def test_two_threads_share_one_connection(url, name):
 
 
 def test_sixteen_threads_open_no_more_than_allowed(url, name):
-    with penstock.connect(and_also(url, "max_connections=4&application_name=four")) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, "max_connections=4&application_name=four")) as mq:
+        queue = mq.queue(name)
         queue.create()
         threads = [Beside(lambda: [queue.send("x") for _ in range(20)]) for _ in range(16)]
         seen = 0
@@ -175,8 +175,8 @@ def test_sixteen_threads_open_no_more_than_allowed(url, name):
 
 
 def test_busy_when_no_connection_gets_free(url, name):
-    with penstock.connect(and_also(url, "max_connections=1&busy_seconds=0.3")) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, "max_connections=1&busy_seconds=0.3")) as mq:
+        queue = mq.queue(name)
         queue.create()
         with locked(url):
             first = Beside(lambda: queue.send("first"))
@@ -193,8 +193,8 @@ def test_busy_when_no_connection_gets_free(url, name):
 def test_busy_for_asyncio(url, name):
     async def main() -> None:
         options = "max_connections=1&busy_seconds=0.3"
-        async with penstock.aio.connect(and_also(url, options)) as ps:
-            queue = ps.queue(name)
+        async with turnabout.aio.connect(and_also(url, options)) as mq:
+            queue = mq.queue(name)
             await queue.create()
             with locked(url):
                 first = asyncio.ensure_future(queue.send("first"))
@@ -212,8 +212,8 @@ def test_a_cancelled_call_does_not_poison_the_pool(url, name):
     """Cancelled while it waits for a lock, for a connection, or at any other point."""
 
     async def main() -> None:
-        async with penstock.aio.connect(and_also(url, "max_connections=2&busy_seconds=5")) as ps:
-            queue = ps.queue(name)
+        async with turnabout.aio.connect(and_also(url, "max_connections=2&busy_seconds=5")) as mq:
+            queue = mq.queue(name)
             await queue.create()
             with locked(url):
                 calls = [asyncio.ensure_future(queue.send("never")) for _ in range(4)]
@@ -246,14 +246,14 @@ def test_a_cancelled_call_does_not_poison_the_pool(url, name):
 
 @colours
 def test_a_closed_store_says_so(url, name, colour):
-    with opened(url, colour) as ps:
-        queue = ps.queue(name)
+    with opened(url, colour) as mq:
+        queue = mq.queue(name)
         queue.send("x")
-        ps.close()
+        mq.close()
         for call in (lambda: queue.send("y"), queue.receive, queue.stats):
             with pytest.raises(UsageError, match="closed"):
                 call()
-        ps.close()
+        mq.close()
 
 
 # --- connections that break ----------------------------------------------------------------------
@@ -263,8 +263,8 @@ def test_a_closed_store_says_so(url, name, colour):
 @pytest.mark.parametrize("verb", ["send", "receive", "ack", "stats"])
 def test_what_broke_while_idle_is_replaced(url, name, colour, verb):
     """Nothing was on its way, so nothing is uncertain: the call simply works."""
-    with opened(url, colour) as ps:
-        queue = ps.queue(name)
+    with opened(url, colour) as mq:
+        queue = mq.queue(name)
         queue.send("x")
         (m,) = queue.receive()
         calls = {
@@ -278,8 +278,8 @@ def test_what_broke_while_idle_is_replaced(url, name, colour, verb):
 
 
 def test_many_that_broke_while_idle_are_replaced(url, name):
-    with penstock.connect(and_also(url, "application_name=many")) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, "application_name=many")) as mq:
+        queue = mq.queue(name)
         queue.create()
         with locked(url):
             calls = [Beside(queue.stats) for _ in range(8)]
@@ -293,8 +293,8 @@ def test_many_that_broke_while_idle_are_replaced(url, name):
 
 @pytest.mark.parametrize("verb", ["send", "ack", "defer", "fail", "release", "purge"])
 def test_what_breaks_during_a_call_is_uncertain(url, name, verb):
-    with penstock.connect(url) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(url) as mq:
+        queue = mq.queue(name)
         queue.send_many([message("x"), message("to be purged")])
         (m,) = queue.receive()
         calls: dict[str, Callable[[], Any]] = {
@@ -315,8 +315,8 @@ def test_what_breaks_during_a_call_is_uncertain(url, name, verb):
 
 @pytest.mark.parametrize("verb", ["receive", "extend", "stats", "peek"])
 def test_what_may_be_repeated_is_repeated(url, name, verb):
-    with penstock.connect(url) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(url) as mq:
+        queue = mq.queue(name)
         queue.send_many([message("x"), message("y")])
         (m,) = queue.receive()
         calls: dict[str, Callable[[], Any]] = {
@@ -336,8 +336,8 @@ def test_what_may_be_repeated_is_repeated(url, name, verb):
 
 def test_uncertain_for_asyncio(url, name):
     async def main() -> None:
-        async with penstock.aio.connect(url) as ps:
-            queue = ps.queue(name)
+        async with turnabout.aio.connect(url) as mq:
+            queue = mq.queue(name)
             await queue.create()
             with locked(url):
                 call = asyncio.ensure_future(queue.send("x"))
@@ -365,8 +365,8 @@ def own(request) -> Iterator[PostgresServer]:
 @colours
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_restart_between_calls_is_not_felt(own, name, colour, mode):
-    with opened(own.url("app"), colour) as ps:
-        queue = ps.queue(name)
+    with opened(own.url("app"), colour) as mq:
+        queue = mq.queue(name)
         for n in range(3):
             assert isinstance(queue.send(f"{n}"), Sent)
             own.restart(mode)
@@ -403,8 +403,8 @@ def in_a_child(act: Callable[[], bool]) -> int:
 
 @forks
 def test_a_forked_child_opens_connections_of_its_own(url, name):
-    with penstock.connect(and_also(url, "application_name=fork")) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, "application_name=fork")) as mq:
+        queue = mq.queue(name)
         queue.send("parent")
         sessions = f"select pid {OTHERS} and application_name = 'fork'"
         ours = ask(url, sessions)
@@ -425,8 +425,8 @@ def test_a_forked_child_opens_connections_of_its_own(url, name):
 @forks
 def test_a_forked_child_hears_news(url, name):
     """The parent's listener does not come along."""
-    with penstock.connect(and_also(url, "poll_seconds=30")) as ps, penstock.connect(url) as other:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, "poll_seconds=30")) as mq, turnabout.connect(url) as other:
+        queue = mq.queue(name)
         queue.create()
         assert not queue.receive(wait_seconds=0.1)
         later = threading.Timer(1.0, lambda: other.queue(name).send("x"))
@@ -442,10 +442,10 @@ def test_a_forked_child_hears_news(url, name):
 
 
 def test_an_error_in_a_call_leaves_its_connection_usable(url, name):
-    with penstock.connect(and_also(url, "max_connections=1")) as ps:
+    with turnabout.connect(and_also(url, "max_connections=1")) as mq:
         for _ in range(3):
-            with pytest.raises(PenstockError):
-                ps.queue(f"{name}-none").stats()
-            assert isinstance(ps.queue(name).send("x"), Sent)
+            with pytest.raises(TurnaboutError):
+                mq.queue(f"{name}-none").stats()
+            assert isinstance(mq.queue(name).send("x"), Sent)
         rows = ask(url, f"select state {OTHERS} and state like 'idle in%%'")
         assert rows == [], "a transaction was left open"

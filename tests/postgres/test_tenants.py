@@ -5,16 +5,16 @@ import threading
 import psycopg
 import pytest
 
-from penstock.postgres.store import PostgresStore
-from penstock.words import credentials as c
 from tests.races.stage import transaction
 from tests.support.doors import migrate
 from tests.support.postgres import Server, fresh_database
+from turnabout.postgres.store import PostgresStore
+from turnabout.words import credentials as c
 
 pytestmark = pytest.mark.slow
 
-CREATE = "select penstock.token_create(%s, %s, 'acme', '', '[\"peek:*\"]')"
-DELETE = "select penstock.namespace_delete('acme')"
+CREATE = "select turnabout.token_create(%s, %s, 'acme', '', '[\"peek:*\"]')"
+DELETE = "select turnabout.namespace_delete('acme')"
 WAITS = """
 select pg_backend_pid() = any (pg_blocking_pids(a.pid)) from pg_stat_activity a where a.pid = %s
 """

@@ -7,13 +7,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock import Disconnected, Uncertain
-from penstock.postgres import async_store, store, wire
-from penstock.words import verbs as v
-from penstock.words.entities import Outgoing
-from penstock.words.outcomes import Acked, Sent
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout import Disconnected, Uncertain
+from turnabout.postgres import async_store, store, wire
+from turnabout.words import verbs as v
+from turnabout.words.entities import Outgoing
+from turnabout.words.outcomes import Acked, Sent
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def together(url, request, monkeypatch) -> Iterator[Together]:
 
 def ready(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as db:
-        ((count,),) = db.execute("select count(*) from penstock.message where id > 0")
+        ((count,),) = db.execute("select count(*) from turnabout.message where id > 0")
     return count
 
 

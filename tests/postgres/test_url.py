@@ -7,13 +7,13 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-import penstock
-import penstock.aio
-from penstock import Busy, Disconnected, Forbidden, PenstockError, Unavailable, UsageError
-from penstock.postgres import install
-from penstock.postgres.url import parse
+import turnabout
+import turnabout.aio
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, fresh_database
+from turnabout import Busy, Disconnected, Forbidden, TurnaboutError, Unavailable, UsageError
+from turnabout.postgres import install
+from turnabout.postgres.url import parse
 
 HERE = "postgresql://u@h/db"
 
@@ -68,7 +68,7 @@ def test_ours_are_taken_out_and_libpq_s_stay():
 )
 def test_an_unknown_value_is_refused_by_name(wrong):
     name = wrong.partition("=")[0]
-    for connect in (penstock.connect, penstock.aio.connect):
+    for connect in (turnabout.connect, turnabout.aio.connect):
         with pytest.raises(UsageError, match=name):
             connect(f"{HERE}?{wrong}")
 
@@ -94,8 +94,8 @@ NOWHERE = [
 
 @pytest.mark.parametrize("nowhere", NOWHERE)
 def test_an_unreachable_server_is_disconnected_and_no_password_is_shown(nowhere):
-    with penstock.connect(nowhere) as ps:
-        for call in (lambda: ps.queue("q").send("x"), lambda: ps.queue("q").receive()):
+    with turnabout.connect(nowhere) as mq:
+        for call in (lambda: mq.queue("q").send("x"), lambda: mq.queue("q").receive()):
             with pytest.raises(Disconnected) as refused:
                 call()
             assert SECRET not in "".join(traceback.format_exception(refused.value))
@@ -105,9 +105,9 @@ def test_an_unreachable_server_is_disconnected_and_no_password_is_shown(nowhere)
 @pytest.mark.parametrize("nowhere", NOWHERE[:2])
 def test_so_it_is_for_asyncio(nowhere):
     async def main() -> str:
-        async with penstock.aio.connect(nowhere) as ps:
+        async with turnabout.aio.connect(nowhere) as mq:
             with pytest.raises(Disconnected) as refused:
-                await ps.queue("q").send("x")
+                await mq.queue("q").send("x")
             return "".join(traceback.format_exception(refused.value))
 
     assert SECRET not in asyncio.run(main())
@@ -127,8 +127,8 @@ def test_so_it_is_for_asyncio(nowhere):
 )
 def test_what_libpq_cannot_read_is_no_outage(wrong):
     """To repeat the call would not help: it must not look as if it did."""
-    with pytest.raises(PenstockError) as refused, penstock.connect(wrong) as ps:
-        ps.queue("q").send("x")
+    with pytest.raises(TurnaboutError) as refused, turnabout.connect(wrong) as mq:
+        mq.queue("q").send("x")
     assert not refused.value.retryable, repr(refused.value)
     assert not isinstance(refused.value, Unavailable)
     assert SECRET not in "".join(traceback.format_exception(refused.value))
@@ -142,31 +142,31 @@ with_server = pytest.mark.slow
 @with_server
 @pytest.mark.parametrize(("prepare", "prepared"), [("on", True), ("off", False)])
 def test_prepare_off_prepares_nothing(url, prepare, prepared):
-    with penstock.connect(and_also(url, f"prepare={prepare}&max_connections=1")) as ps:
-        queue = ps.queue("prepare")
+    with turnabout.connect(and_also(url, f"prepare={prepare}&max_connections=1")) as mq:
+        queue = mq.queue("prepare")
         for _ in range(10):
             queue.send("x")
             (m,) = queue.receive()
-            assert m.ack() == penstock.Acked()
-        connection = ps.store._pool.take()
+            assert m.ack() == turnabout.Acked()
+        connection = mq.store._pool.take()
         rows = connection.raw.execute("select count(*) from pg_prepared_statements").fetchone()
-        ps.store._pool.put(connection)
+        mq.store._pool.put(connection)
         assert (rows[0] > 0) is prepared
 
 
 @with_server
 def test_prepare_off_for_asyncio(url):
     async def main() -> int:
-        async with penstock.aio.connect(and_also(url, "prepare=off&max_connections=1")) as ps:
-            queue = ps.queue("prepare")
+        async with turnabout.aio.connect(and_also(url, "prepare=off&max_connections=1")) as mq:
+            queue = mq.queue("prepare")
             for _ in range(10):
                 await queue.send("x")
                 (m,) = await queue.receive()
                 await m.ack()
-            connection = await ps.store._pool.take()
+            connection = await mq.store._pool.take()
             cursor = await connection.raw.execute("select count(*) from pg_prepared_statements")
             row = await cursor.fetchone()
-            await ps.store._pool.put(connection)
+            await mq.store._pool.put(connection)
             return row[0]
 
     assert asyncio.run(main()) == 0
@@ -175,12 +175,12 @@ def test_prepare_off_for_asyncio(url):
 @with_server
 def test_a_lock_timeout_of_the_session_is_busy(url):
     with (
-        penstock.connect(and_also(url, "options=-clock_timeout%3D200")) as ps,
+        turnabout.connect(and_also(url, "options=-clock_timeout%3D200")) as mq,
         psycopg.connect(url) as other,
     ):
-        queue = ps.queue("locked")
+        queue = mq.queue("locked")
         queue.create()
-        other.execute("lock table penstock.message in access exclusive mode")
+        other.execute("lock table turnabout.message in access exclusive mode")
         with pytest.raises(Busy, match="nothing happened"):
             queue.send("x")
         other.rollback()
@@ -200,14 +200,14 @@ def test_a_lock_timeout_of_the_session_is_busy(url):
     ids=["nothing", "producer", "consumer", "both"],
 )
 def test_a_role_without_the_right_is_forbidden(url, kinds, may):
-    with psycopg.connect(url, autocommit=True) as owner, penstock.connect(url) as ps:
-        ps.queue("rights").create(dead_letter="rights-dead")
-        role = "penstock_test_poor"
+    with psycopg.connect(url, autocommit=True) as owner, turnabout.connect(url) as mq:
+        mq.queue("rights").create(dead_letter="rights-dead")
+        role = "turnabout_test_poor"
         owner.execute(f"create role {role} login")
         try:
             for kind in kinds:
                 install.allow(url, role, kind)
-            with penstock.connect(url.replace("postgres@", f"{role}@")) as poor:
+            with turnabout.connect(url.replace("postgres@", f"{role}@")) as poor:
                 queue = poor.queue("rights")
                 calls = {
                     "stats": queue.stats,
@@ -224,15 +224,15 @@ def test_a_role_without_the_right_is_forbidden(url, kinds, may):
         finally:
             owner.execute(f"drop owned by {role}")
             owner.execute(f"drop role {role}")
-        assert ps.queue("rights").delete().messages == (1 if "send" in may else 0)
+        assert mq.queue("rights").delete().messages == (1 if "send" in may else 0)
 
 
 @with_server
 def test_a_read_only_session_may_look_and_not_touch(url):
-    with penstock.connect(url) as ps:
-        ps.queue("readonly").send("x")
-    with penstock.connect(and_also(url, "options=-cdefault_transaction_read_only%3Don")) as ps:
-        queue = ps.queue("readonly")
+    with turnabout.connect(url) as mq:
+        mq.queue("readonly").send("x")
+    with turnabout.connect(and_also(url, "options=-cdefault_transaction_read_only%3Don")) as mq:
+        queue = mq.queue("readonly")
         assert queue.stats().ready == 1
         assert len(queue.peek()) == 1
         for call in (lambda: queue.send("x"), queue.receive, queue.purge):

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import penstock
-import penstock.aio
-from penstock import UsageError
+import turnabout
+import turnabout.aio
 from tests.postgres.test_store import OTHERS, Beside, ask, eventually
 from tests.postgres.test_url import and_also
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout import UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -35,8 +35,8 @@ def name(request) -> str:
 @pytest.fixture
 def receiver(url, name) -> Iterator[Any]:
     """A queue seen by a store that waits, and that listens already."""
-    with penstock.connect(and_also(url, PATIENT)) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, PATIENT)) as mq:
+        queue = mq.queue(name)
         queue.create()
         assert not queue.receive(wait_seconds=0.05)
         yield queue
@@ -49,7 +49,7 @@ def asleep(call: Beside, seconds: float = 0.2) -> None:
 
 @pytest.mark.parametrize("what", ["send", "release", "defer", "policy", "resume"])
 def test_what_makes_a_message_ready_is_heard_by_another_store(url, name, receiver, what):
-    with penstock.connect(url) as other:
+    with turnabout.connect(url) as other:
         queue = other.queue(name)
         if what == "send":
             act = lambda: queue.send("x")  # noqa: E731
@@ -76,10 +76,10 @@ def test_what_makes_a_message_ready_is_heard_by_another_store(url, name, receive
 
 
 def test_a_slot_that_gets_free_is_heard(url, name, receiver):
-    with penstock.connect(url) as other:
+    with turnabout.connect(url) as other:
         queue = other.queue(name)
-        queue.channel("a").set_policy(penstock.Policy(max_concurrency=1))
-        queue.send_many([penstock.message("1", channel="a"), penstock.message("2", channel="a")])
+        queue.channel("a").set_policy(turnabout.Policy(max_concurrency=1))
+        queue.send_many([turnabout.message("1", channel="a"), turnabout.message("2", channel="a")])
         (m,) = queue.receive(lease_seconds=600)
         call = Beside(lambda: receiver.receive(wait_seconds=20))
         asleep(call)
@@ -99,7 +99,7 @@ def test_the_last_of_many_quick_sends_is_heard(url, name, receiver):
                 heard[m.text()] = time.monotonic()
                 m.ack()
 
-    with penstock.connect(url) as other:
+    with turnabout.connect(url) as other:
         queue = other.queue(name)
         queue.send("warm")
         call = Beside(listen)
@@ -113,7 +113,7 @@ def test_the_last_of_many_quick_sends_is_heard(url, name, receiver):
 
 def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
     """Sends at all distances around the pause that is kept between two notifications."""
-    with penstock.connect(url) as other:
+    with turnabout.connect(url) as other:
         queue, took = other.queue(name), list[float]()
         for distance in (0.0, 0.02, 0.045, 0.05, 0.055, 0.1):
             queue.send("first")
@@ -135,11 +135,11 @@ def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
 def test_asyncio_hears_and_is_heard(url, name, receiver):
     async def main() -> None:
         async with (
-            penstock.aio.connect(and_also(url, PATIENT)) as ps,
-            penstock.aio.connect(url) as other,
+            turnabout.aio.connect(and_also(url, PATIENT)) as mq,
+            turnabout.aio.connect(url) as other,
         ):
-            assert not await ps.queue(name).receive(wait_seconds=0.05)
-            call = asyncio.ensure_future(ps.queue(name).receive(wait_seconds=20))
+            assert not await mq.queue(name).receive(wait_seconds=0.05)
+            call = asyncio.ensure_future(mq.queue(name).receive(wait_seconds=20))
             await asyncio.sleep(0.2)
             sent = time.monotonic()
             await other.queue(name).send("x")
@@ -158,10 +158,10 @@ def test_asyncio_hears_and_is_heard(url, name, receiver):
 
             sending = asyncio.ensure_future(send())
             while done < 100:
-                batch = await ps.queue(name).receive(10, wait_seconds=10)
+                batch = await mq.queue(name).receive(10, wait_seconds=10)
                 assert batch, f"{done} of 100"
                 done += len(batch)
-                await ps.queue(name).ack([m.receipt for m in batch])
+                await mq.queue(name).ack([m.receipt for m in batch])
             await sending
             assert time.monotonic() - sent < AT_ONCE
 
@@ -177,8 +177,8 @@ def test_asyncio_hears_and_is_heard(url, name, receiver):
 def test_without_listen_it_polls(url, name):
     """As behind a transaction pooler: nobody listens, and a waiter asks now and then."""
     options = "listen=off&prepare=off&poll_seconds=0.2&application_name=deaf"
-    with penstock.connect(and_also(url, options)) as ps, penstock.connect(url) as other:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, options)) as mq, turnabout.connect(url) as other:
+        queue = mq.queue(name)
         queue.create()
         call = Beside(lambda: queue.receive(wait_seconds=20))
         asleep(call, 0.5)
@@ -193,14 +193,14 @@ def test_without_listen_it_polls(url, name):
 
 def test_a_listener_that_was_cut_off_listens_again(url, name):
     with (
-        penstock.connect(and_also(url, f"{PATIENT}&application_name=ear")) as ps,
-        penstock.connect(url) as other,
+        turnabout.connect(and_also(url, f"{PATIENT}&application_name=ear")) as mq,
+        turnabout.connect(url) as other,
     ):
-        queue = ps.queue(name)
+        queue = mq.queue(name)
         queue.create()
         call = Beside(lambda: queue.receive(wait_seconds=25))
         listening = (
-            f"select pid {OTHERS} and application_name = 'ear' and query = 'listen penstock'"
+            f"select pid {OTHERS} and application_name = 'ear' and query = 'listen turnabout'"
         )
         (pid,) = eventually(url, listening)
         ask(url, "select pg_terminate_backend(%s, 5000)", pid)
@@ -214,14 +214,14 @@ def test_a_listener_that_was_cut_off_listens_again(url, name):
 
 def test_news_while_the_listener_was_away_are_not_slept_over(url, name):
     with (
-        penstock.connect(and_also(url, f"{PATIENT}&application_name=away")) as ps,
-        penstock.connect(url) as other,
+        turnabout.connect(and_also(url, f"{PATIENT}&application_name=away")) as mq,
+        turnabout.connect(url) as other,
     ):
-        queue = ps.queue(name)
+        queue = mq.queue(name)
         queue.create()
         call = Beside(lambda: queue.receive(wait_seconds=25))
         listening = (
-            f"select pid {OTHERS} and application_name = 'away' and query = 'listen penstock'"
+            f"select pid {OTHERS} and application_name = 'away' and query = 'listen turnabout'"
         )
         (pid,) = eventually(url, listening)
         ask(url, "select pg_terminate_backend(%s, 5000)", pid)
@@ -232,12 +232,12 @@ def test_news_while_the_listener_was_away_are_not_slept_over(url, name):
 
 def test_close_ends_a_wait_quickly(url, name):
     """`Calls that wait return; later calls raise UsageError`, as `close` says."""
-    with penstock.connect(and_also(url, PATIENT)) as ps:
-        queue = ps.queue(name)
+    with turnabout.connect(and_also(url, PATIENT)) as mq:
+        queue = mq.queue(name)
         queue.create()
         calls = [Beside(lambda: queue.receive(wait_seconds=25)) for _ in range(3)]
         asleep(calls[0])
-        ps.close()
+        mq.close()
         for call in calls:
             answer = call.answer()
             assert call.took < 15
@@ -249,13 +249,13 @@ def test_close_ends_a_wait_quickly(url, name):
 
 def test_close_ends_a_wait_quickly_for_asyncio(url, name):
     async def main() -> None:
-        ps = penstock.aio.connect(and_also(url, PATIENT))
-        queue = ps.queue(name)
+        mq = turnabout.aio.connect(and_also(url, PATIENT))
+        queue = mq.queue(name)
         await queue.create()
         call = asyncio.ensure_future(queue.receive(wait_seconds=25))
         await asyncio.sleep(0.3)
         closed = time.monotonic()
-        await ps.close()
+        await mq.close()
         assert len(await asyncio.wait_for(call, 15)) == 0
         assert time.monotonic() - closed < 15
 
@@ -264,10 +264,10 @@ def test_close_ends_a_wait_quickly_for_asyncio(url, name):
 
 def test_a_closed_store_leaves_no_session_behind(url, name):
     for _ in range(2):
-        with penstock.connect(and_also(url, "application_name=gone")) as ps:
-            ps.queue(name).create()
-            ps.queue(name).receive(wait_seconds=0.1)
-            ps.queue(name).send("x")
-            ps.queue(name).send("y")  # its notification is still to come
+        with turnabout.connect(and_also(url, "application_name=gone")) as mq:
+            mq.queue(name).create()
+            mq.queue(name).receive(wait_seconds=0.1)
+            mq.queue(name).send("x")
+            mq.queue(name).send("y")  # its notification is still to come
     left = f"select pid, query {OTHERS} and application_name = 'gone'"
     eventually(url, f"select 1 where not exists ({left})")

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-import penstock
-from penstock import Unavailable, Uncertain
+import turnabout
+from turnabout import Unavailable, Uncertain
 
 LEASE_SECONDS = 0.8
 FIFO, FREE = "fifo", "free"  # the two queues
@@ -37,7 +37,7 @@ class Actor:
         self.calls = 0
         self.stopped = False
         signal.signal(signal.SIGTERM, self._stop)
-        self.ps = penstock.connect(plan["url"])
+        self.mq = turnabout.connect(plan["url"])
 
     def _stop(self, _: int, __: FrameType | None) -> None:
         self.stopped = True
@@ -84,7 +84,7 @@ class Producer(Actor):
                 value = f"{self.plan['name']}.{self.calls}.{len(messages)}"
                 delay = self.dice.choice([None, None, None, 0.3]) if not fifo else None
                 messages.append(
-                    penstock.message(
+                    turnabout.message(
                         f"{value} {zlib.crc32(value.encode())}",
                         channel=channel,
                         delay_seconds=delay,
@@ -98,7 +98,7 @@ class Producer(Actor):
 
     def send(self, name: str, messages: list[Any], told: list[Any], *, keyed: bool) -> None:
         """With keys a send is repeated: for certain if its answer was lost, and else at times."""
-        queue = self.ps.queue(name)
+        queue = self.mq.queue(name)
         for turn in range(4):
             ids = self.call(
                 {"op": "send", "q": name, "messages": told, "again": turn > 0},
@@ -113,7 +113,7 @@ class Worker(Actor):
     def run(self) -> None:
         while not self.stopped:
             name = self.dice.choice([FIFO, FREE])
-            queue = self.ps.queue(name)
+            queue = self.mq.queue(name)
             most = self.dice.choice([1, 3, 10])
             batch = self.call(
                 {"op": "receive", "q": name},
@@ -158,7 +158,7 @@ def main() -> None:
     role = {"producer": Producer, "worker": Worker}[plan["role"]]
     actor = role(plan)
     actor.run()
-    actor.ps.close()
+    actor.mq.close()
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from penstock import Rate
 from tests.races.actors import FIFO, value_of
+from turnabout import Rate
 
 SLOWEST_CALL_SECONDS = 20.0
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import penstock
-from penstock import Unavailable, Uncertain
+import turnabout
+from turnabout import Unavailable, Uncertain
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -39,8 +39,8 @@ class Member:
         self.plan = plan
         self.dice = random.Random()  # unlike its former lives
         self.log = os.open(plan["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        self.ps = insist(lambda: penstock.connect(plan["url"]))
-        self.queue = self.ps.queue(plan["queue"])
+        self.mq = insist(lambda: turnabout.connect(plan["url"]))
+        self.queue = self.mq.queue(plan["queue"])
 
     def write(self, *what: Any) -> None:
         os.write(self.log, json.dumps(what).encode() + b"\n")
@@ -51,21 +51,21 @@ class Member:
         self.dice.shuffle(keys)
         while keys:
             batch = [keys.pop() for _ in range(min(len(keys), self.dice.choice([1, 1, 3, 8])))]
-            messages = [penstock.message(key, dedup_key=key, channel=key[-1]) for key in batch]
+            messages = [turnabout.message(key, dedup_key=key, channel=key[-1]) for key in batch]
             outcome = insist(lambda messages=messages: self.queue.send_many(messages))
             for key, number in zip(batch, outcome.ids, strict=True):
                 self.write(key, number)
 
     def redrive(self) -> None:
         """Take a redrive on to its end."""
-        while insist(lambda: self.ps.redrive_step(self.plan["redrive"])).state == "running":
+        while insist(lambda: self.mq.redrive_step(self.plan["redrive"])).state == "running":
             time.sleep(0.001)
 
     def fire(self) -> None:
         """Fire what is due until nothing is."""
         while True:
-            insist(self.ps.schedules.fire_due)
-            entry = insist(lambda: self.ps.schedules.get(self.plan["schedule"]))
+            insist(self.mq.schedules.fire_due)
+            entry = insist(lambda: self.mq.schedules.get(self.plan["schedule"]))
             if entry.next_at is None or entry.next_at > entry.now:
                 return
 
@@ -82,7 +82,7 @@ def torment(
     """Let a crowd do its work to the end, killing and cutting meanwhile; what it wrote down."""
     plan = {**plan, "log": str(folder / "log.jsonl")}
     words = [sys.executable, "-m", "tests.races.crowd", json.dumps(plan)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(penstock.__file__).parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(turnabout.__file__).parent.parent)}
     errors = (folder / "errors.txt").open("ab")
     dice, gives_up = random.Random(), time.monotonic() + seconds
 

@@ -1,7 +1,7 @@
 """A hammer: many processes on one store, a nemesis that kills and stops them, and what is left.
 
 The run's seed fixes every process's choices, not how they interleave. It is printed with the
-verdict; `PENSTOCK_HAMMER_SEED=…` repeats the choices, `PENSTOCK_HAMMER_SECONDS=…` runs longer.
+verdict; `TURNABOUT_HAMMER_SEED=…` repeats the choices, `TURNABOUT_HAMMER_SECONDS=…` runs longer.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import penstock
-from penstock import Policy, Rate
+import turnabout
 from tests.races.actors import FIFO, FREE, LIMITS
+from turnabout import Policy, Rate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECONDS = float(os.environ.get("PENSTOCK_HAMMER_SECONDS", "5"))
-SEED = int(os.environ.get("PENSTOCK_HAMMER_SEED", str(time.time_ns() % 1_000_000)))
+SECONDS = float(os.environ.get("TURNABOUT_HAMMER_SECONDS", "5"))
+SEED = int(os.environ.get("TURNABOUT_HAMMER_SEED", str(time.time_ns() % 1_000_000)))
 RATE = Rate(150, per_seconds=1, burst=4)
 
 
@@ -61,28 +61,28 @@ class Hammer:
     def run(self, seconds: float = SECONDS, also: Callable[[], str] | None = None) -> Run:
         """Hammer for so long, then let the workers drain. `also` makes one more kind of fault."""
         with contextlib.ExitStack() as stack:
-            ps = stack.enter_context(penstock.connect(self.url))
-            self._make_queues(ps)
+            mq = stack.enter_context(turnabout.connect(self.url))
+            self._make_queues(mq)
             self.ends_at = time.monotonic() + seconds
             stack.callback(self._end, signal.SIGKILL)
             for slot in self.slots:
                 self._start(slot)
             self._torment(also)
-            drained = self._drain(ps)
+            drained = self._drain(mq)
             self._end(signal.SIGTERM)
             self.errors.close()
             names = [FIFO, FREE]
-            left = {name: _all(ps.queue(name)) for name in names}
-            left |= {f"{name}-dead": _all(ps.queue(f"{name}-dead")) for name in names}
-            stats = {name: ps.queue(name).stats() for name in left}
+            left = {name: _all(mq.queue(name)) for name in names}
+            left |= {f"{name}-dead": _all(mq.queue(f"{name}-dead")) for name in names}
+            stats = {name: mq.queue(name).stats() for name in left}
             return Run(read(self.log), left, stats, self.faults, drained)
 
-    def _make_queues(self, ps: Any) -> None:
-        ps.queue(FIFO).create(fifo=True, max_attempts=30)
-        ps.queue(FREE).create(max_attempts=8)
+    def _make_queues(self, mq: Any) -> None:
+        mq.queue(FIFO).create(fifo=True, max_attempts=30)
+        mq.queue(FREE).create(max_attempts=8)
         for channel, most in LIMITS.items():
-            ps.queue(FREE).channel(channel).set_policy(Policy(max_concurrency=most))
-        ps.queue(FREE).channel("slow").set_policy(Policy(rate=RATE))
+            mq.queue(FREE).channel(channel).set_policy(Policy(max_concurrency=most))
+        mq.queue(FREE).channel("slow").set_policy(Policy(rate=RATE))
 
     def _start(self, slot: tuple[str, int]) -> None:
         role, number = slot
@@ -99,7 +99,7 @@ class Hammer:
             "calm": self.calm,
         }
         words = [sys.executable, "-m", self.program, json.dumps({**plan, **self.more})]
-        source = str(Path(penstock.__file__).parent.parent)
+        source = str(Path(turnabout.__file__).parent.parent)
         environment = {**os.environ, "PYTHONPATH": source}
         self.processes[slot] = subprocess.Popen(
             words, cwd=ROOT, env=environment, stdout=self.errors, stderr=self.errors
@@ -143,7 +143,7 @@ class Hammer:
             if process.poll() is not None and time.monotonic() < self.ends_at:
                 self._start(slot)
 
-    def _drain(self, ps: Any, most_seconds: float = 25) -> bool:
+    def _drain(self, mq: Any, most_seconds: float = 25) -> bool:
         """Let everything end, with workers that no longer play tricks."""
         self._end(signal.SIGKILL)
         self.calm = True
@@ -152,7 +152,7 @@ class Hammer:
                 self._start(slot)
         give_up = time.monotonic() + most_seconds
         while time.monotonic() < give_up:
-            stats = [ps.queue(name).stats() for name in (FIFO, FREE)]
+            stats = [mq.queue(name).stats() for name in (FIFO, FREE)]
             if not sum(s.scheduled + s.ready + s.leased for s in stats):
                 return True
             time.sleep(0.1)

@@ -52,7 +52,7 @@ def soon(action: Callable[..., Any], *args: Any, seconds: float = 5.0, **options
 
 def sql_send(connection: Cursor, queue: str, text: str, channel: str = "") -> int:
     row = connection.execute(
-        "select ids from penstock.send(queue => %s, payloads => %s::bytea[], channels => %s)",
+        "select ids from turnabout.send(queue => %s, payloads => %s::bytea[], channels => %s)",
         [queue, [text.encode()], [channel]],
     ).fetchone()
     assert row is not None
@@ -61,7 +61,7 @@ def sql_send(connection: Cursor, queue: str, text: str, channel: str = "") -> in
 
 def sql_receive(connection: Cursor, queue: str, most: int = 1) -> list[tuple[int, int]]:
     rows = connection.execute(
-        "select id, attempt from penstock.receive(queue => %s, max_messages => %s)"
+        "select id, attempt from turnabout.receive(queue => %s, max_messages => %s)"
         " where id is not null",
         [queue, most],
     )
@@ -71,7 +71,7 @@ def sql_receive(connection: Cursor, queue: str, most: int = 1) -> list[tuple[int
 def sql_ack(connection: Cursor, queue: str, *receipts: Any) -> list[str | None]:
     """Per receipt None if it was acked, else what the message is now."""
     row = connection.execute(
-        "select penstock.ack(queue => %s, ids => %s, attempts => %s)",
+        "select turnabout.ack(queue => %s, ids => %s, attempts => %s)",
         [queue, [r.id for r in receipts], [r.attempt for r in receipts]],
     ).fetchone()
     assert row is not None
@@ -80,7 +80,7 @@ def sql_ack(connection: Cursor, queue: str, *receipts: Any) -> list[str | None]:
 
 def sql_pause(connection: Cursor, queue: str, channel: str) -> None:
     connection.execute(
-        "select penstock.policy_set(%s, %s, '{\"paused\": true}'::jsonb)", [queue, channel]
+        "select turnabout.policy_set(%s, %s, '{\"paused\": true}'::jsonb)", [queue, channel]
     )
 
 

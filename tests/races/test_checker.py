@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock import Rate
 from tests.races.actors import FIFO, FREE, value_of
 from tests.races.checker import Report, check
+from turnabout import Rate
 
 LIMITS = {"one": 1}
 RATES = {"slow": Rate(10, 1, 1)}

@@ -7,13 +7,13 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock import Failure, message
-from penstock.words.verbs import ScheduleSet
+import turnabout
 from tests.conformance.steps import counts, grave_of, run
 from tests.races.crowd import torment
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import Failure, message
+from turnabout.words.verbs import ScheduleSet
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(200)]
 
@@ -55,8 +55,8 @@ def everything(queue: Any) -> list[Any]:
 def test_each_key_is_sent_once_however_often_it_is_repeated(place, tmp_path, mode):
     url, cut = place
     keys = 250
-    with penstock.connect(url) as ps:
-        queue = ps.queue("keyed")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("keyed")
         queue.create(dedup_mode=mode)
         answers = torment(
             {"role": "keyed", "url": url, "queue": "keyed", "keys": keys}, tmp_path, cut=cut
@@ -71,8 +71,8 @@ def test_each_key_is_sent_once_however_often_it_is_repeated(place, tmp_path, mod
 
 def test_a_redrive_survives_its_steppers_and_loses_and_doubles_nothing(place, tmp_path):
     url, cut = place
-    with penstock.connect(url) as ps:
-        queue = ps.queue("work")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("work")
         queue.create(max_attempts=1)
         numbers: list[int] = []
         for _ in range(6):
@@ -82,7 +82,7 @@ def test_a_redrive_survives_its_steppers_and_loses_and_doubles_nothing(place, tm
         redrive = grave_of(queue).redrive_start()
         plan = {"role": "redrive", "url": url, "queue": "work", "redrive": redrive.id}
         torment(plan, tmp_path, size=2, faults=5, cut=cut)
-        (ended,) = ps.redrives()
+        (ended,) = mq.redrives()
         assert (ended.state, ended.moved, ended.skipped) == ("done", 6_000, 0)
         assert [p.id for p in everything(queue)] == numbers
         assert everything(grave_of(queue)) == []
@@ -91,10 +91,10 @@ def test_a_redrive_survives_its_steppers_and_loses_and_doubles_nothing(place, tm
 
 def test_a_schedule_fires_each_due_time_once(place, tmp_path):
     url, cut = place
-    with penstock.connect(url) as ps:
-        queue = ps.queue("ticks")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("ticks")
         queue.create()
-        entry = ps.schedules.set("tick", "ticks", "x", every_seconds=1, missed="all")
+        entry = mq.schedules.set("tick", "ticks", "x", every_seconds=1, missed="all")
         past = entry.now // 1_000 * 1_000 - 300_000
         run(queue, ScheduleSet(entry.schedule, past))
         plan = {"role": "fire", "url": url, "queue": "ticks", "schedule": "tick"}
@@ -105,4 +105,4 @@ def test_a_schedule_fires_each_due_time_once(place, tmp_path):
         assert first == past
         assert sorted(times) == list(range(first, last + 1, 1_000)), "a due time was left out"
         assert len(times) >= 300
-        assert ps.schedules.get("tick").sent == len(times)
+        assert mq.schedules.get("tick").sent == len(times)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock import Acked, Dead, Deferred, Released, Retrying, message
-from penstock.words.outcomes import Cancelled
 from tests.conformance.steps import counts, finished, grave_of
+from turnabout import Acked, Dead, Deferred, Released, Retrying, message
+from turnabout.words.outcomes import Cancelled
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.needs("sharing")]
 
@@ -42,8 +42,8 @@ class Tumult:
 
     def _play(self, role: Any) -> None:
         try:
-            with self.door.open(real_time=True) as ps:
-                queue, dice = ps.queue(self.name), random.Random()
+            with self.door.open(real_time=True) as mq:
+                queue, dice = mq.queue(self.name), random.Random()
                 while time.monotonic() < self.ends_at:
                     role(queue, dice)
         except BaseException as error:  # noqa: BLE001 (told to the test's own thread)
@@ -101,8 +101,8 @@ def test_each_message_ends_once(door, fifo):
 
 def tumult_of(door: Any, *, fifo: bool) -> Counter[str]:
     """How the messages of one tumult have ended, each of them once."""
-    with door.open(real_time=True) as ps:
-        queue = ps.queue(door.name_of_a_queue())
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(door.name_of_a_queue())
         queue.create(fifo=fifo, max_attempts=4, backoff_seconds=0.02, lease_seconds=0.2)
         ttls = [None, None, 0.2, 0.7, 1.5]
         ids = queue.send_many(

@@ -1,6 +1,6 @@
 """Hammers: many processes on one store, killed at random; the history is checked afterwards.
 
-About ten seconds a store here. `PENSTOCK_HAMMER_SECONDS=600` makes it a night's work.
+About ten seconds a store here. `TURNABOUT_HAMMER_SECONDS=600` makes it a night's work.
 """
 
 import json
@@ -11,12 +11,12 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import main
 from tests.races.actors import LIMITS
 from tests.races.checker import Report, check
 from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout.cli import main
 
 pytestmark = [
     pytest.mark.slow,

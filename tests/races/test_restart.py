@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import Unavailable, Uncertain
-from penstock.pgserver import PostgresServer
+import turnabout
 from tests.conformance.steps import sent
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, VERSIONS
+from turnabout import Unavailable, Uncertain
+from turnabout.pgserver import PostgresServer
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,8 +33,8 @@ def server(request) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def queue(server, request) -> Iterator[Any]:
-    with penstock.connect(server.url("app")) as ps:
-        queue = ps.queue(f"q{abs(hash(request.node.nodeid))}")
+    with turnabout.connect(server.url("app")) as mq:
+        queue = mq.queue(f"q{abs(hash(request.node.nodeid))}")
         queue.create()
         yield queue
 
@@ -147,7 +147,7 @@ def test_a_wait_survives_a_restart(server, queue):
     thread.start()
     time.sleep(0.3)
     server.restart("immediate")
-    with penstock.connect(server.url("app")) as ps:
-        eventually(lambda: ps.queue(queue.name).send("back"))
+    with turnabout.connect(server.url("app")) as mq:
+        eventually(lambda: mq.queue(queue.name).send("back"))
     thread.join(20)
     assert [m.text() for m in got] == ["back"]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import Acked, LeaseLost, Policy, Rate, Sent
+import turnabout
 from tests.conformance.steps import sent, texts
 from tests.races.stage import (
     Cursor,
@@ -23,6 +22,7 @@ from tests.races.stage import (
 )
 from tests.support.doors import beside, migrate
 from tests.support.postgres import fresh_database
+from turnabout import Acked, LeaseLost, Policy, Rate, Sent
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -35,8 +35,8 @@ def url(postgres_server) -> Iterator[str]:
 
 @pytest.fixture
 def queue(url, request) -> Iterator[Any]:
-    with penstock.connect(url) as ps:
-        queue = ps.queue(f"q{abs(hash(request.node.nodeid))}")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue(f"q{abs(hash(request.node.nodeid))}")
         queue.create()
         yield queue
 

@@ -12,14 +12,14 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock import Acked, Busy, Failure, LeaseLost, Released, Sent, message
-from penstock.words import verbs as v
-from penstock.words.outcomes import Cancelled, NotWaiting, Retried
+import turnabout
 from tests.conformance.steps import counts, do, finished, grave_of, sent, tended, texts
 from tests.races.stage import Cursor, opposite, soon, sql_ack, sql_receive, transaction
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import Acked, Busy, Failure, LeaseLost, Released, Sent, message
+from turnabout.words import verbs as v
+from turnabout.words.outcomes import Cancelled, NotWaiting, Retried
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -34,8 +34,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def queue(url, request) -> Iterator[Any]:
-    with penstock.connect(url) as ps:
-        queue = ps.queue(f"q{abs(hash(request.node.nodeid))}")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue(f"q{abs(hash(request.node.nodeid))}")
         queue.create(events="all", max_attempts=1)
         yield queue
 
@@ -43,7 +43,7 @@ def queue(url, request) -> Iterator[Any]:
 def sql_keyed(connection: Cursor, queue: str, *keys: str, text: str = "open") -> list[int]:
     """Send a message for each key; their ids."""
     row = connection.execute(
-        "select ids from penstock.send(queue => %s, payloads => %s::bytea[], dedup_keys => %s)",
+        "select ids from turnabout.send(queue => %s, payloads => %s::bytea[], dedup_keys => %s)",
         [queue, [text.encode()] * len(keys), list(keys)],
     ).fetchone()
     assert row is not None
@@ -157,10 +157,10 @@ def test_many_with_the_same_keys_in_all_orders_all_end(url, queue):
     answers: list[Any] = []
 
     def produce(turn: int) -> None:
-        with penstock.connect(url) as ps:
+        with turnabout.connect(url) as mq:
             mine = keys[turn:] + keys[:turn]
             mine = mine[::-1] if turn % 2 else mine
-            answers.extend((mine, keyed(ps.queue(queue.name), *mine).ids) for _ in range(5))
+            answers.extend((mine, keyed(mq.queue(queue.name), *mine).ids) for _ in range(5))
 
     threads = [threading.Thread(target=produce, args=(turn * 5,)) for turn in range(6)]
     for thread in threads:
@@ -245,7 +245,7 @@ def test_who_cancels_or_retries_a_held_message_does_not_wait_for_long(url, queue
 def test_a_cancel_that_is_not_committed_blocks_nobody(url, queue):
     first, _ = sent(queue, "1", "2")
     with transaction(url) as person:
-        person.execute("select penstock.cancel(%s, %s)", [queue.name, [first]])
+        person.execute("select turnabout.cancel(%s, %s)", [queue.name, [first]])
         batch = soon(queue.receive, 10)
         assert texts(batch) == ["2"]
         assert isinstance(soon(queue.send, "3"), Sent)

@@ -4,10 +4,10 @@ import traceback
 
 import pytest
 
-import penstock
-from penstock.remote.address import Address, parse
+import turnabout
+from turnabout.remote.address import Address, parse
 
-TOKEN = "pst_abcdefghijkl_c2VjcmV0"
+TOKEN = "tbt_abcdefghijkl_c2VjcmV0"
 
 
 def test_what_a_url_says() -> None:
@@ -26,12 +26,12 @@ def test_a_token_in_the_url(url: str) -> None:
     address = parse(url)
     assert address.token in {TOKEN, f"{TOKEN[:-1]}0"}
     assert address.base == "http://host"
-    assert "pst_" not in f"{address} {address!r}"
+    assert "tbt_" not in f"{address} {address!r}"
 
 
 def test_a_token_beside_it_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse("http://host").token is None
-    monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
+    monkeypatch.setenv("TURNABOUT_TOKEN", TOKEN)
     assert parse("http://host").token == TOKEN
     assert parse("http://other@host").token == "other"
     assert parse("http://host", "given").token == "given"
@@ -56,31 +56,31 @@ def test_a_token_beside_it_goes_before_the_environment(monkeypatch: pytest.Monke
         (f"http://{TOKEN}@host?max_connections=0", "1 to 10,000"),
     ],
 )
-@pytest.mark.parametrize("connect", [penstock.connect, penstock.aio.connect])
+@pytest.mark.parametrize("connect", [turnabout.connect, turnabout.aio.connect])
 def test_a_wrong_url_is_refused_without_showing_the_token(connect, url: str, said: str) -> None:
-    with pytest.raises(penstock.UsageError, match=said) as caught:
+    with pytest.raises(turnabout.UsageError, match=said) as caught:
         connect(url)
     assert TOKEN not in "".join(traceback.format_exception(caught.value, limit=0))
 
 
 def test_a_token_is_for_servers_and_a_clock_is_not() -> None:
     for url in ("sqlite://", "postgresql://localhost/app"):
-        with pytest.raises(penstock.UsageError, match="a token is for a server"):
-            penstock.connect(url, token=TOKEN)
-    with pytest.raises(penstock.UsageError, match="give one"):
-        penstock.connect(f"http://{TOKEN}@host", token=TOKEN)
-    with pytest.raises(penstock.UsageError, match="its own clock"):
-        penstock.connect("http://host", clock=lambda: 0)
+        with pytest.raises(turnabout.UsageError, match="a token is for a server"):
+            turnabout.connect(url, token=TOKEN)
+    with pytest.raises(turnabout.UsageError, match="give one"):
+        turnabout.connect(f"http://{TOKEN}@host", token=TOKEN)
+    with pytest.raises(turnabout.UsageError, match="its own clock"):
+        turnabout.connect("http://host", clock=lambda: 0)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock._connect.find_spec", lambda _: None)
-    with pytest.raises(penstock.UsageError, match=r"pip install 'penstock\[client\]'"):
-        penstock.connect("http://host")
+    monkeypatch.setattr("turnabout._connect.find_spec", lambda _: None)
+    with pytest.raises(turnabout.UsageError, match=r"pip install 'turnabout\[client\]'"):
+        turnabout.connect("http://host")
 
 
 def test_a_schema_is_not_asked_of_a_server() -> None:
-    from penstock._connect import installer
+    from turnabout._connect import installer
 
-    with pytest.raises(penstock.UsageError, match="name the database behind it"):
+    with pytest.raises(turnabout.UsageError, match="name the database behind it"):
         installer("http://host")

@@ -11,14 +11,14 @@ import traceback
 
 import pytest
 
-import penstock
-import penstock.aio
-from penstock.words import verbs as v
+import turnabout
+import turnabout.aio
 from tests.remote.liar import Liar, answer, liar
 from tests.support.doors import blocking
+from turnabout.words import verbs as v
 
-TOKEN = "pst_abcdefghijkl_c2VjcmV0"
-SEND = v.Send("q", (penstock.message("x"),))
+TOKEN = "tbt_abcdefghijkl_c2VjcmV0"
+SEND = v.Send("q", (turnabout.message("x"),))
 READ = v.Stats("q")
 HTML = b"<html><p>Welcome!</p></html>"
 
@@ -33,29 +33,32 @@ def error(code: str, **more: object) -> bytes:
 def connect(request: pytest.FixtureRequest):
     """`connect`, in either colour, for blocking callers."""
     if request.param == "blocking":
-        yield penstock.connect
+        yield turnabout.connect
         return
     with asyncio.Runner() as runner:
-        yield lambda *words, **named: blocking(runner, penstock.aio.connect(*words, **named))
+        yield lambda *words, **named: blocking(runner, turnabout.aio.connect(*words, **named))
 
 
 def raised(connect, server: Liar | str, verb, options: str = "", token: str = TOKEN):
     """What the verb raises there; its text never has the token."""
     url = server if isinstance(server, str) else server.url
-    with connect(url + options, token=token) as ps, pytest.raises(penstock.PenstockError) as caught:
-        ps.store.run(verb)
+    with (
+        connect(url + options, token=token) as mq,
+        pytest.raises(turnabout.TurnaboutError) as caught,
+    ):
+        mq.store.run(verb)
     text = "".join(traceback.format_exception(caught.value))
     assert token not in text
-    assert token not in repr(ps.store)
+    assert token not in repr(mq.store)
     return caught.value
 
 
 def test_a_request_has_all_that_it_needs(connect) -> None:
     with liar(answer(200, b'{"outcome": "sent", "ids": [7]}')) as server:
         host = server.url.removeprefix("http://")
-        with connect(f"{server.url}/base/", token=TOKEN) as ps:
-            assert ps.queue("emails").send("x").id == 7
-            assert ps.queue("emails").send("x").id == 7
+        with connect(f"{server.url}/base/", token=TOKEN) as mq:
+            assert mq.queue("emails").send("x").id == 7
+            assert mq.queue("emails").send("x").id == 7
         assert server.connections == 1  # kept open
     head, _, body = server.asked[0].partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
@@ -71,22 +74,22 @@ def test_nobody_there(connect) -> None:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
     for verb in (SEND, READ):
         found = raised(connect, url, verb)
-        assert type(found) is penstock.Disconnected
+        assert type(found) is turnabout.Disconnected
         assert f"no server can be reached at {url}" in str(found)
 
 
 def test_it_hangs_up_on_the_way(connect) -> None:
     with liar(b"") as server:
-        assert type(raised(connect, server, SEND)) is penstock.Uncertain
+        assert type(raised(connect, server, SEND)) is turnabout.Uncertain
         assert len(server.asked) == 1
-        assert type(raised(connect, server, READ)) is penstock.Disconnected
+        assert type(raised(connect, server, READ)) is turnabout.Disconnected
         assert len(server.asked) == 3  # what only reads was asked once more
-        assert type(raised(connect, server, v.Endings("q", (1,)))) is penstock.Disconnected
+        assert type(raised(connect, server, v.Endings("q", (1,)))) is turnabout.Disconnected
 
 
 def test_what_only_reads_finds_the_server_after_its_restart(connect) -> None:
-    with liar(b"", answer(200, b'{"items": []}')) as server, connect(server.url) as ps:
-        assert ps.stats() == ()
+    with liar(b"", answer(200, b'{"items": []}')) as server, connect(server.url) as mq:
+        assert mq.stats() == ()
 
 
 def reset(connection: socket.socket) -> None:
@@ -96,49 +99,49 @@ def reset(connection: socket.socket) -> None:
 
 def test_it_breaks_in_the_middle_of_the_answer(connect) -> None:
     with liar(reset) as server:
-        assert type(raised(connect, server, SEND)) is penstock.Uncertain
+        assert type(raised(connect, server, SEND)) is turnabout.Uncertain
 
 
 def test_it_takes_too_long(connect) -> None:
     with liar(lambda _: time.sleep(0.4)) as server:
         found = raised(connect, server, SEND, "?timeout_seconds=0.1")
-        assert type(found) is penstock.Uncertain
+        assert type(found) is turnabout.Uncertain
         assert "none came in 0.1 seconds" in str(found)
 
 
 @pytest.mark.parametrize(
     ("said", "write", "read"),
     [
-        (answer(200, HTML, "text/html"), penstock.UsageError, penstock.UsageError),
-        (answer(200, b"{}", ""), penstock.UsageError, penstock.UsageError),
-        (answer(404, HTML, "text/html"), penstock.UsageError, penstock.UsageError),
-        (answer(404, b'{"detail": "Not Found"}'), penstock.UsageError, penstock.UsageError),
+        (answer(200, HTML, "text/html"), turnabout.UsageError, turnabout.UsageError),
+        (answer(200, b"{}", ""), turnabout.UsageError, turnabout.UsageError),
+        (answer(404, HTML, "text/html"), turnabout.UsageError, turnabout.UsageError),
+        (answer(404, b'{"detail": "Not Found"}'), turnabout.UsageError, turnabout.UsageError),
         (
             answer(302, b"", "", "location: http://127.0.0.1:1/\r\n"),
-            penstock.UsageError,
-            penstock.UsageError,
+            turnabout.UsageError,
+            turnabout.UsageError,
         ),
-        (answer(413, HTML, "text/html"), penstock.UsageError, penstock.UsageError),
-        (answer(403, HTML, "text/html"), penstock.Forbidden, penstock.Forbidden),
-        (answer(429, HTML, "text/html"), penstock.Unavailable, penstock.Unavailable),
-        (answer(500, HTML, "text/html"), penstock.Uncertain, penstock.UsageError),
-        (answer(502, HTML, "text/html"), penstock.Uncertain, penstock.Disconnected),
-        (answer(503, HTML, "text/html"), penstock.Disconnected, penstock.Disconnected),
-        (answer(504, HTML, "text/html"), penstock.Uncertain, penstock.Disconnected),
-        (answer(200, b'{"hello": "world"}'), penstock.Uncertain, penstock.WrongVersion),
-        (answer(200, b"[" * 100_000), penstock.Uncertain, penstock.WrongVersion),
-        (answer(200, b"\xff"), penstock.Uncertain, penstock.WrongVersion),
+        (answer(413, HTML, "text/html"), turnabout.UsageError, turnabout.UsageError),
+        (answer(403, HTML, "text/html"), turnabout.Forbidden, turnabout.Forbidden),
+        (answer(429, HTML, "text/html"), turnabout.Unavailable, turnabout.Unavailable),
+        (answer(500, HTML, "text/html"), turnabout.Uncertain, turnabout.UsageError),
+        (answer(502, HTML, "text/html"), turnabout.Uncertain, turnabout.Disconnected),
+        (answer(503, HTML, "text/html"), turnabout.Disconnected, turnabout.Disconnected),
+        (answer(504, HTML, "text/html"), turnabout.Uncertain, turnabout.Disconnected),
+        (answer(200, b'{"hello": "world"}'), turnabout.Uncertain, turnabout.WrongVersion),
+        (answer(200, b"[" * 100_000), turnabout.Uncertain, turnabout.WrongVersion),
+        (answer(200, b"\xff"), turnabout.Uncertain, turnabout.WrongVersion),
         (
             answer(200, b"{}", "application/json", "content-encoding: gzip\r\n"),
-            penstock.UsageError,
-            penstock.UsageError,
+            turnabout.UsageError,
+            turnabout.UsageError,
         ),
     ],
 )
 def test_what_stands_there_is_no_server_of_ours(said: bytes, write, read) -> None:
     with liar(said) as server:
         for verb, kind in ((SEND, write), (READ, read)):
-            found = raised(penstock.connect, server, verb)
+            found = raised(turnabout.connect, server, verb)
             assert type(found) is kind, found
             assert server.url in str(found)
 
@@ -146,35 +149,35 @@ def test_what_stands_there_is_no_server_of_ours(said: bytes, write, read) -> Non
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (400, "usage", penstock.UsageError),
-        (404, "queue_not_found", penstock.QueueNotFound),
-        (413, "too_large", penstock.UsageError),
-        (401, "unauthorized", penstock.Unauthorized),
-        (403, "forbidden", penstock.Forbidden),
-        (429, "too_many_requests", penstock.TooManyRequests),
-        (507, "quota_exceeded", penstock.QuotaExceeded),
-        (507, "storage_full", penstock.StorageFull),
-        (503, "busy", penstock.Busy),
-        (503, "disconnected", penstock.Disconnected),
-        (502, "uncertain", penstock.Uncertain),
-        (503, "wrong_version", penstock.WrongVersion),
-        (500, "broken_invariant", penstock.BrokenInvariant),
+        (400, "usage", turnabout.UsageError),
+        (404, "queue_not_found", turnabout.QueueNotFound),
+        (413, "too_large", turnabout.UsageError),
+        (401, "unauthorized", turnabout.Unauthorized),
+        (403, "forbidden", turnabout.Forbidden),
+        (429, "too_many_requests", turnabout.TooManyRequests),
+        (507, "quota_exceeded", turnabout.QuotaExceeded),
+        (507, "storage_full", turnabout.StorageFull),
+        (503, "busy", turnabout.Busy),
+        (503, "disconnected", turnabout.Disconnected),
+        (502, "uncertain", turnabout.Uncertain),
+        (503, "wrong_version", turnabout.WrongVersion),
+        (500, "broken_invariant", turnabout.BrokenInvariant),
     ],
 )
 def test_an_error_of_the_server_is_the_same_here(status: int, code: str, kind) -> None:
     with liar(answer(status, error(code, retry_after_seconds=2.5))) as server:
-        found = raised(penstock.connect, server, SEND)
+        found = raised(turnabout.connect, server, SEND)
     assert type(found) is kind
     assert found.retry_after_seconds == 2.5
 
 
 def test_an_answer_that_does_not_end(connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.remote.exchange.ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("turnabout.remote.exchange.ANSWER_BYTES_MAX", 1_000)
     with liar(answer(200, b"[" + b"1," * 1_000 + b"1]")) as server:
         found = raised(connect, server, SEND)
-        assert type(found) is penstock.Uncertain
+        assert type(found) is turnabout.Uncertain
         assert "over 1,000 bytes" in str(found)
-        assert type(raised(connect, server, READ)) is penstock.Disconnected
+        assert type(raised(connect, server, READ)) is turnabout.Disconnected
         assert len(server.asked) == 2  # and is not asked for twice
 
 
@@ -188,17 +191,17 @@ def drip(connection: socket.socket) -> None:
 def test_all_connections_are_busy() -> None:
     with (
         liar(drip) as server,
-        penstock.connect(f"{server.url}?max_connections=1&timeout_seconds=0.2") as ps,
+        turnabout.connect(f"{server.url}?max_connections=1&timeout_seconds=0.2") as mq,
     ):
 
         def call() -> None:
-            with contextlib.suppress(penstock.Uncertain):
-                ps.store.run(SEND)
+            with contextlib.suppress(turnabout.Uncertain):
+                mq.store.run(SEND)
 
         first = threading.Thread(target=call)
         first.start()
         while not server.asked:
             time.sleep(0.01)
-        with pytest.raises(penstock.Busy, match="all 1 connections"):
-            ps.store.run(SEND)
+        with pytest.raises(turnabout.Busy, match="all 1 connections"):
+            mq.store.run(SEND)
         first.join()

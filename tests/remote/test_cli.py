@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import main
 from tests.support.served import served
+from turnabout.cli import main
 
-TOKEN = "pst_abcdefghijkl_c2VjcmV0"
+TOKEN = "tbt_abcdefghijkl_c2VjcmV0"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def run(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     def invoke(line: str, code: int = 0, url: str = url, **env: str) -> str:
         words = [*line.split(), "--url", url]
         given = {"NO_COLOR": "1", **env}
-        result = CliRunner().invoke(main, words, env=given, prog_name="penstock")
+        result = CliRunner().invoke(main, words, env=given, prog_name="turnabout")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code, result.output
@@ -73,7 +73,7 @@ def test_what_needs_the_database_says_so(run: Callable[..., str], url: str) -> N
     assert "move goes from sqlite:///path to postgresql://" in run("move sqlite:///app.db", code=2)
     told = run("doctor")
     assert f"{url} answers" in told
-    assert "penstock doctor --url sqlite:///path" in told
+    assert "turnabout doctor --url sqlite:///path" in told
 
 
 def test_nobody_there_and_no_token_shown(run: Callable[..., str]) -> None:
@@ -81,6 +81,6 @@ def test_nobody_there_and_no_token_shown(run: Callable[..., str]) -> None:
     told = run("stats", code=3, url=nobody)
     assert "no server can be reached at http://127.0.0.1:9" in told
     told += run("doctor", code=1, url=nobody) + run("doctor --json", code=1, url=nobody)
-    told += run("stats --json", code=3, url="http://127.0.0.1:9", PENSTOCK_TOKEN=TOKEN)
+    told += run("stats --json", code=3, url="http://127.0.0.1:9", TURNABOUT_TOKEN=TOKEN)
     told += run("stats", code=2, url=f"http://me:{TOKEN}")
     assert TOKEN not in told

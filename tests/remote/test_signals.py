@@ -1,6 +1,6 @@
 """Numbers for news: whoever asks first and looks then sleeps over nothing."""
 
-from penstock.remote.signals import Heard, Signals
+from turnabout.remote.signals import Heard, Signals
 
 
 def waiter(signals: Signals, seen: int) -> list[str]:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-import penstock
-import penstock.aio
-from penstock import wire
-from penstock.words import credentials, pipeline
-from penstock.words import verbs as v
-from penstock.words.namespaces import NAMED, inside
+import turnabout
+import turnabout.aio
 from tests.remote.liar import answer, liar
 from tests.support.served import Server, served
+from turnabout import wire
+from turnabout.words import credentials, pipeline
+from turnabout.words import verbs as v
+from turnabout.words.namespaces import NAMED, inside
 
 pytestmark = pytest.mark.slow
 
@@ -75,18 +75,18 @@ def until(check: Any) -> None:
 def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) -> None:
     server, asked = counted
     got: list[int] = []
-    with penstock.connect(server.url) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(server.url) as mq:
+        queue = mq.queue("q")
         queue.create()
         assert not queue.receive(wait_seconds=0.01)
         threads = [
             in_thread(lambda: got.append(len(queue.receive(wait_seconds=SECONDS))))
             for _ in range(20)
         ]
-        until(lambda: len(ps.store._signals._waiting.get("q", [])) == 20)
+        until(lambda: len(mq.store._signals._waiting.get("q", [])) == 20)
         until(lambda: asked["receive"] >= 2 + 20)
         assert asked["signal"] == 2  # what the number is, and when it changes
-        ps.queue("q").send_many(penstock.message(n) for n in range(20))
+        mq.queue("q").send_many(turnabout.message(n) for n in range(20))
         for thread in threads:
             thread.join(SECONDS)
     assert got == [1] * 20
@@ -95,47 +95,47 @@ def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) ->
 def test_a_server_that_lets_nobody_wait_is_not_asked_without_end() -> None:
     with (
         liar(answer(200, b'{"signal": 7, "instance": "a"}', headers=ALONE)) as server,
-        penstock.connect(server.url) as ps,
+        turnabout.connect(server.url) as mq,
     ):
-        store = ps.store
+        store = mq.store
         store.wait("q", store.signal("q"), 0.3)
         assert len(server.asked) == 2
         assert b"?seen=7&instance=a&wait_seconds=20 " in server.asked[1]
 
 
 def test_a_server_that_cannot_be_asked_ends_the_wait() -> None:
-    with liar(answer(503, headers=ALONE)) as server, penstock.connect(server.url) as ps:
+    with liar(answer(503, headers=ALONE)) as server, turnabout.connect(server.url) as mq:
         began = time.monotonic()
-        ps.store.wait("q", ps.store.signal("q"), SECONDS)
+        mq.store.wait("q", mq.store.signal("q"), SECONDS)
         assert 0.9 < time.monotonic() - began < SECONDS
         assert len(server.asked) == 2
 
 
 def test_closing_ends_waits_and_refuses_what_comes_after(server: Server) -> None:
-    ps = penstock.connect(server.url)
-    queue = ps.queue("q")
+    mq = turnabout.connect(server.url)
+    queue = mq.queue("q")
     queue.create()
     began = time.monotonic()
     waiting = in_thread(lambda: queue.receive(wait_seconds=60))
-    until(lambda: ps.store._signals.is_waited_for("q"))
-    ps.close()
-    ps.close()
+    until(lambda: mq.store._signals.is_waited_for("q"))
+    mq.close()
+    mq.close()
     waiting.join(SECONDS)
     assert time.monotonic() - began < SECONDS
-    with pytest.raises(penstock.UsageError, match="was closed"):
+    with pytest.raises(turnabout.UsageError, match="was closed"):
         queue.send("x")
 
 
 def test_closing_ends_waits_on_an_event_loop_too(server: Server) -> None:
     async def main() -> None:
-        ps = penstock.aio.connect(server.url)
-        queue = ps.queue("q")
+        mq = turnabout.aio.connect(server.url)
+        queue = mq.queue("q")
         await queue.create()
         waiting = asyncio.create_task(queue.receive(wait_seconds=60))
-        await asyncio.to_thread(until, lambda: ps.store._signals.is_waited_for("q"))
-        await ps.close()
+        await asyncio.to_thread(until, lambda: mq.store._signals.is_waited_for("q"))
+        await mq.close()
         await asyncio.wait_for(waiting, SECONDS)
-        with pytest.raises(penstock.UsageError, match="was closed"):
+        with pytest.raises(turnabout.UsageError, match="was closed"):
             await queue.send("x")
 
     asyncio.run(main())
@@ -149,40 +149,40 @@ def test_a_call_under_way_is_not_cut_by_closing() -> None:
         connection.sendall(answer(200, b'{"outcome": "sent", "ids": [7]}'))
 
     with liar(slowly) as server:
-        ps, found = penstock.connect(server.url), []
-        thread = in_thread(lambda: found.append(ps.queue("q").send("x").id))
+        mq, found = turnabout.connect(server.url), []
+        thread = in_thread(lambda: found.append(mq.queue("q").send("x").id))
         until(lambda: server.asked)
-        ps.close()
+        mq.close()
         go.set()
         thread.join(SECONDS)
     assert found == [7]
 
 
 def test_a_forked_child_has_connections_of_its_own(server: Server) -> None:
-    with penstock.connect(server.url) as ps:
-        ps.queue("q").send("parent")
+    with turnabout.connect(server.url) as mq:
+        mq.queue("q").send("parent")
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                ps.queue("q").send("child")
+                mq.queue("q").send("child")
                 code = 0
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        ps.queue("q").send("parent")
-        assert [m.text() for m in ps.queue("q").receive(10)] == ["parent", "child", "parent"]
+        mq.queue("q").send("parent")
+        assert [m.text() for m in mq.queue("q").receive(10)] == ["parent", "child", "parent"]
 
 
 def test_an_idle_client_finds_the_server_after_its_restart(server: Server) -> None:
-    with penstock.connect(server.url) as ps:
-        ps.queue("q").send("1")
+    with turnabout.connect(server.url) as mq:
+        mq.queue("q").send("1")
         server.stop()
-        with pytest.raises(penstock.Disconnected):
-            ps.queue("q").send("nobody there")
+        with pytest.raises(turnabout.Disconnected):
+            mq.queue("q").send("nobody there")
         server.start()
-        ps.queue("q").send("2")
-        assert [m.text() for m in ps.queue("q").receive(10)] == ["1", "2"]
+        mq.queue("q").send("2")
+        assert [m.text() for m in mq.queue("q").receive(10)] == ["1", "2"]
 
 
 def test_a_wait_goes_on_over_a_restart(server: Server) -> None:
@@ -192,14 +192,14 @@ def test_a_wait_goes_on_over_a_restart(server: Server) -> None:
         while not got:
             try:
                 got.extend(m.text() for m in queue.receive(wait_seconds=SECONDS))
-            except penstock.Unavailable:
+            except turnabout.Unavailable:
                 time.sleep(0.05)
 
-    with penstock.connect(server.url) as ps, penstock.connect(server.url) as other:
-        queue = ps.queue("q")
+    with turnabout.connect(server.url) as mq, turnabout.connect(server.url) as other:
+        queue = mq.queue("q")
         queue.create()
         thread = in_thread(receive)
-        until(lambda: ps.store._signals.is_waited_for("q"))
+        until(lambda: mq.store._signals.is_waited_for("q"))
         server.stop()
         server.start()
         until(lambda: other.queue("q").send("after"))
@@ -212,25 +212,25 @@ def test_no_door_carries_a_pipeline(namespace: str) -> None:
     """Names of its verbs are stored ones, past all tenants."""
     assert not set(pipeline.PIPELINE) & (wire.ROUTE_OF.keys() | NAMED.keys() | set(v.VOCABULARY))
     for verb in (pipeline.LogLook(), pipeline.SubscriptionRelease("s"), pipeline.LogAt(0)):
-        with pytest.raises(penstock.UsageError, match="no server carries it out"):
+        with pytest.raises(turnabout.UsageError, match="no server carries it out"):
             inside(verb, namespace)
 
 
 def test_what_has_no_place_behind_a_server(server: Server) -> None:
-    with penstock.connect(server.url) as ps:
-        with pytest.raises(penstock.UsageError, match="connect to the database itself"):
-            ps.queue("q").within(object())
-        with pytest.raises(penstock.UsageError, match="token_list is not for clients"):
-            ps.store.run(credentials.TokenList())
+    with turnabout.connect(server.url) as mq:
+        with pytest.raises(turnabout.UsageError, match="connect to the database itself"):
+            mq.queue("q").within(object())
+        with pytest.raises(turnabout.UsageError, match="token_list is not for clients"):
+            mq.store.run(credentials.TokenList())
         for verb in (pipeline.LogLook(), pipeline.SubscriptionRelease("s")):
-            with pytest.raises(penstock.UsageError, match="works on the database itself, not by"):
-                ps.store.run(verb)
-            with pytest.raises(penstock.UsageError, match="works on the database itself, not by"):
-                ps.store.run_together([v.Stats("q"), verb])
-        with pytest.raises(penstock.UsageError, match="at most 100 verbs together, not 101"):
-            ps.store.run_together([v.Stats("q")] * 101)
-        assert ps.store.run_together([]) == []
-        with pytest.raises(penstock.UsageError):
-            ps.queue("acme/emails").send("another's")
-        with pytest.raises(penstock.UsageError, match="namespace"):
-            ps.store.run(v.QueueList(namespace="acme"))
+            with pytest.raises(turnabout.UsageError, match="works on the database itself, not by"):
+                mq.store.run(verb)
+            with pytest.raises(turnabout.UsageError, match="works on the database itself, not by"):
+                mq.store.run_together([v.Stats("q"), verb])
+        with pytest.raises(turnabout.UsageError, match="at most 100 verbs together, not 101"):
+            mq.store.run_together([v.Stats("q")] * 101)
+        assert mq.store.run_together([]) == []
+        with pytest.raises(turnabout.UsageError):
+            mq.queue("acme/emails").send("another's")
+        with pytest.raises(turnabout.UsageError, match="namespace"):
+            mq.store.run(v.QueueList(namespace="acme"))

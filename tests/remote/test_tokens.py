@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-import penstock
-from penstock.words import credentials as c
+import turnabout
 from tests.support.served import WIDE, served
+from turnabout.words import credentials as c
 
 Maker = Callable[..., str]
 
@@ -17,12 +17,12 @@ Maker = Callable[..., str]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Maker]]:
     """The URL of a server that wants tokens, and what makes one."""
     database = f"sqlite:///{tmp_path_factory.mktemp('tokens')}/app.db"
-    with penstock.connect(database) as ps:
+    with turnabout.connect(database) as mq:
 
         def token(namespace: str, *scopes: str) -> str:
             found, secret, digest = c.new_token()
             kept = c.scopes(scopes or ("operate:*",))
-            ps.store.run(c.TokenCreate(found, digest, namespace, "", kept))
+            mq.store.run(c.TokenCreate(found, digest, namespace, "", kept))
             return c.token_text(found, secret)
 
         with served(database, options=replace(WIDE, auth="tokens")) as server:
@@ -34,48 +34,48 @@ def test_every_way_to_show_a_token(
 ) -> None:
     url, make = place
     token = make("acme")
-    with penstock.connect(url, token=token) as ps:
-        ps.queue("emails").send("1")
-    with penstock.connect(url.replace("//", f"//{token}@")) as ps:
-        ps.queue("emails").send("2")
-    monkeypatch.setenv("PENSTOCK_TOKEN", token)
-    with penstock.connect(url) as ps:
-        assert [entry.name for entry in ps.queues()] == ["emails", "emails-dead"]
-        assert [m.text() for m in ps.queue("emails").receive(10)] == ["1", "2"]
+    with turnabout.connect(url, token=token) as mq:
+        mq.queue("emails").send("1")
+    with turnabout.connect(url.replace("//", f"//{token}@")) as mq:
+        mq.queue("emails").send("2")
+    monkeypatch.setenv("TURNABOUT_TOKEN", token)
+    with turnabout.connect(url) as mq:
+        assert [entry.name for entry in mq.queues()] == ["emails", "emails-dead"]
+        assert [m.text() for m in mq.queue("emails").receive(10)] == ["1", "2"]
 
 
 def test_without_a_good_one_nothing_is_done(place: tuple[str, Maker]) -> None:
     url, make = place
     bad = make("acme")[:-1] + "!"
-    for token in (None, bad, "pst_nothing"):
-        with penstock.connect(url, token=token) as ps:
-            with pytest.raises(penstock.Unauthorized, match="penstock token create") as caught:
-                ps.queue("emails").send("x")
+    for token in (None, bad, "tbt_nothing"):
+        with turnabout.connect(url, token=token) as mq:
+            with pytest.raises(turnabout.Unauthorized, match="turnabout token create") as caught:
+                mq.queue("emails").send("x")
             assert bad not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_scope_that_is_missing_is_named(place: tuple[str, Maker]) -> None:
     url, make = place
-    with penstock.connect(url, token=make("narrow", "send:emails")) as ps:
-        ps.queue("emails").send("x")
-        with pytest.raises(penstock.Forbidden, match="receive"):
-            ps.queue("emails").receive()
-        with pytest.raises(penstock.Forbidden):
-            ps.queue("others").send("x")
+    with turnabout.connect(url, token=make("narrow", "send:emails")) as mq:
+        mq.queue("emails").send("x")
+        with pytest.raises(turnabout.Forbidden, match="receive"):
+            mq.queue("emails").receive()
+        with pytest.raises(turnabout.Forbidden):
+            mq.queue("others").send("x")
 
 
 def test_one_name_two_namespaces(place: tuple[str, Maker]) -> None:
     url, make = place
     with (
-        penstock.connect(url, token=make("one")) as one,
-        penstock.connect(url, token=make("two")) as two,
+        turnabout.connect(url, token=make("one")) as one,
+        turnabout.connect(url, token=make("two")) as two,
     ):
         one.queue("jobs").send("mine")
         assert [entry.name for entry in two.queues()] == []
-        with pytest.raises(penstock.QueueNotFound, match="no queue 'jobs'"):
+        with pytest.raises(turnabout.QueueNotFound, match="no queue 'jobs'"):
             two.queue("jobs").stats()
         two.queue("jobs").create()
         assert list(two.queue("jobs").receive()) == []
         (message,) = one.queue("jobs").receive()
-        assert two.queue("jobs").ack([message.receipt]) == (penstock.LeaseLost("gone"),)
-        assert message.ack() == penstock.Acked()
+        assert two.queue("jobs").ack([message.receipt]) == (turnabout.LeaseLost("gone"),)
+        assert message.ack() == turnabout.Acked()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import penstock
-import penstock.aio
-from penstock.worker import Worker
+import turnabout
+import turnabout.aio
 from tests.support.served import Server, served
+from turnabout.worker import Worker
 
 pytestmark = pytest.mark.slow
 
@@ -39,22 +39,22 @@ async def running(worker: Worker) -> AsyncIterator[None]:
 
 def the_queue(server: Server, *payloads: Any) -> Any:
     """The queue `work` with these in it, over a connection that closes with the test."""
-    with penstock.connect(server.url) as ps:
-        ps.queue("work").create(backoff_seconds=0.01)
-        ps.queue("work").send_many(penstock.message(one) for one in payloads)
+    with turnabout.connect(server.url) as mq:
+        mq.queue("work").create(backoff_seconds=0.01)
+        mq.queue("work").send_many(turnabout.message(one) for one in payloads)
 
 
-def stats(server: Server) -> penstock.QueueStats:
-    with penstock.connect(server.url) as ps:
-        return ps.queue("work").stats()
+def stats(server: Server) -> turnabout.QueueStats:
+    with turnabout.connect(server.url) as mq:
+        return mq.queue("work").stats()
 
 
 def test_handlers_of_both_colours_until_empty(server: Server) -> None:
     the_queue(server, *range(10))
-    with penstock.connect(server.url) as ps:
-        more = ps.queue("more")
+    with turnabout.connect(server.url) as mq:
+        more = mq.queue("more")
         more.create(backoff_seconds=3600)
-        more.send_many(penstock.message(n) for n in range(10))
+        more.send_many(turnabout.message(n) for n in range(10))
     got: list[tuple[str, int]] = []
     worker = Worker(server.url, grace_seconds=5)
 
@@ -75,8 +75,8 @@ def test_handlers_of_both_colours_until_empty(server: Server) -> None:
     rest = [("more", n) for n in range(10) if n != 3]  # that one is due again when we are gone
     assert sorted(got) == [*rest, *(("work", n) for n in range(10))]
     assert (done.handled, done.failed, done.lost) == (19, 1, 0)
-    with penstock.connect(server.url) as ps:
-        results = [entry.result.json() for entry in ps.queue("work").history_entries()]
+    with turnabout.connect(server.url) as mq:
+        results = [entry.result.json() for entry in mq.queue("work").history_entries()]
     assert sorted(result["seen"] for result in results) == list(range(10))
 
 
@@ -128,8 +128,8 @@ def test_a_stop_gives_back_what_runs_uncharged(server: Server) -> None:
 
     asyncio.run(main())
     assert worker.stats.released == 3
-    with penstock.connect(server.url) as ps:
-        peeked = ps.queue("work").peek()
+    with turnabout.connect(server.url) as mq:
+        peeked = mq.queue("work").peek()
     assert [(one.state, one.failures, one.crashes) for one in peeked] == [("ready", 0, 0)] * 3
 
 
@@ -154,8 +154,8 @@ def test_a_server_that_restarts_is_waited_for(server: Server) -> None:
             more.set()  # these end while nobody can be told
             await asyncio.sleep(0.3)
             await asyncio.to_thread(server.start)
-            async with penstock.aio.connect(server.url) as ps:
-                await ps.queue("work").send_many(penstock.message(n) for n in range(5, 10))
+            async with turnabout.aio.connect(server.url) as mq:
+                await mq.queue("work").send_many(turnabout.message(n) for n in range(5, 10))
             assert await asyncio.to_thread(all_there.wait, SECONDS)
 
     asyncio.run(main())
@@ -171,5 +171,5 @@ def test_a_transaction_is_refused(server: Server) -> None:
     def handle(message: Any, connection: Any) -> None:
         pass
 
-    with pytest.raises(penstock.UsageError, match="needs the database itself, not a server"):
+    with pytest.raises(turnabout.UsageError, match="needs the database itself, not a server"):
         worker.run(until_empty=True)

@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 
-import penstock
-from penstock._sync import schedules as face
-from penstock.sqlite.procedures import schedules as procedures
+import turnabout
+from turnabout._sync import schedules as face
+from turnabout.sqlite.procedures import schedules as procedures
 
 face.STEPS_MAX = 3  # so that many meet
 
@@ -26,13 +26,13 @@ class Deadly(dict):
 def main(url, *words):
     if words:
         procedures._FIRE = Deadly(procedures._FIRE)
-    with penstock.connect(url) as ps:
+    with turnabout.connect(url) as mq:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         while True:
             try:
-                ps.schedules.fire_due()
-            except (penstock.Unavailable, penstock.Uncertain):
+                mq.schedules.fire_due()
+            except (turnabout.Unavailable, turnabout.Uncertain):
                 continue
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def swept(ps: Any) -> Generator[Any]:
+def swept(mq: Any) -> Generator[Any]:
     """The schedules behind that connection: none at first, and none is left behind."""
-    _sweep(ps.schedules)
+    _sweep(mq.schedules)
     try:
-        yield ps.schedules
+        yield mq.schedules
     finally:
-        _sweep(ps.schedules)
+        _sweep(mq.schedules)
 
 
 def _sweep(schedules: Any) -> None:

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-import penstock
-from penstock import Forbidden, Unavailable, UsageError, aio, timing
-from penstock._sync.schedules import SCHEDULES_MAX
-from penstock.sqlite.store import SqliteStore
-from penstock.words import watch
-from penstock.words.schedules import Schedule
-from penstock.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
-from penstock.words.watch import Watch
-from penstock.worker import Worker
+import turnabout
+from turnabout import Forbidden, Unavailable, UsageError, aio, timing
+from turnabout._sync.schedules import SCHEDULES_MAX
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words import watch
+from turnabout.words.schedules import Schedule
+from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
+from turnabout.words.watch import Watch
+from turnabout.worker import Worker
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000 // HOUR * HOUR
@@ -65,11 +65,11 @@ def store(clock):
 
 
 @pytest.fixture
-def ps(store):
-    with penstock.Penstock(store) as ps:
-        ps.queue("q").create()
-        ps.queue("other").create()
-        yield ps
+def mq(store):
+    with turnabout.Turnabout(store) as mq:
+        mq.queue("q").create()
+        mq.queue("other").create()
+        yield mq
 
 
 def test_watch_looks_often_where_there_are_schedules(clock):
@@ -102,87 +102,87 @@ def test_watch_complains_once_a_minute(clock):
     assert one.must_complain()
 
 
-def test_without_schedules_a_receiver_hardly_looks(ps, store, clock):
+def test_without_schedules_a_receiver_hardly_looks(mq, store, clock):
     for _ in range(600):
-        ps.queue("q").receive()
+        mq.queue("q").receive()
         clock.seconds += 0.1
     assert 5 <= store.asked["schedule_list"] <= 7
     assert store.asked["due"] == 0
 
 
-def test_a_receiver_fires_for_all_queues(ps, store, clock):
-    ps.schedules.set("s", "other", "x", every_seconds=3600)
+def test_a_receiver_fires_for_all_queues(mq, store, clock):
+    mq.schedules.set("s", "other", "x", every_seconds=3600)
     clock.now += HOUR
-    assert not ps.queue("q").receive()
-    assert not ps.queue("other").stats().ready
+    assert not mq.queue("q").receive()
+    assert not mq.queue("other").stats().ready
     clock.seconds += 1
-    ps.queue("q").receive()
-    assert ps.queue("other").stats().ready == 1
+    mq.queue("q").receive()
+    assert mq.queue("other").stats().ready == 1
     store.asked.clear()
     for _ in range(100):
-        ps.queue("q").receive()
+        mq.queue("q").receive()
         clock.seconds += 0.1
     assert 9 <= store.asked["due"] <= 11, "once a second"
     assert store.asked["schedule_fire"] == 0
 
 
-def test_a_receiver_notices_the_schedule_of_another_process(ps, store, clock):
+def test_a_receiver_notices_the_schedule_of_another_process(mq, store, clock):
     clock.seconds += 1
-    ps.queue("q").receive()  # and sees that there is none
-    with penstock.Penstock(store) as other:
+    mq.queue("q").receive()  # and sees that there is none
+    with turnabout.Turnabout(store) as other:
         other.schedules.set("s", "q", "x", every_seconds=3600)
         clock.now += HOUR
         clock.seconds += 9
-        assert not ps.queue("q").receive()
+        assert not mq.queue("q").receive()
         clock.seconds += 1
-        assert len(ps.queue("q").receive()) == 1
+        assert len(mq.queue("q").receive()) == 1
 
 
-def test_many_that_are_due_are_fired_in_shares(ps, store, clock):
+def test_many_that_are_due_are_fired_in_shares(mq, store, clock):
     for n in range(SCHEDULES_MAX + 5):
-        ps.schedules.set(f"s{n}", "other", "x", every_seconds=3600)
+        mq.schedules.set(f"s{n}", "other", "x", every_seconds=3600)
     clock.now += HOUR
     clock.seconds += 1
-    ps.queue("q").receive()
-    assert ps.queue("other").stats().ready == SCHEDULES_MAX
-    ps.queue("q").receive()
-    assert ps.queue("other").stats().ready == SCHEDULES_MAX + 5
+    mq.queue("q").receive()
+    assert mq.queue("other").stats().ready == SCHEDULES_MAX
+    mq.queue("q").receive()
+    assert mq.queue("other").stats().ready == SCHEDULES_MAX + 5
 
 
 @pytest.mark.parametrize("error", [Unavailable("busy"), Forbidden("no right")])
-def test_an_error_is_none_of_the_receivers(ps, store, clock, error):
-    ps.schedules.set("s", "q", "x", every_seconds=3600)
+def test_an_error_is_none_of_the_receivers(mq, store, clock, error):
+    mq.schedules.set("s", "q", "x", every_seconds=3600)
     clock.now += HOUR
     store.error = error
     clock.seconds += 1
-    assert not ps.queue("q").receive()
+    assert not mq.queue("q").receive()
     store.error = None
     clock.seconds += 1
-    came_back = len(ps.queue("q").receive()) == 1
+    came_back = len(mq.queue("q").receive()) == 1
     assert came_back == isinstance(error, Unavailable), "what is forbidden is not asked each second"
     clock.seconds += 60
-    assert bool(ps.queue("q").receive()) != came_back
+    assert bool(mq.queue("q").receive()) != came_back
 
 
-def test_one_that_cannot_be_fired_is_told_once_a_minute(ps, store, clock, caplog):
-    good = ps.schedules.set("a", "q", "x", every_seconds=3600)
-    ps.schedules.set("z", "q", "x", every_seconds=3600)
+def test_one_that_cannot_be_fired_is_told_once_a_minute(mq, store, clock, caplog):
+    good = mq.schedules.set("a", "q", "x", every_seconds=3600)
+    mq.schedules.set("z", "q", "x", every_seconds=3600)
     bad = replace(good.schedule, name="b", every_ms=None, cron="no cron")
     store.run(ScheduleSet(bad, NOW + HOUR))
     clock.now += HOUR
     clock.seconds += 1
-    with caplog.at_level(logging.WARNING, "penstock.schedules"):
-        assert len(ps.queue("q").receive(10)) == 2
+    with caplog.at_level(logging.WARNING, "turnabout.schedules"):
+        assert len(mq.queue("q").receive(10)) == 2
         for _ in range(30):
             clock.seconds += 1
-            ps.queue("q").receive()
+            mq.queue("q").receive()
     (record,) = caplog.records
     assert "'no cron' has 2 fields" in record.getMessage()
 
 
-def test_a_missing_package_keeps_nothing_else_from_being_fired(ps, clock, monkeypatch):
-    ps.schedules.set("c", "q", "x", cron="0 * * * *")
-    ps.schedules.set("e", "q", "x", every_seconds=3600)
+def test_a_missing_package_keeps_nothing_else_from_being_fired(mq, clock, monkeypatch):
+    mq.schedules.set("c", "q", "x", cron="0 * * * *")
+    mq.schedules.set("e", "q", "x", every_seconds=3600)
 
     def without(*_):
         raise UsageError("cron schedules need the cronsim package")
@@ -190,28 +190,28 @@ def test_a_missing_package_keeps_nothing_else_from_being_fired(ps, clock, monkey
     monkeypatch.setattr(timing, "_parsed", without)
     clock.now += HOUR
     clock.seconds += 1
-    assert [m.headers["schedule"] for m in ps.queue("q").receive(10)] == ["e"]
+    assert [m.headers["schedule"] for m in mq.queue("q").receive(10)] == ["e"]
     monkeypatch.undo()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watch.time, "monotonic", lambda: clock.seconds + 1)
-        assert [m.headers["schedule"] for m in ps.queue("q").receive(10)] == ["c"]
+        assert [m.headers["schedule"] for m in mq.queue("q").receive(10)] == ["c"]
 
 
 # --- by the clock on the wall --------------------------------------------------------------------
 
 
-def soon(ps, queue="q", ms=300):
+def soon(mq, queue="q", ms=300):
     """A schedule that is due in a moment, once."""
-    now = ps.store.run(ScheduleSet(Schedule("x", queue, penstock.message("x"), at=0), None)).now
-    ps.schedules.delete("x")
-    return ps.schedules.set("soon", queue, "x", at=now + ms).next_at
+    now = mq.store.run(ScheduleSet(Schedule("x", queue, turnabout.message("x"), at=0), None)).now
+    mq.schedules.delete("x")
+    return mq.schedules.set("soon", queue, "x", at=now + ms).next_at
 
 
 def test_a_waiting_receiver_fires(tmp_path):
-    with penstock.connect(f"sqlite:///{tmp_path}/app.db") as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(f"sqlite:///{tmp_path}/app.db") as mq:
+        queue = mq.queue("q")
         queue.create()
-        due_at = soon(ps)
+        due_at = soon(mq)
         began = time.monotonic()
         (message,) = queue.receive(wait_seconds=30)
         assert message.sent_at >= due_at
@@ -219,12 +219,12 @@ def test_a_waiting_receiver_fires(tmp_path):
 
 
 def test_a_receiver_that_waits_for_another_queue_fires(tmp_path):
-    with penstock.connect(f"sqlite:///{tmp_path}/app.db") as ps:
+    with turnabout.connect(f"sqlite:///{tmp_path}/app.db") as mq:
         for name in ("q", "other"):
-            ps.queue(name).create()
-        soon(ps)
-        assert not ps.queue("other").receive(wait_seconds=2)
-        (message,) = ps.queue("q").receive()
+            mq.queue(name).create()
+        soon(mq)
+        assert not mq.queue("other").receive(wait_seconds=2)
+        (message,) = mq.queue("q").receive()
         assert message.headers["schedule"] == "soon"
 
 
@@ -243,15 +243,15 @@ def test_a_worker_fires(tmp_path, busy):
             seen.append(message.headers["schedule"])
             worker.stop()
 
-    with penstock.connect(url) as ps:
-        ps.queue("q").create()
+    with turnabout.connect(url) as mq:
+        mq.queue("q").create()
         if busy:
-            ps.queue("q").send("long")
-        soon(ps, ms=500)
+            mq.queue("q").send("long")
+        soon(mq, ms=500)
         thread = threading.Thread(target=worker.run)
         thread.start()
         ends_at = time.monotonic() + 60
-        while ps.schedules.get("soon").sent == 0 and time.monotonic() < ends_at:
+        while mq.schedules.get("soon").sent == 0 and time.monotonic() < ends_at:
             time.sleep(0.05)
         fired.set()
         thread.join(60)
@@ -260,11 +260,11 @@ def test_a_worker_fires(tmp_path, busy):
 
 def test_a_waiting_receiver_fires_on_its_loop(tmp_path):
     async def main():
-        async with aio.connect(f"sqlite:///{tmp_path}/app.db") as ps:
-            assert isinstance(ps.schedules, aio.Schedules)
-            await ps.queue("q").create()
-            await ps.schedules.set("s", "q", "x", at=0)
-            (message,) = await ps.queue("q").receive(wait_seconds=10)
+        async with aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
+            assert isinstance(mq.schedules, aio.Schedules)
+            await mq.queue("q").create()
+            await mq.schedules.set("s", "q", "x", at=0)
+            (message,) = await mq.queue("q").receive(wait_seconds=10)
             assert message.headers == {"schedule": "s", "due-at": "0"}
 
     asyncio.run(main())

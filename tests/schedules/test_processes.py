@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import penstock
-from penstock.words.schedules import Schedule
-from penstock.words.verbs import ScheduleSet
+import turnabout
 from tests.schedules.swept import swept
 from tests.support.doors import chosen, opened
+from turnabout.words.schedules import Schedule
+from turnabout.words.verbs import ScheduleSet
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES, BACKLOG, PROCESSES, SECONDS = 12, 200, 4, 2.5
@@ -58,8 +58,8 @@ def is_ready(process):
 @contextlib.contextmanager
 def real_time(door):
     """A connection by the wall clock, as the actors have; no schedule is left behind."""
-    with door.open(real_time=True) as ps, swept(ps):
-        yield ps
+    with door.open(real_time=True) as mq, swept(mq):
+        yield mq
 
 
 def due_times(queue):
@@ -78,11 +78,11 @@ def due_times(queue):
 def test_one_message_for_each_due_time_while_processes_are_killed(place):
     dice = random.Random(7)
     queue = place.name_of_a_queue()
-    with real_time(place) as ps, processes() as start:
+    with real_time(place) as mq, processes() as start:
         begin = time.time_ns() // 1_000_000_000 * 1_000 - BACKLOG * 1_000
         for n in range(SCHEDULES):
-            one = Schedule(f"s{n}", queue, penstock.message("x"), every_ms=1_000, missed="all")
-            ps.store.run(ScheduleSet(one, begin))
+            one = Schedule(f"s{n}", queue, turnabout.message("x"), every_ms=1_000, missed="all")
+            mq.store.run(ScheduleSet(one, begin))
         running = [start(place.url) for _ in range(PROCESSES)]
         assert all(map(is_ready, running))
         ends_at = time.monotonic() + SECONDS
@@ -94,14 +94,14 @@ def test_one_message_for_each_due_time_while_processes_are_killed(place):
             kills += 1
             running[victim] = start(place.url)
         waits_until = time.monotonic() + 90
-        while any(e.is_due and e.next_at < e.now - 5_000 for e in ps.schedules.list(queue=queue)):
+        while any(e.is_due and e.next_at < e.now - 5_000 for e in mq.schedules.list(queue=queue)):
             assert time.monotonic() < waits_until, "nobody goes on"
             time.sleep(0.1)
         for process in running:
             process.kill()
             process.wait()
-        entries = ps.schedules.list(queue=queue)
-        found = due_times(ps.queue(queue))
+        entries = mq.schedules.list(queue=queue)
+        found = due_times(mq.queue(queue))
     assert kills > 5
     assert len(entries) == SCHEDULES
     for entry in entries:
@@ -116,24 +116,24 @@ def test_one_message_for_each_due_time_while_processes_are_killed(place):
 @pytest.mark.real_time
 def test_nothing_is_sent_by_one_that_dies_on_the_way(door):
     queue = door.fresh().name
-    with real_time(door) as ps, processes() as start, contextlib.ExitStack() as stack:
-        one = Schedule("s", queue, penstock.message("x"), every_ms=3_600_000)
+    with real_time(door) as mq, processes() as start, contextlib.ExitStack() as stack:
+        one = Schedule("s", queue, turnabout.message("x"), every_ms=3_600_000)
         due_at = time.time_ns() // 1_000_000 - 60_000
-        ps.store.run(ScheduleSet(one, due_at))
+        mq.store.run(ScheduleSet(one, due_at))
         if door.url.startswith("postgresql"):
             connection = stack.enter_context(psycopg.connect(door.url, autocommit=True))
             stack.enter_context(deadly(connection))
-            with pytest.raises((penstock.Unavailable, penstock.Uncertain)):
-                ps.schedules.fire_due()
+            with pytest.raises((turnabout.Unavailable, turnabout.Uncertain)):
+                mq.schedules.fire_due()
             stack.close()
         else:
             victim = start(door.url, "die")
             assert victim.wait(60) == -signal.SIGKILL
-        assert due_times(ps.queue(queue)) == {}
-        assert ps.schedules.get("s").next_at == due_at
-        assert [sent.due_at for sent in ps.schedules.fire_due()] == [due_at]
-        assert ps.schedules.fire_due() == ()
-        assert due_times(ps.queue(queue)) == {"s": [due_at]}
+        assert due_times(mq.queue(queue)) == {}
+        assert mq.schedules.get("s").next_at == due_at
+        assert [sent.due_at for sent in mq.schedules.fire_due()] == [due_at]
+        assert mq.schedules.fire_due() == ()
+        assert due_times(mq.queue(queue)) == {"s": [due_at]}
 
 
 @pytest.mark.real_time
@@ -141,11 +141,11 @@ def test_nothing_is_sent_by_one_that_dies_on_the_way(door):
 def test_a_waiting_receiver_fires(door):
     """At every door: by its own wait, with a schedule of another connection."""
     queue = door.fresh().name
-    with real_time(door) as ps, door.open(real_time=True) as other:
+    with real_time(door) as mq, door.open(real_time=True) as other:
         other.schedules.set("s", queue, "x", every_seconds=1, missed="skip")
         dues = []
         while len(dues) < 2:
-            (message,) = ps.queue(queue).receive(wait_seconds=30)
+            (message,) = mq.queue(queue).receive(wait_seconds=30)
             dues.append(int(message.headers["due-at"]))
             assert dues[-1] <= message.sent_at < dues[-1] + 30_000
             message.ack()
@@ -158,10 +158,10 @@ def deadly(connection):
     connection.execute(
         "create function public.die() returns trigger language plpgsql as "
         "$$ begin perform pg_terminate_backend(pg_backend_pid()); return new; end $$;"
-        "create trigger die before update on penstock.schedule "
+        "create trigger die before update on turnabout.schedule "
         "for each row execute function public.die()"
     )
     try:
         yield
     finally:
-        connection.execute("drop trigger die on penstock.schedule; drop function public.die()")
+        connection.execute("drop trigger die on turnabout.schedule; drop function public.die()")

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-import penstock
-from penstock import Outgoing, QueueFull, UsageError
-from penstock.words.outcomes import Fired, NotDue
-from penstock.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
+import turnabout
 from tests.schedules.swept import swept
 from tests.support.doors import START
+from turnabout import Outgoing, QueueFull, UsageError
+from turnabout.words.outcomes import Fired, NotDue
+from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -20,7 +20,7 @@ HOUR = 60 * MINUTE
 def schedules(door):
     """The schedules behind the door, of this test only: queues are fresh, the door is not."""
     door.clock.now = max(door.clock.now, START) // HOUR * HOUR + HOUR + 1
-    with swept(door.ps) as schedules:
+    with swept(door.mq) as schedules:
         yield schedules
 
 
@@ -39,7 +39,7 @@ def due_ats(queue):
 
 
 def test_a_schedule_sends_its_message(schedules, queue, clock, hour):
-    message = penstock.message({"n": 1}, channel="c", headers={"a": "b"})
+    message = turnabout.message({"n": 1}, channel="c", headers={"a": "b"})
     made = schedules.set("hourly", queue.name, message, every_seconds=3600)
     assert made.next_at == hour + HOUR
     assert (made.last_at, made.last_id, made.sent) == (None, None, 0)
@@ -75,12 +75,12 @@ def test_all_of_the_message_is_kept(schedules, queue, clock, hour):
         "dedup_scope": "channel",
     }
     made = schedules.set(
-        "s", queue.name, penstock.message("x\u2028", delay_seconds=5, **fields),
+        "s", queue.name, turnabout.message("x\u2028", delay_seconds=5, **fields),
         cron="30 9 * * 1-5", zone="Europe/Berlin", missed="all", overlap="skip",
         gap="skip", fold="both",
     )  # fmt: skip
     assert schedules.get("s") == replace(made, now=schedules.get("s").now)
-    assert made.schedule.message == penstock.message("x\u2028", delay_seconds=5, **fields)
+    assert made.schedule.message == turnabout.message("x\u2028", delay_seconds=5, **fields)
     one = made.schedule
     assert (one.missed, one.overlap, one.gap, one.fold) == ("all", "skip", "skip", "both")
     assert (one.cron, one.zone) == ("30 9 * * 1-5", "Europe/Berlin")
@@ -190,7 +190,7 @@ def test_a_queue_that_is_missing_is_made(schedules, door, clock, hour):
     schedules.set("s", name, "x", every_seconds=3600)
     clock.now = hour + HOUR
     assert len(schedules.fire_due()) == 1
-    assert len(door.ps.queue(name).receive()) == 1
+    assert len(door.mq.queue(name).receive()) == 1
 
 
 def test_a_one_off(schedules, queue, clock, hour):
@@ -221,19 +221,19 @@ def test_setting_again(schedules, queue, clock, hour):
 def test_what_was_sent_stays_known_and_is_not_sent_again(schedules, queue, clock, hour, door):
     schedules.set("s", queue.name, "x", every_seconds=3600)
     clock.now = hour + HOUR + 5
-    (entry,) = door.ps.store.run(ScheduleList(queue.name, due=True))
+    (entry,) = door.mq.store.run(ScheduleList(queue.name, due=True))
     (sent,) = schedules.fire_due()
     # Somebody who had read it before it was fired sets it: the old due time is back.
-    back = door.ps.store.run(ScheduleSet(entry.schedule, entry.next_at))
+    back = door.mq.store.run(ScheduleSet(entry.schedule, entry.next_at))
     assert (back.next_at, back.last_at, back.last_id) == (hour + HOUR, hour + HOUR, sent.id)
     fire = ScheduleFire("s", hour + HOUR, hour + 2 * HOUR)
-    assert door.ps.store.run(fire) == Fired(None)
+    assert door.mq.store.run(fire) == Fired(None)
     assert schedules.get("s").next_at == hour + 2 * HOUR
     assert due_ats(queue) == [hour + HOUR]
 
 
 def test_firing_compares(schedules, queue, clock, hour, door):
-    store = door.ps.store
+    store = door.mq.store
     schedules.set("s", queue.name, "x", every_seconds=3600)
     due_at = clock.now = hour + HOUR
     assert store.run(ScheduleFire("none", due_at, None)) == NotDue()
@@ -251,7 +251,7 @@ def test_one_that_cannot_be_fired_keeps_no_other_from_it(schedules, queue, clock
     schedules.set("z", queue.name, "x", every_seconds=3600)
     good = schedules.set("a", queue.name, "x", every_seconds=3600)
     bad = replace(good.schedule, every_ms=None, cron="no cron", name="b")
-    door.ps.store.run(ScheduleSet(bad, hour + HOUR))
+    door.mq.store.run(ScheduleSet(bad, hour + HOUR))
     clock.now = hour + HOUR
     with pytest.raises(UsageError, match="no cron"):
         schedules.fire_due()
@@ -292,7 +292,7 @@ def test_what_is_refused(schedules, queue, fields, says):
 
 def test_room_is_left_for_the_headers_that_are_added(schedules, queue):
     for count in (62, 63):
-        message = penstock.message("x", headers={f"h{n}": "" for n in range(count)})
+        message = turnabout.message("x", headers={f"h{n}": "" for n in range(count)})
         if count == 62:
             schedules.set("s", queue.name, message, at=5)
         else:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock import UsageError, message
-from penstock.timing import (
+from turnabout import UsageError, message
+from turnabout.timing import (
     LATE_MS,
     Firing,
     firing,
@@ -24,7 +24,7 @@ from penstock.timing import (
     upcoming,
     zone_of,
 )
-from penstock.words.schedules import Schedule, ScheduleEntry
+from turnabout.words.schedules import Schedule, ScheduleEntry
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -250,7 +250,7 @@ def test_a_machine_without_cronsim(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'penstock\[cron\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'turnabout\[cron\]'"):
         next_due(cron("* * * * *"), 0)
     assert next_due(schedule(every_ms=1_000), 0) == 1_000
 

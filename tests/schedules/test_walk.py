@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.timing import next_due, upcoming
 from tests.schedules.test_timing import DAY, HOUR, MINUTE, ZONES, cron, ms
+from turnabout.timing import next_due, upcoming
 
 
 class Minute(NamedTuple):

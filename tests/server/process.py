@@ -1,4 +1,4 @@
-"""`penstock serve` as a process, and clients of it with the standard library only."""
+"""`turnabout serve` as a process, and clients of it with the standard library only."""
 
 import contextlib
 import http.client
@@ -36,10 +36,10 @@ class Process:
 @contextlib.contextmanager
 def process(url: str, *options: str, port: int = 0) -> Iterator[Process]:
     """A server of its own process; killed in the end, if it runs still."""
-    command = [sys.executable, "-m", "penstock.cli", "serve", "--json", f"--port={port}"]
+    command = [sys.executable, "-m", "turnabout.cli", "serve", "--json", f"--port={port}"]
     with subprocess.Popen(
         [*command, *options],
-        env={**os.environ, "PENSTOCK_URL": url},
+        env={**os.environ, "TURNABOUT_URL": url},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

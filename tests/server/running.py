@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from starlette.routing import BaseRoute
 
-from penstock.server import ServerOptions
 from tests.support.served import Server
+from turnabout.server import ServerOptions
 
 PATIENCE_SECONDS = 30.0
 """For what should happen at once: only a bug makes a test wait so long."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx2
 
-from penstock.server import ServerOptions, create_app
-from penstock.server.house import House
-from penstock.sqlite.async_store import AsyncSqliteStore
-from penstock.words import entities as e
-from penstock.words import verbs as v
-from penstock.words.credentials import TokenCreate, new_token, scopes, token_text
-from penstock.words.errors import Disconnected
+from turnabout.server import ServerOptions, create_app
+from turnabout.server.house import House
+from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.words import entities as e
+from turnabout.words import verbs as v
+from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
+from turnabout.words.errors import Disconnected
 
 
 class Watched:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-import penstock.aio
-from penstock import wire
-from penstock.server import ServerOptions, create_app
-from penstock.server.house import House
-from penstock.store import AsyncStore
-from penstock.words.credentials import (
+import turnabout.aio
+from tests.support.doors import Clock
+from turnabout import wire
+from turnabout.server import ServerOptions, create_app
+from turnabout.server.house import House
+from turnabout.store import AsyncStore
+from turnabout.words.credentials import (
     Namespace,
     NamespaceSet,
     Token,
@@ -22,8 +23,7 @@ from penstock.words.credentials import (
     scopes,
     token_text,
 )
-from penstock.words.verbs import Verb
-from tests.support.doors import Clock
+from turnabout.words.verbs import Verb
 
 
 @dataclass
@@ -119,9 +119,9 @@ class Yard:
 async def yard(url: str, options: ServerOptions | None = None) -> Any:
     """A server over that database."""
     clock = Clock()
-    async with penstock.aio.connect(url, clock=clock) as ps:
-        app = create_app(ps.store, options or ServerOptions())
-        yield Yard(ps.store, app.state.house, app, clock)
+    async with turnabout.aio.connect(url, clock=clock) as mq:
+        app = create_app(mq.store, options or ServerOptions())
+        yield Yard(mq.store, app.state.house, app, clock)
 
 
 class Seconds:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.server import ServerOptions, shield
-from penstock.server.shield import Shield
-from penstock.words import verbs as v
-from penstock.words.policy import QueueSettings
 from tests.server.tenants import Seconds, Yard, there
+from turnabout.server import ServerOptions, shield
+from turnabout.server.shield import Shield
+from turnabout.words import verbs as v
+from turnabout.words.policy import QueueSettings
 
 FREE = ServerOptions(max_body_bytes=1_000)
 

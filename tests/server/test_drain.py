@@ -28,7 +28,7 @@ def until_waiting(server: Process, many: int) -> None:
     while time.monotonic() < ends_at:
         with Client(server.port) as client:
             answer = client.ask(get("/metrics"))
-        if f"penstock_polls {many}".encode() in answer.body.replace(b".0\n", b"\n"):
+        if f"turnabout_polls {many}".encode() in answer.body.replace(b".0\n", b"\n"):
             return
     raise AssertionError(answer.body.decode())
 

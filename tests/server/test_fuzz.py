@@ -1,6 +1,6 @@
 """Whatever comes in, nothing breaks: no 500, nobody waits for ever, and the next one is served.
 
-What is sent is drawn by chance; a failure tells the seed, and `PENSTOCK_FUZZ_SEED` repeats it.
+What is sent is drawn by chance; a failure tells the seed, and `TURNABOUT_FUZZ_SEED` repeats it.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.server import ServerOptions
 from tests.server.running import Client, Running, get, post, request, running
+from turnabout.server import ServerOptions
 
-SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", random.randrange(2**32)))
+SEED = int(os.environ.get("TURNABOUT_FUZZ_SEED", random.randrange(2**32)))
 REQUESTS = 600
 CONNECTIONS, WAVES = 80, 4
 
@@ -56,7 +56,7 @@ def server() -> Iterator[Running]:
     with running(OPTIONS) as running_server:
         running_server.ask(post("/v1/queues", {"queue": "q"}))
         yield running_server
-        assert bugs(running_server) == {}, f"PENSTOCK_FUZZ_SEED={SEED}"
+        assert bugs(running_server) == {}, f"TURNABOUT_FUZZ_SEED={SEED}"
 
 
 def bugs(server: Running) -> dict[Any, int]:
@@ -87,7 +87,7 @@ class Draw:
         if self.chance.random() < 0.1:
             name = self.chance.choice(["Idempotency-Key", "Last-Event-ID", "Authorization"])
             headers.append(
-                f"{name}: {self.chance.choice(['x' * 300, '-1', 'Basic !', 'Bearer pst_'])}"
+                f"{name}: {self.chance.choice(['x' * 300, '-1', 'Basic !', 'Bearer tbt_'])}"
             )
         body = b"" if method == "GET" else self._body()
         return f"{method} {target[:200]} {body[:200]!r}", request(

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from penstock import wire
-from penstock.server import ServerOptions, streams
-from penstock.server.caller import Caller
-from penstock.server.gate import (
+from tests.server.tenants import Answer, Seconds, Yard, there
+from turnabout import wire
+from turnabout.server import ServerOptions, streams
+from turnabout.server.caller import Caller
+from turnabout.server.gate import (
     CACHED_MAX,
     FOUND_SECONDS,
     LOOK_SECONDS,
@@ -20,8 +21,8 @@ from penstock.server.gate import (
     UNKNOWN_SECONDS,
     _keep,
 )
-from penstock.words import verbs as v
-from penstock.words.credentials import (
+from turnabout.words import verbs as v
+from turnabout.words.credentials import (
     TokenFind,
     TokenList,
     TokenRevoke,
@@ -29,10 +30,9 @@ from penstock.words.credentials import (
     new_token,
     token_text,
 )
-from penstock.words.entities import Outgoing
-from penstock.words.errors import Disconnected, Forbidden, Unauthorized, UsageError
-from penstock.words.policy import QueueSettings
-from tests.server.tenants import Answer, Seconds, Yard, there
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import Disconnected, Forbidden, Unauthorized, UsageError
+from turnabout.words.policy import QueueSettings
 
 LIST = ("GET", "/v1/queues", b"")
 
@@ -173,7 +173,7 @@ def test_no_start_on_the_network_without_a_live_token():
         await one.store.run(TokenRevoke(one.tokens[revoked].id))
         one.clock.advance(1)
         for host in ("0.0.0.0", "::", "192.0.2.7", "example.org"):
-            with pytest.raises(UsageError, match="`penstock token create`"):
+            with pytest.raises(UsageError, match="`turnabout token create`"):
                 await gate.check_start(host)
         await one.token("acme")
         await gate.check_start("0.0.0.0")

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from penstock import wire
-from penstock.server.caller import Caller
-from penstock.server.gate import Gate
-from penstock.server.rights import Rights
-from penstock.words import verbs as v
-from penstock.words.credentials import KINDS, Scope, Token, scopes
-from penstock.words.entities import Outgoing
-from penstock.words.errors import Forbidden, UsageError
-from penstock.words.outcomes import NotDue, Received
-from penstock.words.policy import QueueSettings
-from penstock.words.schedules import Schedule, ScheduleEntry
-from penstock.words.verbs import Verb
 from tests.server.tenants import Seconds, Yard, there
+from turnabout import wire
+from turnabout.server.caller import Caller
+from turnabout.server.gate import Gate
+from turnabout.server.rights import Rights
+from turnabout.words import verbs as v
+from turnabout.words.credentials import KINDS, Scope, Token, scopes
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import Forbidden, UsageError
+from turnabout.words.outcomes import NotDue, Received
+from turnabout.words.policy import QueueSettings
+from turnabout.words.schedules import Schedule, ScheduleEntry
+from turnabout.words.verbs import Verb
 
 
 def token(*texts: str, namespace: str = "acme") -> Token:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from penstock.server import health
-from penstock.words.credentials import TokenFind
-from penstock.words.errors import WrongVersion
 from tests.server.sights import AWAY, Sight, looking
+from turnabout.server import health
+from turnabout.words.credentials import TokenFind
+from turnabout.words.errors import WrongVersion
 
 
 def test_all_is_well() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 
-import penstock
+import turnabout
 from tests.server.process import Caller, Process, post_once, process
 from tests.support import postgres
 from tests.support.doors import migrate
@@ -127,8 +127,8 @@ def place(kind: str, folder: Path) -> Iterator[str]:
 
 def drained(url: str, load: Load) -> None:
     """What is left comes back when its leases have run out, and nothing else does."""
-    with penstock.connect(url) as ps:
-        queue = ps.queue("q")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("q")
         while (stats := queue.stats()).sent > stats.done:
             for message in queue.receive(100, wait_seconds=LEASE_SECONDS):
                 assert message.id not in load.acked

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-import penstock
-from penstock.cli.serve import LIMITS
-from penstock.server import ServerOptions
+import turnabout
 from tests.server.running import Running, get, post, request, running
+from turnabout.cli.serve import LIMITS
+from turnabout.server import ServerOptions
 
 SHORT = ServerOptions(
     port=0,
@@ -424,7 +424,7 @@ def test_every_answer_is_for_programs_only(server: Running) -> None:
     ],
 )
 def test_an_option_that_is_wrong(wrong: dict[str, object], text: str) -> None:
-    with pytest.raises(penstock.UsageError, match=text):
+    with pytest.raises(turnabout.UsageError, match=text):
         ServerOptions(**wrong)  # type: ignore[arg-type]
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
-import penstock.aio
-from penstock.server import ServerOptions, create_app
-from penstock.server.logs import configure, scrubbed, told
-from penstock.words.errors import BrokenInvariant, Busy, PenstockError
+import turnabout.aio
 from tests.server.sights import Sight, looking
+from turnabout.server import ServerOptions, create_app
+from turnabout.server.logs import configure, scrubbed, told
+from turnabout.words.errors import BrokenInvariant, Busy, TurnaboutError
 
 SECRET = "canary7f3a"  # in whatever is sent; nothing that holds it may be logged
 
@@ -71,7 +71,7 @@ class Talkative:
 HEADERS = {
     "x-api-key": SECRET,
     "idempotency-key": SECRET,
-    "penstock-header-secret": SECRET,
+    "turnabout-header-secret": SECRET,
     "cookie": f"session={SECRET}",
     "traceparent": SECRET,
 }
@@ -107,7 +107,7 @@ async def knock(app: Any, bodies: Sequence[bytes] = BODIES) -> None:
         for method, target in targets(app):
             for body in bodies if method != "GET" else (b"",):
                 await client.request(method, target, content=body, headers=HEADERS)
-        for authorization in (basic, f"Bearer pst_aaaaaaaaaaaa_{SECRET}", f"Bearer {SECRET}"):
+        for authorization in (basic, f"Bearer tbt_aaaaaaaaaaaa_{SECRET}", f"Bearer {SECRET}"):
             for path in ("/metrics", "/v1/queues"):
                 await client.get(path, headers={"authorization": authorization})
 
@@ -117,8 +117,8 @@ def test_no_secret_is_logged_by_any_door() -> None:
     stream = logged("text")
 
     async def main() -> None:
-        async with penstock.aio.connect("sqlite://") as ps:
-            app = create_app(ps.store, ServerOptions(access_log=True, max_wait_seconds=0.01))
+        async with turnabout.aio.connect("sqlite://") as mq:
+            app = create_app(mq.store, ServerOptions(access_log=True, max_wait_seconds=0.01))
             assert len(app.router.routes) > 30
             await knock(app)
             app.state.house.close()
@@ -153,15 +153,15 @@ def test_no_password_of_the_database_is_logged() -> None:
 
     async def main() -> None:
         url = f"postgresql://ada:{SECRET}@127.0.0.1:1/nowhere?connect_timeout=1"
-        ps = penstock.aio.connect(url)
-        app = create_app(ps.store, ServerOptions(auth="tokens"))
+        mq = turnabout.aio.connect(url)
+        app = create_app(mq.store, ServerOptions(auth="tokens"))
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             for path in ("/readyz", "/healthz", "/metrics", "/v1/queues"):
                 answer = await client.get(path, headers=HEADERS)
                 assert answer.status_code >= 400
                 assert SECRET not in answer.text
-        await ps.close()
+        await mq.close()
 
     asyncio.run(main())
     assert "/readyz" in stream.getvalue()
@@ -175,23 +175,23 @@ def test_an_exception_is_told_without_its_text() -> None:
         try:
             raise ValueError(SECRET)
         except ValueError as error:
-            raise PenstockError(f"about {SECRET}") from error
+            raise TurnaboutError(f"about {SECRET}") from error
 
-    with pytest.raises(PenstockError) as caught:
+    with pytest.raises(TurnaboutError) as caught:
         fail()
     logging.getLogger("somebody").error("it failed", exc_info=caught.value)
     assert SECRET not in told(caught.value)
     assert "builtins.ValueError" in told(caught.value)
     (document,) = documents(stream)
     assert SECRET not in json.dumps(document)
-    assert document["exception"][0] == "penstock.words.errors.PenstockError (error)"
+    assert document["exception"][0] == "turnabout.words.errors.TurnaboutError (error)"
     assert any("test_logs.py" in line for line in document["exception"])
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("token pst_abcdefghijkl_c2VjcmV0 used", "token pst_abcdefghijkl*** used"),
+        ("token tbt_abcdefghijkl_c2VjcmV0 used", "token tbt_abcdefghijkl*** used"),
         ("to postgresql://ada:pa:ss@host/db", "to postgresql://ada:***@host/db"),
         ("host=h password=geheim dbname=d", "host=h password=*** dbname=d"),
         ("nothing at http://localhost:8080/", "nothing at http://localhost:8080/"),
@@ -211,7 +211,7 @@ def test_a_line_of_json_has_all_that_is_known() -> None:
         await sight.get("/nothing/here?key=1", **{"x-request-id": "abc-1"})
 
     looking(test)
-    document = next(d for d in documents(stream) if d["logger"] == "penstock.server.access")
+    document = next(d for d in documents(stream) if d["logger"] == "turnabout.server.access")
     assert document["message"] == "GET /nothing/here"
     assert document["request_id"] == "abc-1"
     assert document["status"] == 404
@@ -231,7 +231,7 @@ def test_the_log_names_the_token_and_its_namespace() -> None:
         assert secret not in stream.getvalue()
         (document,) = documents(stream)
         assert document["namespace"] == "acme"
-        assert document["token"] == token.removeprefix("Bearer pst_")[:12]
+        assert document["token"] == token.removeprefix("Bearer tbt_")[:12]
         assert document["status"] == 403
 
     looking(test, auth="tokens")
@@ -258,7 +258,7 @@ def test_a_path_cannot_forge_a_line() -> None:
         await sight.get("/a%0A2026-01-01T00:00:00.000Z%20ERROR%20forged")
         await sight.get("/a%20status=200%20token=owner")
         await sight.get("/" + "a" * 1_000)
-        await sight.get(f"/v1/queues/pst_abcdefghijkl_{SECRET}/stats")
+        await sight.get(f"/v1/queues/tbt_abcdefghijkl_{SECRET}/stats")
 
     looking(test)
     lines = stream.getvalue().splitlines()

@@ -8,19 +8,19 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import penstock
-from penstock.server import ServerOptions, counts, metrics
-from penstock.server.counts import BUCKETS, Histogram
-from penstock.words import verbs as v
-from penstock.words.credentials import TokenRevoke, Totals
+import turnabout
 from tests.server.running import running
 from tests.server.sights import AWAY, Sight, looking
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout.server import ServerOptions, counts, metrics
+from turnabout.server.counts import BUCKETS, Histogram
+from turnabout.words import verbs as v
+from turnabout.words.credentials import TokenRevoke, Totals
 
 GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-OURS = re.compile(r"(penstock|process|python)_[a-z0-9_]+")
+OURS = re.compile(r"(turnabout|process|python)_[a-z0-9_]+")
 
 
 def values(text: str) -> dict[tuple[str, ...], float]:
@@ -49,19 +49,19 @@ def test_figures_follow_messages() -> None:
         await sight.send("acme/emails", 2)
         await sight.finish("emails", 1)
         found = await seen(sight)
-        assert found["penstock_messages_unfinished", "", "emails"] == 2
-        assert found["penstock_messages_unfinished", "acme", "emails"] == 2
-        assert found["penstock_messages_sent_total", "", "emails"] == 3
-        assert found["penstock_messages_done_total", "", "emails"] == 1
-        assert found["penstock_oldest_message_age_seconds", "acme", "emails"] >= 0
-        assert found["penstock_queues",] == 4  # each has its dead-letter queue
-        assert found["penstock_messages_accepted_total",] == 5
-        assert found["penstock_messages_received_total",] == 1
-        assert found["penstock_messages_acked_total",] == 1
-        assert found["penstock_message_wait_seconds_count",] == 1
-        assert found["penstock_verb_duration_seconds_count", "send"] == 2
-        assert found["penstock_database_up",] == 1
-        assert found["penstock_store_commits_total",] >= 4
+        assert found["turnabout_messages_unfinished", "", "emails"] == 2
+        assert found["turnabout_messages_unfinished", "acme", "emails"] == 2
+        assert found["turnabout_messages_sent_total", "", "emails"] == 3
+        assert found["turnabout_messages_done_total", "", "emails"] == 1
+        assert found["turnabout_oldest_message_age_seconds", "acme", "emails"] >= 0
+        assert found["turnabout_queues",] == 4  # each has its dead-letter queue
+        assert found["turnabout_messages_accepted_total",] == 5
+        assert found["turnabout_messages_received_total",] == 1
+        assert found["turnabout_messages_acked_total",] == 1
+        assert found["turnabout_message_wait_seconds_count",] == 1
+        assert found["turnabout_verb_duration_seconds_count", "send"] == 2
+        assert found["turnabout_database_up",] == 1
+        assert found["turnabout_store_commits_total",] >= 4
 
     looking(test)
 
@@ -80,11 +80,11 @@ def test_what_went_wrong_is_counted() -> None:
         sight.store.error = None
         sight.house.counts.refused("max_headers")
         found = await seen(sight)
-        assert found["penstock_receive_empty_total",] == 1
-        assert found["penstock_leases_lost_total",] == 1
-        assert found["penstock_messages_acked_total",] == 1
-        assert found["penstock_verb_errors_total", "disconnected", "queue_list"] == 1
-        assert found["penstock_refusals_total", "max_headers"] == 1
+        assert found["turnabout_receive_empty_total",] == 1
+        assert found["turnabout_leases_lost_total",] == 1
+        assert found["turnabout_messages_acked_total",] == 1
+        assert found["turnabout_verb_errors_total", "disconnected", "queue_list"] == 1
+        assert found["turnabout_refusals_total", "max_headers"] == 1
 
     looking(test)
 
@@ -97,11 +97,11 @@ def test_requests_are_counted_by_route_and_never_by_path() -> None:
             await sight.client.request(f"BREW{n}", "/livez")
             await sight.get("/livez")
         found = await seen(sight)
-        assert found["penstock_http_requests_total", "GET", "none", "404"] == 20
-        assert found["penstock_http_requests_total", "GET", "/livez", "200"] == 20
-        assert found["penstock_http_request_duration_seconds_count", "GET", "/livez"] == 20
-        assert found["penstock_http_requests_total", "other", "/livez", "405"] == 20
-        assert sum(1 for key in found if key[0] == "penstock_http_requests_total") == 3
+        assert found["turnabout_http_requests_total", "GET", "none", "404"] == 20
+        assert found["turnabout_http_requests_total", "GET", "/livez", "200"] == 20
+        assert found["turnabout_http_request_duration_seconds_count", "GET", "/livez"] == 20
+        assert found["turnabout_http_requests_total", "other", "/livez", "405"] == 20
+        assert sum(1 for key in found if key[0] == "turnabout_http_requests_total") == 3
 
     looking(test)
 
@@ -112,17 +112,17 @@ def test_the_largest_queues_are_named_and_the_rest_is_summed(no_cache: None) -> 
         for n in range(1, 6):
             await sight.send(f"q{n}", n)
         found = await seen(sight)
-        unfinished = {k[1:]: n for k, n in found.items() if k[0] == "penstock_messages_unfinished"}
+        unfinished = {k[1:]: n for k, n in found.items() if k[0] == "turnabout_messages_unfinished"}
         assert unfinished == {("", "q4"): 4, ("", "q5"): 5, ("_other", "_other"): 6}
-        assert found["penstock_messages_sent_total", "_other", "_other"] == 6
+        assert found["turnabout_messages_sent_total", "_other", "_other"] == 6
         # q1 becomes one of the largest. What was `_other`'s stays there: a counter never falls.
         await sight.send("q1", 10)
         found = await seen(sight)
-        assert found["penstock_messages_unfinished", "", "q1"] == 11
-        assert found["penstock_messages_sent_total", "", "q1"] == 11
-        assert found["penstock_messages_sent_total", "_other", "_other"] == 6
+        assert found["turnabout_messages_unfinished", "", "q1"] == 11
+        assert found["turnabout_messages_sent_total", "", "q1"] == 11
+        assert found["turnabout_messages_sent_total", "_other", "_other"] == 6
         await sight.send("q2", 1)
-        assert (await seen(sight))["penstock_messages_sent_total", "_other", "_other"] == 7
+        assert (await seen(sight))["turnabout_messages_sent_total", "_other", "_other"] == 7
 
     looking(test, metrics_queues=2)
 
@@ -153,8 +153,8 @@ def test_without_the_database_the_last_figures_stay(no_cache: None) -> None:
         await seen(sight)
         sight.store.error = AWAY
         found = await seen(sight)
-        assert found["penstock_database_up",] == 0
-        assert found["penstock_messages_unfinished", "", "q"] == 2
+        assert found["turnabout_database_up",] == 0
+        assert found["turnabout_messages_unfinished", "", "q"] == 2
 
     looking(test)
 
@@ -167,8 +167,8 @@ def test_a_database_that_does_not_answer_holds_no_scrape_up(
 
     async def test(sight: Sight) -> None:
         sight.store.hangs = asyncio.Event()
-        assert (await seen(sight))["penstock_database_up",] == 0
-        assert (await seen(sight))["penstock_database_up",] == 0
+        assert (await seen(sight))["turnabout_database_up",] == 0
+        assert (await seen(sight))["turnabout_database_up",] == 0
         assert sight.store.times(Totals) == 1  # the second one waited for the first one's
         sight.store.hangs.set()
 
@@ -200,7 +200,7 @@ def test_that_the_database_is_away_is_seen_with_a_token(no_cache: None) -> None:
         now[0] += 3_600
         found = await sight.get("/metrics", authorization=operator)
         assert found.status_code == 200
-        assert "penstock_database_up 0.0" in found.text
+        assert "turnabout_database_up 0.0" in found.text
         assert (await sight.get("/metrics", authorization=tenant)).status_code == 403
         stranger = await sight.token("totals:*")
         assert (await sight.get("/metrics", authorization=stranger)).status_code == 503
@@ -227,7 +227,7 @@ def test_who_may_look() -> None:
         assert (await sight.get("/metrics", authorization=stray)).status_code == 403
         plain = await sight.token("operate:*")
         assert (await sight.get("/metrics", authorization=plain)).status_code == 403
-        assert "penstock_queues" in (await sight.get("/metrics", authorization=operator)).text
+        assert "turnabout_queues" in (await sight.get("/metrics", authorization=operator)).text
 
     looking(test, auth="tokens")
 
@@ -269,14 +269,14 @@ def test_on_postgresql() -> None:
         postgres.fresh_database(server, fill=migrate) as url,
         running(ServerOptions(port=0), url=url) as served,
     ):
-        with penstock.connect(url) as ps:
-            ps.queue("acme/emails").send_many([penstock.message(n) for n in range(3)])
+        with turnabout.connect(url) as mq:
+            mq.queue("acme/emails").send_many([turnabout.message(n) for n in range(3)])
         ready = served.ask(GET % b"/readyz")
         assert (ready.status, ready.body) == (200, b"ok\n")
         found = values(served.ask(GET % b"/metrics").body.decode())
-        assert found["penstock_messages_unfinished", "acme", "emails"] == 3
-        assert found["penstock_messages_sent_total", "acme", "emails"] == 3
-        assert found["penstock_store_connections_max",] == 16
-        assert 1 <= found["penstock_store_connections_open",] <= 16
-        assert found["penstock_store_calls_waiting",] == 0
-        assert found["penstock_connections",] == 1
+        assert found["turnabout_messages_unfinished", "acme", "emails"] == 3
+        assert found["turnabout_messages_sent_total", "acme", "emails"] == 3
+        assert found["turnabout_store_connections_max",] == 16
+        assert 1 <= found["turnabout_store_connections_open",] <= 16
+        assert found["turnabout_store_calls_waiting",] == 0
+        assert found["turnabout_connections",] == 1

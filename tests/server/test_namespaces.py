@@ -13,20 +13,20 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock import wire
-from penstock.server.caller import Caller
-from penstock.words import verbs as v
-from penstock.words.credentials import NO_NAMESPACE
-from penstock.words.entities import Deferral, Failure, Outgoing, Receipt
-from penstock.words.errors import UsageError
-from penstock.words.outcomes import Dead, LeaseLost, NotWaiting, Sent
-from penstock.words.policy import QueueSettings
-from penstock.words.records import Result
-from penstock.words.schedules import Schedule
-from penstock.words.verbs import Verb
 from tests.server.tenants import Answer, Yard, texts, yard
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import wire
+from turnabout.server.caller import Caller
+from turnabout.words import verbs as v
+from turnabout.words.credentials import NO_NAMESPACE
+from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt
+from turnabout.words.errors import UsageError
+from turnabout.words.outcomes import Dead, LeaseLost, NotWaiting, Sent
+from turnabout.words.policy import QueueSettings
+from turnabout.words.records import Result
+from turnabout.words.schedules import Schedule
+from turnabout.words.verbs import Verb
 
 SECRET = "secret-thing"
 """Stands in all that a tenant keeps: whoever else reads it has seen too much."""

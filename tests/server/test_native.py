@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock import wire
-from penstock.server import ServerOptions
-from penstock.words import verbs as v
-from penstock.words.entities import Outgoing, Receipt
-from penstock.words.policy import QueueSettings
 from tests.server.running import Client, Running, running
+from turnabout import wire
+from turnabout.server import ServerOptions
+from turnabout.words import verbs as v
+from turnabout.words.entities import Outgoing, Receipt
+from turnabout.words.policy import QueueSettings
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ SOME: dict[Any, Any] = {
 
 
 def SCHEDULE(queue: str) -> Any:  # noqa: N802 - a value, but for its queue
-    from penstock.words.schedules import Schedule
+    from turnabout.words.schedules import Schedule
 
     return Schedule("later", queue, Outgoing(b"x"), at=2**42)
 
@@ -161,7 +161,7 @@ def test_a_raw_send(ask: Ask) -> None:
     data = bytes(range(256))
     status, said = ask.raw(
         "POST", f"{ask.path}/send?channel={quote('a b')}&priority=-3&delay_seconds=0", data,
-        "Content-Type: image/png", "Penstock-Header-Trace: ä",
+        "Content-Type: image/png", "Turnabout-Header-Trace: ä",
     )  # fmt: skip
     assert (status, said["outcome"]) == (200, "sent")
     _, peeked = ask.get("/messages")
@@ -181,7 +181,7 @@ def test_a_raw_send(ask: Ask) -> None:
         ("?delay_seconds=-1", [], "delay_seconds: expected float"),
         ("?channel=%00", [], "holds a NUL"),
         ("?channel=%ff", [], "not UTF-8"),
-        ("", ["Penstock-Header-A: 1", "Penstock-Header-A: 2"], "twice"),
+        ("", ["Turnabout-Header-A: 1", "Turnabout-Header-A: 2"], "twice"),
         ("", ["Idempotency-Key: " + "k" * 201], "1 to 200 bytes"),
         ("", ["Idempotency-Key:"], "1 to 200 bytes"),
         ("", ["Idempotency-Key: a", "Idempotency-Key: b"], "twice"),
@@ -377,7 +377,7 @@ def test_events_are_streamed_and_go_on_after_the_last_one(ask: Ask) -> None:
 
 
 def test_a_silent_stream_is_kept_open(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.server.streams.ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr("turnabout.server.streams.ALIVE_SECONDS", 0.01)
     ask.create(events="all")
     with ask.server.connect() as client:
         client.send(request("GET", f"{ask.path}/events/stream"))

@@ -8,12 +8,12 @@ import pytest
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
-from penstock import wire
-from penstock.server import openapi
-from penstock.server.examples import EXAMPLES
-from penstock.words import verbs as v
-from penstock.words.credentials import VERBS
 from tests.server.running import running
+from turnabout import wire
+from turnabout.server import openapi
+from turnabout.server.examples import EXAMPLES
+from turnabout.words import verbs as v
+from turnabout.words.credentials import VERBS
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.document())
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.server import parking as module
-from penstock.server.parking import Parking
-from penstock.words import outcomes as o
-from penstock.words import verbs as v
-from penstock.words.entities import Outgoing, Shard
-from penstock.words.errors import Busy, Disconnected, QueueNotFound
-from penstock.words.policy import QueueSettings
 from tests.server.together_support import Watched, message, settle, watched
+from turnabout.server import parking as module
+from turnabout.server.parking import Parking
+from turnabout.words import outcomes as o
+from turnabout.words import verbs as v
+from turnabout.words.entities import Outgoing, Shard
+from turnabout.words.errors import Busy, Disconnected, QueueNotFound
+from turnabout.words.policy import QueueSettings
 
 LONG = 30.0
 START = 1_800_000_000_000
@@ -339,7 +339,7 @@ async def test_a_queue_that_is_gone_is_forgotten(yard: Yard) -> None:
 
 @in_a_yard
 async def test_a_schedule_is_fired_though_nobody_receives(yard: Yard) -> None:
-    from penstock.words.schedules import Schedule
+    from turnabout.words.schedules import Schedule
 
     schedule = Schedule("s", "q", Outgoing(b"tick"), every_ms=1_000, missed="once")
     await yard.store.run(v.ScheduleSet(schedule, START + 1_000))

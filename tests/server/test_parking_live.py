@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.server import ServerOptions
 from tests.server.running import Client, Running, running
+from turnabout.server import ServerOptions
 
 pytestmark = pytest.mark.slow
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from penstock.server.app import create_app
-from penstock.server.options import ServerOptions
-from penstock.server.portions import Portions
-from penstock.words import verbs as v
-from penstock.words.entities import Deferral, Outgoing, Turn
-from penstock.words.errors import Busy
-from penstock.words.outcomes import Received
-from penstock.words.turns import in_turn
 from tests.server.tenants import Yard
 from tests.server.together_support import Watched, watched
 from tests.support.doors import Clock
+from turnabout.server.app import create_app
+from turnabout.server.options import ServerOptions
+from turnabout.server.portions import Portions
+from turnabout.words import verbs as v
+from turnabout.words.entities import Deferral, Outgoing, Turn
+from turnabout.words.errors import Busy
+from turnabout.words.outcomes import Received
+from turnabout.words.turns import in_turn
 
 ROOM, LARGEST = 10_000, 1_000  # ten messages of the largest kind
 

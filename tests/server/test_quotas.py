@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import wire
-from penstock.server.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
-from penstock.words import verbs as v
-from penstock.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
-from penstock.words.entities import Outgoing
-from penstock.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
-from penstock.words.outcomes import ChannelFull, Sent
-from penstock.words.policy import Policy, QueueSettings
 from tests.server.tenants import Seconds, Yard, there, yard
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import wire
+from turnabout.server.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
+from turnabout.words import verbs as v
+from turnabout.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
+from turnabout.words.outcomes import ChannelFull, Sent
+from turnabout.words.policy import Policy, QueueSettings
 
 
 def send(count: int = 1, size: int = 1, queue: str = "jobs") -> v.Send:

@@ -1,4 +1,4 @@
-"""What `penstock serve` refuses before it listens, and what it says; `test_drain` runs it."""
+"""What `turnabout serve` refuses before it listens, and what it says; `test_drain` runs it."""
 
 import logging
 import socket
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.cli import main
 from tests.server.process import post_once, process
 from tests.support import postgres
+from turnabout.cli import main
 
 MESSAGES = {"messages": [{"payload": {"text": "hello"}}]}
 
@@ -32,7 +32,7 @@ def serve(*words: str) -> Result:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["--host=0.0.0.0"], 2, "penstock token create"),
+        (["--host=0.0.0.0"], 2, "turnabout token create"),
         (["--host=0.0.0.0", "--auth=none"], 2, "loopback only"),
         (["--host=no.such.host.invalid", "--auth=tokens"], 2, "token"),
         (["--max-polls=0"], 2, "max_polls"),
@@ -64,7 +64,7 @@ def test_a_database_that_is_not_migrated() -> None:
     with postgres.fresh_database(server) as url:
         result = serve(f"--url={url}", "--port=0")
         assert result.exit_code == 2
-        assert "penstock migrate up" in result.output
+        assert "turnabout migrate up" in result.output
         with process(url, "--migrate") as running:
             sent = post_once(running.port, "/v1/queues/q/messages", MESSAGES)
             assert sent["outcome"] == "sent"

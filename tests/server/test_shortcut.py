@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.server import ServerOptions, create_app
-from penstock.sqlite.async_store import AsyncSqliteStore
+from turnabout.server import ServerOptions, create_app
+from turnabout.sqlite.async_store import AsyncSqliteStore
 
 SEND = b'{"messages":[{"payload":{"text":"x"}}]}'
 REQUESTS: list[tuple[str, str, bytes, dict[str, str]]] = [
@@ -15,7 +15,7 @@ REQUESTS: list[tuple[str, str, bytes, dict[str, str]]] = [
     ("POST", "/v1/queues/q/messages", b"{", {}),
     ("POST", "/v1/queues/q/messages", SEND, {"host": "evil.example"}),
     ("POST", "/v1/queues/q/messages", SEND, {"origin": "https://evil.example"}),
-    ("POST", "/v1/queues/q/messages", SEND, {"authorization": "Bearer pst_no_no"}),
+    ("POST", "/v1/queues/q/messages", SEND, {"authorization": "Bearer tbt_no_no"}),
     ("POST", "/v1/queues/no.such/receive", b"{}", {}),
     ("POST", "/v1/queues/a%2Fb/receive", b"{}", {}),
     ("POST", "/v1/queues/ /receive", b"{}", {}),

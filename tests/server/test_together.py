@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.server import together as module
-from penstock.server.merging import BYTES_MAX, MESSAGES_MAX, Kind, kind_of
-from penstock.server.together import Together
-from penstock.words import outcomes as o
-from penstock.words import verbs as v
-from penstock.words.entities import FIRST_TURN, Deferral, Failure, Receipt, Turn
-from penstock.words.errors import Disconnected, QueueNotFound, Uncertain, UsageError
-from penstock.words.policy import QueueSettings
-from penstock.words.records import Result
-from penstock.words.turns import in_turn
 from tests.server.together_support import Watched, message, settle, watched
+from turnabout.server import together as module
+from turnabout.server.merging import BYTES_MAX, MESSAGES_MAX, Kind, kind_of
+from turnabout.server.together import Together
+from turnabout.words import outcomes as o
+from turnabout.words import verbs as v
+from turnabout.words.entities import FIRST_TURN, Deferral, Failure, Receipt, Turn
+from turnabout.words.errors import Disconnected, QueueNotFound, Uncertain, UsageError
+from turnabout.words.policy import QueueSettings
+from turnabout.words.records import Result
+from turnabout.words.turns import in_turn
 
 
 def on_a_loop(

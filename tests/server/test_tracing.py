@@ -16,14 +16,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-import penstock
-import penstock.aio
-from penstock import tracing
-from penstock.server import ServerOptions
-from penstock.worker import Defer, Worker
+import turnabout
+import turnabout.aio
 from tests.server.running import running
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import tracing
+from turnabout.server import ServerOptions
+from turnabout.worker import Defer, Worker
 
 EXPORTER = InMemorySpanExporter()
 SECRET = "canary7f3a"
@@ -77,8 +77,8 @@ def links_to(span: ReadableSpan, other: ReadableSpan) -> bool:
 
 
 def walk_sync(url: str) -> None:
-    with penstock.connect(url, tracing="link") as ps, ours():
-        queue = ps.queue("q")
+    with turnabout.connect(url, tracing="link") as mq, ours():
+        queue = mq.queue("q")
         queue.send({"to": SECRET})
         (message,) = queue.receive()
         message.ack()
@@ -86,9 +86,9 @@ def walk_sync(url: str) -> None:
 
 def walk_async(url: str) -> None:
     async def main() -> None:
-        async with penstock.aio.connect(url, tracing="link") as ps:
+        async with turnabout.aio.connect(url, tracing="link") as mq:
             with ours():
-                queue = ps.queue("q")
+                queue = mq.queue("q")
                 await queue.send({"to": SECRET})
                 (message,) = await queue.receive()
                 await message.ack()
@@ -107,7 +107,7 @@ def check_walk() -> None:
     assert receive.kind is ack.kind is SpanKind.CLIENT
     message_id = send.attributes["messaging.message.id"]
     assert dict(send.attributes) == {
-        "messaging.system": "penstock",
+        "messaging.system": "turnabout",
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
         "messaging.destination.name": "q",
@@ -135,16 +135,16 @@ def test_a_message_s_way_is_linked_on_postgresql(walk: Callable[[str], None]) ->
 
 
 def test_a_receive_that_finds_nothing_leaves_no_span(url: str) -> None:
-    with penstock.connect(url, tracing="link") as ps:
-        ps.queue("q").create()
-        assert not ps.queue("q").receive()
+    with turnabout.connect(url, tracing="link") as mq:
+        mq.queue("q").create()
+        assert not mq.queue("q").receive()
     assert EXPORTER.get_finished_spans() == ()
 
 
 def test_a_batch_has_one_span_and_says_how_many(url: str) -> None:
-    with penstock.connect(url, tracing="link") as ps:
-        ps.queue("q").send_many([penstock.message(n) for n in range(3)])
-        batch = ps.queue("q").receive(10)
+    with turnabout.connect(url, tracing="link") as mq:
+        mq.queue("q").send_many([turnabout.message(n) for n in range(3)])
+        batch = mq.queue("q").receive(10)
     assert span("send q").attributes["messaging.batch.message_count"] == 3
     assert span("receive q").attributes["messaging.batch.message_count"] == 3
     assert len({message.headers["traceparent"] for message in batch}) == 1
@@ -155,22 +155,22 @@ def test_a_batch_has_one_span_and_says_how_many(url: str) -> None:
 def test_a_transaction_of_the_user_s_is_traced_too(url: str) -> None:
     import sqlite3
 
-    with penstock.connect(url, tracing="link") as ps:
-        ps.queue("q").create()
+    with turnabout.connect(url, tracing="link") as mq:
+        mq.queue("q").create()
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
         with connection:
-            ps.queue("q").within(connection).send("x")
+            mq.queue("q").within(connection).send("x")
         connection.close()
-        (message,) = ps.queue("q").receive()
+        (message,) = mq.queue("q").receive()
     assert links_to(span("receive q"), span("send q"))
     assert message.headers["traceparent"]
 
 
 def test_an_error_has_its_code_and_no_text(url: str) -> None:
-    with penstock.connect(url, tracing="link") as ps:
-        queue = ps.queue("q")
-        with pytest.raises(penstock.QueueNotFound):
-            queue.ack([penstock.Receipt(1, 1)])
+    with turnabout.connect(url, tracing="link") as mq:
+        queue = mq.queue("q")
+        with pytest.raises(turnabout.QueueNotFound):
+            queue.ack([turnabout.Receipt(1, 1)])
     found = span("ack q")
     assert found.status.status_code is StatusCode.ERROR
     assert found.attributes["error.type"] == "queue_not_found"
@@ -178,11 +178,11 @@ def test_an_error_has_its_code_and_no_text(url: str) -> None:
 
 
 def test_a_refusal_is_no_error_and_is_shown(url: str) -> None:
-    with penstock.connect(url, tracing="link") as ps:
-        ps.queue("q").create(max_messages=1)
-        ps.queue("q").send(1)
-        assert isinstance(ps.queue("q").send(2), penstock.QueueFull)
-    assert [s.attributes.get("penstock.refused") for s in spans("send q")] == [None, "QueueFull"]
+    with turnabout.connect(url, tracing="link") as mq:
+        mq.queue("q").create(max_messages=1)
+        mq.queue("q").send(1)
+        assert isinstance(mq.queue("q").send(2), turnabout.QueueFull)
+    assert [s.attributes.get("turnabout.refused") for s in spans("send q")] == [None, "QueueFull"]
 
 
 # --- headers -------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ THEIRS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def headers_after(url: str, given: dict[str, str] | None) -> dict[str, str]:
-    with penstock.connect(url, tracing="link") as ps:
-        ps.queue("q").send("x", headers=given)
-        (message,) = ps.queue("q").receive()
+    with turnabout.connect(url, tracing="link") as mq:
+        mq.queue("q").send("x", headers=given)
+        (message,) = mq.queue("q").receive()
         return dict(message.headers)
 
 
@@ -227,10 +227,10 @@ def test_baggage_goes_first_where_there_is_no_room(url: str) -> None:
 
 @pytest.mark.slow
 def test_what_is_no_context_is_no_error(url: str) -> None:
-    with penstock.connect(url) as ps:
-        ps.queue("q").send("x", headers={"traceparent": "nonsense", "tracestate": "=,="})
-    with penstock.connect(url, tracing="link") as ps:
-        assert len(ps.queue("q").receive()) == 1
+    with turnabout.connect(url) as mq:
+        mq.queue("q").send("x", headers={"traceparent": "nonsense", "tracestate": "=,="})
+    with turnabout.connect(url, tracing="link") as mq:
+        assert len(mq.queue("q").receive()) == 1
     assert span("receive q").links == ()
 
 
@@ -240,24 +240,24 @@ def test_what_is_no_context_is_no_error(url: str) -> None:
 @pytest.mark.slow
 def test_off_loads_nothing() -> None:
     code = (
-        "import penstock, sys\n"
-        "ps = penstock.connect('sqlite://'); ps.queue('q').send(1); ps.close()\n"
+        "import turnabout, sys\n"
+        "mq = turnabout.connect('sqlite://'); mq.queue('q').send(1); mq.close()\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
-        "assert 'penstock.tracing' not in sys.modules\n"
+        "assert 'turnabout.tracing' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("word", ["on", "", True, None])
 def test_another_word_is_refused(word: Any) -> None:
-    with pytest.raises(penstock.UsageError, match="link, parent"):
-        penstock.connect("sqlite://", tracing=word)
+    with pytest.raises(turnabout.UsageError, match="link, parent"):
+        turnabout.connect("sqlite://", tracing=word)
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "find_spec", lambda _: None)
-    with pytest.raises(penstock.UsageError, match=r"penstock\[otel\]"):
-        penstock.connect("sqlite://", tracing="link")
+    with pytest.raises(turnabout.UsageError, match=r"turnabout\[otel\]"):
+        turnabout.connect("sqlite://", tracing="link")
 
 
 # --- workers -------------------------------------------------------------------------------------
@@ -291,9 +291,9 @@ def work(url: str, how: Any, *, coro: bool = False, transaction: bool = False) -
 def send(url: str, payload: object = "x") -> int:
     token = context.attach(baggage.set_baggage("tenant", "acme"))
     try:
-        with penstock.connect(url, tracing="link") as ps, ours() as trace_id:
-            ps.queue("q").create(max_attempts=1)
-            ps.queue("q").send(payload)
+        with turnabout.connect(url, tracing="link") as mq, ours() as trace_id:
+            mq.queue("q").create(max_attempts=1)
+            mq.queue("q").send(payload)
             return trace_id
     finally:
         context.detach(token)
@@ -377,7 +377,7 @@ def test_a_client_without_tracing_gets_its_request_s_trace(url: str) -> None:
         )
         assert answer.status == 200
         server.ask(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    with penstock.connect(url) as ps:
-        (message,) = ps.queue("q").receive()
+    with turnabout.connect(url) as mq:
+        (message,) = mq.queue("q").receive()
     assert message.headers["traceparent"].split("-")[1] == THEIRS.split("-")[1]
     assert not [s for s in EXPORTER.get_finished_spans() if "livez" in s.name]

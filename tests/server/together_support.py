@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from penstock.sqlite.async_store import AsyncSqliteStore
-from penstock.words.entities import Outgoing
-from penstock.words.verbs import Verb
+from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.words.entities import Outgoing
+from turnabout.words.verbs import Verb
 
 
 class Watched:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.spark import session
+from turnabout.spark import session
 
 UNLUCKY = b"17"
 
@@ -49,16 +49,16 @@ def killer(folder: str, *, with_worker: bool) -> Any:
 async def main(url: str, folder: str, master: str) -> None:
     conf = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
     conf["spark.executor.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = session("penstock cluster", master=master or None, conf=conf)
-    reader = spark.readStream.format("penstock").option("url", url).option("mode", "lease")
+    spark = session("turnabout cluster", master=master or None, conf=conf)
+    reader = spark.readStream.format("turnabout").option("url", url).option("mode", "lease")
     reader = reader.option("subscribe", "in").option("subscription", "all")
     leased = reader.option("maxOffsetsPerTrigger", 20).load().select("value", "channel")
     stepped = leased.mapInArrow(killer(folder, with_worker=not master), leased.schema)
-    writer = stepped.writeStream.format("penstock").option("url", url).option("queue", "out")
+    writer = stepped.writeStream.format("turnabout").option("url", url).option("queue", "out")
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     query = writer.start()
     assert await asyncio.to_thread(query.awaitTermination, 150)
-    log = spark.read.format("penstock").option("url", url).option("mode", "log")
+    log = spark.read.format("turnabout").option("url", url).option("mode", "log")
     rows = log.option("subscribe", "in").load().groupBy("queue", "outcome").count().collect()
     seen = {
         "master": spark.sparkContext.master,

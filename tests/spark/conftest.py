@@ -1,5 +1,5 @@
-"""What tests with Spark share: `place`, a database of each kind in turn, and `ps`, its face."""
+"""What tests with Spark share: `place`, a database of each kind in turn, and `mq`, its face."""
 
-from tests.spark.places import place, ps
+from tests.spark.places import mq, place
 
-__all__ = ["place", "ps"]
+__all__ = ["mq", "place"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import turnabout
 from tests.support import postgres
 from tests.support.doors import migrate
 from tests.support.files import put_file
@@ -36,9 +36,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def ps(place: str) -> Iterator[penstock.Penstock]:
+def mq(place: str) -> Iterator[turnabout.Turnabout]:
     """What users have of it."""
-    with penstock.connect(place) as opened:
+    with turnabout.connect(place) as opened:
         yield opened
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.sql.types import MapType, StringType, StructType
 
-from penstock.spark import schema as columns
-from penstock.spark.source import PenstockSource
+from turnabout.spark import schema as columns
+from turnabout.spark.source import TurnaboutSource
 
 KILLS = ("after the lease", "after the offset log", "after the sink", "after the commit log")
 
@@ -21,9 +21,9 @@ class Killed(Exception):
     """The driver died."""
 
 
-def source(url: str, **options: Any) -> PenstockSource:
+def source(url: str, **options: Any) -> TurnaboutSource:
     given = {"url": url, **{k: str(v) for k, v in options.items()}}
-    return pickle.loads(pickle.dumps(PenstockSource(given)))  # type: ignore[arg-type]
+    return pickle.loads(pickle.dumps(TurnaboutSource(given)))  # type: ignore[arg-type]
 
 
 def struct(ddl: str) -> StructType:

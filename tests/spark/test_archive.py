@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.spark import archive, compact, read_lake, replay
-from penstock.spark.jobs.replay import WithoutValue
-from penstock.spark.lake import Lake
-from penstock.words.errors import UsageError
+import turnabout
 from tests.spark.places import on_postgres, on_sqlite
 from tests.spark.test_archive_steps import finish
+from turnabout.spark import archive, compact, read_lake, replay
+from turnabout.spark.jobs.replay import WithoutValue
+from turnabout.spark.lake import Lake
+from turnabout.words.errors import UsageError
 
 FAR = 4e9
 """Seconds: long after everything."""
 
 
-def lived(ps: penstock.Penstock) -> None:
+def lived(mq: turnabout.Turnabout) -> None:
     """Messages that ended in every way, with all that a row can have."""
-    mail = ps.queue("mail")
+    mail = mq.queue("mail")
     mail.create(max_attempts=1, history_payload=True)
     mail.send_many(
-        penstock.message({"n": n}, channel=f"c{n % 2}", headers={"a": "1", "b": "ü"})
+        turnabout.message({"n": n}, channel=f"c{n % 2}", headers={"a": "1", "b": "ü"})
         for n in range(4)
     )
     for n, message in enumerate(mail.receive(max_messages=4)):
@@ -33,9 +33,9 @@ def lived(ps: penstock.Penstock) -> None:
         else:
             message.fail("no such user\n550")
     mail.cancel([mail.send("never").id])
-    ps.queue("acme/mail").create(history_payload=True)
-    ps.queue("acme/mail").send(b"\x00\xff", content_type="application/x-own")
-    (other,) = ps.queue("acme/mail").receive()
+    mq.queue("acme/mail").create(history_payload=True)
+    mq.queue("acme/mail").send(b"\x00\xff", content_type="application/x-own")
+    (other,) = mq.queue("acme/mail").receive()
     other.ack()
 
 
@@ -45,16 +45,16 @@ def plain(rows: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def test_the_lake_holds_what_the_history_holds(
-    spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     folder = tmp_path / "lake"
-    lived(ps)
+    lived(mq)
     assert archive(spark, place, folder).rows == 6
     assert archive(spark, place, folder).rows == 0
-    finish(ps, 1, "mail")
+    finish(mq, 1, "mail")
     assert archive(spark, place, folder, max_rows=1).total == 7
     history = (
-        spark.read.format("penstock")
+        spark.read.format("turnabout")
         .options(url=place, mode="history", includeHeaders="true")
         .load()
         .collect()
@@ -81,12 +81,12 @@ def _place(row: Any) -> tuple[Any, ...]:
 
 @on_postgres
 def test_replay_sends_once_for_a_run(
-    spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "lake"
-    lived(ps)
+    lived(mq)
     archive(spark, place, folder)
-    monkeypatch.setattr("penstock.spark.jobs.replay.BATCH_ROWS", 2)
+    monkeypatch.setattr("turnabout.spark.jobs.replay.BATCH_ROWS", 2)
     how: dict[str, Any] = {"queues": ["mail"], "outcomes": ["done", "dead"], "to": "again"}
     would = replay(spark, place, folder, run_id="one", dry_run=True, **how)
     assert [(c.outcome, c.rows, c.without_value) for c in would.chosen] == [
@@ -94,20 +94,20 @@ def test_replay_sends_once_for_a_run(
         ("done", 3, 0),
     ]
     # Killed after a batch was sent, before that was noted.
-    run = "penstock.spark.jobs._plan.Run.note"
+    run = "turnabout.spark.jobs._plan.Run.note"
     with monkeypatch.context() as patch:
         patch.setattr(run, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             replay(spark, place, folder, run_id="one", **how)
-    assert ps.queue("again").stats().ready == 2
-    finish(ps, 2, "mail")
+    assert mq.queue("again").stats().ready == 2
+    finish(mq, 2, "mail")
     archive(spark, place, folder)  # what comes later is no part of the run
     done = replay(spark, place, folder, run_id="one", **how)
     assert (done.rows, done.sent, done.done) == (4, 4, True)
     assert replay(spark, place, folder, run_id="one", **how).sent == 4
     with pytest.raises(UsageError, match="another target or other filters"):
         replay(spark, place, folder, run_id="one", **{**how, "to": "elsewhere"})
-    got = list(ps.queue("again").receive(max_messages=10))
+    got = list(mq.queue("again").receive(max_messages=10))
     assert sorted((m.json()["n"], m.channel) for m in got) == [
         (0, "c0"),
         (1, "c1"),
@@ -124,30 +124,30 @@ def test_replay_sends_once_for_a_run(
     archive(spark, place, tmp_path / "second", archive="second")
     done = replay(spark, place, tmp_path / "second", run_id="one", **how)
     assert (done.rows, done.sent) == (6, 6)
-    assert ps.queue("again").stats().sent == 10
+    assert mq.queue("again").stats().sent == 10
 
 
 @on_sqlite
 def test_replay_of_rows_without_a_payload(
-    spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     folder = tmp_path / "lake"
-    lived(ps)
-    finish(ps, 2)
+    lived(mq)
+    finish(mq, 2)
     archive(spark, place, folder)
     with pytest.raises(WithoutValue, match="2 of 8 rows"):
         replay(spark, place, folder, run_id="all")
     done = replay(spark, place, folder, run_id="all", skip_without_value=True, per_second=100_000)
     assert (done.sent, done.left_out) == (6, 2)
-    assert ps.queue("acme/mail").stats().ready + ps.queue("acme/mail").stats().scheduled == 1
-    assert ps.queue("q").stats().ready == 0
+    assert mq.queue("acme/mail").stats().ready + mq.queue("acme/mail").stats().scheduled == 1
+    assert mq.queue("q").stats().ready == 0
 
 
 @on_sqlite
 def test_an_archive_of_one_namespace(
-    spark: Any, place: str, ps: penstock.Penstock, tmp_path: Path
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
-    lived(ps)
+    lived(mq)
     done = archive(spark, place, tmp_path / "lake", namespace="acme", include_value=False)
     assert done.rows == 1
     (row,) = read_lake(spark, tmp_path / "lake").collect()

@@ -10,16 +10,16 @@ from typing import Any
 import psycopg
 import pytest
 
-import penstock
-from penstock.spark.access import Access
-from penstock.spark.jobs.archive import Archived, Archiver, RowsLost, may_begin
-from penstock.spark.jobs.purge import NotArchived, purge
-from penstock.spark.jobs.status import status
-from penstock.spark.lake import Lake, LakeDamaged, Log
-from penstock.words.errors import Disconnected, UsageError
-from penstock.words.pipeline import LogNext, WatermarkDelete, WatermarkList
+import turnabout
 from tests.spark.lakes import PlainStage, ids_of
 from tests.spark.test_lake import Killed, Kills
+from turnabout.spark.access import Access
+from turnabout.spark.jobs.archive import Archived, Archiver, RowsLost, may_begin
+from turnabout.spark.jobs.purge import NotArchived, purge
+from turnabout.spark.jobs.status import status
+from turnabout.spark.lake import Lake, LakeDamaged, Log
+from turnabout.words.errors import Disconnected, UsageError
+from turnabout.words.pipeline import LogNext, WatermarkDelete, WatermarkList
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def access(place: str) -> Iterator[Access]:
     opened.close()
 
 
-def finish(ps: penstock.Penstock, count: int, queue: str = "q") -> list[int]:
+def finish(mq: turnabout.Turnabout, count: int, queue: str = "q") -> list[int]:
     """So many messages more in the log; their ids."""
-    ids = ps.queue(queue).send_many([penstock.message("x") for _ in range(count)]).ids
+    ids = mq.queue(queue).send_many([turnabout.message("x") for _ in range(count)]).ids
     left = count
     while left:
-        got = ps.queue(queue).receive(max_messages=left)
-        ps.queue(queue).ack([m.receipt for m in got])
+        got = mq.queue(queue).receive(max_messages=left)
+        mq.queue(queue).ack([m.receipt for m in got])
         left -= len(got)
     return list(ids)
 
@@ -54,26 +54,28 @@ def run(access: Access, lake: Lake, archive: str = "archive", **how: Any) -> Arc
         return archiver.run(**how)
 
 
-def test_all_that_finished_is_there_once(access: Access, lake: Lake, ps: penstock.Penstock) -> None:
-    first = finish(ps, 7)
+def test_all_that_finished_is_there_once(
+    access: Access, lake: Lake, mq: turnabout.Turnabout
+) -> None:
+    first = finish(mq, 7)
     seen: list[Archived] = []
     done = run(access, lake, max_rows=3, progress=seen.append)
     assert (done.rows, done.batches, done.total) == (7, 3, 7)
     assert [one.rows for one in seen] == [3, 6, 7]
     assert run(access, lake).batches == 0
-    second = finish(ps, 2)
+    second = finish(mq, 2)
     assert run(access, lake).total == 9
     assert ids_of(lake) == sorted(first + second)
     head = lake.head("archive")
     assert head is not None
     (mark,) = access.run(WatermarkList())
     assert (mark.archive, mark.position, mark.messages) == ("archive", head.position, 9)
-    assert (mark.lag, status_lag(access, ps)) == (0, 4)
+    assert (mark.lag, status_lag(access, mq)) == (0, 4)
 
 
-def status_lag(access: Access, ps: penstock.Penstock) -> int:
+def status_lag(access: Access, mq: turnabout.Turnabout) -> int:
     """Four more messages are a lag of four."""
-    finish(ps, 4)
+    finish(mq, 4)
     (mark,) = access.run(WatermarkList())
     return mark.lag
 
@@ -91,11 +93,11 @@ class Stops:
 def test_killed_between_each_two_steps(
     access: Access,
     tmp_path: Path,
-    ps: penstock.Penstock,
+    mq: turnabout.Turnabout,
     place: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ids = finish(ps, 5)
+    ids = finish(mq, 5)
     every = 1 if place.startswith("sqlite") else 5
     for after in range(0, 200, every):
         lake = Lake(tmp_path / "lakes" / str(after), create=True)
@@ -116,29 +118,29 @@ def test_killed_between_each_two_steps(
 
 
 def test_a_long_transaction_that_ends_late_is_not_missed(
-    access: Access, lake: Lake, ps: penstock.Penstock, place: str
+    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
 ) -> None:
     if place.startswith("sqlite"):
         assert status(place).log.waiting_ms is None  # one writer: nothing can hold rows back
         return
-    late = ps.queue("q").send("late").id
-    (held,) = ps.queue("q").receive()
+    late = mq.queue("q").send("late").id
+    (held,) = mq.queue("q").receive()
     with psycopg.connect(place) as connection:
-        joined = ps.queue("q").within(connection)
+        joined = mq.queue("q").within(connection)
         joined.ack([held.receipt])
-        early = finish(ps, 3, "other")
+        early = finish(mq, 3, "other")
         assert run(access, lake).rows == 0
         assert status(place).log.waiting_ms is not None
     assert run(access, lake).rows == 4
     assert ids_of(lake) == sorted([late, *early])
 
 
-def test_rows_that_were_removed_before(access: Access, lake: Lake, ps: penstock.Penstock) -> None:
-    first = finish(ps, 2)
+def test_rows_that_were_removed_before(access: Access, lake: Lake, mq: turnabout.Turnabout) -> None:
+    first = finish(mq, 2)
     run(access, lake)
-    finish(ps, 3)
-    ps.queue("q").clear("all")
-    last = finish(ps, 2)
+    finish(mq, 3)
+    mq.queue("q").clear("all")
+    last = finish(mq, 2)
     with pytest.raises(RowsLost, match=r"removed .* before they were archived.*--skip-lost"):
         run(access, lake)
     done = run(access, lake, skip_lost=True)
@@ -152,15 +154,15 @@ def test_rows_that_were_removed_before(access: Access, lake: Lake, ps: penstock.
 
 
 def test_a_lake_and_a_database_that_are_not_of_one_archive(
-    access: Access, lake: Lake, ps: penstock.Penstock, tmp_path: Path
+    access: Access, lake: Lake, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
-    finish(ps, 2)
+    finish(mq, 2)
     run(access, lake)
     run(access, lake)
     with pytest.raises(UsageError, match="2 rows in another lake"):
         may_begin(access, tmp_path / "elsewhere", "archive")
     assert may_begin(access, tmp_path / "elsewhere", "second")
-    finish(ps, 1)
+    finish(mq, 1)
     run(access, lake)
     access.run(WatermarkDelete("archive"))
     with pytest.raises(UsageError, match="knows no archive"):
@@ -171,15 +173,15 @@ def test_a_lake_and_a_database_that_are_not_of_one_archive(
 
 
 def test_it_goes_on_until_it_is_told_to_stop(
-    access: Access, lake: Lake, ps: penstock.Penstock
+    access: Access, lake: Lake, mq: turnabout.Turnabout
 ) -> None:
-    ids = finish(ps, 1)
+    ids = finish(mq, 1)
     stop = threading.Event()
 
     def news(done: Archived) -> None:
         if done.batches == 3:
             stop.set()
-        ids.extend(finish(ps, 1))
+        ids.extend(finish(mq, 1))
 
     done = run(access, lake, every_seconds=0.001, stop=stop, progress=news)
     assert done.batches == 3
@@ -190,13 +192,13 @@ def test_it_goes_on_until_it_is_told_to_stop(
 
 
 def test_purge_removes_what_is_archived_and_nothing_else(
-    access: Access, lake: Lake, ps: penstock.Penstock, place: str
+    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
 ) -> None:
     with pytest.raises(NotArchived, match="there is no archive"):
         purge(place, lake.folder)
-    old = finish(ps, 5)
+    old = finish(mq, 5)
     run(access, lake)
-    new = finish(ps, 2)
+    new = finish(mq, 2)
     assert purge(place, lake.folder).rows == 0  # a day is kept
     would = purge(place, lake.folder, keep_seconds=0, now=2e9, dry_run=True)
     assert (would.rows, would.dry_run) == (5, True)
@@ -208,16 +210,16 @@ def test_purge_removes_what_is_archived_and_nothing_else(
 
 
 def test_purge_wants_every_archive_whole(
-    access: Access, lake: Lake, ps: penstock.Penstock, place: str, tmp_path: Path
+    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str, tmp_path: Path
 ) -> None:
-    finish(ps, 2)
+    finish(mq, 2)
     run(access, lake)
     copy = Lake(tmp_path / "empty", create=True)
     with pytest.raises(NotArchived, match="in none of these lakes"):
         purge(place, copy.folder)
     second = Lake(tmp_path / "second", create=True)
     run(access, second, "second")
-    finish(ps, 3)
+    finish(mq, 3)
     run(access, lake)
     with pytest.raises(NotArchived, match="second is in none of these lakes"):
         purge(place, lake.folder, keep_seconds=0, now=2e9)
@@ -231,11 +233,11 @@ def test_purge_wants_every_archive_whole(
 
 
 def test_purge_refuses_an_older_copy_of_the_lake(
-    access: Access, lake: Lake, ps: penstock.Penstock, place: str
+    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
 ) -> None:
-    finish(ps, 2)
+    finish(mq, 2)
     run(access, lake)
-    finish(ps, 2)
+    finish(mq, 2)
     run(access, lake)
     lake.commit_path("archive", 2).unlink()
     with pytest.raises(NotArchived, match="another lake, or an older copy"):
@@ -246,7 +248,7 @@ def test_purge_refuses_an_older_copy_of_the_lake(
 def test_random_lives(
     access: Access,
     lake: Lake,
-    ps: penstock.Penstock,
+    mq: turnabout.Turnabout,
     place: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -257,7 +259,7 @@ def test_random_lives(
         with monkeypatch.context() as patch:
             match chance.randint(0, 5):
                 case 0 | 1:
-                    ids += finish(ps, chance.randint(1, 4), chance.choice("abc"))
+                    ids += finish(mq, chance.randint(1, 4), chance.choice("abc"))
                 case 2:
                     if access.run(WatermarkList()):
                         purge(place, lake.folder, keep_seconds=0, now=2e9)
@@ -276,8 +278,8 @@ def test_an_archive_of_a_name_that_is_a_path(access: Access, lake: Lake) -> None
         run(access, lake, "../archive")
 
 
-def test_other_rows_than_the_range_has(access: Access, lake: Lake, ps: penstock.Penstock) -> None:
-    finish(ps, 3)
+def test_other_rows_than_the_range_has(access: Access, lake: Lake, mq: turnabout.Turnabout) -> None:
+    finish(mq, 3)
 
     class Short(PlainStage):
         def __call__(self, *given: Any, **how: Any) -> int:

@@ -21,10 +21,10 @@ from typing import Any
 import pyspark
 import pytest
 
-import penstock
-from penstock import Outgoing
+import turnabout
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout import Outgoing
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 def environment(**more: str) -> dict[str, str]:
     """Ours, without what says where Java and Spark are, and with the source for its workers."""
-    drop = ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "PENSTOCK_URL", "XDG_CACHE_HOME")
+    drop = ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "TURNABOUT_URL", "XDG_CACHE_HOME")
     kept = {name: value for name, value in os.environ.items() if name not in drop}
     source = {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
     return kept | source | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
@@ -48,8 +48,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def send(url: str) -> None:
     """What the program finds in the queue `in`."""
-    with penstock.connect(url) as ps:
-        ps.queue("in").send_many(Outgoing(f"{n}".encode()) for n in range(MESSAGES))
+    with turnabout.connect(url) as mq:
+        mq.queue("in").send_many(Outgoing(f"{n}".encode()) for n in range(MESSAGES))
 
 
 def run(words: list[str], folder: Path, env: dict[str, str]) -> dict[str, Any]:
@@ -71,10 +71,10 @@ def check(url: str, folder: Path, seen: dict[str, Any]) -> None:
     assert (folder / "killed").exists()
     assert [n for n in seen["batches"] if n] == [20, 20, 10]
     assert seen["log"] == [["in", "done", MESSAGES]]
-    with penstock.connect(url) as ps:
-        values = [message.payload for message in ps.queue("out").peek(MESSAGES + 1)]
+    with turnabout.connect(url) as mq:
+        values = [message.payload for message in mq.queue("out").peek(MESSAGES + 1)]
         assert sorted(values, key=int) == [f"{n}".encode() for n in range(MESSAGES)]
-        assert ps.queue("in").peek() == ()
+        assert mq.queue("in").peek() == ()
 
 
 def test_separate_executors_on_sqlite_with_nothing_but_python(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_separate_executors_on_sqlite_with_nothing_but_python(tmp_path: Path) ->
     env = environment(PATH=str(tools), HOME=str(tmp_path))
     seen = run(words, tmp_path, env)
     assert seen["master"] == "local-cluster[2,1,768]"
-    assert Path(seen["java"]).is_relative_to(tmp_path / ".cache" / "penstock")
+    assert Path(seen["java"]).is_relative_to(tmp_path / ".cache" / "turnabout")
     check(url, tmp_path, seen)
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import penstock
-from penstock import Receipt
-from penstock.spark import lease, sink
-from penstock.spark.access import Access
-from penstock.spark.sink import Sink, StreamWriter
-from penstock.words.errors import Forbidden, UsageError
+import turnabout
 from tests.spark.played import KILLS, Killed, Query
+from turnabout import Receipt
+from turnabout.spark import lease, sink
+from turnabout.spark.access import Access
+from turnabout.spark.sink import Sink, StreamWriter
+from turnabout.words.errors import Forbidden, UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -99,26 +99,26 @@ def pipelines(place: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def orders(ps: penstock.Penstock) -> list[str]:
+def orders(mq: turnabout.Turnabout) -> list[str]:
     """Twenty-five orders that were sent."""
     texts = [str(n) for n in range(25)]
-    ps.queue("orders").send_many([penstock.message(text, channel=text[-1]) for text in texts])
+    mq.queue("orders").send_many([turnabout.message(text, channel=text[-1]) for text in texts])
     return texts
 
 
-def priced(ps: penstock.Penstock) -> Counter[str]:
+def priced(mq: turnabout.Turnabout) -> Counter[str]:
     """How often each order is in the sink's queue."""
-    if "priced" not in [entry.name for entry in ps.queues()]:
+    if "priced" not in [entry.name for entry in mq.queues()]:
         return Counter()
-    found = Counter(m.text() for m in ps.queue("priced").peek(1000))
-    stats = ps.queue("priced").stats()
+    found = Counter(m.text() for m in mq.queue("priced").peek(1000))
+    stats = mq.queue("priced").stats()
     assert stats.sent == stats.ready == found.total()
     return found
 
 
-def add_up(ps: penstock.Penstock, **wanted: int) -> None:
+def add_up(mq: turnabout.Turnabout, **wanted: int) -> None:
     """What was sent is somewhere, once."""
-    stats = ps.queue("orders").stats()
+    stats = mq.queue("orders").stats()
     found = {n: getattr(stats, n) for n in ("scheduled", "ready", "leased", "done", "dead")}
     assert sum(found.values()) == stats.sent == 25
     assert {name: n for name, n in found.items() if n} == wanted
@@ -130,14 +130,14 @@ def once(texts: list[str]) -> Counter[str]:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_that_dies(
-    ps: penstock.Penstock, pipelines: Any, orders: list[str], step: str
+    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str
 ) -> None:
     """In its first batch, in its second, and in the same again."""
     pipeline = pipelines()
     for is_first in (True, False):
         pipeline.start().lives(step)
         if step in BEFORE_PUBLISHING:
-            assert priced(ps).total() == (0 if is_first else 10)
+            assert priced(mq).total() == (0 if is_first else 10)
         pipeline.start()
         if step in STEPS[1:4]:  # the same batch is repeated
             pipeline.lives(step)
@@ -145,13 +145,13 @@ def test_a_driver_that_dies(
         if is_first:
             pipeline.trigger()
     pipeline.finish()
-    assert priced(ps) == once(orders)
-    add_up(ps, done=25)
+    assert priced(mq) == once(orders)
+    add_up(mq, done=25)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_driver_that_dies_again_and_again(
-    ps: penstock.Penstock, pipelines: Any, orders: list[str], seed: int
+    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], seed: int
 ) -> None:
     chance = random.Random(seed)
     pipeline = pipelines(maxOffsetsPerTrigger=4, maxBatchFailures=100)
@@ -161,15 +161,15 @@ def test_a_driver_that_dies_again_and_again(
             pipeline.trigger()
         with contextlib.suppress(Killed):
             pipeline.trigger(chance.choice(STEPS))
-        assert max(priced(ps).values(), default=0) <= 1
+        assert max(priced(mq).values(), default=0) <= 1
     pipeline.finish()
-    assert priced(ps) == once(orders)
-    add_up(ps, done=25)
+    assert priced(mq) == once(orders)
+    add_up(mq, done=25)
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_checkpoint_is_deleted(
-    ps: penstock.Penstock, pipelines: Any, orders: list[str], step: str
+    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str
 ) -> None:
     """Nothing is lost. A batch that was published and not acknowledged is sent again, as nobody
     knows any more that it was: a new checkpoint is a new sink.
@@ -177,17 +177,17 @@ def test_the_checkpoint_is_deleted(
     first = pipelines()
     first.start().trigger()
     first.lives(step)
-    was_published = priced(ps)
+    was_published = priced(mq)
     pipelines().finish()
-    add_up(ps, done=25)
-    again = priced(ps) - once(orders)
-    assert set(priced(ps)) == set(orders)
+    add_up(mq, done=25)
+    again = priced(mq) - once(orders)
+    assert set(priced(mq)) == set(orders)
     assert again.total() == (0 if step in BEFORE_PUBLISHING else 10)
     assert set(again) <= set(was_published)
 
 
 def test_the_checkpoint_is_an_older_copy(
-    ps: penstock.Penstock, pipelines: Any, orders: list[str]
+    mq: turnabout.Turnabout, pipelines: Any, orders: list[str]
 ) -> None:
     """It says so, rather than taking other orders for those that were published under the number
     of their batch. With a new checkpoint it goes on.
@@ -199,44 +199,44 @@ def test_the_checkpoint_is_an_older_copy(
     pipeline.trigger()
     pipeline.kill()
     for n in range(25, 30):
-        ps.queue("orders").send(str(n))
+        mq.queue("orders").send(str(n))
     for options in ({"failOnDataLoss": "true"}, {"failOnDataLoss": "false"}):
         pipeline.offsets, pipeline.committed = copy.copy(old[0]), old[1]
         pipeline.options.update(options)
         with pytest.raises(UsageError, match="older copy"):
             pipeline.start(available_now=True).run()
-        assert priced(ps) == once(orders)
+        assert priced(mq) == once(orders)
     pipelines().finish()
-    assert set(priced(ps)) == {str(n) for n in range(30)}
-    assert ps.queue("orders").stats().done == 30
+    assert set(priced(mq)) == {str(n) for n in range(30)}
+    assert mq.queue("orders").stats().done == 30
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
 def test_leases_run_out_while_the_driver_is_dead(
-    ps: penstock.Penstock, pipelines: Any, orders: list[str], step: str
+    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str
 ) -> None:
     """Another consumer then has the orders. Nothing is lost; and doubled is what the pipeline had
     published already, which is why a lease must be longer than a restart.
     """
     pipeline = pipelines()
     pipeline.start().lives(step)
-    published = priced(ps)
-    lost = ps.queue("orders").peek(25, state="leased")[:4]
-    ps.queue("orders").release([Receipt(m.id, m.attempt) for m in lost])
+    published = priced(mq)
+    lost = mq.queue("orders").peek(25, state="leased")[:4]
+    mq.queue("orders").release([Receipt(m.id, m.attempt) for m in lost])
     elsewhere = Counter[str]()
-    while got := ps.queue("orders").receive(25):
+    while got := mq.queue("orders").receive(25):
         for message in got:
             elsewhere[message.text()] += 1
             message.ack()
     pipeline.finish()
-    add_up(ps, done=25)
-    effects = priced(ps) + elsewhere
+    add_up(mq, done=25)
+    effects = priced(mq) + elsewhere
     assert set(effects) == set(orders)
     assert effects - once(orders) == once([m.text() for m in lost]) & published
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
-def test_two_drivers(ps: penstock.Penstock, pipelines: Any, orders: list[str], step: str) -> None:
+def test_two_drivers(mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str) -> None:
     """The newest has the subscription; the older one, held up at any step, changes nothing more."""
     old, new = pipelines(), pipelines()
     old.start().trigger()
@@ -249,23 +249,23 @@ def test_two_drivers(ps: penstock.Penstock, pipelines: Any, orders: list[str], s
     with pytest.raises(Forbidden, match="was taken by"):
         # The next epoch may have been leased ahead; it cannot be read any more.
         old.read(end, old.reader.latestOffset(end, old.reader.getDefaultReadLimit()))
-    add_up(ps, done=25)
-    again = priced(ps) - once(orders)
+    add_up(mq, done=25)
+    again = priced(mq) - once(orders)
     assert again.total() == (0 if step in BEFORE_PUBLISHING else 10)
-    assert set(priced(ps)) == set(orders)
+    assert set(priced(mq)) == set(orders)
 
 
-def test_the_sink_has_no_room(ps: penstock.Penstock, pipelines: Any, orders: list[str]) -> None:
-    ps.queue("priced").create(max_messages=15)
+def test_the_sink_has_no_room(mq: turnabout.Turnabout, pipelines: Any, orders: list[str]) -> None:
+    mq.queue("priced").create(max_messages=15)
     pipeline = pipelines(maxBatchFailures=3)
     pipeline.start().trigger()
     for _ in range(2):
-        with pytest.raises(penstock.Unavailable, match="holds 10 messages of at most 15"):
+        with pytest.raises(turnabout.Unavailable, match="holds 10 messages of at most 15"):
             pipeline.trigger()
         pipeline.start()
-    assert ps.queue("orders").stats().done == 10
-    assert priced(ps).total() == 10
-    ps.queue("priced").update(max_messages=100)
+    assert mq.queue("orders").stats().done == 10
+    assert priced(mq).total() == 10
+    mq.queue("priced").update(max_messages=100)
     pipeline.finish()
-    assert priced(ps) == once(orders)
-    add_up(ps, done=25)
+    assert priced(mq) == once(orders)
+    add_up(mq, done=25)

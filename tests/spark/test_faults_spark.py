@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-import penstock
+import turnabout
 from tests.spark.places import on_postgres, on_sqlite
 
 ORDERS = 20
@@ -40,7 +40,7 @@ class Pipeline:
     ) -> StreamingQuery:
         """The query, running."""
         orders = (
-            self.spark.readStream.format("penstock")
+            self.spark.readStream.format("turnabout")
             .options(url=self.place, mode="lease", subscribe="orders", subscription="pricing")
             .options(maxOffsetsPerTrigger=10, **(options or {}))
             .load()
@@ -48,7 +48,7 @@ class Pipeline:
         )
         if change is not None:
             orders = orders.mapInArrow(change, "value binary")
-        sink = orders.writeStream.format("penstock").options(url=self.place, queue="priced")
+        sink = orders.writeStream.format("turnabout").options(url=self.place, queue="priced")
         return sink.option("checkpointLocation", str(self.checkpoint)).trigger(**trigger).start()
 
     def lose(self, *files: str) -> None:
@@ -60,23 +60,23 @@ class Pipeline:
 
 
 @pytest.fixture
-def pipeline(spark: SparkSession, place: str, ps: penstock.Penstock, tmp_path: Path) -> Pipeline:
-    ps.queue("orders").send_many([penstock.message(str(n)) for n in range(ORDERS)])
+def pipeline(spark: SparkSession, place: str, mq: turnabout.Turnabout, tmp_path: Path) -> Pipeline:
+    mq.queue("orders").send_many([turnabout.message(str(n)) for n in range(ORDERS)])
     return Pipeline(spark, place, tmp_path / "checkpoint")
 
 
-def check(ps: penstock.Penstock, copies: Counter[str] | None = None) -> None:
+def check(mq: turnabout.Turnabout, copies: Counter[str] | None = None) -> None:
     """Each order is done and priced once, and some, perhaps, once more."""
-    stats = ps.queue("orders").stats()
+    stats = mq.queue("orders").stats()
     assert (stats.sent, stats.done, stats.ready, stats.leased) == (ORDERS, ORDERS, 0, 0)
-    found = Counter(m.text() for m in ps.queue("priced").peek(1000))
+    found = Counter(m.text() for m in mq.queue("priced").peek(1000))
     wanted = Counter(str(n) for n in range(ORDERS))
     assert found == wanted + (copies or Counter())
 
 
 @on_sqlite
 def test_an_executor_dies_and_a_batch_fails(
-    pipeline: Pipeline, ps: penstock.Penstock, tmp_path: Path
+    pipeline: Pipeline, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     failed = tmp_path / "failed"
 
@@ -92,16 +92,16 @@ def test_an_executor_dies_and_a_batch_fails(
 
     with pytest.raises(StreamingQueryException, match="the price list is away"):
         pipeline.run(die_once)
-    assert "priced" not in [entry.name for entry in ps.queues()]
-    assert ps.queue("orders").stats().leased >= 10  # and perhaps those of the next batch
+    assert "priced" not in [entry.name for entry in mq.queues()]
+    assert mq.queue("orders").stats().leased >= 10  # and perhaps those of the next batch
     assert pipeline.run(die_once) == [0, 1]
-    check(ps)
+    check(mq)
 
 
 @on_postgres
-def test_the_checkpoint_loses_files(pipeline: Pipeline, ps: penstock.Penstock) -> None:
+def test_the_checkpoint_loses_files(pipeline: Pipeline, mq: turnabout.Turnabout) -> None:
     assert pipeline.run() == [0, 1]
-    check(ps)
+    check(mq)
 
     # The commit log of the last batch: all of it is acknowledged, so it cannot be read again.
     pipeline.lose("commits/1")
@@ -109,41 +109,41 @@ def test_the_checkpoint_loses_files(pipeline: Pipeline, ps: penstock.Penstock) -
         pipeline.run()
     assert pipeline.run(failOnDataLoss="false") == []
     assert (pipeline.checkpoint / "commits" / "1").exists()
-    check(ps)
+    check(mq)
 
     # All of it: a new one begins where the database knows that the old one ended.
     shutil.rmtree(pipeline.checkpoint)
     assert pipeline.run() == []
-    check(ps)
+    check(mq)
 
 
 @on_sqlite
 def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
-    pipeline: Pipeline, ps: penstock.Penstock
+    pipeline: Pipeline, mq: turnabout.Turnabout
 ) -> None:
     """Its last batch is leased still; it is known when the next run looks at the commit log."""
     query = pipeline.start(processingTime="1 hour")
     while not query.recentProgress:  # the first batch; the next one would be an hour later
         query.awaitTermination(0.05)
     query.stop()
-    assert ps.queue("orders").stats().done == 0
-    assert ps.queue("priced").stats().sent == 10
+    assert mq.queue("orders").stats().done == 0
+    assert mq.queue("priced").stats().sent == 10
 
     pipeline.lose("commits/0")  # or just before the commit log: the same batch, sent once
     assert pipeline.run() == [0, 1]
-    check(ps)
+    check(mq)
 
 
 @on_postgres
 def test_the_checkpoint_is_lost_between_publishing_and_acknowledgement(
-    pipeline: Pipeline, ps: penstock.Penstock
+    pipeline: Pipeline, mq: turnabout.Turnabout
 ) -> None:
     """What was published is not known to the new one, so it is sent again; nothing is lost."""
     query = pipeline.start(processingTime="1 hour")
     while not query.recentProgress:
         query.awaitTermination(0.05)
     query.stop()
-    published = Counter(m.text() for m in ps.queue("priced").peek(1000))
+    published = Counter(m.text() for m in mq.queue("priced").peek(1000))
     shutil.rmtree(pipeline.checkpoint)
     assert pipeline.run() == [0, 1]
-    check(ps, published)
+    check(mq, published)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.lake import Lake, LakeDamaged, Overtaken, Taken, _disk
-from penstock.words.errors import Forbidden, StorageFull, Unavailable, UsageError, WrongVersion
 from tests.spark.lakes import DAY_MS, NOON, archived, batch, ids_of, merged, stage
+from turnabout.spark.lake import Lake, LakeDamaged, Overtaken, Taken, _disk
+from turnabout.words.errors import Forbidden, StorageFull, Unavailable, UsageError, WrongVersion
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_version_stays_as_it_was(lake: Lake) -> None:
 def test_many_commits_are_read_from_the_last_whole_list(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.lake._log.WHOLE_EVERY", 4)
+    monkeypatch.setattr("turnabout.spark.lake._log.WHOLE_EVERY", 4)
     for number in range(10):
         archived(lake, [number])
     reads: list[int] = []
@@ -120,7 +120,7 @@ def test_a_newer_format_and_a_torn_commit(lake: Lake) -> None:
     path = lake.commit_path("a", commit.version)
     found = json.loads(path.read_text())
     path.write_text(json.dumps({**found, "format": 2}))
-    with pytest.raises(WrongVersion, match="upgrade Penstock"):
+    with pytest.raises(WrongVersion, match="upgrade Turnabout"):
         lake.head("a")
     for text in ("{", "[]", '{"format": 1}', ""):
         path.write_text(text)
@@ -331,7 +331,7 @@ def test_killed_before_each_step_nothing_is_lost_or_doubled(
 @pytest.mark.parametrize("seed", range(4))
 def test_random_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever is done and killed: the lake holds what was committed, and a check says so."""
-    monkeypatch.setattr("penstock.spark.lake._log.WHOLE_EVERY", 3)
+    monkeypatch.setattr("turnabout.spark.lake._log.WHOLE_EVERY", 3)
     chance = random.Random(seed)
     lake = Lake(tmp_path, create=True)
     rows: list[int] = []
@@ -376,7 +376,7 @@ def test_files_that_were_merged_stay_for_their_readers(lake: Lake) -> None:
 def test_merged_files_outlive_the_commit_that_made_them(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.lake._log.WHOLE_EVERY", 4)
+    monkeypatch.setattr("turnabout.spark.lake._log.WHOLE_EVERY", 4)
     archived(lake, [1])
     archived(lake, [2])
     commit = merged(lake)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import options as opt
-from penstock.spark.access import Access
-from penstock.spark.options import Options, options_of
-from penstock.words.errors import UsageError
+from turnabout.spark import options as opt
+from turnabout.spark.access import Access
+from turnabout.spark.options import Options, options_of
+from turnabout.words.errors import UsageError
 
 SECRET = "postgresql://app:hunter2@nowhere.invalid/app"
 
@@ -23,7 +23,7 @@ def test_names_in_any_case_and_defaults() -> None:
     assert options.seconds("leaseSeconds", 1, 1000) == 120
     assert options.flag("preserveKeyOrder") is True
     assert options.whole("maxOffsetsPerTrigger", 1, 10**6) == 20_000
-    assert options.text("url") == "env:PENSTOCK_URL"
+    assert options.text("url") == "env:TURNABOUT_URL"
     assert list(options) == ["subscribe", "leaseSeconds", "preserveKeyOrder"]
 
 
@@ -100,9 +100,9 @@ def test_a_page_tells_of_every_option() -> None:
 
 
 def test_secrets_are_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = given(url=SECRET, token="pst_secret")
+    options = given(url=SECRET, token="tbt_secret")
     assert "hunter2" not in repr(options)
-    assert "pst_secret" not in repr(options)
+    assert "tbt_secret" not in repr(options)
     access = Access.of(options)
     assert "hunter2" not in repr(access)
     shown = SECRET.replace("hunter2", "…")
@@ -117,9 +117,9 @@ def test_secrets_are_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_is_read_late(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     access = Access.of(given())
-    with pytest.raises(UsageError, match="has no 'PENSTOCK_URL' in this process"):
+    with pytest.raises(UsageError, match="has no 'TURNABOUT_URL' in this process"):
         access.place()
-    monkeypatch.setenv("PENSTOCK_URL", "postgresql://app@db/app")
+    monkeypatch.setenv("TURNABOUT_URL", "postgresql://app@db/app")
     assert access.place() == ("postgresql", "postgresql://app@db/app")
 
 
@@ -127,10 +127,10 @@ def test_a_relative_file_is_where_the_driver_stands(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PENSTOCK_URL", "sqlite:///a b.db?synchronous=off")
-    both = [Access("sqlite:///a b.db?synchronous=off"), Access("env:PENSTOCK_URL")]
+    monkeypatch.setenv("TURNABOUT_URL", "sqlite:///a b.db?synchronous=off")
+    both = [Access("sqlite:///a b.db?synchronous=off"), Access("env:TURNABOUT_URL")]
     monkeypatch.chdir("/")
-    monkeypatch.delenv("PENSTOCK_URL")
+    monkeypatch.delenv("TURNABOUT_URL")
     for access in both:
         assert access.place() == ("sqlite", str(tmp_path / "a b.db"))
 

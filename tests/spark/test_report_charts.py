@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from penstock.spark import charts
-from penstock.spark.charts import Band, Heat, Range, Series, axes, units
-from penstock.spark.charts.svg import Svg, tag
-from penstock.spark.charts.units import DAY, HOUR, MINUTE, SECOND
+from turnabout.spark import charts
+from turnabout.spark.charts import Band, Heat, Range, Series, axes, units
+from turnabout.spark.charts.svg import Svg, tag
+from turnabout.spark.charts.units import DAY, HOUR, MINUTE, SECOND
 
 HOSTILE = "</title><script>alert('1')</script>\x00\ud800\"&"
 STARTS = [n * HOUR for n in range(5)]

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import main
-from penstock.cli.pipeline_report import exceeded
-from penstock.spark.jobs.report import QueueReport, Times, report
-from penstock.words.errors import UsageError
+from turnabout.cli import main
+from turnabout.cli.pipeline_report import exceeded
+from turnabout.spark.jobs.report import QueueReport, Times, report
+from turnabout.words.errors import UsageError
 
 
 def queue(**more: Any) -> QueueReport:

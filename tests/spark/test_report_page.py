@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.charts.units import HOUR, MINUTE
-from penstock.spark.jobs.report import page, summary
-from penstock.spark.jobs.report.facts import Facts
+from turnabout.spark.charts.units import HOUR, MINUTE
+from turnabout.spark.jobs.report import page, summary
+from turnabout.spark.jobs.report.facts import Facts
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m'\""
 FIRST = 1_763_712_000_000  # 21 Nov 2025 08:00

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-import penstock
-from penstock.cli import main
-from penstock.spark.jobs.report import tables
-from penstock.spark.jobs.report.tables import CHANNEL, COLUMNS
-from penstock.spark.schema import ddl
+import turnabout
+from turnabout.cli import main
+from turnabout.spark.jobs.report import tables
+from turnabout.spark.jobs.report.tables import CHANNEL, COLUMNS
+from turnabout.spark.schema import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,10 +136,10 @@ def test_kinds_of_errors(spark: SparkSession) -> None:
 def test_a_report_of_a_database_by_the_command(spark: SparkSession, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
     hostile = "<script>alert(1)</script>"
-    with penstock.connect(url) as ps:
-        queue = ps.queue("mail")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("mail")
         queue.create(max_attempts=1)
-        queue.send_many([penstock.message(b"", channel=c) for c in ("a", hostile, "a")])
+        queue.send_many([turnabout.message(b"", channel=c) for c in ("a", hostile, "a")])
         for message in queue.receive(2):
             message.ack()
         queue.receive(1)[0].fail(f"{hostile} 17")

@@ -7,13 +7,13 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-import penstock
-from penstock.spark import kept, rows, schema
-from penstock.spark.access import Access
-from penstock.spark.filters import Condition, Names
-from penstock.words import pipeline as p
-from penstock.words.errors import Disconnected, Forbidden, UsageError, WrongVersion
+import turnabout
 from tests.spark.test_source_log import finish
+from turnabout.spark import kept, rows, schema
+from turnabout.spark.access import Access
+from turnabout.spark.filters import Condition, Names
+from turnabout.words import pipeline as p
+from turnabout.words.errors import Disconnected, Forbidden, UsageError, WrongVersion
 
 ALL = tuple(schema.LOG)
 
@@ -23,20 +23,20 @@ def ids(access: Access, *where: Condition, **how: Any) -> list[int]:
     return [row for batch in found for row in batch.column("message_id").to_pylist()]
 
 
-def test_all_columns_in_their_types(ps: penstock.Penstock, place: str) -> None:
-    finish(ps, 2, headers={"a": "1"})
+def test_all_columns_in_their_types(mq: turnabout.Turnabout, place: str) -> None:
+    finish(mq, 2, headers={"a": "1"})
     (batch,) = rows.read(Access(place), "log_rows", ALL)
     assert batch.schema.equals(schema.arrow_schema(ALL))
     assert list(rows.read(Access(place), "dead_rows", tuple(schema.DEAD))) == []
 
 
 def test_batches_are_bounded(
-    ps: penstock.Penstock, place: str, monkeypatch: pytest.MonkeyPatch
+    mq: turnabout.Turnabout, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ps.queue("big").create(history_payload=True)
+    mq.queue("big").create(history_payload=True)
     for _ in range(30):
-        ps.queue("big").send(b"x" * 50_000)
-    ps.queue("big").ack([m.receipt for m in ps.queue("big").receive(100)])
+        mq.queue("big").send(b"x" * 50_000)
+    mq.queue("big").ack([m.receipt for m in mq.queue("big").receive(100)])
     monkeypatch.setattr(rows, "BATCH_BYTES", 200_000)
     monkeypatch.setattr(rows, "_ROWS_FIRST", 2)
     batches = list(rows.read(Access(place), "log_rows", ["value"]))
@@ -45,11 +45,11 @@ def test_batches_are_bounded(
     assert max(batch.nbytes for batch in batches) < 500_000
 
 
-def test_ranges_and_conditions(ps: penstock.Penstock, place: str) -> None:
+def test_ranges_and_conditions(mq: turnabout.Turnabout, place: str) -> None:
     access = Access(place)
     with closing(access):
-        first, middle = finish(ps, 3, "a"), access.run(p.LogLook()).end
-        second, end = finish(ps, 3, "b"), access.run(p.LogLook()).end
+        first, middle = finish(mq, 3, "a"), access.run(p.LogLook()).end
+        second, end = finish(mq, 3, "b"), access.run(p.LogLook()).end
         assert ids(access, of=rows.Span("", middle)) == first
         assert ids(access, of=rows.Span(middle, end)) == second
         assert ids(access, of=rows.Span(end, end)) == []
@@ -62,17 +62,17 @@ def test_ranges_and_conditions(ps: penstock.Penstock, place: str) -> None:
         assert ids(access, Condition("channel", "=", "\\' ?%s {}")) == []
 
 
-def test_text_that_sql_might_take_for_its_own(ps: penstock.Penstock, place: str) -> None:
+def test_text_that_sql_might_take_for_its_own(mq: turnabout.Turnabout, place: str) -> None:
     odd = 'it\'s "?1" \\ %s {x} ; -- ä'
-    (found,) = finish(ps, 1, channel=odd)
-    finish(ps, 1)
+    (found,) = finish(mq, 1, channel=odd)
+    finish(mq, 1)
     assert ids(Access(place), Condition("channel", "=", odd)) == [found]
     assert ids(Access(place), Condition("channel", "starts", odd[:9])) == [found]
 
 
-def test_a_glob_means_stars_only(ps: penstock.Penstock, place: str) -> None:
-    found = finish(ps, 1, "a_b")
-    finish(ps, 1, "axb")
+def test_a_glob_means_stars_only(mq: turnabout.Turnabout, place: str) -> None:
+    found = finish(mq, 1, "a_b")
+    finish(mq, 1, "axb")
     assert ids(Access(place), names=Names(globs=("a_*",))) == found
 
 
@@ -102,20 +102,20 @@ def test_roles_and_old_databases_on_postgresql(place: str) -> None:
             other = place.replace("postgres@", "reader_of_nothing@")
             with pytest.raises(Forbidden, match="may not read in bulk"):
                 list(rows.read(Access(other), "log_rows", ["queue"]))
-            connection.execute("drop view penstock.log_rows cascade")
+            connection.execute("drop view turnabout.log_rows cascade")
             with pytest.raises(WrongVersion, match="migrate up"):
                 list(rows.read(Access(place), "log_rows", ["queue"]))
         finally:
             connection.execute("drop role reader_of_nothing")
 
 
-def test_the_plan_of_an_epoch_sorts_nothing(ps: penstock.Penstock, place: str) -> None:
+def test_the_plan_of_an_epoch_sorts_nothing(mq: turnabout.Turnabout, place: str) -> None:
     """A part is read in its order by its key."""
     if place.startswith("postgres"):
         return  # the view has its order, and the statement asks for none
     import sqlite3
 
-    ps.queue("emails").send("x")
+    mq.queue("emails").send("x")
     part = rows.EpochPart("s", 1, 0)
     query = rows._Query("epoch_rows", ("message_id", "value"), (), Names(), part)
     bound: list[Any] = []
@@ -133,17 +133,17 @@ def test_the_plan_of_an_epoch_sorts_nothing(ps: penstock.Penstock, place: str) -
 
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
 def test_a_kept_connection_is_used_again_and_replaced_when_it_is_dead(
-    ps: penstock.Penstock, place: str
+    mq: turnabout.Turnabout, place: str
 ) -> None:
     access = Access(place)
-    found = finish(ps, 2)
+    found = finish(mq, 2)
 
     def server_processes() -> list[int]:
         with psycopg.connect(place) as connection:
             return [
                 row[0]
                 for row in connection.execute(
-                    "select pid from pg_stat_activity where application_name = 'penstock spark' "
+                    "select pid from pg_stat_activity where application_name = 'turnabout spark' "
                     "and datname = current_database()"
                 )
             ]

@@ -1,4 +1,4 @@
-"""`penstock pipeline doctor`: what it finds, what it advises, and that it leaves nothing behind."""
+"""`turnabout pipeline doctor`: what it finds and advises, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-import penstock
-from penstock._connect import database
-from penstock.cli import main
-from penstock.spark import doctor, java
-from penstock.words.pipeline import SubscriptionList
+import turnabout
 from tests.support import postgres
 from tests.support.doors import migrate
+from turnabout._connect import database
+from turnabout.cli import main
+from turnabout.spark import doctor, java
+from turnabout.words.pipeline import SubscriptionList
 
 SECRET = "hush-hush"
 Run = Callable[..., Any]
@@ -26,7 +26,7 @@ Run = Callable[..., Any]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command with --json; what it printed."""
-    monkeypatch.delenv("PENSTOCK_URL", raising=False)
+    monkeypatch.delenv("TURNABOUT_URL", raising=False)
 
     def invoke(*words: str, code: int) -> Any:
         result = CliRunner().invoke(main, ["pipeline", "doctor", "--json", *words])
@@ -83,13 +83,13 @@ def test_without_java_there_are_remedies(
     monkeypatch.setattr(java, "find", find)
     level, text, todo = checks(run(code=1))["Java"]
     assert (level, text) == ("fail", "none that will do; PATH: /usr/bin/java: is Java 11.0.2")
-    assert all(word in todo for word in ("penstock[spark-jre]", "install Java 17", "JAVA_HOME"))
+    assert all(word in todo for word in ("turnabout[spark-jre]", "install Java 17", "JAVA_HOME"))
 
 
 @pytest.mark.parametrize(
     ("versions", "todo"),
     [
-        ({"pyarrow": None}, "pip install 'penstock[spark]'"),
+        ({"pyarrow": None}, "pip install 'turnabout[spark]'"),
         ({"pandas": "3.0.1"}, "pip install 'pandas>=2.2,<3'"),
     ],
 )
@@ -109,16 +109,16 @@ def test_packages_that_will_not_do_are_named(
 def test_without_pyspark_it_names_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [n for n in sys.modules if n.startswith("penstock.spark")]:
+    for name in [n for n in sys.modules if n.startswith("turnabout.spark")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(penstock, "spark")
+    monkeypatch.delattr(turnabout, "spark")
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert run(code=1)["checks"] == [
         {
             "name": "packages",
             "level": "fail",
             "text": "pyspark is missing",
-            "todo": "pip install 'penstock[spark-jre]'",
+            "todo": "pip install 'turnabout[spark-jre]'",
         }
     ]
 
@@ -126,7 +126,7 @@ def test_without_pyspark_it_names_what_to_install(
 def test_an_error_in_a_worker_is_told_by_its_last_line() -> None:
     said = (
         "[PYTHON_DATA_SOURCE_ERROR] Failed\nTraceback (most recent call last):\n"
-        '  File "x.py", line 1, in f\npenstock.words.errors.Disconnected: no database there\n'
+        '  File "x.py", line 1, in f\nturnabout.words.errors.Disconnected: no database there\n'
         "\n\tat org.apache.spark.X\n"
     )
     assert doctor._said(RuntimeError(said)).endswith("Disconnected: no database there")
@@ -141,13 +141,13 @@ def test_all_is_well_on_postgresql_and_nothing_is_left_there(run: Run, spark: Sp
         found = run("--url", url, code=0)
         assert found["ok"] is True
         assert [check["name"] for check in found["checks"]][-2:] == ["Spark", "stream"]
-        with penstock.connect(url) as ps:
-            assert ps.queues() == ()
+        with turnabout.connect(url) as mq:
+            assert mq.queues() == ()
         store = database(url)
         assert store.run(SubscriptionList()) == ()
         store.close()
-        with penstock.connect(url) as ps:  # a sink that doubles is found
-            ps.queue("q").create()
-            ps.queue("q").send(b"another")
+        with turnabout.connect(url) as mq:  # a sink that doubles is found
+            mq.queue("q").create()
+            mq.queue("q").send(b"another")
             fault = doctor.round_trip(spark, url, "q")
     assert fault == "one message was sent, and 2 came, or another one"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import home
+from turnabout.spark import home
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import java
+from turnabout.spark import java
 
 Maker = Callable[..., Path]
 
@@ -78,7 +78,7 @@ def test_none_at_all_names_three_remedies(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(java.JavaNotFound) as caught:
         java.find()
     said = str(caught.value)
-    assert all(word in said for word in ("penstock[spark-jre]", "openjdk-17", "JAVA_HOME"))
+    assert all(word in said for word in ("turnabout[spark-jre]", "openjdk-17", "JAVA_HOME"))
     assert "no java on the PATH" in said
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     with pytest.raises(java.JavaNotFound, match="gone/bin/java: not there"):
@@ -141,7 +141,7 @@ def test_a_home_that_cannot_be_written_to_leaves_the_temporary_files(
     monkeypatch.setattr(java.tempfile, "tempdir", str(tmp_path / "tmp"))
     found = java._launcher(home)
     assert found.is_relative_to(tmp_path / "tmp")
-    assert (tmp_path / "tmp" / f"penstock-{os.getuid()}").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "tmp" / f"turnabout-{os.getuid()}").stat().st_mode & 0o077 == 0
     assert (found / "bin" / "java").stat().st_mode & 0o022 == 0
 
 
@@ -153,7 +153,7 @@ def test_another_users_folder_is_not_used(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     (tmp_path / "tmp").mkdir()
     (tmp_path / "theirs").mkdir()
-    (tmp_path / "tmp" / f"penstock-{os.getuid()}").symlink_to(tmp_path / "theirs")
+    (tmp_path / "tmp" / f"turnabout-{os.getuid()}").symlink_to(tmp_path / "theirs")
     monkeypatch.setattr(java.tempfile, "tempdir", str(tmp_path / "tmp"))
     with pytest.raises(java.JavaNotFound, match="XDG_CACHE_HOME"):
         java._launcher(home)

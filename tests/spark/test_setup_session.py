@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import penstock.spark
-from penstock.spark import beside, session, sessions
+import turnabout.spark
+from turnabout.spark import beside, session, sessions
 
-PACKAGE = Path(penstock.spark.__file__)
+PACKAGE = Path(turnabout.spark.__file__)
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
@@ -23,16 +23,16 @@ def test_without_its_packages_it_names_the_extra(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=r"pip install 'penstock\[spark\]'") as caught:
+    with pytest.raises(ImportError, match=r"pip install 'turnabout\[spark\]'") as caught:
         runpy.run_path(str(PACKAGE))
     assert caught.value.name == missing
 
 
 def test_every_name_it_offers_is_there() -> None:
-    assert sorted(penstock.spark.__all__) == sorted(penstock.spark._FROM)
-    assert all(callable(getattr(penstock.spark, name)) for name in penstock.spark.__all__)
+    assert sorted(turnabout.spark.__all__) == sorted(turnabout.spark._FROM)
+    assert all(callable(getattr(turnabout.spark, name)) for name in turnabout.spark.__all__)
     with pytest.raises(AttributeError, match="no attribute 'sesion'"):
-        penstock.spark.sesion  # noqa: B018
+        turnabout.spark.sesion  # noqa: B018
 
 
 def test_workers_are_given_the_source_folder_unless_it_is_installed(

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-import penstock
+import turnabout
 from tests.spark.places import on_postgres, on_sqlite
 
 COLUMNS = "value string, queue string, channel string, delay_seconds double, dedup_key string"
@@ -21,14 +21,14 @@ COLUMNS = "value string, queue string, channel string, delay_seconds double, ded
 
 def writer(frame: DataFrame, place: str, **options: str) -> Any:
     """Of a batch, in append mode."""
-    return frame.write.format("penstock").options(url=place, **options).mode("append")
+    return frame.write.format("turnabout").options(url=place, **options).mode("append")
 
 
-def payloads(ps: penstock.Penstock, queue: str) -> list[str]:
-    return sorted(m.text() for m in ps.queue(queue).peek(1000))
+def payloads(mq: turnabout.Turnabout, queue: str) -> list[str]:
+    return sorted(m.text() for m in mq.queue(queue).peek(1000))
 
 
-def test_a_batch(spark: SparkSession, place: str, ps: penstock.Penstock) -> None:
+def test_a_batch(spark: SparkSession, place: str, mq: turnabout.Turnabout) -> None:
     frame = spark.range(0, 40, 1, 2).select(
         f.col("id").cast("string").alias("value"),
         f.when(f.col("id") % 4 != 0, "reports").alias("queue"),
@@ -40,16 +40,16 @@ def test_a_batch(spark: SparkSession, place: str, ps: penstock.Penstock) -> None
     )
     for _ in range(2):
         writer(frame, place, queue="emails", runId="backfill-1").save()
-    emails, reports = ps.queue("emails").stats(), ps.queue("reports").stats()
+    emails, reports = mq.queue("emails").stats(), mq.queue("reports").stats()
     assert (emails.sent, emails.scheduled, emails.ready) == (10, 10, 0)
     assert (reports.sent, reports.scheduled, reports.ready) == (21, 1, 20)
-    some = ps.queue("reports").peek(100)
+    some = mq.queue("reports").peek(100)
     assert all(m.headers == {"n": m.text()} for m in some)
     assert {m.channel for m in some} == {"c0", "c1", "c2"}
 
     writer(frame.where("id = 0"), place, queue="emails").save()
     writer(frame.where("id = 0"), place, queue="emails").save()
-    assert ps.queue("emails").stats().sent == 12  # without a runId each write is one of its own
+    assert mq.queue("emails").stats().sent == 12  # without a runId each write is one of its own
 
 
 @on_sqlite
@@ -69,20 +69,22 @@ def test_what_is_wrong_is_said_before_any_task_runs(spark: SparkSession, place: 
 
 
 @on_sqlite
-def test_a_row_that_is_no_message(spark: SparkSession, place: str, ps: penstock.Penstock) -> None:
+def test_a_row_that_is_no_message(spark: SparkSession, place: str, mq: turnabout.Turnabout) -> None:
     frame = spark.range(0, 6, 1, 2).select(
         f.col("id").cast("string").alias("value"), (f.col("id") * 10_000).alias("priority")
     )
     with pytest.raises(PySparkException, match="row 2 of partition 1 is no message: priority is"):
         writer(frame, place, queue="emails").save()
-    assert "emails" not in [entry.name for entry in ps.queues()]
+    assert "emails" not in [entry.name for entry in mq.queues()]
     writer(frame, place, queue="emails", onInvalidRow="deadletter").save()
-    assert payloads(ps, "emails") == ["0", "1", "2", "3"]
-    assert payloads(ps, "emails-dead") == ["4", "5"]
+    assert payloads(mq, "emails") == ["0", "1", "2", "3"]
+    assert payloads(mq, "emails-dead") == ["4", "5"]
 
 
 @on_postgres
-def test_a_task_that_is_tried_again(spark: SparkSession, place: str, ps: penstock.Penstock) -> None:
+def test_a_task_that_is_tried_again(
+    spark: SparkSession, place: str, mq: turnabout.Turnabout
+) -> None:
     def fail_once(batches: Any) -> Any:
         context = TaskContext.get()
         assert context is not None
@@ -92,19 +94,19 @@ def test_a_task_that_is_tried_again(spark: SparkSession, place: str, ps: penstoc
 
     frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as value")
     writer(frame.mapInArrow(fail_once, "value string"), place, queue="emails").save()
-    assert payloads(ps, "emails") == [str(n) for n in range(10)]
+    assert payloads(mq, "emails") == [str(n) for n in range(10)]
 
 
 @on_sqlite
 def test_a_stream_whose_commit_log_is_lost(
-    spark: SparkSession, place: str, ps: penstock.Penstock, tmp_path: Path
+    spark: SparkSession, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
     spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as value").write.json(str(files))
 
     def run() -> list[int]:
         source = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1)
-        sink = source.json(str(files)).writeStream.format("penstock")
+        sink = source.json(str(files)).writeStream.format("turnabout")
         sink = sink.options(url=place, queue="emails", checkpointLocation=str(checkpoint))
         query = sink.trigger(availableNow=True).start()
         query.awaitTermination()
@@ -113,17 +115,17 @@ def test_a_stream_whose_commit_log_is_lost(
     assert run() == [0, 1]
     shutil.rmtree(checkpoint / "commits")
     assert run() == [1]  # again, and nothing is sent
-    assert payloads(ps, "emails") == [str(n) for n in range(10)]
+    assert payloads(mq, "emails") == [str(n) for n in range(10)]
 
     # A new checkpoint is another query: it sends what it is told to.
     shutil.rmtree(checkpoint)
     assert run() == [0, 1]
-    assert Counter(payloads(ps, "emails")) == Counter([str(n) for n in range(10)] * 2)
+    assert Counter(payloads(mq, "emails")) == Counter([str(n) for n in range(10)] * 2)
 
 
 @on_postgres
 def test_foreach_batch_with_a_run_for_each(
-    spark: SparkSession, place: str, ps: penstock.Penstock, tmp_path: Path
+    spark: SparkSession, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
     files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
     spark.range(0, 6, 1, 1).selectExpr("cast(id as string) as value").write.json(str(files))
@@ -143,18 +145,18 @@ def test_foreach_batch_with_a_run_for_each(
         )
         query.awaitTermination()
         shutil.rmtree(checkpoint / "commits")
-    assert payloads(ps, "emails") == payloads(ps, "reports") == [str(n) for n in range(6)]
+    assert payloads(mq, "emails") == payloads(mq, "reports") == [str(n) for n in range(6)]
 
 
 @on_sqlite
 def test_a_batch_that_finds_no_room_is_sent_when_there_is(
-    spark: SparkSession, place: str, ps: penstock.Penstock
+    spark: SparkSession, place: str, mq: turnabout.Turnabout
 ) -> None:
-    ps.queue("emails").create(max_messages=4)
+    mq.queue("emails").create(max_messages=4)
     frame = spark.range(0, 5, 1, 2).selectExpr("cast(id as string) as value")
     with pytest.raises(PySparkException, match="queue emails holds 0 messages of at most 4"):
         writer(frame, place, queue="emails", runId="r").save()
-    assert payloads(ps, "emails") == []
-    ps.queue("emails").update(max_messages=5)
+    assert payloads(mq, "emails") == []
+    mq.queue("emails").update(max_messages=5)
     writer(frame, place, queue="emails", runId="r").save()
-    assert payloads(ps, "emails") == [str(n) for n in range(5)]
+    assert payloads(mq, "emails") == [str(n) for n in range(5)]

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.spark.outgoing import Invalid, dead_letter, staged
-from penstock.words.entities import Outgoing
-from penstock.words.errors import UsageError
-from penstock.words.limits import queue_name
-from penstock.words.pipeline import StagedMessage
+from turnabout.spark.outgoing import Invalid, dead_letter, staged
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.limits import queue_name
+from turnabout.words.pipeline import StagedMessage
 
 TYPES = {
     "value": pa.binary(),

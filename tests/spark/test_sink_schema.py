@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from penstock.spark.sink import batch_writer, stream_writer
-from penstock.words.errors import UsageError
+from turnabout.spark.sink import batch_writer, stream_writer
+from turnabout.words.errors import UsageError
 
 URL = "sqlite:////nowhere/app.db"
 

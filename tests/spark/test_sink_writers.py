@@ -7,14 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import penstock
-from penstock import Policy
-from penstock.spark import sink
-from penstock.spark.access import Access
-from penstock.spark.sink import BatchWriter, Sink, SinkFull, StreamWriter
-from penstock.words import pipeline as p
-from penstock.words.credentials import Scope, TokenCreate, new_token, token_text
-from penstock.words.errors import Forbidden, Unavailable, Uncertain, UsageError
+import turnabout
+from turnabout import Policy
+from turnabout.spark import sink
+from turnabout.spark.access import Access
+from turnabout.spark.sink import BatchWriter, Sink, SinkFull, StreamWriter
+from turnabout.words import pipeline as p
+from turnabout.words.credentials import Scope, TokenCreate, new_token, token_text
+from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
 
 
 def batch(**columns: Any) -> pa.RecordBatch:
@@ -40,34 +40,34 @@ def query(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return ids
 
 
-def payloads(ps: penstock.Penstock, queue: str = "emails") -> list[str]:
-    return [m.text() for m in ps.queue(queue).peek(1000)] if queue in names(ps) else []
+def payloads(mq: turnabout.Turnabout, queue: str = "emails") -> list[str]:
+    return [m.text() for m in mq.queue(queue).peek(1000)] if queue in names(mq) else []
 
 
-def names(ps: penstock.Penstock) -> list[str]:
-    return [entry.name for entry in ps.queues()]
+def names(mq: turnabout.Turnabout) -> list[str]:
+    return [entry.name for entry in mq.queues()]
 
 
-def test_a_stream_batch_is_sent_once(ps: penstock.Penstock, made: Sink) -> None:
+def test_a_stream_batch_is_sent_once(mq: turnabout.Turnabout, made: Sink) -> None:
     writer: Any = pickle.loads(pickle.dumps(StreamWriter(made, None)))
     tasks = [writer.write(iter([numbers(0, 3), numbers(3, 5)])), writer.write(iter([]))]
     tasks.append(writer.write(iter([numbers(5, 6)])))
     assert [task.messages for task in tasks] == [5, 0, 1]
-    assert payloads(ps) == []
+    assert payloads(mq) == []
 
     writer.commit([*tasks, None], 0)
-    assert payloads(ps) == ["0", "1", "2", "3", "4", "5"]
+    assert payloads(mq) == ["0", "1", "2", "3", "4", "5"]
 
     # Again, as after a driver that died before the commit log: other attempts, the same batch.
     again = [writer.write(iter([numbers(0, 6)]))]
     writer.commit(again, 0)
-    assert len(payloads(ps)) == 6
+    assert len(payloads(mq)) == 6
     writer.commit([writer.write(iter([numbers(6, 7)]))], 1)
-    assert payloads(ps)[6:] == ["6"]
+    assert payloads(mq)[6:] == ["6"]
 
 
 def test_each_checkpoint_is_a_sink_of_its_own(
-    ps: penstock.Penstock,
+    mq: turnabout.Turnabout,
     made: Sink,
     query: list[str | None],
 ) -> None:
@@ -75,11 +75,11 @@ def test_each_checkpoint_is_a_sink_of_its_own(
         for query[0] in ("aaaaaaaa-1", "bbbbbbbb-1"):
             writer = StreamWriter(made, sink_id)
             writer.commit([writer.write(iter([numbers(0, 1)]))], 0)
-    assert len(payloads(ps)) == 4
+    assert len(payloads(mq)) == 4
 
 
 def test_without_a_query_id_a_name_is_asked_for(
-    ps: penstock.Penstock,
+    mq: turnabout.Turnabout,
     made: Sink,
     query: list[str | None],
 ) -> None:
@@ -89,27 +89,27 @@ def test_without_a_query_id_a_name_is_asked_for(
     writer = StreamWriter(made, "mails")
     for _ in range(2):
         writer.commit([writer.write(iter([numbers(0, 1)]))], 0)
-    assert payloads(ps) == ["0"]
+    assert payloads(mq) == ["0"]
 
 
-def test_a_run_is_one_batch(ps: penstock.Penstock, made: Sink) -> None:
+def test_a_run_is_one_batch(mq: turnabout.Turnabout, made: Sink) -> None:
     for run in ("run.a", "run.a", "run.b"):
         writer = BatchWriter(made, run)
         writer.commit([writer.write(iter([numbers(0, 2)]))])
-    assert payloads(ps) == ["0", "1", "0", "1"]
+    assert payloads(mq) == ["0", "1", "0", "1"]
 
 
-def test_what_is_aborted_is_never_sent(ps: penstock.Penstock, made: Sink) -> None:
+def test_what_is_aborted_is_never_sent(mq: turnabout.Turnabout, made: Sink) -> None:
     writer = StreamWriter(made, None)
     lost, kept = (writer.write(iter([numbers(0, 2)])) for _ in range(2))
     writer.abort([lost, None], 0)
     with pytest.raises(Unavailable, match="of 4 staged messages there are 2"):
         writer.commit([lost, kept], 0)
     writer.commit([kept], 0)
-    assert payloads(ps) == ["0", "1"]
+    assert payloads(mq) == ["0", "1"]
 
 
-def test_two_queues_headers_delays_and_keys(ps: penstock.Penstock, made: Sink) -> None:
+def test_two_queues_headers_delays_and_keys(mq: turnabout.Turnabout, made: Sink) -> None:
     rows = batch(
         value=pa.array(["a", "b", "c", "c again"]),
         queue=pa.array([None, "reports", "reports", "reports"]),
@@ -121,23 +121,23 @@ def test_two_queues_headers_delays_and_keys(ps: penstock.Penstock, made: Sink) -
     )
     writer = BatchWriter(made, "run.a")
     writer.commit([writer.write(iter([rows]))])
-    (mail,) = ps.queue("emails").peek(10)
+    (mail,) = mq.queue("emails").peek(10)
     assert (mail.text(), mail.channel, mail.headers, mail.priority) == ("a", "x", {"k": "v"}, 1)
     assert mail.content_type == "text/plain; charset=utf-8"
-    reports = {m.text(): m for m in ps.queue("reports").peek(10)}
+    reports = {m.text(): m for m in mq.queue("reports").peek(10)}
     assert set(reports) == {"b", "c"}
     assert reports["b"].state == "scheduled"
-    assert ps.queue("reports").stats().sent == 2
+    assert mq.queue("reports").stats().sent == 2
 
 
-def test_a_row_that_is_no_message_fails_the_task(ps: penstock.Penstock, made: Sink) -> None:
+def test_a_row_that_is_no_message_fails_the_task(mq: turnabout.Turnabout, made: Sink) -> None:
     writer = StreamWriter(made, None)
     bad = batch(value=pa.array([b"x", None]))
     with pytest.raises(UsageError, match="row 5 of partition 0 is no message: the value is null"):
         writer.write(iter([numbers(0, 3), bad]))
 
 
-def test_what_a_failed_task_staged_is_removed(ps: penstock.Penstock, made: Sink) -> None:
+def test_what_a_failed_task_staged_is_removed(mq: turnabout.Turnabout, made: Sink) -> None:
     bad = batch(value=pa.array([*[b"x"] * sink.CHUNK_MESSAGES, None]))
     with pytest.raises(UsageError, match=r"row 5,001 of partition 0"):
         StreamWriter(made, None).write(iter([bad]))
@@ -163,7 +163,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return _SEEN
 
 
-def test_chunks(ps: penstock.Penstock, made: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks(mq: turnabout.Turnabout, made: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink, "CHUNK_MESSAGES", 4)
     monkeypatch.setattr(sink, "CHUNK_BYTES", 5)
     writer = StreamWriter(made, None)
@@ -172,11 +172,11 @@ def test_chunks(ps: penstock.Penstock, made: Sink, monkeypatch: pytest.MonkeyPat
     chunks = [len(verb.messages) for verb in _SEEN if isinstance(verb, p.Stage)]
     assert chunks == [4, 4, 2, 2]
     writer.commit([task], 0)
-    assert payloads(ps) == [*"1" * 9, "22222", "3", "4"]
+    assert payloads(mq) == [*"1" * 9, "22222", "3", "4"]
 
 
-def test_invalid_rows_go_to_dead_letter_queues(ps: penstock.Penstock, made: Sink) -> None:
-    ps.queue("reports").create(dead_letter="graveyard")
+def test_invalid_rows_go_to_dead_letter_queues(mq: turnabout.Turnabout, made: Sink) -> None:
+    mq.queue("reports").create(dead_letter="graveyard")
     made.on_invalid = "deadletter"
     rows = batch(
         value=pa.array([b"good", b"a", b"b", b"c"]),
@@ -185,48 +185,48 @@ def test_invalid_rows_go_to_dead_letter_queues(ps: penstock.Penstock, made: Sink
     )
     writer = StreamWriter(made, None)
     writer.commit([writer.write(iter([rows]))], 0)
-    assert payloads(ps) == ["good"]
-    dead = {m.text(): m.headers for m in ps.queue("emails-dead").peek(10)}
+    assert payloads(mq) == ["good"]
+    dead = {m.text(): m.headers for m in mq.queue("emails-dead").peek(10)}
     assert dead["a"]["invalid-queue"] == "emails"
     assert "priority is" in dead["a"]["invalid-reason"]
     assert dead["c"]["invalid-queue"] == "no name!"
-    assert payloads(ps, "graveyard") == ["b"]
+    assert payloads(mq, "graveyard") == ["b"]
 
 
-def test_an_invalid_row_that_no_queue_is_known_for(ps: penstock.Penstock, place: str) -> None:
+def test_an_invalid_row_that_no_queue_is_known_for(mq: turnabout.Turnabout, place: str) -> None:
     made = Sink(Access(place), None, "deadletter")
     rows = batch(value=pa.array([b"a"]), queue=pa.array(["no name!"]))
     with pytest.raises(UsageError, match="nobody knows whose dead-letter queue"):
         StreamWriter(made, None).write(iter([rows]))
 
 
-def test_a_full_channel_fails_the_batch_whole(ps: penstock.Penstock, made: Sink) -> None:
-    emails = ps.queue("emails")
+def test_a_full_channel_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sink) -> None:
+    emails = mq.queue("emails")
     emails.create(policy=Policy(max_size=3))
     writer = StreamWriter(made, None)
     task = writer.write(iter([numbers(0, 4)]))
     text = "nothing of batch 7 was sent: channel '' of queue emails holds 0 messages of at most 3"
     with pytest.raises(SinkFull, match=text):
         writer.commit([task], 7)
-    assert payloads(ps) == []
+    assert payloads(mq) == []
     emails.update(policy=Policy(max_size=4))
     writer.commit([task], 7)  # it was not published, and is staged still
-    assert len(payloads(ps)) == 4
+    assert len(payloads(mq)) == 4
 
 
-def test_a_full_queue_fails_the_batch_whole(ps: penstock.Penstock, made: Sink) -> None:
-    ps.queue("emails").create(max_messages=3)
+def test_a_full_queue_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sink) -> None:
+    mq.queue("emails").create(max_messages=3)
     writer = BatchWriter(made, "run.a")
     task = writer.write(iter([numbers(0, 4)]))
     with pytest.raises(SinkFull, match="queue emails holds 0 messages of at most 3"):
         writer.commit([task])
     writer.abort([task])
-    assert payloads(ps) == []
+    assert payloads(mq) == []
 
 
 @pytest.mark.parametrize("happened", [False, True])
 def test_a_publishing_whose_answer_is_lost_is_tried_again(
-    ps: penstock.Penstock,
+    mq: turnabout.Turnabout,
     made: Sink,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -245,24 +245,24 @@ def test_a_publishing_whose_answer_is_lost_is_tried_again(
 
     monkeypatch.setattr(Access, "run", failing)
     writer.commit([task], 0)
-    assert payloads(ps) == ["0", "1"]
+    assert payloads(mq) == ["0", "1"]
 
 
-def test_a_token_confines_to_its_namespace_and_scopes(ps: penstock.Penstock, place: str) -> None:
+def test_a_token_confines_to_its_namespace_and_scopes(mq: turnabout.Turnabout, place: str) -> None:
     token_id, secret, digest = new_token()
     scopes = (Scope("send", "emails"), Scope("send", "reports"))
-    ps.store.run(TokenCreate(token_id, digest, "acme", "", scopes))
+    mq.store.run(TokenCreate(token_id, digest, "acme", "", scopes))
     made = Sink(Access(place, token=token_text(token_id, secret)), "emails", pauses=())
     writer = BatchWriter(made, "run.a")
     rows = batch(value=pa.array(["a", "b"]), queue=pa.array([None, "reports"]))
     for _ in range(2):
         writer.commit([writer.write(iter([rows]))])
-    assert (payloads(ps, "acme/emails"), payloads(ps, "acme/reports")) == (["a"], ["b"])
+    assert (payloads(mq, "acme/emails"), payloads(mq, "acme/reports")) == (["a"], ["b"])
 
     # Another tenant's run of that name is another run.
     other = BatchWriter(Sink(Access(place, namespace="other"), "emails"), "run.a")
     other.commit([other.write(iter([rows]))])
-    assert payloads(ps, "other/emails") == ["a"]
+    assert payloads(mq, "other/emails") == ["a"]
 
     for queue, error in (("secrets", Forbidden), ("other/emails", UsageError)):
         rows = batch(value=pa.array(["a"]), queue=pa.array([queue]))

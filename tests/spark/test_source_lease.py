@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import Policy
-from penstock.spark import lease
-from penstock.spark.access import Access
-from penstock.words import pipeline as p
-from penstock.words.errors import Forbidden, QueueNotFound, UsageError
+import turnabout
 from tests.spark.played import KILLS, Killed, Query
+from turnabout import Policy
+from turnabout.spark import lease
+from turnabout.spark.access import Access
+from turnabout.words import pipeline as p
+from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 
 Made = Any
 
@@ -45,30 +45,30 @@ def _quick(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lease, "TEND_SECONDS", 0.1)
 
 
-def send(ps: penstock.Penstock, count: int, queue: str = "emails", **how: Any) -> list[str]:
+def send(mq: turnabout.Turnabout, count: int, queue: str = "emails", **how: Any) -> list[str]:
     texts = [f"{queue}-{n}" for n in range(count)]
     for text in texts:
-        ps.queue(queue).send(text, **how)
+        mq.queue(queue).send(text, **how)
     return texts
 
 
-def subscription(ps: penstock.Penstock, name: str = "s") -> p.Subscription:
-    return next(one for one in ps.store.run(p.SubscriptionList()) if one.name == name)
+def subscription(mq: turnabout.Turnabout, name: str = "s") -> p.Subscription:
+    return next(one for one in mq.store.run(p.SubscriptionList()) if one.name == name)
 
 
-def test_every_message_once_and_acknowledged(ps: penstock.Penstock, query: Made) -> None:
-    sent = send(ps, 25)
+def test_every_message_once_and_acknowledged(mq: turnabout.Turnabout, query: Made) -> None:
+    sent = send(mq, 25)
     stream = query().start(available_now=True)
     assert stream.run() == 3
     assert stream.seen() == sent
     assert [len(rows) for rows in stream.sink.values()] == [10, 10, 5]
-    stats = ps.queue("emails").stats()
+    stats = mq.queue("emails").stats()
     assert (stats.done, stats.leased, stats.ready) == (25, 0, 0)
-    assert subscription(ps).owner == lease.owner()
+    assert subscription(mq).owner == lease.owner()
 
 
-def test_rows_carry_what_a_message_is(ps: penstock.Penstock, query: Made) -> None:
-    sent = ps.queue("emails").send(
+def test_rows_carry_what_a_message_is(mq: turnabout.Turnabout, query: Made) -> None:
+    sent = mq.queue("emails").send(
         {"to": "ann"}, channel="ann", priority=3, headers={"trace": "1", "käse": "ß"}
     )
     stream = query(includeHeaders=True, leaseSeconds=60).start()
@@ -82,8 +82,8 @@ def test_rows_carry_what_a_message_is(ps: penstock.Penstock, query: Made) -> Non
     assert (row["lease_until"] - row["leased_at"]).total_seconds() == pytest.approx(60, abs=1)
 
 
-def test_a_narrow_schema_reads_only_its_columns(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 3)
+def test_a_narrow_schema_reads_only_its_columns(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 3)
     stream = query()
     stream.ddl = "channel string, message_id bigint"
     assert {tuple(row) for row in stream.start().trigger()} == {("channel", "message_id")}
@@ -91,9 +91,9 @@ def test_a_narrow_schema_reads_only_its_columns(ps: penstock.Penstock, query: Ma
 
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
-    ps: penstock.Penstock, query: Made, kill: str
+    mq: turnabout.Turnabout, query: Made, kill: str
 ) -> None:
-    sent = send(ps, 25)
+    sent = send(mq, 25)
     stream = query().start()
     stream.trigger()
     with pytest.raises(Killed):
@@ -103,57 +103,57 @@ def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
     stream.run()
     assert stream.seen() == sent  # a repeated batch is the same batch, so the sink has each once
     assert all(stream.sink[batch] == rows for batch, rows in done_before.items())
-    assert ps.queue("emails").stats().done == 25
+    assert mq.queue("emails").stats().done == 25
 
 
 def test_a_clean_restart_acknowledges_what_the_commit_log_holds(
-    ps: penstock.Penstock, query: Made
+    mq: turnabout.Turnabout, query: Made
 ) -> None:
-    send(ps, 10)
+    send(mq, 10)
     stream = query().start()
     stream.trigger()
-    assert ps.queue("emails").stats().leased == 10  # nobody but the next run can know
+    assert mq.queue("emails").stats().leased == 10  # nobody but the next run can know
     assert stream.start(available_now=True).run() == 0
-    assert ps.queue("emails").stats().done == 10
+    assert mq.queue("emails").stats().done == 10
 
 
-def test_commit_alone_acknowledges_too(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 10)
+def test_commit_alone_acknowledges_too(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 10)
     stream = query().start()
     stream.trigger()
     stream.reader.commit({"epoch": 1})
-    assert ps.queue("emails").stats().done == 10
+    assert mq.queue("emails").stats().done == 10
 
 
-def test_the_next_epoch_is_leased_while_spark_works(ps: penstock.Penstock, query: Made) -> None:
-    sent = send(ps, 35)
+def test_the_next_epoch_is_leased_while_spark_works(mq: turnabout.Turnabout, query: Made) -> None:
+    sent = send(mq, 35)
     stream = query().start()
     # A full batch: more is waiting, so the one after it is leased, too.
     for done, leased in [(0, 20), (10, 20), (20, 15)]:
         stream.trigger()
         stream.reader._driver.ahead.join()
-        stats = ps.queue("emails").stats()
+        stats = mq.queue("emails").stats()
         assert (stats.done, stats.leased) == (done, leased)
     stream.start(available_now=True).run()
     assert stream.seen() == sent
-    assert ps.queue("emails").stats().done == 35
+    assert mq.queue("emails").stats().done == 35
 
 
-def test_available_now_ends_while_producers_go_on(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 25)
+def test_available_now_ends_while_producers_go_on(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 25)
     stream = query().start(available_now=True)
     batches = 0
     while stream.trigger() is not None:
         batches += 1
-        send(ps, 10)
+        send(mq, 10)
     assert batches == 3
     assert len(stream.seen()) == 25
 
 
 def test_a_new_checkpoint_gets_what_an_old_one_never_noted(
-    ps: penstock.Penstock, query: Made
+    mq: turnabout.Turnabout, query: Made
 ) -> None:
-    sent = send(ps, 15)
+    sent = send(mq, 15)
     first = query().start()
     with pytest.raises(Killed):
         first.trigger(KILLS[0])
@@ -162,8 +162,8 @@ def test_a_new_checkpoint_gets_what_an_old_one_never_noted(
     assert second.seen() == sent
 
 
-def test_the_newest_reader_has_the_subscription(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 15)
+def test_the_newest_reader_has_the_subscription(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 15)
     old, new = query().start(), query()
     old.trigger()
     new.start()
@@ -175,24 +175,24 @@ def test_the_newest_reader_has_the_subscription(ps: penstock.Penstock, query: Ma
     assert len(new.trigger()) == 10
 
 
-def test_a_released_subscription_says_so(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 5)
+def test_a_released_subscription_says_so(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 5)
     stream = query().start()
     stream.trigger()
-    assert ps.store.run(p.SubscriptionRelease("s")) == 5
+    assert mq.store.run(p.SubscriptionRelease("s")) == 5
     with pytest.raises(Forbidden, match="pipeline release"):
         stream.trigger()
-    assert ps.queue("emails").stats().ready == 5
+    assert mq.queue("emails").stats().ready == 5
 
 
 # --- poison ---------------------------------------------------------------------------------------
 
 
 def test_a_poison_message_does_not_stop_the_stream(
-    ps: penstock.Penstock, query: Made, caplog: pytest.LogCaptureFixture
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With a supervisor that starts the query again each time it fails."""
-    sent = send(ps, 30)
+    sent = send(mq, 30)
     poison = sent[13]
     stream = query(maxOffsetsPerTrigger=20, maxBatchFailures=2)
     stream.fails = lambda rows: any(row["value"].decode() == poison for row in rows)
@@ -207,15 +207,15 @@ def test_a_poison_message_does_not_stop_the_stream(
             continue
         break
     assert Counter(stream.seen()) == Counter(one for one in sent if one != poison)
-    stats = ps.queue("emails").stats()
+    stats = mq.queue("emails").stats()
     assert (stats.done, stats.dead, stats.leased, stats.ready) == (29, 1, 0, 0)
-    (dead,) = ps.queue("emails-dead").peek()
+    (dead,) = mq.queue("emails-dead").peek()
     assert dead.text() == poison
     assert "ended as dead" in caplog.text
 
 
-def test_asked_twice_in_one_run_is_no_failure(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 10)
+def test_asked_twice_in_one_run_is_no_failure(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 10)
     stream = query(maxBatchFailures=1).start()
     end = stream.reader.latestOffset({"epoch": 0}, stream.reader.getDefaultReadLimit())
     for _ in range(3):
@@ -226,29 +226,29 @@ def test_asked_twice_in_one_run_is_no_failure(ps: penstock.Penstock, query: Made
 
 
 def test_lost_leases_are_left_out_or_fail_the_batch(
-    ps: penstock.Penstock, query: Made, caplog: pytest.LogCaptureFixture
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    send(ps, 10)
+    send(mq, 10)
     stream = query().start()
     with pytest.raises(Killed):
         stream.trigger(KILLS[1])
-    ps.queue("emails").purge(state="leased", channel="")
-    send(ps, 3)
+    mq.queue("emails").purge(state="leased", channel="")
+    send(mq, 3)
     assert stream.start().trigger() == []
     assert "leased no more" in caplog.text
 
     strict = query(subscription="t", failOnLeaseLost=True).start()
     with pytest.raises(Killed):
         strict.trigger(KILLS[1])
-    ps.queue("emails").purge(state="leased", channel="")
+    mq.queue("emails").purge(state="leased", channel="")
     with pytest.raises(UsageError, match=r"\d messages of epoch 1 .* failOnLeaseLost=false"):
         strict.start().trigger()
 
 
 def test_an_older_copy_of_the_checkpoint_is_no_silent_loss(
-    ps: penstock.Penstock, query: Made
+    mq: turnabout.Turnabout, query: Made
 ) -> None:
-    send(ps, 30)
+    send(mq, 30)
     stream = query().start(available_now=True)
     stream.run()
     del stream.offsets[3:]
@@ -262,8 +262,8 @@ def test_an_older_copy_of_the_checkpoint_is_no_silent_loss(
     assert stream.start().trigger() == []
 
 
-def test_an_older_database_is_no_silent_loss(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 5)
+def test_an_older_database_is_no_silent_loss(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 5)
     stream = query().start()
     stream.offsets += ['{"epoch": 70}', '{"epoch": 71}']
     stream.committed = 0
@@ -271,14 +271,14 @@ def test_an_older_database_is_no_silent_loss(ps: penstock.Penstock, query: Made)
         stream.start().trigger()
 
 
-def test_a_queue_that_is_not_there(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 1)
+def test_a_queue_that_is_not_there(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 1)
     with pytest.raises(QueueNotFound, match="'emial'"):
         query(subscribe="emails,emial").start()
-    assert ps.store.run(p.SubscriptionList()) == ()  # nothing was taken
+    assert mq.store.run(p.SubscriptionList()) == ()  # nothing was taken
 
 
-def test_options_that_are_missing(ps: penstock.Penstock, query: Made) -> None:
+def test_options_that_are_missing(mq: turnabout.Turnabout, query: Made) -> None:
     for options, said in [
         ({"subscribe": ""}, "subscribe.*emails"),
         ({"subscription": ""}, "subscription.*each query has its own"),
@@ -294,22 +294,22 @@ def test_options_that_are_missing(ps: penstock.Penstock, query: Made) -> None:
 # --- queues, order, policies ----------------------------------------------------------------------
 
 
-def test_queues_of_a_pattern_join_while_it_runs(ps: penstock.Penstock, query: Made) -> None:
+def test_queues_of_a_pattern_join_while_it_runs(mq: turnabout.Turnabout, query: Made) -> None:
     stream = query(subscribePattern="report-.*").start()
     assert stream.trigger() is None
-    send(ps, 3, "report-a")
-    send(ps, 3, "other-report-b")
+    send(mq, 3, "report-a")
+    send(mq, 3, "other-report-b")
     assert {row["queue"] for row in stream.trigger()} == {"report-a"}
-    send(ps, 3, "report-b")
+    send(mq, 3, "report-b")
     assert {row["queue"] for row in stream.trigger()} == {"report-b"}
-    ps.queue("report-a").delete()
-    send(ps, 1, "report-b")
+    mq.queue("report-a").delete()
+    send(mq, 1, "report-b")
     assert len(stream.trigger()) == 1
-    assert ps.queue("other-report-b").stats().ready == 3
+    assert mq.queue("other-report-b").stats().ready == 3
 
 
-def test_key_order(ps: penstock.Penstock, query: Made) -> None:
-    queue = ps.queue("emails")
+def test_key_order(mq: turnabout.Turnabout, query: Made) -> None:
+    queue = mq.queue("emails")
     for n in range(60):
         queue.send(str(n), channel=f"c{n % 7}")
     stream = query(maxOffsetsPerTrigger=60, numPartitions=3, preserveKeyOrder=True).start()
@@ -329,8 +329,8 @@ def test_key_order(ps: penstock.Penstock, query: Made) -> None:
     assert all(numbers == sorted(numbers) for numbers in seen.values())
 
 
-def test_policies_hold(ps: penstock.Penstock, query: Made) -> None:
-    queue = ps.queue("emails")
+def test_policies_hold(mq: turnabout.Turnabout, query: Made) -> None:
+    queue = mq.queue("emails")
     queue.create()
     queue.channel("narrow").set_policy(Policy(max_concurrency=2))
     queue.channel("fifo").set_policy(Policy(max_concurrency=1))
@@ -346,9 +346,9 @@ def test_policies_hold(ps: penstock.Penstock, query: Made) -> None:
     assert got == {"narrow": 2, "fifo": 1}
 
 
-def test_several_queues_share_few_tasks(ps: penstock.Penstock, query: Made) -> None:
+def test_several_queues_share_few_tasks(mq: turnabout.Turnabout, query: Made) -> None:
     for n in range(6):
-        send(ps, 4, f"q-{n}")
+        send(mq, 4, f"q-{n}")
     stream = query(subscribePattern="q-.*", maxOffsetsPerTrigger=100).start()
     start = {"epoch": 0}
     end = stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())
@@ -367,23 +367,25 @@ def test_parts_are_spread_evenly() -> None:
 # --- the heartbeat --------------------------------------------------------------------------------
 
 
-def test_the_heartbeat_extends_what_is_not_acknowledged(ps: penstock.Penstock, query: Made) -> None:
-    send(ps, 5)
+def test_the_heartbeat_extends_what_is_not_acknowledged(
+    mq: turnabout.Turnabout, query: Made
+) -> None:
+    send(mq, 5)
     stream = query(leaseSeconds=100).start()
     stream.trigger()
-    before = subscription(ps).lease_until
+    before = subscription(mq).lease_until
     stream.reader._settings = replace(stream.reader._settings, lease_ms=500_000)
     assert stream.reader.extend() is True
-    after = subscription(ps).lease_until
+    after = subscription(mq).lease_until
     assert before is not None
     assert after is not None
     assert after - before > 390_000
 
 
 def test_the_heartbeat_beats_by_itself(
-    ps: penstock.Penstock, query: Made, monkeypatch: pytest.MonkeyPatch
+    mq: turnabout.Turnabout, query: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send(ps, 5)
+    send(mq, 5)
     stream = query().start()
     beats: list[bool] = []
     several = threading.Event()
@@ -408,9 +410,9 @@ def test_the_heartbeat_beats_by_itself(
 
 
 def test_the_heartbeat_ends_when_spark_is_silent(
-    ps: penstock.Penstock, query: Made, caplog: pytest.LogCaptureFixture
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    send(ps, 5)
+    send(mq, 5)
     stream = query(leaseSeconds=1, maxBatchSeconds=1).start()
     stream.reader._driver.called_at -= 5
     stream.reader._driver.beating.join(20)
@@ -419,9 +421,9 @@ def test_the_heartbeat_ends_when_spark_is_silent(
 
 
 def test_the_readers_travel_without_what_the_driver_holds(
-    ps: penstock.Penstock, query: Made
+    mq: turnabout.Turnabout, query: Made
 ) -> None:
-    send(ps, 1)
+    send(mq, 1)
     stream = query().start()
     stream.trigger()
     other = pickle.loads(pickle.dumps(stream.reader))

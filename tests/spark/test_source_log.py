@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import datasource as spark_filters
 
-import penstock
-from penstock.spark import lease, log, schema
-from penstock.spark.filters import Condition, pushed
-from penstock.words import credentials as c
-from penstock.words import pipeline as p
-from penstock.words.errors import Forbidden, QueueNotFound, Unauthorized, UsageError
+import turnabout
 from tests.spark.played import Killed, Query, read, rows_of, source, struct
+from turnabout.spark import lease, log, schema
+from turnabout.spark.filters import Condition, pushed
+from turnabout.words import credentials as c
+from turnabout.words import pipeline as p
+from turnabout.words.errors import Forbidden, QueueNotFound, Unauthorized, UsageError
 
 Made = Any
 IDS = "message_id bigint"
@@ -42,9 +42,9 @@ def query(place: str) -> Iterator[Made]:
         one.kill()
 
 
-def finish(ps: penstock.Penstock, count: int, queue: str = "emails", **how: Any) -> list[int]:
+def finish(mq: turnabout.Turnabout, count: int, queue: str = "emails", **how: Any) -> list[int]:
     """Messages that are done, by id, in the order of their ending."""
-    work = ps.queue(queue)
+    work = mq.queue(queue)
     ids = [work.send(f"{queue}-{n}", **how).ids[0] for n in range(count)]
     left = count
     while left:
@@ -58,41 +58,41 @@ def ids_of(stream: Query) -> list[int]:
     return [row["message_id"] for batch in sorted(stream.sink) for row in stream.sink[batch]]
 
 
-def test_everything_once_in_batches(ps: penstock.Penstock, query: Made) -> None:
-    ids = finish(ps, 25)
+def test_everything_once_in_batches(mq: turnabout.Turnabout, query: Made) -> None:
+    ids = finish(mq, 25)
     stream = query().start(available_now=True)
     assert stream.run() in (3, 4)
     assert ids_of(stream) == ids
-    more = finish(ps, 5)
+    more = finish(mq, 5)
     stream.start(available_now=True).run()
     assert ids_of(stream) == ids + more
 
 
-def test_a_replay_is_exact(ps: penstock.Penstock, query: Made) -> None:
-    finish(ps, 10)
+def test_a_replay_is_exact(mq: turnabout.Turnabout, query: Made) -> None:
+    finish(mq, 10)
     stream = query().start()
     with pytest.raises(Killed):
         stream.trigger("after the sink")
     before = stream.sink[0]
-    finish(ps, 10)
+    finish(mq, 10)
     assert stream.start().trigger() == before
 
 
-def test_available_now_ends_where_the_log_did(ps: penstock.Penstock, query: Made) -> None:
-    first = finish(ps, 12, "a"), finish(ps, 12, "b")
+def test_available_now_ends_where_the_log_did(mq: turnabout.Turnabout, query: Made) -> None:
+    first = finish(mq, 12, "a"), finish(mq, 12, "b")
     stream = query().start(available_now=True)
     while stream.trigger() is not None:
-        finish(ps, 5, "a")
-        finish(ps, 5, "0")
+        finish(mq, 5, "a")
+        finish(mq, 5, "0")
     assert sorted(ids_of(stream)) == sorted(first[0] + first[1])
 
 
-def test_where_a_new_checkpoint_begins(ps: penstock.Penstock, query: Made) -> None:
-    old = finish(ps, 4)
-    end = ps.store.run(p.LogLook()).end
+def test_where_a_new_checkpoint_begins(mq: turnabout.Turnabout, query: Made) -> None:
+    old = finish(mq, 4)
+    end = mq.store.run(p.LogLook()).end
     latest = query(startingOffsets="latest").start()
     given = query(startingOffsets=f'{{"position": "{end}"}}').start()
-    new = finish(ps, 3)
+    new = finish(mq, 3)
     timed = query(startingTimestamp="2020-01-01T00:00:00Z").start()
     future = query(startingTimestamp="2222-01-01").start()
     for stream, expected in [(latest, new), (given, new), (timed, old + new), (future, None)]:
@@ -101,39 +101,39 @@ def test_where_a_new_checkpoint_begins(ps: penstock.Penstock, query: Made) -> No
 
 
 def test_it_waits_for_enough_but_not_for_ever(
-    ps: penstock.Penstock, query: Made, monkeypatch: pytest.MonkeyPatch
+    mq: turnabout.Turnabout, query: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
     stream = query(minOffsetsPerTrigger=5, maxTriggerDelay="2m").start()
-    finish(ps, 1)
+    finish(mq, 1)
     assert len(stream.trigger()) == 1  # the first batch does not wait
-    finish(ps, 3)
+    finish(mq, 3)
     assert stream.trigger() is None
     now[0] += 121
     assert len(stream.trigger()) == 3
-    finish(ps, 6)
+    finish(mq, 6)
     assert len(stream.trigger()) == 6
 
 
-def test_the_lag_can_be_seen(ps: penstock.Penstock, query: Made) -> None:
-    finish(ps, 12)
+def test_the_lag_can_be_seen(mq: turnabout.Turnabout, query: Made) -> None:
+    finish(mq, 12)
     stream = query().start()
     stream.trigger()
     assert stream.reader.reportLatestOffset() != stream.offsets[-1]
-    assert stream.reader.reportLatestOffset() == {"position": ps.store.run(p.LogLook()).end}
+    assert stream.reader.reportLatestOffset() == {"position": mq.store.run(p.LogLook()).end}
 
 
 def test_history_that_is_gone(
-    ps: penstock.Penstock, query: Made, caplog: pytest.LogCaptureFixture
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    finish(ps, 5)
+    finish(mq, 5)
     stream = query().start()
     stream.trigger()
-    finish(ps, 5)
-    removed = ps.store.run(p.LogPurge(ps.store.run(p.LogLook()).end, 10**14))
+    finish(mq, 5)
+    removed = mq.store.run(p.LogPurge(mq.store.run(p.LogLook()).end, 10**14))
     assert removed == 10
-    left = finish(ps, 2)
+    left = finish(mq, 2)
     with pytest.raises(UsageError, match=r"was removed before it was read.*failOnDataLoss"):
         stream.trigger()
     stream.options["failOnDataLoss"] = False
@@ -147,48 +147,50 @@ def test_history_that_is_gone(
     assert ids_of(bound) == left
 
 
-def test_rows_that_go_between_plan_and_read(ps: penstock.Penstock, query: Made) -> None:
-    finish(ps, 5)
+def test_rows_that_go_between_plan_and_read(mq: turnabout.Turnabout, query: Made) -> None:
+    finish(mq, 5)
     stream = query(numPartitions=2).start()
     end = stream.reader.latestOffset({"position": ""}, stream.reader.getDefaultReadLimit())
     planned = stream.reader.partitions({"position": ""}, end)
-    ps.store.run(p.LogPurge(end["position"], 10**14))
+    mq.store.run(p.LogPurge(end["position"], 10**14))
     with pytest.raises(UsageError, match=r"\d rows of history between .* were removed"):
         list(stream.reader.read(planned[0]))
 
 
 @pytest.mark.parametrize("whose", [{"subscribe": "emails"}, {"subscribePattern": "e.*"}])
 def test_rows_that_go_between_plan_and_read_where_not_all_are_wanted(
-    ps: penstock.Penstock, place: str, query: Made, whose: dict[str, str]
+    mq: turnabout.Turnabout, place: str, query: Made, whose: dict[str, str]
 ) -> None:
-    finish(ps, 1)
-    begin = ps.store.run(p.LogLook()).end
-    finish(ps, 5)
+    finish(mq, 1)
+    begin = mq.store.run(p.LogLook()).end
+    finish(mq, 5)
     offset = f'{{"position": "{begin}"}}'
     stream = query(startingOffsets=offset, **whose).start()
     batch: Any = source(place, startingOffsets=offset, **whose).reader(struct(IDS))
     end = stream.reader.latestOffset({"position": begin}, stream.reader.getDefaultReadLimit())
     planned = stream.reader.partitions({"position": begin}, end), batch.partitions()
-    ps.queue("emails").clear("done")
+    mq.queue("emails").clear("done")
     for reader, partitions in zip((stream.reader, batch), planned, strict=True):
         with pytest.raises(UsageError, match=r"was removed before it was read"):
             [row for part in partitions for row in reader.read(part)]
 
 
-def test_a_batch_goes_on_where_history_is_gone_if_it_may(ps: penstock.Penstock, place: str) -> None:
-    finish(ps, 1)
-    offset = f'{{"position": "{ps.store.run(p.LogLook()).end}"}}'
-    finish(ps, 3)
-    ps.queue("emails").clear("done")
-    left = finish(ps, 2)
+def test_a_batch_goes_on_where_history_is_gone_if_it_may(
+    mq: turnabout.Turnabout, place: str
+) -> None:
+    finish(mq, 1)
+    offset = f'{{"position": "{mq.store.run(p.LogLook()).end}"}}'
+    finish(mq, 3)
+    mq.queue("emails").clear("done")
+    left = finish(mq, 2)
     with pytest.raises(UsageError, match="was removed before it was read"):
         read(place, IDS, startingOffsets=offset)
     found = read(place, IDS, startingOffsets=offset, failOnDataLoss=False)
     assert [row["message_id"] for row in found] == left
 
 
-def test_another_database_is_told(ps: penstock.Penstock, place: str, query: Made) -> None:
-    finish(ps, 1)
+def test_another_database_is_told(mq: turnabout.Turnabout, place: str, query: Made) -> None:
+    finish(mq, 1)
     position = "999999999.1" if place.startswith("postgres") else "1=999999"
     stream = query(startingOffsets=f'{{"position": "{position}"}}').start()
     with pytest.raises(UsageError, match=r"beyond it.*backup"):
@@ -198,8 +200,8 @@ def test_another_database_is_told(ps: penstock.Penstock, place: str, query: Made
 # --- whose rows -----------------------------------------------------------------------------------
 
 
-def test_only_queues_that_are_wanted(ps: penstock.Penstock, query: Made) -> None:
-    made = {name: finish(ps, 4, name) for name in ("emails", "report-a", "report-b")}
+def test_only_queues_that_are_wanted(mq: turnabout.Turnabout, query: Made) -> None:
+    made = {name: finish(mq, 4, name) for name in ("emails", "report-a", "report-b")}
     for options, expected in [
         ({"subscribe": "emails"}, made["emails"]),
         ({"subscribe": "emails, report-b"}, made["emails"] + made["report-b"]),
@@ -213,15 +215,15 @@ def test_only_queues_that_are_wanted(ps: penstock.Penstock, query: Made) -> None
         query(subscribe="nobody").start()
 
 
-def token(ps: penstock.Penstock, namespace: str, *scopes: str) -> str:
+def token(mq: turnabout.Turnabout, namespace: str, *scopes: str) -> str:
     id_, secret, digest = c.new_token()
-    ps.store.run(c.TokenCreate(id_, digest, namespace, "test", c.scopes(scopes)))
+    mq.store.run(c.TokenCreate(id_, digest, namespace, "test", c.scopes(scopes)))
     return c.token_text(id_, secret)
 
 
-def test_namespaces_and_tokens(ps: penstock.Penstock, place: str, query: Made) -> None:
-    acme, other = finish(ps, 3, "acme/emails"), finish(ps, 3, "zeta/emails")
-    reports, free = finish(ps, 3, "acme/reports"), finish(ps, 3, "emails")
+def test_namespaces_and_tokens(mq: turnabout.Turnabout, place: str, query: Made) -> None:
+    acme, other = finish(mq, 3, "acme/emails"), finish(mq, 3, "zeta/emails")
+    reports, free = finish(mq, 3, "acme/reports"), finish(mq, 3, "emails")
     everything = sorted(acme + other + reports + free)
 
     def seen(**options: Any) -> list[int]:
@@ -232,8 +234,8 @@ def test_namespaces_and_tokens(ps: penstock.Penstock, place: str, query: Made) -
     assert seen(namespace="acme", subscribe="emails") == acme
     assert seen(namespace="acme", subscribePattern="em.*") == acme
     assert seen(subscribe="acme/emails,emails") == sorted(acme + free)
-    assert seen(token=token(ps, "acme", "operate:*")) == sorted(acme + reports)
-    narrow = token(ps, "acme", "history:rep*")
+    assert seen(token=token(mq, "acme", "operate:*")) == sorted(acme + reports)
+    narrow = token(mq, "acme", "history:rep*")
     assert seen(token=narrow) == reports
     stream = query(token=narrow).start(available_now=True)
     stream.run()
@@ -251,19 +253,19 @@ def test_namespaces_and_tokens(ps: penstock.Penstock, place: str, query: Made) -
         seen(token=narrow[:-2] + "xx")
     with pytest.raises(Unauthorized):
         seen(token="nonsense")
-    ps.store.run(c.TokenRevoke(c.parse_token(narrow)[0]))  # type: ignore[index]
+    mq.store.run(c.TokenRevoke(c.parse_token(narrow)[0]))  # type: ignore[index]
     with pytest.raises(Unauthorized):
         seen(token=narrow)
 
 
-def test_a_token_leases_what_it_covers(ps: penstock.Penstock, query: Made) -> None:
+def test_a_token_leases_what_it_covers(mq: turnabout.Turnabout, query: Made) -> None:
     for name in ("acme/emails", "acme/reports", "zeta/emails"):
-        ps.queue(name).send("x")
-    worker = token(ps, "acme", "consume:emails")
+        mq.queue(name).send("x")
+    worker = token(mq, "acme", "consume:emails")
     stream = query(None, mode="lease", token=worker, subscription="s", subscribePattern=".*")
     (row,) = stream.start().trigger()
     assert (row["namespace"], row["queue"]) == ("acme", "emails")
-    assert [one.name for one in ps.store.run(p.SubscriptionList())] == ["acme/s"]
+    assert [one.name for one in mq.store.run(p.SubscriptionList())] == ["acme/s"]
     with pytest.raises(Forbidden, match="receive for 'reports'"):
         query(None, mode="lease", token=worker, subscription="t", subscribe="reports").start()
 
@@ -271,8 +273,8 @@ def test_a_token_leases_what_it_covers(ps: penstock.Penstock, query: Made) -> No
 # --- batches --------------------------------------------------------------------------------------
 
 
-def test_history_as_it_is_shown(ps: penstock.Penstock, place: str) -> None:
-    queue = ps.queue("emails")
+def test_history_as_it_is_shown(mq: turnabout.Turnabout, place: str) -> None:
+    queue = mq.queue("emails")
     queue.create(history_payload=True)
     sent = queue.send({"a": 1}, channel="ann", headers={"h": "1"})
     (message,) = queue.receive()
@@ -288,10 +290,10 @@ def test_history_as_it_is_shown(ps: penstock.Penstock, place: str) -> None:
     assert "value" not in read(place, mode="history", includeValue=False)[0]
 
 
-def test_the_log_between_two_places(ps: penstock.Penstock, place: str) -> None:
-    first = finish(ps, 3)
-    middle = ps.store.run(p.LogLook()).end
-    second = finish(ps, 3)
+def test_the_log_between_two_places(mq: turnabout.Turnabout, place: str) -> None:
+    first = finish(mq, 3)
+    middle = mq.store.run(p.LogLook()).end
+    second = finish(mq, 3)
     at = f'{{"position": "{middle}"}}'
     assert [r["message_id"] for r in read(place, IDS, endingOffsets=at)] == first
     assert [r["message_id"] for r in read(place, IDS, startingOffsets=at)] == second
@@ -302,8 +304,8 @@ def test_the_log_between_two_places(ps: penstock.Penstock, place: str) -> None:
         read(place, startingOffsets="latest")
 
 
-def test_history_between_two_instants(ps: penstock.Penstock, place: str) -> None:
-    ids = finish(ps, 3)
+def test_history_between_two_instants(mq: turnabout.Turnabout, place: str) -> None:
+    ids = finish(mq, 3)
     (first, *_, last) = read(place, "finished_at timestamp", mode="history")
     start = int(first["finished_at"].timestamp() * 1000)
     end = int(last["finished_at"].timestamp() * 1000) + 1
@@ -314,24 +316,24 @@ def test_history_between_two_instants(ps: penstock.Penstock, place: str) -> None
 
 
 def test_what_a_running_transaction_holds_back_is_history_but_not_log(
-    ps: penstock.Penstock, place: str
+    mq: turnabout.Turnabout, place: str
 ) -> None:
     if not place.startswith("postgres"):
-        assert ps.store.run(p.LogLook()).waiting_ms is None  # one writer: nothing ever waits
+        assert mq.store.run(p.LogLook()).waiting_ms is None  # one writer: nothing ever waits
         return
     import psycopg
 
     with psycopg.connect(place) as held:
         held.execute("select pg_current_xact_id()")
-        ids = finish(ps, 3)
+        ids = finish(mq, 3)
         assert read(place, IDS, mode="log") == []
         assert sorted(r["message_id"] for r in read(place, IDS, mode="history")) == ids
     assert [r["message_id"] for r in read(place, IDS, mode="log")] == ids
 
 
-def test_the_dead(ps: penstock.Penstock, place: str) -> None:
+def test_the_dead(mq: turnabout.Turnabout, place: str) -> None:
     for name in ("emails", "reports"):
-        queue = ps.queue(name)
+        queue = mq.queue(name)
         queue.create(max_attempts=1)
         queue.send(name)
         (message,) = queue.receive()
@@ -344,13 +346,13 @@ def test_the_dead(ps: penstock.Penstock, place: str) -> None:
         assert (row["value"], row["last_error"]) == (b"emails", "no such address")
         assert row["failures"] == 1
         assert row["died_at"] >= row["sent_at"]
-    scoped = token(ps, "", "peek:*-dead")
+    scoped = token(mq, "", "peek:*-dead")
     assert len(read(place, mode="dead", token=scoped)) == 2
     assert len(read(place, mode="dead", token=scoped, subscribe="emails")) == 1
 
 
-def test_filters_reach_the_database(ps: penstock.Penstock, place: str) -> None:
-    ids = finish(ps, 3, channel="ann") + finish(ps, 3, channel="Ärger")
+def test_filters_reach_the_database(mq: turnabout.Turnabout, place: str) -> None:
+    ids = finish(mq, 3, channel="ann") + finish(mq, 3, channel="Ärger")
     every = read(place, mode="history", includeValue=False)
     at = every[2]["finished_at"]
     of = spark_filters

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.spark import schema
-from penstock.words import pipeline as p
+import turnabout
 from tests.spark.places import on_postgres, on_sqlite
 from tests.spark.test_source_log import finish, token
+from turnabout.spark import schema
+from turnabout.words import pipeline as p
 
 Spark = Any
 
@@ -25,7 +25,7 @@ def stream(spark: Spark, place: str, tmp_path: Path) -> Any:
 
     def run(mode: str, fails: Any = None, checkpoint: str = "check", **options: Any) -> Any:
         given = {"url": place, "mode": mode, **{k: str(v) for k, v in options.items()}}
-        frame = spark.readStream.format("penstock").options(**given).load()
+        frame = spark.readStream.format("turnabout").options(**given).load()
 
         def sink(rows: Any, batch: int) -> None:
             found = rows.collect()
@@ -64,9 +64,9 @@ def test_schemas_are_sparks(spark: Spark) -> None:
 
 @on_postgres
 def test_a_lease_stream_and_its_crashes(
-    place: str, ps: penstock.Penstock, stream: Any, tmp_path: Path
+    place: str, mq: turnabout.Turnabout, stream: Any, tmp_path: Path
 ) -> None:
-    queue = ps.queue("emails")
+    queue = mq.queue("emails")
     sent = [f"m-{n}" for n in range(25)]
     for n, text in enumerate(sent):
         queue.send(text, channel=f"c{n % 4}", headers={"n": str(n)})
@@ -96,8 +96,8 @@ def test_a_lease_stream_and_its_crashes(
 
 
 @on_sqlite
-def test_a_poison_message_under_a_supervisor(ps: penstock.Penstock, stream: Any) -> None:
-    queue = ps.queue("emails")
+def test_a_poison_message_under_a_supervisor(mq: turnabout.Turnabout, stream: Any) -> None:
+    queue = mq.queue("emails")
     sent = ["m-4", "m-5"]
     for text in sent:
         queue.send(text)
@@ -119,12 +119,12 @@ def test_a_poison_message_under_a_supervisor(ps: penstock.Penstock, stream: Any)
 
 
 @on_sqlite
-def test_a_log_stream_goes_on_where_it_was(ps: penstock.Penstock, stream: Any) -> None:
-    ids = finish(ps, 12, "acme/emails")
-    finish(ps, 3, "zeta/emails")
-    options = {"token": token(ps, "acme", "history:*"), "maxOffsetsPerTrigger": 6}
+def test_a_log_stream_goes_on_where_it_was(mq: turnabout.Turnabout, stream: Any) -> None:
+    ids = finish(mq, 12, "acme/emails")
+    finish(mq, 3, "zeta/emails")
+    options = {"token": token(mq, "acme", "history:*"), "maxOffsetsPerTrigger": 6}
     batches = stream("log", **options)
-    more = finish(ps, 4, "acme/emails")
+    more = finish(mq, 4, "acme/emails")
     batches = stream("log", **options)
     found = [row["message_id"] for batch in sorted(batches) for row in batches[batch]]
     assert found == ids + more
@@ -132,10 +132,10 @@ def test_a_log_stream_goes_on_where_it_was(ps: penstock.Penstock, stream: Any) -
 
 @on_postgres
 def test_batches_filters_and_narrow_schemas(
-    spark: Spark, place: str, ps: penstock.Penstock, capsys: pytest.CaptureFixture[str]
+    spark: Spark, place: str, mq: turnabout.Turnabout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ids = finish(ps, 4, channel="ann") + finish(ps, 4, channel="bob")
-    history = spark.read.format("penstock").option("url", place).option("mode", "history")
+    ids = finish(mq, 4, channel="ann") + finish(mq, 4, channel="bob")
+    history = spark.read.format("turnabout").option("url", place).option("mode", "history")
     assert history.load().count() == 8
 
     narrow = history.schema("channel string, message_id long, finished_at timestamp").load()
@@ -148,20 +148,20 @@ def test_batches_filters_and_narrow_schemas(
     assert place not in plan
     assert {row["message_id"] for row in wanted.collect()} == {i for i in ids[4:] if i % 2 == 0}
 
-    log = spark.read.format("penstock").option("url", place)
+    log = spark.read.format("turnabout").option("url", place)
     assert log.load().select("message_id").count() == 8
-    end = json.dumps({"position": ps.store.run(p.LogLook()).end})
+    end = json.dumps({"position": mq.store.run(p.LogLook()).end})
     assert log.option("startingOffsets", end).load().count() == 0
 
 
 @on_sqlite
-def test_the_dead_and_what_is_wrong(spark: Spark, place: str, ps: penstock.Penstock) -> None:
-    queue = ps.queue("emails")
+def test_the_dead_and_what_is_wrong(spark: Spark, place: str, mq: turnabout.Turnabout) -> None:
+    queue = mq.queue("emails")
     queue.create(max_attempts=1)
     queue.send("bad")
     (message,) = queue.receive()
     message.fail("no such address")
-    source = spark.read.format("penstock").option("url", place)
+    source = spark.read.format("turnabout").option("url", place)
     (row,) = source.option("mode", "dead").load().collect()
     assert (row["queue"], row["last_error"]) == ("emails-dead", "no such address")
 
@@ -171,16 +171,18 @@ def test_the_dead_and_what_is_wrong(spark: Spark, place: str, ps: penstock.Penst
         ({"url": "http://localhost:1"}, "works on the database itself"),
     ]:
         with pytest.raises(Exception, match=said):
-            spark.read.format("penstock").option("url", place).options(**options).load().count()
+            spark.read.format("turnabout").option("url", place).options(**options).load().count()
 
 
 @on_sqlite
-def test_without_pushdown_it_reads_as_well(spark: Spark, place: str, ps: penstock.Penstock) -> None:
-    finish(ps, 4)
+def test_without_pushdown_it_reads_as_well(
+    spark: Spark, place: str, mq: turnabout.Turnabout
+) -> None:
+    finish(mq, 4)
     other = spark.newSession()
     other.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    from penstock.spark import register
+    from turnabout.spark import register
 
     register(other)
-    history = other.read.format("penstock").option("url", place).option("mode", "history").load()
+    history = other.read.format("turnabout").option("url", place).option("mode", "history").load()
     assert history.where("message_id > 0").count() == 4

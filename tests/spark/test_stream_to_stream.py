@@ -11,7 +11,7 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import SparkSession
 
-import penstock
+import turnabout
 from tests.docs.pages import ROOT
 from tests.docs.test_examples import run
 from tests.spark.places import on_postgres, placed
@@ -29,12 +29,12 @@ def test_it_prints_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
 
 def check(place: str) -> None:
     """Nothing is lost or doubled: each order is done, and was priced once."""
-    with penstock.connect(place) as ps:
-        orders, priced = ps.queue("orders").stats(), ps.queue("priced").stats()
+    with turnabout.connect(place) as mq:
+        orders, priced = mq.queue("orders").stats(), mq.queue("priced").stats()
         assert (orders.sent, orders.done) == (1000, 1000)
         assert (orders.ready, orders.leased, orders.dead) == (0, 0, 0)
         assert (priced.sent, priced.ready) == (1000, 1000)
-        got = ps.queue("priced").peek(1000)
+        got = mq.queue("priced").peek(1000)
         assert {m.json()["order"]: m.json()["total"] for m in got} == {
             n: (3, 4, 9)[n % 3] * (n % 5 + 1) for n in range(1000)
         }
@@ -69,6 +69,6 @@ def test_killed_and_started_again(
 
 
 def sent(place: str, queue: str) -> int:
-    with penstock.connect(place) as ps:
-        known = queue in [entry.name for entry in ps.queues()]
-        return ps.queue(queue).stats().sent if known else 0
+    with turnabout.connect(place) as mq:
+        known = queue in [entry.name for entry in mq.queues()]
+        return mq.queue(queue).stats().sent if known else 0

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import penstock
+import turnabout
 from tests.docs.pages import ROOT, blocks, name
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
@@ -29,8 +29,8 @@ def test_the_sql_of_a_page_runs(page: Path, postgres_server) -> None:
                 for block in blocks(page.read_text()):
                     if block.language == "sql":
                         connection.execute(block.text.encode())
-            with penstock.connect(url) as ps:
-                assert "grants" in page.name or sum(one.ready for one in ps.stats()) > 10
+            with turnabout.connect(url) as mq:
+                assert "grants" in page.name or sum(one.ready for one in mq.stats()) > 10
         finally:
             forget_roles(url)
 

@@ -10,18 +10,18 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import penstock
-from penstock import Acked, Forbidden, UsageError
-from penstock.postgres import install
-from penstock.postgres.calls import CALLS
-from penstock.postgres.permissions import functions_of_kinds
-from penstock.postgres.revision import schema
-from penstock.words.credentials import ADMINISTRATION
-from penstock.words.pipeline import PIPELINE
-from penstock.words.verbs import VOCABULARY
+import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
+from turnabout import Acked, Forbidden, UsageError
+from turnabout.postgres import install
+from turnabout.postgres.calls import CALLS
+from turnabout.postgres.permissions import functions_of_kinds
+from turnabout.postgres.revision import schema
+from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.pipeline import PIPELINE
+from turnabout.words.verbs import VOCABULARY
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def role(owner: str) -> Iterator[Callable[..., str]]:
     made: list[str] = []
 
     def make(*kinds: str) -> str:
-        name = f"penstock_{os.getpid()}_{next(_number)}"
+        name = f"turnabout_{os.getpid()}_{next(_number)}"
         run(owner, sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
         made.append(name)
         for kind in kinds:
@@ -77,7 +77,7 @@ def tables(url: str) -> list[str]:
         for (name,) in run(
             url,
             "select c.oid::regclass::text from pg_class c"
-            " where c.relnamespace = 'penstock'::regnamespace and c.relkind in ('r', 'p')"
+            " where c.relnamespace = 'turnabout'::regnamespace and c.relkind in ('r', 'p')"
             " and c.relname not in ('version', 'revision')",
         )
     ]
@@ -90,7 +90,7 @@ def callable_by(url: str, owner: str) -> set[str]:
         for (name,) in run(
             owner,
             "select p.pronamespace::regnamespace || '.' || p.proname from pg_proc p"
-            " where p.pronamespace::regnamespace::text in ('penstock', %s)"
+            " where p.pronamespace::regnamespace::text in ('turnabout', %s)"
             " and has_function_privilege(%s, p.oid, 'execute')",
             schema(),
             name_of(url),
@@ -100,8 +100,8 @@ def callable_by(url: str, owner: str) -> set[str]:
 
 def test_a_producer_sends_and_does_nothing_else(owner, role):
     producer = role("produce")
-    with penstock.connect(producer) as ps:
-        queue = ps.queue("work")
+    with turnabout.connect(producer) as mq:
+        queue = mq.queue("work")
         assert queue.send("by the library", dedup_key="k").ids == (1,)
         assert queue.send("again", dedup_key="k").ids == (1,)
         for forbidden in (
@@ -109,20 +109,20 @@ def test_a_producer_sends_and_does_nothing_else(owner, role):
             lambda: queue.peek(),
             lambda: queue.stats(),
             lambda: queue.purge(),
-            lambda: ps.queues(),
-            lambda: queue.ack([penstock.Receipt(1, 1)]),
+            lambda: mq.queues(),
+            lambda: queue.ack([turnabout.Receipt(1, 1)]),
         ):
             with pytest.raises(Forbidden, match="permission denied for function"):
                 forbidden()
         with psycopg.connect(producer) as own:
             queue.within(own).send("in a transaction")
-    run(producer, "select penstock.send('work', 'by hand')")
-    run(producer, "insert into penstock_inbox (queue, payload) values ('work', 'by the view')")
-    assert run(producer, "select * from penstock_inbox") == []
-    with penstock.connect(owner) as ps:
-        payloads = [m.text() for m in ps.queue("work").receive(10)]
+    run(producer, "select turnabout.send('work', 'by hand')")
+    run(producer, "insert into turnabout_inbox (queue, payload) values ('work', 'by the view')")
+    assert run(producer, "select * from turnabout_inbox") == []
+    with turnabout.connect(owner) as mq:
+        payloads = [m.text() for m in mq.queue("work").receive(10)]
     assert payloads == ["by the library", "in a transaction", "by hand", "by the view"]
-    assert callable_by(producer, owner) == {"penstock.send", f"{schema()}.send"}
+    assert callable_by(producer, owner) == {"turnabout.send", f"{schema()}.send"}
 
 
 @pytest.mark.parametrize("kind", ["produce", "consume", "operate"])
@@ -135,10 +135,10 @@ def test_no_kind_touches_a_table(owner, role, kind):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             run(somebody, f"select from {table}".encode())
     for statement in (
-        "insert into penstock.version values (9, 'x', 'y')",
-        "select penstock.allow(current_user, 'operate')",
-        "create table penstock.mine (id int)",
-        "select penstock.find_queue('work')",
+        "insert into turnabout.version values (9, 'x', 'y')",
+        "select turnabout.allow(current_user, 'operate')",
+        "create table turnabout.mine (id int)",
+        "select turnabout.find_queue('work')",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             run(somebody, statement.encode())
@@ -146,59 +146,59 @@ def test_no_kind_touches_a_table(owner, role, kind):
 
 def test_a_consumer_works_and_does_not_send(owner, role):
     consumer = role("consume")
-    with penstock.connect(owner) as ps:
-        ps.queue("work").create(max_attempts=1)
+    with turnabout.connect(owner) as mq:
+        mq.queue("work").create(max_attempts=1)
         for n in range(6):
-            ps.queue("work").send(f"{n}")
-    with penstock.connect(consumer) as ps:
-        queue = ps.queue("work")
+            mq.queue("work").send(f"{n}")
+    with turnabout.connect(consumer) as mq:
+        queue = mq.queue("work")
         first, second, third, fourth, *_ = queue.receive(6)
         assert first.ack(result={"ok": True}) == Acked()
-        assert isinstance(second.fail("no"), penstock.Dead)
-        assert isinstance(third.defer(delay_seconds=1), penstock.Deferred)
-        assert isinstance(fourth.extend(), penstock.Extended)
-        assert isinstance(fourth.release(), penstock.Released)
-        assert isinstance(queue.create(), penstock.AlreadyExists)
+        assert isinstance(second.fail("no"), turnabout.Dead)
+        assert isinstance(third.defer(delay_seconds=1), turnabout.Deferred)
+        assert isinstance(fourth.extend(), turnabout.Extended)
+        assert isinstance(fourth.release(), turnabout.Released)
+        assert isinstance(queue.create(), turnabout.AlreadyExists)
         for forbidden in (lambda: queue.send("x"), queue.purge, queue.delete):
             with pytest.raises(Forbidden, match="permission denied for function"):
                 forbidden()
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        run(consumer, "insert into penstock_inbox (queue, payload) values ('work', 'x')")
+        run(consumer, "insert into turnabout_inbox (queue, payload) values ('work', 'x')")
 
 
 def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
     operator, both = role("operate"), role("produce", "consume")
     names = functions_of_kinds()
-    wanted = {f"{place}.{name}" for place in ("penstock", schema()) for name in names["operate"]}
+    wanted = {f"{place}.{name}" for place in ("turnabout", schema()) for name in names["operate"]}
     assert callable_by(operator, owner) == wanted
     assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION, *PIPELINE}
     wanted = {
         f"{place}.{name}"
-        for place in ("penstock", schema())
+        for place in ("turnabout", schema())
         for name in {*names["produce"], *names["consume"]}
     }
     assert callable_by(both, owner) == wanted
-    with penstock.connect(operator) as ps:
-        queue = ps.queue("work")
-        assert isinstance(queue.create(), penstock.Created)
-        assert isinstance(queue.create(), penstock.AlreadyExists)
+    with turnabout.connect(operator) as mq:
+        queue = mq.queue("work")
+        assert isinstance(queue.create(), turnabout.Created)
+        assert isinstance(queue.create(), turnabout.AlreadyExists)
         queue.update(max_attempts=3)
         queue.channel("a").change_policy(max_concurrency=1)
         queue.send("x", channel="a")
         assert queue.purge().messages == 1
-        assert [entry.name for entry in ps.queues()] == ["work", "work-dead"]
+        assert [entry.name for entry in mq.queues()] == ["work", "work-dead"]
         queue.delete()
 
 
 @pytest.mark.parametrize("kind", ["produce", "consume", "operate"])
 def test_the_views_for_pipelines_are_for_operators(owner, role, kind):
     somebody = role(kind)
-    with penstock.connect(owner) as ps:
-        queue = ps.queue("work")
+    with turnabout.connect(owner) as mq:
+        queue = mq.queue("work")
         queue.create(history_seconds=60)
         queue.send("x")
         queue.receive(1)[0].ack()
-    views = [f"penstock.{name}" for name in ("log_rows", "epoch_rows", "dead_rows")]
+    views = [f"turnabout.{name}" for name in ("log_rows", "epoch_rows", "dead_rows")]
     if kind != "operate":
         for view in views:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -217,8 +217,8 @@ def test_the_views_for_pipelines_are_for_operators(owner, role, kind):
 
 def test_without_a_permission_nothing_can_be_called(owner, role):
     nobody = role()
-    with penstock.connect(nobody) as ps, pytest.raises(Forbidden, match="permission denied"):
-        ps.queue("work").send("x")
+    with turnabout.connect(nobody) as mq, pytest.raises(Forbidden, match="permission denied"):
+        mq.queue("work").send("x")
     assert callable_by(nobody, owner) == set()
 
 
@@ -226,14 +226,14 @@ def test_a_permission_ends_when_it_is_taken_back(owner, role):
     worker = role("produce", "consume")
     install.disallow(owner, name_of(worker), "consume")
     install.disallow(owner, name_of(worker), "consume")
-    with penstock.connect(worker) as ps:
-        ps.queue("work").send("x")
+    with turnabout.connect(worker) as mq:
+        mq.queue("work").send("x")
         with pytest.raises(Forbidden):
-            ps.queue("work").receive()
+            mq.queue("work").receive()
     install.disallow(owner, name_of(worker), "produce")
-    with penstock.connect(worker) as ps, pytest.raises(Forbidden):
-        ps.queue("work").send("x")
-    assert run(owner, "select * from penstock.permission") == []
+    with turnabout.connect(worker) as mq, pytest.raises(Forbidden):
+        mq.queue("work").send("x")
+    assert run(owner, "select * from turnabout.permission") == []
     name = sql.Identifier(name_of(worker))
     run(owner, sql.SQL("drop role {}").format(name))  # nothing holds it any more
     run(owner, sql.SQL("create role {} login").format(name))
@@ -243,7 +243,7 @@ def test_permissions_hold_after_functions_are_installed_anew(owner, role):
     producer, consumer, gone = role("produce"), role("consume"), role("operate")
     name = sql.Identifier(name_of(gone))
     before = catalog.of_postgres(owner)
-    run(owner, "update penstock.revision set digest = 'old'")
+    run(owner, "update turnabout.revision set digest = 'old'")
     assert install.up(owner)
     assert catalog.of_postgres(owner) == before
 
@@ -251,10 +251,10 @@ def test_permissions_hold_after_functions_are_installed_anew(owner, role):
     for what in ("drop owned by {}", "drop role {}"):
         run(owner, sql.SQL(what).format(name))
     run(owner, sql.SQL("create role {} login").format(name))
-    run(owner, "update penstock.revision set digest = 'old'")
+    run(owner, "update turnabout.revision set digest = 'old'")
     install.up(owner)
     assert callable_by(gone, owner) == set()
-    assert run(owner, "select role_name from penstock.permission order by kind desc") == [
+    assert run(owner, "select role_name from turnabout.permission order by kind desc") == [
         (name_of(producer),),
         (name_of(consumer),),
     ]
@@ -263,10 +263,10 @@ def test_permissions_hold_after_functions_are_installed_anew(owner, role):
 def test_all_roles_may_be_allowed_at_once(owner, role):
     somebody = role()
     install.allow(owner, "public", "produce")
-    with penstock.connect(somebody) as ps:
-        ps.queue("work").send("x")
+    with turnabout.connect(somebody) as mq:
+        mq.queue("work").send("x")
         with pytest.raises(Forbidden):
-            ps.queue("work").receive()
+            mq.queue("work").receive()
     install.disallow(owner, "public", "produce")
     assert callable_by(somebody, owner) == set()
 
@@ -290,7 +290,7 @@ def test_the_functions_of_the_owner_look_for_nothing_in_other_schemas(owner, rol
         owner,
         "select count(*) filter (where not p.prosecdef),"
         " count(*) filter (where not 'search_path=pg_catalog, pg_temp' = any (p.proconfig))"
-        " from pg_proc p where p.pronamespace::regnamespace::text in ('penstock', %s)"
+        " from pg_proc p where p.pronamespace::regnamespace::text in ('turnabout', %s)"
         " and p.proname = any (%s) and p.proname <> 'clock_ms'",
         schema(),
         functions_of_kinds()["operate"],

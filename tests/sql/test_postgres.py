@@ -1,4 +1,4 @@
-"""Sending to PostgreSQL without the library: `penstock.send(…)` and the view `penstock_inbox`."""
+"""Sending to PostgreSQL without the library: `turnabout.send(…)` and the view `turnabout_inbox`."""
 
 import json
 import subprocess
@@ -11,12 +11,12 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-import penstock
-from penstock.pgserver import PostgresServer
-from penstock.postgres import install
+import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
+from turnabout.pgserver import PostgresServer
+from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow
 
@@ -34,18 +34,18 @@ def connection(url):
 
 
 @pytest.fixture
-def ps(url):
-    with penstock.connect(url) as ps:
-        yield ps
+def mq(url):
+    with turnabout.connect(url) as mq:
+        yield mq
 
 
 def call(connection: psycopg.Connection, **arguments: Any) -> int:
-    """`penstock.send` with these arguments by name; the id."""
+    """`turnabout.send` with these arguments by name; the id."""
     given = {"queue": "work", "payload": "x"} | arguments
     named = sql.SQL(", ").join(
         sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in given
     )
-    statement = sql.SQL("select penstock.send({})").format(named)
+    statement = sql.SQL("select turnabout.send({})").format(named)
     ((id_,),) = connection.execute(statement, adapted(given))
     return id_
 
@@ -53,7 +53,7 @@ def call(connection: psycopg.Connection, **arguments: Any) -> int:
 def insert(connection: psycopg.Connection, **arguments: Any) -> int:
     """The same through the view."""
     given = {"queue": "work", "payload": "x"} | arguments
-    statement = sql.SQL("insert into penstock_inbox ({}) values ({}) returning id").format(
+    statement = sql.SQL("insert into turnabout_inbox ({}) values ({}) returning id").format(
         sql.SQL(", ").join(map(sql.Identifier, given)),
         sql.SQL(", ").join(map(sql.Placeholder, given)),
     )
@@ -85,23 +85,23 @@ def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_from_psql(postgres_server, url, ps):
+def test_from_psql(postgres_server, url, mq):
     said = psql(
         postgres_server,
         url,
-        "select penstock.send(queue => 'emails', payload => '{\"a\":1}');\n"
-        "select penstock.send('emails', 'hello', channel => 'ada',"
+        "select turnabout.send(queue => 'emails', payload => '{\"a\":1}');\n"
+        "select turnabout.send('emails', 'hello', channel => 'ada',"
         ' headers => \'{"trace":"7"}\');\n'
-        "select penstock.send('emails', jsonb_build_object('n', 1));\n"
-        "select penstock.send('emails', '\\xff00'::bytea);\n"
-        "insert into penstock_inbox (queue, payload)"
+        "select turnabout.send('emails', jsonb_build_object('n', 1));\n"
+        "select turnabout.send('emails', '\\xff00'::bytea);\n"
+        "insert into turnabout_inbox (queue, payload)"
         " values ('emails', 'by the view'), ('emails', '[]');\n"
         # Names that the form for many messages has, too.
-        "begin; select penstock.send('emails', 'x', headers => '{\"trace\":\"7\"}');\n"
-        "select penstock.send('emails', 'x', headers => null, content_type => 'a/b'); rollback;\n",
+        "begin; select turnabout.send('emails', 'x', headers => '{\"trace\":\"7\"}');\n"
+        "select turnabout.send('emails', 'x', headers => null, content_type => 'a/b'); rollback;\n",
     )
     assert (said.returncode, said.stdout.split()) == (0, [*"1234", *"78"]), said.stderr
-    queue = ps.queue("emails")
+    queue = mq.queue("emails")
     seen = {m.id: m for m in queue.receive(10)}
     assert {m.id: m.content_type for m in seen.values()} == {
         1: "application/json",
@@ -114,13 +114,13 @@ def test_from_psql(postgres_server, url, ps):
     assert (seen[1].json(), seen[3].json(), seen[4].payload) == ({"a": 1}, {"n": 1}, b"\xff\x00")
     assert (seen[2].channel, seen[2].headers) == ("ada", {"trace": "7"})
 
-    said = psql(postgres_server, url, "select penstock.send('no name', 'x');")
+    said = psql(postgres_server, url, "select turnabout.send('no name', 'x');")
     assert (said.returncode, said.stdout) == (3, "")
     assert "is no queue name" in said.stderr
 
 
 @both
-def test_it_is_a_send_like_any_other(url, connection, ps, send):
+def test_it_is_a_send_like_any_other(url, connection, mq, send):
     """Each option arrives as when the library sends it."""
     options: dict[str, Any] = {
         "channel": "ada",
@@ -130,35 +130,35 @@ def test_it_is_a_send_like_any_other(url, connection, ps, send):
         "content_type": "text/csv",
         "ttl_seconds": 3600.5,
     }
-    ps.queue("work").send("x", **options)
+    mq.queue("work").send("x", **options)
     send(connection, **options)
     rows = connection.execute(
         "select queue_id, channel, priority, status, limited, at - sent_at as delay,"
         " headers::jsonb, content_type, expires_at - sent_at as ttl, payload"
-        " from penstock.message order by id"
+        " from turnabout.message order by id"
     ).fetchall()
     assert rows[0] == rows[1]
     assert rows[0][5:7] == (60_000, options["headers"])
-    assert ps.queue("work").stats().sent == 2
+    assert mq.queue("work").stats().sent == 2
 
 
 @both
-def test_what_is_left_out_is_as_the_queue_says(connection, ps, send):
-    ps.queue("work").create(delay_seconds=5, ttl_seconds=50)
+def test_what_is_left_out_is_as_the_queue_says(connection, mq, send):
+    mq.queue("work").create(delay_seconds=5, ttl_seconds=50)
     send(connection)
     send(connection, channel=None, priority=None, delay_seconds=None, headers=None)
     rows = connection.execute(
         "select channel, priority, at - sent_at, expires_at - sent_at, headers, content_type"
-        " from penstock.message order by id"
+        " from turnabout.message order by id"
     ).fetchall()
     assert rows == [("", 0, 5_000, 50_000, None, "text/plain; charset=utf-8")] * 2
 
 
 @both
-def test_at_its_limits(connection, ps, send):
+def test_at_its_limits(connection, mq, send):
     for arguments in AT_THE_LIMIT:
         id_ = send(connection, **arguments)
-        queue = ps.queue(arguments.get("queue", "work"))
+        queue = mq.queue(arguments.get("queue", "work"))
         (peeked,) = queue.peek(1, after_id=id_ - 1)
         assert peeked.id == id_
         for name in ("channel", "priority", "headers", "content_type"):
@@ -171,14 +171,16 @@ def test_what_is_refused(connection, send):
     for arguments, text in WRONG:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match=text):
             send(connection, **arguments)
-        assert connection.execute("select from penstock.message").rowcount == 0, arguments
+        assert connection.execute("select from turnabout.message").rowcount == 0, arguments
 
 
 def test_a_text_is_json_if_it_is_an_object_or_a_list(connection):
     texts = ['{"a": 1}', " [1]", "{", "[oops", "1", '"x"', "null", "", "{}", "[]"]
     for text in texts:
         call(connection, payload=text)
-    kinds = connection.execute("select content_type like '%json' from penstock.message order by id")
+    kinds = connection.execute(
+        "select content_type like '%json' from turnabout.message order by id"
+    )
     assert [text for text, (is_json,) in zip(texts, kinds, strict=True) if is_json] == [
         '{"a": 1}',
         " [1]",
@@ -188,8 +190,8 @@ def test_a_text_is_json_if_it_is_an_object_or_a_list(connection):
 
 
 @both
-def test_a_full_channel_or_queue_says_so_and_takes_nothing(connection, ps, send):
-    queue = ps.queue("work")
+def test_a_full_channel_or_queue_says_so_and_takes_nothing(connection, mq, send):
+    queue = mq.queue("work")
     queue.create(max_messages=3)
     queue.channel("small").change_policy(max_size=1)
     send(connection, channel="small")
@@ -204,17 +206,17 @@ def test_a_full_channel_or_queue_says_so_and_takes_nothing(connection, ps, send)
 
 
 @both
-def test_the_same_key_sends_once_and_answers_with_the_message_that_stays(connection, ps, send):
+def test_the_same_key_sends_once_and_answers_with_the_message_that_stays(connection, mq, send):
     first = send(connection, payload="1", dedup_key="k")
     assert send(connection, payload="2", dedup_key="k") == first
-    assert ps.queue("work").send("3", dedup_key="k").ids == (first,)
+    assert mq.queue("work").send("3", dedup_key="k").ids == (first,)
     assert send(connection, payload="4", dedup_key="k", dedup_mode="latest") == first
-    (peeked,) = ps.queue("work").peek()
+    (peeked,) = mq.queue("work").peek()
     assert peeked.payload == b"4"
 
 
 @both
-def test_it_commits_and_rolls_back_with_the_rows_beside_it(url, connection, ps, send):
+def test_it_commits_and_rolls_back_with_the_rows_beside_it(url, connection, mq, send):
     connection.execute("create table mine (id int)")
     with psycopg.connect(url) as own:
         own.execute("insert into mine values (1)")
@@ -223,37 +225,37 @@ def test_it_commits_and_rolls_back_with_the_rows_beside_it(url, connection, ps, 
         own.execute("insert into mine values (2)")
         send(own)
     assert connection.execute("select * from mine").fetchall() == [(2,)]
-    assert ps.queue("work").stats().sent == 1
+    assert mq.queue("work").stats().sent == 1
 
 
-def test_the_view_sends_what_a_query_finds_all_or_none(connection, ps):
+def test_the_view_sends_what_a_query_finds_all_or_none(connection, mq):
     connection.execute(
-        "insert into penstock_inbox (queue, payload, channel)"
+        "insert into turnabout_inbox (queue, payload, channel)"
         " select 'work', json_build_object('n', n), 'c' || n % 3 from generate_series(1, 9) n"
     )
-    assert ps.queue("work").stats().ready == 9
+    assert mq.queue("work").stats().ready == 9
     with pytest.raises(psycopg.Error, match="priority is"):
         connection.execute(
-            "insert into penstock_inbox (queue, payload, priority) values ('work', 'x', 0),"
+            "insert into turnabout_inbox (queue, payload, priority) values ('work', 'x', 0),"
             " ('work', 'x', 99999)"
         )
-    assert ps.queue("work").stats().ready == 9
-    assert connection.execute("select * from penstock_inbox").fetchall() == []
+    assert mq.queue("work").stats().ready == 9
+    assert connection.execute("select * from turnabout_inbox").fetchall() == []
     with pytest.raises(psycopg.Error, match="the id of a message is given by the queue"):
         insert(connection, id=7)
 
 
-def test_a_trigger_of_yours_sends(connection, ps):
+def test_a_trigger_of_yours_sends(connection, mq):
     connection.execute(
         "create table orders (id int primary key, total int);"
         "create function order_placed() returns trigger language plpgsql as $$ begin"
-        " perform penstock.send('orders', to_jsonb(new), dedup_key => new.id::text);"
+        " perform turnabout.send('orders', to_jsonb(new), dedup_key => new.id::text);"
         " return null; end $$;"
         "create trigger order_placed after insert on orders for each row"
         " execute function order_placed();"
         "insert into orders values (1, 20), (2, 30)"
     )
-    assert [m.json() for m in ps.queue("orders").receive(5)] == [
+    assert [m.json() for m in mq.queue("orders").receive(5)] == [
         {"id": 1, "total": 20},
         {"id": 2, "total": 30},
     ]
@@ -263,11 +265,11 @@ def test_a_receiver_that_waits_sees_it(url, connection):
     found: list[Any] = []
 
     def receive() -> None:
-        with penstock.connect(with_option(url, "poll_seconds=0.05")) as ps:
-            found.extend(ps.queue("work").receive(wait_seconds=20))
+        with turnabout.connect(with_option(url, "poll_seconds=0.05")) as mq:
+            found.extend(mq.queue("work").receive(wait_seconds=20))
 
-    with penstock.connect(url) as ps:
-        ps.queue("work").create()
+    with turnabout.connect(url) as mq:
+        mq.queue("work").create()
     thread = threading.Thread(target=receive)
     thread.start()
     time.sleep(0.3)
@@ -282,7 +284,7 @@ def test_a_receiver_that_waits_sees_it(url, connection):
 
 
 def place(connection: psycopg.Connection) -> list[str]:
-    rows = connection.execute("select schemaname from pg_views where viewname = 'penstock_inbox'")
+    rows = connection.execute("select schemaname from pg_views where viewname = 'turnabout_inbox'")
     return [name for (name,) in rows]
 
 
@@ -294,15 +296,15 @@ def test_the_view_stands_where_whoever_installs_looks_first(postgres_server):
         connection.execute("create schema app")
         install.up(with_option(url, "options=-csearch_path%3Dapp"))
         assert place(connection) == ["app"]
-        connection.execute("insert into app.penstock_inbox (queue, payload) values ('q', 'x')")
+        connection.execute("insert into app.turnabout_inbox (queue, payload) values ('q', 'x')")
         # It stays there, and so does a right that was given on it by hand.
-        connection.execute("grant select on app.penstock_inbox to public")
-        connection.execute("alter view app.penstock_inbox set schema public")
-        connection.execute("update penstock.revision set digest = 'old'")
+        connection.execute("grant select on app.turnabout_inbox to public")
+        connection.execute("alter view app.turnabout_inbox set schema public")
+        connection.execute("update turnabout.revision set digest = 'old'")
         install.up(url)
         assert place(connection) == ["public"]
         ((rights,),) = connection.execute(
-            "select relacl::text from pg_class where relname = 'penstock_inbox'"
+            "select relacl::text from pg_class where relname = 'turnabout_inbox'"
         )
         assert "=r/" in rights
 
@@ -312,16 +314,18 @@ def test_a_relation_of_yours_is_left_alone(postgres_server):
         fresh_database(postgres_server) as url,
         psycopg.connect(url, autocommit=True) as connection,
     ):
-        connection.execute("create table penstock_inbox (mine int)")
+        connection.execute("create table turnabout_inbox (mine int)")
         install.up(url)
-        assert place(connection) == ["penstock"]
-        connection.execute("insert into penstock_inbox values (1)")
-        connection.execute("insert into penstock.penstock_inbox (queue, payload) values ('q', 'x')")
-        ((count,),) = connection.execute("select count(*) from penstock.message")
+        assert place(connection) == ["turnabout"]
+        connection.execute("insert into turnabout_inbox values (1)")
+        connection.execute(
+            "insert into turnabout.turnabout_inbox (queue, payload) values ('q', 'x')"
+        )
+        ((count,),) = connection.execute("select count(*) from turnabout.message")
         assert count == 1
 
 
-def test_headers_that_plain_sql_sent_are_read_by_the_library(connection, ps):
+def test_headers_that_plain_sql_sent_are_read_by_the_library(connection, mq):
     call(connection, headers={"a": json.dumps({"deep": "é"}), "b": ""})
-    (message,) = ps.queue("work").receive()
+    (message,) = mq.queue("work").receive()
     assert message.headers == {"a": '{"deep": "\\u00e9"}', "b": ""}

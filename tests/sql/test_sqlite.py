@@ -1,4 +1,4 @@
-"""Sending to a file without the library: the view `penstock_inbox`, by any program with SQLite."""
+"""Sending to a file without the library: the view `turnabout_inbox`, by any program with SQLite."""
 
 import json
 import random
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.sqlite import install
+import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
+from turnabout.sqlite import install
 
 BY_PYTHON = """
 import sqlite3, sys
@@ -31,15 +31,15 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ps(path: Path) -> Iterator[penstock.Penstock]:
-    with penstock.connect(f"sqlite:///{path}") as ps:
-        ps.stats()
-        yield ps
+def mq(path: Path) -> Iterator[turnabout.Turnabout]:
+    with turnabout.connect(f"sqlite:///{path}") as mq:
+        mq.stats()
+        yield mq
 
 
 @pytest.fixture
-def db(ps: penstock.Penstock, path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of somebody who knows nothing of Penstock."""
+def db(mq: turnabout.Turnabout, path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of somebody who knows nothing of Turnabout."""
     connection = sqlite3.connect(path, isolation_level=None)
     yield connection
     connection.close()
@@ -50,7 +50,7 @@ def insert(db: sqlite3.Connection, **arguments: Any) -> None:
     if isinstance(given.get("headers"), (dict, list)):
         given["headers"] = json.dumps(given["headers"])
     db.execute(
-        f"insert into penstock_inbox ({', '.join(given)}) values ({', '.join('?' * len(given))})",
+        f"insert into turnabout_inbox ({', '.join(given)}) values ({', '.join('?' * len(given))})",
         list(given.values()),
     )
 
@@ -68,17 +68,17 @@ def shell(path: Path, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_from_the_shell(ps, path):
+def test_from_the_shell(mq, path):
     said = shell(
         path,
-        "insert into penstock_inbox (queue, payload) values ('emails', '{\"a\":1}');\n"
-        "insert into penstock_inbox (queue, payload, channel, headers)"
+        "insert into turnabout_inbox (queue, payload) values ('emails', '{\"a\":1}');\n"
+        "insert into turnabout_inbox (queue, payload, channel, headers)"
         " values ('emails', 'hello', 'ada', '{\"trace\":\"7\"}');\n"
-        "insert into penstock_inbox (queue, payload)"
+        "insert into turnabout_inbox (queue, payload)"
         " values ('emails', json_object('n', 1)), ('emails', x'ff00'), ('emails', '1');\n",
     )
     assert (said.returncode, said.stdout) == (0, ""), said.stderr
-    seen = {m.id: m for m in ps.queue("emails").receive(10)}
+    seen = {m.id: m for m in mq.queue("emails").receive(10)}
     assert {m.id: m.content_type for m in seen.values()} == {
         1: "application/json",
         2: "text/plain; charset=utf-8",
@@ -88,25 +88,25 @@ def test_from_the_shell(ps, path):
     }
     assert (seen[1].json(), seen[3].json(), seen[4].payload) == ({"a": 1}, {"n": 1}, b"\xff\x00")
     assert (seen[2].channel, seen[2].headers) == ("ada", {"trace": "7"})
-    stats = ps.queue("emails").stats()
+    stats = mq.queue("emails").stats()
     assert (stats.sent, stats.leased) == (5, 5)
 
-    said = shell(path, "insert into penstock_inbox (queue, payload) values ('no name', 'x');")
+    said = shell(path, "insert into turnabout_inbox (queue, payload) values ('no name', 'x');")
     assert said.returncode != 0
-    assert "penstock: a queue's name is" in said.stderr
+    assert "turnabout: a queue's name is" in said.stderr
 
 
-def test_a_receiver_that_waits_sees_it(ps, path):
-    ps.queue("work").create()
+def test_a_receiver_that_waits_sees_it(mq, path):
+    mq.queue("work").create()
     found: list[Any] = []
     thread = threading.Thread(
-        target=lambda: found.extend(ps.queue("work").receive(wait_seconds=20))
+        target=lambda: found.extend(mq.queue("work").receive(wait_seconds=20))
     )
     thread.start()
     time.sleep(0.2)
     begun = time.monotonic()
     assert (
-        shell(path, "insert into penstock_inbox (queue, payload) values ('work', 'x');").returncode
+        shell(path, "insert into turnabout_inbox (queue, payload) values ('work', 'x');").returncode
         == 0
     )
     thread.join(20)
@@ -114,10 +114,10 @@ def test_a_receiver_that_waits_sees_it(ps, path):
     assert time.monotonic() - begun < 15
 
 
-def test_at_its_limits(db, ps):
+def test_at_its_limits(db, mq):
     for number, arguments in enumerate(AT_THE_LIMIT, 1):
         insert(db, **arguments)
-        (peeked,) = ps.queue(arguments.get("queue", "work")).peek(1, after_id=number - 1)
+        (peeked,) = mq.queue(arguments.get("queue", "work")).peek(1, after_id=number - 1)
         assert peeked.id == number
         for name in ("channel", "priority", "headers", "content_type"):
             if name in arguments:
@@ -151,23 +151,23 @@ OF_ANOTHER_TYPE = [
 
 def test_what_is_refused(db):
     for arguments, text in WRONG + OF_ANOTHER_TYPE:
-        with pytest.raises(sqlite3.IntegrityError, match=rf"^penstock: .*{text}"):
+        with pytest.raises(sqlite3.IntegrityError, match=rf"^turnabout: .*{text}"):
             insert(db, **arguments)
         assert db.execute("select count(*) from message").fetchone() == (0,), arguments
         assert db.execute("select count(*) from queue").fetchone() == (0,), arguments
-        assert db.execute("select count(*) from penstock_sending").fetchone() == (0,)
+        assert db.execute("select count(*) from turnabout_sending").fetchone() == (0,)
 
 
 def test_it_shows_nothing_and_takes_nothing_back(db):
     insert(db)
-    assert db.execute("select * from penstock_inbox").fetchall() == []
-    for statement in ("delete from penstock_inbox", "update penstock_inbox set payload = 'y'"):
-        with pytest.raises(sqlite3.OperationalError, match="cannot modify penstock_inbox"):
+    assert db.execute("select * from turnabout_inbox").fetchall() == []
+    for statement in ("delete from turnabout_inbox", "update turnabout_inbox set payload = 'y'"):
+        with pytest.raises(sqlite3.OperationalError, match="cannot modify turnabout_inbox"):
             db.execute(statement)
 
 
-def test_a_full_channel_or_queue_says_so_and_takes_nothing(db, ps):
-    queue = ps.queue("work")
+def test_a_full_channel_or_queue_says_so_and_takes_nothing(db, mq):
+    queue = mq.queue("work")
     queue.create(max_messages=3)
     queue.channel("small").change_policy(max_size=1)
     insert(db, channel="small")
@@ -180,7 +180,7 @@ def test_a_full_channel_or_queue_says_so_and_takes_nothing(db, ps):
     assert (queue.stats().ready, queue.stats().sent) == (3, 3)
 
 
-def test_it_commits_and_rolls_back_with_the_rows_beside_it(db, ps):
+def test_it_commits_and_rolls_back_with_the_rows_beside_it(db, mq):
     db.execute("create table mine (id integer)")
     for end in ("rollback", "commit"):
         db.execute("begin immediate")
@@ -188,13 +188,13 @@ def test_it_commits_and_rolls_back_with_the_rows_beside_it(db, ps):
         insert(db)
         db.execute(end)
     assert db.execute("select count(*) from mine").fetchone() == (1,)
-    assert ps.queue("work").stats().sent == 1
+    assert mq.queue("work").stats().sent == 1
     with pytest.raises(sqlite3.IntegrityError, match="priority is"):
         db.execute(
-            "insert into penstock_inbox (queue, payload, priority)"
+            "insert into turnabout_inbox (queue, payload, priority)"
             " values ('work', 'x', 0), ('work', 'x', 99999)"
         )
-    assert ps.queue("work").stats().sent == 1
+    assert mq.queue("work").stats().sent == 1
 
 
 # --- it is a send like any other -----------------------------------------------------------------
@@ -204,10 +204,10 @@ QUEUES: list[dict[str, Any]] = [
     {},
     {"delay_seconds": 60, "ttl_seconds": 3600},
     {"fifo": True, "delay_seconds": 60},
-    {"policy": penstock.Policy(max_concurrency=2), "events": "all"},
-    {"policy": penstock.Policy(weight=2, max_size=4), "dedup_mode": "latest"},
+    {"policy": turnabout.Policy(max_concurrency=2), "events": "all"},
+    {"policy": turnabout.Policy(weight=2, max_size=4), "dedup_mode": "latest"},
     {
-        "policy": penstock.Policy(rate=penstock.Rate(1, 3600, burst=3)),
+        "policy": turnabout.Policy(rate=turnabout.Rate(1, 3600, burst=3)),
         "max_messages": 12,
         "events": "all",
     },
@@ -276,8 +276,8 @@ def test_it_leaves_what_the_library_leaves(tmp_path, settings):
     """
     chance = random.Random(str(settings))
     paths = [tmp_path / "library.db", tmp_path / "view.db"]
-    stores = [penstock.connect(f"sqlite:///{path}") for path in paths]
-    queues = [ps.queue("work") for ps in stores]
+    stores = [turnabout.connect(f"sqlite:///{path}") for path in paths]
+    queues = [mq.queue("work") for mq in stores]
     view = sqlite3.connect(paths[1], isolation_level=None)
     for queue in queues:
         queue.create(**settings, backoff_jitter=0.0, backoff_seconds=0)
@@ -286,7 +286,7 @@ def test_it_leaves_what_the_library_leaves(tmp_path, settings):
     for number in range(40):
         given = options(chance)
         outcome = queues[0].send(f"{number}", **given)
-        if isinstance(outcome, penstock.Sent):
+        if isinstance(outcome, turnabout.Sent):
             insert(view, payload=f"{number}", **given)
         else:
             refused += 1
@@ -302,15 +302,15 @@ def test_it_leaves_what_the_library_leaves(tmp_path, settings):
             assert all_rows(paths[0]) == all_rows(paths[1])
     assert refused or settings.get("fifo") or not settings
     view.close()
-    for ps in stores:
-        ps.close()
+    for mq in stores:
+        mq.close()
 
 
 @pytest.mark.parametrize("name", ["emails", "emails-dead", "-dead"[1:]])
 def test_a_missing_queue_is_made_as_the_library_makes_it(tmp_path, name):
     paths = [tmp_path / "library.db", tmp_path / "view.db"]
-    with penstock.connect(f"sqlite:///{paths[0]}") as ps:
-        ps.queue(name).send("x", content_type="text/plain; charset=utf-8")
+    with turnabout.connect(f"sqlite:///{paths[0]}") as mq:
+        mq.queue(name).send("x", content_type="text/plain; charset=utf-8")
     install.up(f"sqlite:///{paths[1]}")
     connection = sqlite3.connect(paths[1], isolation_level=None)
     insert(connection, queue=name)
@@ -318,17 +318,17 @@ def test_a_missing_queue_is_made_as_the_library_makes_it(tmp_path, name):
     assert all_rows(paths[0]) == all_rows(paths[1])
 
 
-def test_an_entry_that_no_longer_holds_suppresses_nothing(db, ps):
+def test_an_entry_that_no_longer_holds_suppresses_nothing(db, mq):
     for mode in ("window", "sliding"):
         insert(db, dedup_key=mode, dedup_mode=mode)
     db.execute("update dedup set until_ms = 1000")
     for mode in ("window", "sliding"):
         insert(db, dedup_key=mode, dedup_mode=mode)
-    assert ps.queue("work").stats().ready == 4
+    assert mq.queue("work").stats().ready == 4
     insert(db, dedup_key="expired", dedup_mode="until_finished", ttl_seconds=0.001)
     time.sleep(0.02)
     insert(db, dedup_key="expired", dedup_mode="until_finished")
-    assert ps.queue("work").stats().sent == 6
+    assert mq.queue("work").stats().sent == 6
 
 
 def test_seconds_are_rounded_up_to_whole_milliseconds(db):

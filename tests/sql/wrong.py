@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.words import limits
+from turnabout.words import limits
 
 BIG = "x" * limits.PAYLOAD_BYTES_MAX
 CHANNEL = "é" * (limits.CHANNEL_BYTES_MAX // 2) + "x"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sqlite.store import SqliteStore
 from tests.support.files import put_file
+from turnabout.sqlite.store import SqliteStore
 
 
 @pytest.fixture

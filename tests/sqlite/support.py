@@ -2,9 +2,9 @@
 
 import multiprocessing
 
-from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Outgoing
-from penstock.words.verbs import Send, Stats
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.entities import Outgoing
+from turnabout.words.verbs import Send, Stats
 
 spawn = multiprocessing.get_context("spawn")
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.sqlite._statements import among
-from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Delivery, Outgoing, Turn
-from penstock.words.outcomes import Sent
-from penstock.words.verbs import Peek, PolicySet, Receive, Send
+from turnabout.sqlite._statements import among
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.entities import Delivery, Outgoing, Turn
+from turnabout.words.outcomes import Sent
+from turnabout.words.verbs import Peek, PolicySet, Receive, Send
 
 COUNTS = (1, 2, 3, 99, 100, 101, 288)
 

@@ -13,13 +13,13 @@ from contextlib import closing
 
 import pytest
 
-from penstock.sqlite import _checkpoint, _connection, _engine, _schema, _writer, async_store
-from penstock.sqlite.async_store import AsyncSqliteStore
-from penstock.sqlite.store import SqliteStore
-from penstock.words.errors import Busy, Forbidden, UsageError
-from penstock.words.outcomes import Sent
-from penstock.words.verbs import Peek, Purge, Receive, Stats
 from tests.sqlite.support import one, sent_in
+from turnabout.sqlite import _checkpoint, _connection, _engine, _schema, _writer, async_store
+from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.errors import Busy, Forbidden, UsageError
+from turnabout.words.outcomes import Sent
+from turnabout.words.verbs import Peek, Purge, Receive, Stats
 
 # --- a checkpoint ---
 
@@ -145,7 +145,7 @@ async def until(condition) -> None:
 
 
 def threads_of_ours() -> set[str]:
-    return {one.name for one in threading.enumerate() if one.name.startswith("penstock-sqlite")}
+    return {one.name for one in threading.enumerate() if one.name.startswith("turnabout-sqlite")}
 
 
 def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):

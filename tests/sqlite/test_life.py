@@ -6,15 +6,16 @@ from contextlib import closing
 
 import pytest
 
-from penstock.sqlite import _schema
-from penstock.sqlite.async_store import AsyncSqliteStore
-from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Failure, Outgoing, Receipt
-from penstock.words.errors import QueueNotFound
-from penstock.words.outcomes import Acked, Retrying
-from penstock.words.policy import QueueSettings
-from penstock.words.records import Result
-from penstock.words.verbs import (
+from tests.sqlite.support import one, sent_in
+from turnabout.sqlite import _schema
+from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.entities import Failure, Outgoing, Receipt
+from turnabout.words.errors import QueueNotFound
+from turnabout.words.outcomes import Acked, Retrying
+from turnabout.words.policy import QueueSettings
+from turnabout.words.records import Result
+from turnabout.words.verbs import (
     Ack,
     Cancel,
     Clear,
@@ -32,7 +33,6 @@ from penstock.words.verbs import (
     Stats,
     Tend,
 )
-from tests.sqlite.support import one, sent_in
 
 NOW = 1_800_000_000_000
 

@@ -9,14 +9,14 @@ from contextlib import closing
 
 import pytest
 
-from penstock import UsageError
-from penstock._connect import database
-from penstock.sqlite.procedures import NEWS, READS, WRITES
-from penstock.sqlite.store import SqliteStore
-from penstock.words import pipeline as p
-from penstock.words.entities import Failure, Outgoing
-from penstock.words.policy import QueueSettings
-from penstock.words.verbs import Ack, Clear, Fail, QueueCreate, QueueDelete, Receive, Send, Tend
+from turnabout import UsageError
+from turnabout._connect import database
+from turnabout.sqlite.procedures import NEWS, READS, WRITES
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words import pipeline as p
+from turnabout.words.entities import Failure, Outgoing
+from turnabout.words.policy import QueueSettings
+from turnabout.words.verbs import Ack, Clear, Fail, QueueCreate, QueueDelete, Receive, Send, Tend
 
 DAY_MS = 86_400_000
 
@@ -66,7 +66,7 @@ def test_a_database_is_opened_for_a_pipeline(url):
     [
         ("sqlite://", "other processes, which share no memory"),
         ("http://localhost:1", "the database itself, not by a server"),
-        ("https://pst_secret@host", "the database itself, not by a server"),
+        ("https://tbt_secret@host", "the database itself, not by a server"),
     ],
 )
 def test_what_a_pipeline_cannot_work_on(place, why):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import penstock.sqlite
-from penstock.sqlite._statements import statements
-from penstock.sqlite.store import SqliteStore
-from penstock.words.credentials import ADMINISTRATION, Scope, TokenCreate
-from penstock.words.entities import Failure, Outgoing
-from penstock.words.pipeline import (
+import turnabout.sqlite
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.credentials import ADMINISTRATION, Scope, TokenCreate
+from turnabout.words.entities import Failure, Outgoing
+from turnabout.words.pipeline import (
     PIPELINE,
     EpochLease,
     LogNext,
@@ -24,9 +24,9 @@ from penstock.words.pipeline import (
     SubscriptionOpen,
     WatermarkSet,
 )
-from penstock.words.policy import DEDUP_MODES, QueueSettings
-from penstock.words.schedules import Schedule
-from penstock.words.verbs import (
+from turnabout.words.policy import DEDUP_MODES, QueueSettings
+from turnabout.words.schedules import Schedule
+from turnabout.words.verbs import (
     VOCABULARY,
     Ack,
     Fail,
@@ -38,7 +38,7 @@ from penstock.words.verbs import (
     Send,
 )
 
-FILES = sorted(p.stem for p in (Path(penstock.sqlite.__file__).parent / "sql").glob("*.sql"))
+FILES = sorted(p.stem for p in (Path(turnabout.sqlite.__file__).parent / "sql").glob("*.sql"))
 STEPS = [(file, step) for file in FILES for step in statements(file)]
 
 # What each hot statement goes through, in this order.

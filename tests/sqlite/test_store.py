@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sqlite import _checkpoint
-from penstock.sqlite._connection import SQLITE_SAFE
-from penstock.sqlite._schema import APPLICATION_ID, SCHEMA
-from penstock.sqlite._url import place
-from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Receipt
-from penstock.words.errors import (
+from tests.sqlite.support import full, one, sent_in, spawn
+from turnabout.sqlite import _checkpoint
+from turnabout.sqlite._connection import SQLITE_SAFE
+from turnabout.sqlite._schema import APPLICATION_ID, SCHEMA
+from turnabout.sqlite._url import place
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.entities import Receipt
+from turnabout.words.errors import (
     Forbidden,
     StorageFull,
     UsageError,
     WrongVersion,
 )
-from penstock.words.outcomes import Acked, Sent
-from penstock.words.policy import QueueSettings
-from penstock.words.verbs import (
+from turnabout.words.outcomes import Acked, Sent
+from turnabout.words.policy import QueueSettings
+from turnabout.words.verbs import (
     Ack,
     Peek,
     QueueCreate,
     Receive,
     Stats,
 )
-from tests.sqlite.support import full, one, sent_in, spawn
 
 # --- URLs ---
 

@@ -4,9 +4,9 @@ import asyncio
 import threading
 import time
 
-from penstock.sqlite.async_store import AsyncSqliteStore
-from penstock.sqlite.store import SqliteStore
 from tests.sqlite.support import one, spawn
+from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.sqlite.store import SqliteStore
 
 # --- news ---
 

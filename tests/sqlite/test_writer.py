@@ -7,19 +7,20 @@ import time
 
 import pytest
 
-from penstock.sqlite._writer import Ticket
-from penstock.sqlite.async_store import AsyncSqliteStore
-from penstock.sqlite.store import SqliteStore
-from penstock.words.entities import Outgoing, Receipt
-from penstock.words.errors import (
+from tests.sqlite.support import full, one, sent_in, spawn
+from turnabout.sqlite._writer import Ticket
+from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.entities import Outgoing, Receipt
+from turnabout.words.errors import (
     Busy,
     QueueNotFound,
     StorageFull,
     UsageError,
 )
-from penstock.words.outcomes import Acked, LeaseLost, Sent
-from penstock.words.policy import QueueSettings
-from penstock.words.verbs import (
+from turnabout.words.outcomes import Acked, LeaseLost, Sent
+from turnabout.words.policy import QueueSettings
+from turnabout.words.verbs import (
     Ack,
     Peek,
     QueueCreate,
@@ -30,7 +31,6 @@ from penstock.words.verbs import (
     Stats,
     Tend,
 )
-from tests.sqlite.support import full, one, sent_in, spawn
 
 # --- locks ---
 

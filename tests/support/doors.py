@@ -1,10 +1,10 @@
-"""The doors: every place where Penstock can be used, opened for a test, with a clock of its own.
+"""The doors: every place where Turnabout can be used, opened for a test, with a clock of its own.
 
 A test asks for `door` (or for `queue`, a fresh queue behind it) and runs once at each door. It
 never asks which door it is. What not every door has, it states: `@pytest.mark.needs("sharing")`
 runs only where several connections see the same queues. Time stands still until a test moves it.
 
-A door that cannot be opened fails its tests. `PENSTOCK_DOORS=sqlite,sqlite-memory` runs a choice
+A door that cannot be opened fails its tests. `TURNABOUT_DOORS=sqlite,sqlite-memory` runs a choice
 of doors, on purpose and said at the top of the run. Another store joins by a line in `DOORS`.
 """
 
@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import pytest
 
-import penstock
-import penstock.aio
+import turnabout
+import turnabout.aio
 from tests.support import postgres
 
 START: Final = 1_800_000_000_000
@@ -46,11 +46,11 @@ class Clock:
 
 def blocking(runner: asyncio.Runner, thing: Any) -> Any:
     """An asyncio face for blocking callers. Nothing else in the tests knows a colour."""
-    is_face = type(thing).__module__.startswith("penstock._async")
+    is_face = type(thing).__module__.startswith("turnabout._async")
     if is_face or inspect.iscoroutinefunction(getattr(thing, "run", None)):
         return Blocking(runner, thing)
-    if isinstance(thing, penstock.Batch):
-        return penstock.Batch([blocking(runner, m) for m in thing], thing.retry_after_ms)
+    if isinstance(thing, turnabout.Batch):
+        return turnabout.Batch([blocking(runner, m) for m in thing], thing.retry_after_ms)
     if inspect.iscoroutine(thing):
         return blocking(runner, runner.run(thing))
     if inspect.isasyncgen(thing):
@@ -105,7 +105,7 @@ class Recipe:
     lives: int = 100  # random ones, in `test_life`
     slow: bool = False
     served: bool = False  # over HTTP: the URL is the database's, and we reach it by a server
-    by_name: bool = False  # only where PENSTOCK_DOORS names it
+    by_name: bool = False  # only where TURNABOUT_DOORS names it
 
     @property
     def offers(self) -> frozenset[str]:
@@ -127,7 +127,7 @@ def _memory(_: Path) -> AbstractContextManager[str]:
 
 def migrate(url: str) -> None:
     """Put our tables and functions into an empty PostgreSQL database."""
-    from penstock.postgres import install
+    from turnabout.postgres import install
 
     install.up(url)
 
@@ -172,11 +172,11 @@ else:
 
 
 def chosen() -> list[str]:
-    """The names of the doors of this run: the default ones, unless `PENSTOCK_DOORS` names some."""
-    given = os.environ.get("PENSTOCK_DOORS")
+    """The names of the doors of this run: the default ones, unless `TURNABOUT_DOORS` names some."""
+    given = os.environ.get("TURNABOUT_DOORS")
     names = given.split(",") if given else [n for n, recipe in DOORS.items() if not recipe.by_name]
     if unknown := [name for name in names if name not in DOORS]:
-        raise pytest.UsageError(f"PENSTOCK_DOORS: no door {unknown}; there are {list(DOORS)}")
+        raise pytest.UsageError(f"TURNABOUT_DOORS: no door {unknown}; there are {list(DOORS)}")
     return names
 
 
@@ -185,7 +185,7 @@ def chosen() -> list[str]:
 
 @dataclass
 class Door:
-    """A door, open: `ps` is the blocking face behind it, whatever its colour."""
+    """A door, open: `mq` is the blocking face behind it, whatever its colour."""
 
     name: str
     url: str
@@ -201,7 +201,7 @@ class Door:
         self._number = itertools.count(1)
         self._servers: dict[bool, str] = {}
         self._lock = threading.Lock()
-        self.ps = self._close.enter_context(self.open())
+        self.mq = self._close.enter_context(self.open())
 
     @contextlib.contextmanager
     def open(self, *, real_time: bool = False) -> Iterator[Any]:
@@ -210,15 +210,15 @@ class Door:
         if self.served:
             url, clock = self._server(real_time), None
         if not self.asynchronous:
-            with penstock.connect(url, clock=clock) as ps:
-                yield ps
+            with turnabout.connect(url, clock=clock) as mq:
+                yield mq
             return
         with asyncio.Runner() as runner:
-            ps = blocking(runner, penstock.aio.connect(url, clock=clock))
+            mq = blocking(runner, turnabout.aio.connect(url, clock=clock))
             try:
-                yield ps
+                yield mq
             finally:
-                ps.close()
+                mq.close()
 
     def _server(self, real_time: bool) -> str:
         """The URL of a server with our clock, or of another one that has the database's."""
@@ -237,8 +237,8 @@ class Door:
 
     def fresh(self, **settings: Any) -> Any:
         """A new queue behind this door."""
-        queue = self.ps.queue(self.name_of_a_queue())
-        assert isinstance(queue.create(**settings), penstock.Created)
+        queue = self.mq.queue(self.name_of_a_queue())
+        assert isinstance(queue.create(**settings), turnabout.Created)
         return queue
 
     def close(self) -> None:
@@ -279,7 +279,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for name in chosen()
         if needed <= DOORS[name].offers
     ]
-    if not rounds:  # only when PENSTOCK_DOORS names none that would do
+    if not rounds:  # only when TURNABOUT_DOORS names none that would do
         reason = f"none of the chosen doors has {', '.join(sorted(needed))}"
         rounds = [pytest.param("none", marks=pytest.mark.skip(reason=reason))]
     metafunc.parametrize("door", rounds, indirect=True, scope="session")
@@ -289,7 +289,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def door(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Door]:
-    """A place where Penstock can be used. Tests share it: each works in queues of its own."""
+    """A place where Turnabout can be used. Tests share it: each works in queues of its own."""
     with opened(request.param, tmp_path_factory.mktemp("door")) as door:
         yield door
 

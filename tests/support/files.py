@@ -9,14 +9,14 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-import penstock
+import turnabout
 
 
 @functools.cache
 def _made(also: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "app.db"
-        penstock.connect(f"sqlite:///{path}").close()
+        turnabout.connect(f"sqlite:///{path}").close()
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.executescript(also)
         return path.read_bytes()

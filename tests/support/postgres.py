@@ -1,7 +1,7 @@
 """PostgreSQL for the tests: the servers of this test run, and a fresh database for each test.
 
 Each test process (each worker of xdist) has a server of its own per version, started at its first
-use and stopped at the end; a start takes a tenth of a second. `PENSTOCK_TEST_POSTGRES`, the URL of
+use and stopped at the end; a start takes a tenth of a second. `TURNABOUT_TEST_POSTGRES`, the URL of
 a server where databases may be created, takes the place of ours: then nothing is started, and each
 database made there has a name of this run's own and is dropped afterwards.
 
@@ -22,14 +22,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from penstock.pgserver import PostgresNotFound, PostgresServer
+from turnabout.pgserver import PostgresNotFound, PostgresServer
 
-GIVEN: Final = os.environ.get("PENSTOCK_TEST_POSTGRES")
+GIVEN: Final = os.environ.get("TURNABOUT_TEST_POSTGRES")
 VERSIONS: Final = (16, 18)
 
 Fill = Callable[[str], None]
 
-_run: Final = f"penstock_test_{os.getpid()}_{secrets.token_hex(3)}"
+_run: Final = f"turnabout_test_{os.getpid()}_{secrets.token_hex(3)}"
 _number: Final = itertools.count(1)
 
 
@@ -55,11 +55,11 @@ class Server(Protocol):
 
 
 class GivenServer:
-    """The server that `PENSTOCK_TEST_POSTGRES` names. It isn't ours: only databases are made."""
+    """The server that `TURNABOUT_TEST_POSTGRES` names. It isn't ours: only databases are made."""
 
     def __init__(self, url: str) -> None:
         if urlsplit(url).scheme not in ("postgresql", "postgres"):
-            message = "PENSTOCK_TEST_POSTGRES has to be a URL: postgresql://user@host/database"
+            message = "TURNABOUT_TEST_POSTGRES has to be a URL: postgresql://user@host/database"
             raise pytest.UsageError(message)
         self._url = url
         with psycopg.connect(url) as connection:

@@ -1,4 +1,4 @@
-"""The server that `penstock serve` runs, in a thread of the tests: `served(url)` gives its URL."""
+"""The server that `turnabout serve` runs, in a thread of the tests: `served(url)` gives its URL."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from starlette.routing import BaseRoute
 
-import penstock.aio
-from penstock.server import ServerOptions, create_app
-from penstock.server.house import House
-from penstock.server.serve import Server as Serving
-from penstock.server.serve import _listener, _loop_factory
+import turnabout.aio
+from turnabout.server import ServerOptions, create_app
+from turnabout.server.house import House
+from turnabout.server.serve import Server as Serving
+from turnabout.server.serve import _listener, _loop_factory
 
 WIDE: Final = ServerOptions(max_body_bytes=256 * 1024 * 1024, max_messages=10_000, drain_seconds=2)
 """Limits that are the store's, not the server's."""
@@ -91,8 +91,8 @@ class Server:
 
     async def _serve(self) -> None:
         self.loop, self._until = asyncio.get_running_loop(), asyncio.Event()
-        async with penstock.aio.connect(self._database, clock=self._clock) as ps:
-            app = create_app(ps.store, self._options)
+        async with turnabout.aio.connect(self._database, clock=self._clock) as mq:
+            app = create_app(mq.store, self._options)
             app.router.routes[:0] = self._routes
             self.house = app.state.house
             if not self._background:

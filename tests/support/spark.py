@@ -58,16 +58,16 @@ def work_in(spark: SparkSession, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of this test process, with `format("penstock")`: two cores, UTC, quiet; a task
+    """The session of this test process, with `format("turnabout")`: two cores, UTC, quiet; a task
     that fails is tried once more.
     """
-    from penstock.spark import session
+    from turnabout.spark import session
 
     # Before Java starts: its Python workers have what we have then.
     os.environ["PYTHONPATH"] = os.pathsep.join(
         dict.fromkeys([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
     )
-    found = session("penstock tests", master="local[2,2]", conf=SETTINGS)
+    found = session("turnabout tests", master="local[2,2]", conf=SETTINGS)
     yield found
     gateway = found.sparkContext._gateway
     found.stop()

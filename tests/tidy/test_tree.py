@@ -155,7 +155,7 @@ def test_every_requirement_is_locked() -> None:
     wanted = [*project["dependencies"], *groups["build"]]
     wanted += [word for word in groups["dev"] if isinstance(word, str)]
     wanted += [word for extra in project["optional-dependencies"].values() for word in extra]
-    names = {re.split(r"[^a-z0-9-]", word)[0] for word in wanted} - {"penstock"}
+    names = {re.split(r"[^a-z0-9-]", word)[0] for word in wanted} - {"turnabout"}
     locked = re.findall(r"^(\S+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
     assert names - set(locked) == set(), "run: python3 dev.py lock"
 
@@ -167,6 +167,6 @@ def test_the_package_carries_every_file_of_the_source_folder(tmp_path: Path) -> 
     wanted = {
         path.relative_to(ROOT / "src").as_posix() for path in tracked() if "src" in path.parts
     }
-    packages = ("penstock/", "pyspark_penstock/")
+    packages = ("turnabout/", "pyspark_turnabout/")
     assert {file for file in wanted if file.startswith(packages)} - carried == set()
-    assert {"penstock/py.typed", "pyspark_penstock/__init__.py"} <= carried
+    assert {"turnabout/py.typed", "pyspark_turnabout/__init__.py"} <= carried

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import penstock
+import turnabout
 
 
 def patiently(call: Callable[[], Any]) -> Any:
@@ -18,7 +18,7 @@ def patiently(call: Callable[[], Any]) -> Any:
     while True:
         try:
             return call()
-        except penstock.Busy:
+        except turnabout.Busy:
             continue
 
 
@@ -27,16 +27,16 @@ def main(url: str, name: str) -> None:
     threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
     sent: list[str] = []
     acked: list[str] = []
-    with penstock.connect(url) as ps:
-        queue = ps.queue("work")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("work")
         while not stop.is_set():
             for channel in range(3):
                 payload = f"{name}-{len(sent)}"
                 sending = patiently(lambda p=payload, c=channel: queue.send(p, channel=f"c{c}"))
-                assert isinstance(sending, penstock.Sent)
+                assert isinstance(sending, turnabout.Sent)
                 sent.append(payload)
             for message in patiently(lambda: queue.receive(4)):
-                assert patiently(message.ack) == penstock.Acked()
+                assert patiently(message.ack) == turnabout.Acked()
                 acked.append(message.text())
             if len(sent) == 3:
                 sys.stdout.write("ready\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-_OURS = "(n.nspname ~ '^penstock(_r\\d+)?$' or c.relname = 'penstock_inbox')"
+_OURS = "(n.nspname ~ '^turnabout(_r\\d+)?$' or c.relname = 'turnabout_inbox')"
 
 POSTGRES = {
     "columns": (
@@ -30,17 +30,17 @@ POSTGRES = {
     ),
     "indexes": (
         "select schemaname, indexname, indexdef from pg_indexes"
-        " where schemaname = 'penstock' order by 1, 2"
+        " where schemaname = 'turnabout' order by 1, 2"
     ),
     "constraints": (
         "select conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint"
-        " where connamespace = 'penstock'::regnamespace order by 1, 2"
+        " where connamespace = 'turnabout'::regnamespace order by 1, 2"
     ),
     "functions": (
         "select n.nspname, p.oid::regprocedure::text, pg_get_functiondef(p.oid),"
         " array(select x::text from unnest(p.proacl) x order by 1)"
         " from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where n.nspname ~ '^penstock(_r\\d+)?$' order by 1, 2"
+        " where n.nspname ~ '^turnabout(_r\\d+)?$' order by 1, 2"
     ),
     "triggers": (
         "select tgrelid::regclass::text, pg_get_triggerdef(oid) from pg_trigger"
@@ -48,14 +48,14 @@ POSTGRES = {
     ),
     "views": (
         "select schemaname, viewname, definition from pg_views"
-        " where viewname = 'penstock_inbox' or schemaname = 'penstock' order by 1, 2"
+        " where viewname = 'turnabout_inbox' or schemaname = 'turnabout' order by 1, 2"
     ),
     "schemas": (
         "select nspname, array(select x::text from unnest(nspacl) x order by 1)"
-        " from pg_namespace where nspname ~ '^penstock' order by 1"
+        " from pg_namespace where nspname ~ '^turnabout' order by 1"
     ),
-    "ledger": "select number, name, oldest from penstock.version order by 1",
-    "revisions": "select number, digest, kinds from penstock.revision order by 1",
+    "ledger": "select number, name, oldest from turnabout.version order by 1",
+    "revisions": "select number, digest, kinds from turnabout.revision order by 1",
 }
 
 
@@ -77,7 +77,7 @@ def of_sqlite(path: Path) -> list[Any]:
         rows = connection.execute(
             "select type, name, tbl_name, sql from sqlite_schema order by 1, 2"
         ).fetchall()
-        rows += connection.execute("select * from penstock_migration order by 1").fetchall()
+        rows += connection.execute("select * from turnabout_migration order by 1").fetchall()
         rows += connection.execute("pragma user_version").fetchall()
         rows += connection.execute("pragma application_id").fetchall()
     finally:

@@ -1,6 +1,6 @@
 -- A file as the first version left it, with data made by it at the instant 1800000000000 (printed by
 -- Python's iterdump).
-pragma application_id = 1346719315;
+pragma application_id = 1414877774;
 pragma user_version = 1;
 BEGIN TRANSACTION;
 CREATE TABLE channel (

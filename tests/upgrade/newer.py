@@ -13,34 +13,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import penstock
-from penstock.postgres import install
-from penstock.postgres.revision import REVISION
-from penstock.sqlite import install as sqlite_install
+import turnabout
+from turnabout.postgres import install
+from turnabout.postgres.revision import REVISION
+from turnabout.sqlite import install as sqlite_install
 
-PACKAGE = Path(penstock.__file__).parent
+PACKAGE = Path(turnabout.__file__).parent
 AGENT = Path(__file__).parent / "agent.py"
 
 
 def write_newer(folder: Path, *, leaves_behind: bool = False) -> Path:
     """Make the newer version; with `leaves_behind` its step says that older ones cannot follow."""
-    package = folder / "penstock"
+    package = folder / "turnabout"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     postgres, sqlite = package / "postgres", package / "sqlite"
     change(postgres / "revision.py", f"REVISION = {REVISION}\n", f"REVISION = {REVISION + 1}\n")
     change(
         postgres / "functions" / "send.sql",
-        "    insert into penstock.tally (queue_id, sent) values",
-        "    insert into penstock.of_newer values (cardinality(send.payloads));\n"
-        "    insert into penstock.tally (queue_id, sent) values",
+        "    insert into turnabout.tally (queue_id, sent) values",
+        "    insert into turnabout.of_newer values (cardinality(send.payloads));\n"
+        "    insert into turnabout.tally (queue_id, sent) values",
     )
     note = "-- A step of a newer version.\n"
     behind = f"-- oldest: {REVISION + 1}\n" if leaves_behind else ""
     step = len(install.migrations()) + 1
     (postgres / "migrations" / f"{step:04}_newer.sql").write_text(
-        f"{note}{behind}alter table penstock.message add newer text;\n"
-        "alter table penstock.queue add newer int not null default 7;\n"
-        "create table penstock.of_newer (messages int not null);\n"
+        f"{note}{behind}alter table turnabout.message add newer text;\n"
+        "alter table turnabout.queue add newer int not null default 7;\n"
+        "create table turnabout.of_newer (messages int not null);\n"
     )
     step = len(sqlite_install.migrations()) + 1
     behind = f"-- oldest: {step}\n" if leaves_behind else ""
@@ -80,7 +80,7 @@ class Version:
     def install(self, what: str, url: str) -> str:
         """A function of the installer, called by a process; what it answers."""
         return self.python(
-            "import sys; from penstock._connect import installer;"
+            "import sys; from turnabout._connect import installer;"
             "print(getattr(installer(sys.argv[1]), sys.argv[2])(sys.argv[1]))",
             url,
             what,

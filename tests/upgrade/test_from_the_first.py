@@ -5,15 +5,15 @@ import subprocess
 
 import pytest
 
-import penstock
-from penstock import Acked, WrongVersion
-from penstock.pgserver import PostgresServer
-from penstock.postgres import install
-from penstock.sqlite import install as sqlite_install
+import turnabout
 from tests.support.doors import Clock, migrate
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
 from tests.upgrade.first import first_postgres, first_sqlite
+from turnabout import Acked, WrongVersion
+from turnabout.pgserver import PostgresServer
+from turnabout.postgres import install
+from turnabout.sqlite import install as sqlite_install
 
 THEN = 1_800_000_000_000
 
@@ -60,9 +60,9 @@ def test_the_printed_steps_do_the_same(postgres_server, first, fresh):
 
 @pytest.mark.slow
 def test_until_then_it_is_refused_with_the_command_to_run(first):
-    with penstock.connect(first) as ps, pytest.raises(WrongVersion) as refused:
-        ps.queue("orders").send("x")
-    assert "penstock migrate up --url 'postgresql://" in str(refused.value)
+    with turnabout.connect(first) as mq, pytest.raises(WrongVersion) as refused:
+        mq.queue("orders").send("x")
+    assert "turnabout migrate up --url 'postgresql://" in str(refused.value)
 
 
 def test_an_upgraded_file_is_like_a_new_one(tmp_path):
@@ -91,8 +91,8 @@ def test_a_script_by_hand_makes_the_same_file(tmp_path):
 def look_at_what_the_first_version_left(url: str) -> None:
     """Each message is there as it was, is handed out, and ends; the counts add up."""
     clock = Clock(THEN)
-    with penstock.connect(url, clock=clock) as ps:
-        orders, fifo, dead = ps.queue("orders"), ps.queue("fifo"), ps.queue("orders-dead")
+    with turnabout.connect(url, clock=clock) as mq:
+        orders, fifo, dead = mq.queue("orders"), mq.queue("fifo"), mq.queue("orders-dead")
         seen = {p.id: p for p in (*orders.peek(100), *fifo.peek(100), *dead.peek(100))}
         assert sorted(seen) == [2, 3, 4, 5, 6, 7, 8, 9, 10]
         assert [p for p, one in seen.items() if one.state == "leased"] == [6, 8]
@@ -102,10 +102,10 @@ def look_at_what_the_first_version_left(url: str) -> None:
         assert (seen[5].origin.queue, seen[5].origin.last_error) == ("orders", "boom")
         assert orders.channel("shop-1").policy().max_concurrency == 1
         assert (orders.settings().max_attempts, fifo.settings().fifo) == (2, True)
-        counts = {s.queue: (s.sent, s.done, s.dead) for s in ps.stats()}
+        counts = {s.queue: (s.sent, s.done, s.dead) for s in mq.stats()}
         assert counts["orders"] == (7, 1, 1)
         # A receipt that the first version gave out still settles its message.
-        assert orders.ack([penstock.Receipt(6, 1)]) == (Acked(),)
+        assert orders.ack([turnabout.Receipt(6, 1)]) == (Acked(),)
         left: list[int] = []
         for queue in (orders, fifo, dead) * 3:
             clock.advance(50)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock._connect import installer
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database, only_newest
 from tests.upgrade import catalog
 from tests.upgrade.first import first_postgres, first_sqlite
 from tests.upgrade.up import ended, start
+from turnabout._connect import installer
 
 KILLS = 10
 

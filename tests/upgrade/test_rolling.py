@@ -7,13 +7,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import penstock
-from penstock import WrongVersion
-from penstock._connect import installer
-from penstock.postgres.revision import REVISION
+import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from tests.upgrade.newer import PACKAGE, Agent, Version, write_newer
+from turnabout import WrongVersion
+from turnabout._connect import installer
+from turnabout.postgres.revision import REVISION
 
 pytestmark = pytest.mark.slow
 
@@ -56,11 +56,11 @@ def roll(url: str, older: Version, newer: Version) -> int:
 def drained(url: str) -> list[str]:
     """What is left, worked on by the older version."""
     found: list[str] = []
-    with penstock.connect(url) as ps:
-        queue = ps.queue("work")
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("work")
         while batch := queue.receive(100):
             for message in batch:
-                assert message.ack() == penstock.Acked()
+                assert message.ack() == turnabout.Acked()
                 found.append(message.text())
         stats = queue.stats()
         assert (stats.ready, stats.leased, stats.scheduled) == (0, 0, 0)
@@ -72,11 +72,11 @@ def test_both_versions_work_on_one_postgresql(url, older, newer):
     by_newer = roll(url, older, newer)
     install = installer(url)
     with psycopg.connect(url) as connection:
-        ((counted,),) = connection.execute("select sum(messages) from penstock.of_newer")
+        ((counted,),) = connection.execute("select sum(messages) from turnabout.of_newer")
         assert counted == by_newer, "each version calls its own functions"
         # People who write SQL have the latest set.
-        connection.execute("select penstock.send('work', 'by hand')")
-        ((counted,),) = connection.execute("select sum(messages) from penstock.of_newer")
+        connection.execute("select turnabout.send('work', 'by hand')")
+        ((counted,),) = connection.execute("select sum(messages) from turnabout.of_newer")
         assert counted == by_newer + 1
     status = install.status(url)
     assert (status.pending, status.revisions) == ((), (REVISION, REVISION + 1))
@@ -84,7 +84,7 @@ def test_both_versions_work_on_one_postgresql(url, older, newer):
     assert install.up(url) == (), "the older version has nothing to do, and undoes nothing"
 
     older_agent = older.agent(url, "last")
-    assert newer.install("prune", url) == f"('penstock_r{REVISION}',)"
+    assert newer.install("prune", url) == f"('turnabout_r{REVISION}',)"
     with pytest.raises(AssertionError, match="WrongVersion"):
         older_agent.end()
     newer.agent(url, "newest").end()
@@ -94,14 +94,17 @@ def test_an_older_version_can_come_to_a_newer_database(postgres_server, older, n
     """Going back: the newer version made the database, and the older one puts its set beside."""
     with fresh_database(postgres_server) as url:
         newer.install("up", url)
-        with penstock.connect(url) as ps, pytest.raises(WrongVersion, match="penstock migrate up"):
-            ps.queue("work").send("x")
+        with (
+            turnabout.connect(url) as mq,
+            pytest.raises(WrongVersion, match="turnabout migrate up"),
+        ):
+            mq.queue("work").send("x")
         assert "functions" in older.install("up", url)
         assert installer(url).status(url).revisions == (REVISION, REVISION + 1)
         agents: list[Agent] = [older.agent(url, "older"), newer.agent(url, "newer")]
         did = [agent.end() for agent in agents]
         with psycopg.connect(url) as connection:
-            ((counted,),) = connection.execute("select sum(messages) from penstock.of_newer")
+            ((counted,),) = connection.execute("select sum(messages) from turnabout.of_newer")
         assert counted == len(did[1]["sent"]), "the older version replaced the latest set"
 
 
@@ -111,8 +114,8 @@ def test_a_step_may_leave_older_versions_behind(url, older, tmp_path):
     strict.install("up", url)
     with pytest.raises(AssertionError, match="WrongVersion"):
         agent.end()
-    with penstock.connect(url) as ps, pytest.raises(WrongVersion, match="upgrade penstock"):
-        ps.queue("work").send("x")
+    with turnabout.connect(url) as mq, pytest.raises(WrongVersion, match="upgrade turnabout"):
+        mq.queue("work").send("x")
     assert installer(url).status(url).revisions == (REVISION + 1,)
     strict.agent(url, "newer").end()
 
@@ -132,6 +135,6 @@ def test_a_step_may_leave_older_versions_of_a_file_behind(tmp_path):
     strict.agent(url, "newer").end()
     assert installer(url).status(url).too_new
     with pytest.raises(WrongVersion, match="pip install --upgrade"):
-        penstock.connect(url).stats()
+        turnabout.connect(url).stats()
     with pytest.raises(WrongVersion):
         installer(url).up(url)

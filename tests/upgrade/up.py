@@ -4,9 +4,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 # Here already, so that a process which is forked with this module has nothing left to load.
-import penstock.postgres.install
-import penstock.sqlite.install  # noqa: F401
-from penstock._connect import installer
+import turnabout.postgres.install
+import turnabout.sqlite.install  # noqa: F401
+from turnabout._connect import installer
 
 
 def main(url: str, pipe: Connection) -> None:

@@ -9,11 +9,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from penstock.words import verbs as v
-from penstock.words.entities import Delivery, Origin, Outgoing, Receipt
-from penstock.words.policy import Policy, QueueSettings
-from penstock.words.records import HistoryEntry
-from penstock.words.schedules import Schedule
+from turnabout.words import verbs as v
+from turnabout.words.entities import Delivery, Origin, Outgoing, Receipt
+from turnabout.words.policy import Policy, QueueSettings
+from turnabout.words.records import HistoryEntry
+from turnabout.words.schedules import Schedule
 
 NAMES = {"queue", "target", "schedule", "dead_letter", "name"}
 names = st.text(string.ascii_letters + string.digits + "_.-", min_size=1, max_size=12).map(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from penstock import wire
-from penstock.wire.plans import hint_of_answer
-from penstock.words import verbs as v
 from tests.wire.drawn import drawn, verbs
+from turnabout import wire
+from turnabout.wire.plans import hint_of_answer
+from turnabout.words import verbs as v
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in v.VOCABULARY]
 SOME = [pytest.param(kind, id=kind.name) for kind in (v.Send, v.Receive, v.QueueUpdate)]
@@ -92,13 +92,13 @@ def test_any_answer_comes_back(kind: Any, data: st.DataObject) -> None:
 @MANY
 @given(ms=st.integers(0, 2**45))
 def test_a_duration_comes_back_to_the_millisecond(ms: int) -> None:
-    from penstock.wire.seconds import ms_of, seconds_of
+    from turnabout.wire.seconds import ms_of, seconds_of
 
     assert ms_of(seconds_of(ms)) == ms
 
 
 @pytest.mark.parametrize(("seconds", "ms"), [(0.0001, 1), (0.0015, 2), (1, 1000), (0.29, 290)])
 def test_a_part_of_a_millisecond_is_rounded_up(seconds: float, ms: int) -> None:
-    from penstock.wire.seconds import ms_of
+    from turnabout.wire.seconds import ms_of
 
     assert ms_of(seconds) == ms

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock import wire
-from penstock.wire import content
-from penstock.words import verbs as v
-from penstock.words.entities import Outgoing
-from penstock.words.errors import UsageError
-from penstock.words.policy import Policy
+from turnabout import wire
+from turnabout.wire import content
+from turnabout.words import verbs as v
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.policy import Policy
 
 DEEP = b"[" * 65 + b"]" * 65
 DEEPEST = b"[" * 100_000 + b"]" * 100_000

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock import wire
-from penstock.wire.plans import answer_of, plan_of
-from penstock.wire.routes import REFUSALS
-from penstock.wire.shapes import parts_of, shape_of
-from penstock.words import entities, errors, outcomes, policy, records, schedules
-from penstock.words import verbs as v
-from penstock.words.errors import PenstockError, QueueNotFound, UsageError
+from turnabout import wire
+from turnabout.wire.plans import answer_of, plan_of
+from turnabout.wire.routes import REFUSALS
+from turnabout.wire.shapes import parts_of, shape_of
+from turnabout.words import entities, errors, outcomes, policy, records, schedules
+from turnabout.words import verbs as v
+from turnabout.words.errors import QueueNotFound, TurnaboutError, UsageError
 
 VALUES = [
     pytest.param(kind, id=kind.__name__)
@@ -23,7 +23,7 @@ VALUES = [
 ]
 
 
-def all_errors(kind: type[PenstockError] = PenstockError) -> list[type[PenstockError]]:
+def all_errors(kind: type[TurnaboutError] = TurnaboutError) -> list[type[TurnaboutError]]:
     found = [kind] if kind.__module__ == errors.__name__ else []
     return found + [one for below in kind.__subclasses__() for one in all_errors(below)]
 
@@ -62,7 +62,7 @@ def test_refusals_are_409() -> None:
 
 
 @pytest.mark.parametrize("kind", all_errors())
-def test_an_error_comes_back_as_the_same_class(kind: type[PenstockError]) -> None:
+def test_an_error_comes_back_as_the_same_class(kind: type[TurnaboutError]) -> None:
     error = kind("emails")
     status, body = wire.error_body(error)
     assert status in range(400, 600)
@@ -78,7 +78,7 @@ def test_an_error_comes_back_as_the_same_class(kind: type[PenstockError]) -> Non
 
 
 @pytest.mark.parametrize("kind", [k for k in all_errors() if not issubclass(k, UsageError)])
-def test_what_came_from_below_is_not_told(kind: type[PenstockError]) -> None:
+def test_what_came_from_below_is_not_told(kind: type[TurnaboutError]) -> None:
     error = kind("cannot reach postgresql://secret")
     error.__cause__ = OSError("secret")
     assert b"secret" not in wire.error_body(error)[1]

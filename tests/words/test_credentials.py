@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 
-from penstock import UsageError
-from penstock.words import credentials as c
-from penstock.words import limits
-from penstock.words import verbs as v
+from turnabout import UsageError
+from turnabout.words import credentials as c
+from turnabout.words import limits
+from turnabout.words import verbs as v
 
 
 def test_a_new_token_is_read_back_whatever_its_secret():
@@ -24,16 +24,16 @@ def test_a_new_token_is_read_back_whatever_its_secret():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "pst_", "pst_abcdefghijkl", "pst_abcdefghijkl_", "abcdefghijkl_x", "pst_ABCDEFGHIJKL_x",
-     "pst_abcdefghijk_x", "pst_abcdefghijklm_x", "pst_abcdefghijk1_x", "pst__abcdefghijkl_x",
-     "PST_abcdefghijkl_x", " pst_abcdefghijkl_x"],
+    ["", "tbt_", "tbt_abcdefghijkl", "tbt_abcdefghijkl_", "abcdefghijkl_x", "tbt_ABCDEFGHIJKL_x",
+     "tbt_abcdefghijk_x", "tbt_abcdefghijklm_x", "tbt_abcdefghijk1_x", "tbt__abcdefghijkl_x",
+     "PST_abcdefghijkl_x", " tbt_abcdefghijkl_x"],
 )  # fmt: skip
 def test_what_cannot_be_a_token(text):
     assert c.parse_token(text) is None
 
 
 def test_a_secret_of_any_text_has_a_digest():
-    assert c.parse_token("pst_abcdefghijkl_\ud800é") is not None
+    assert c.parse_token("tbt_abcdefghijkl_\ud800é") is not None
 
 
 def test_scopes_are_kept_as_text_and_unknown_ones_allow_nothing():

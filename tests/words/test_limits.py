@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import Receipt, UsageError
-from penstock.words import limits
-from penstock.words.entities import Shard
+from turnabout import Receipt, UsageError
+from turnabout.words import limits
+from turnabout.words.entities import Shard
 
 
 @pytest.mark.parametrize(

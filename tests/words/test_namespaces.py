@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.words import entities, limits, outcomes, policy, records, schedules, verbs
-from penstock.words.credentials import ADMINISTRATION, NO_NAMESPACE, NamespaceList
-from penstock.words.errors import Busy, QueueNotFound, TooManyRequests, UsageError
-from penstock.words.namespaces import (
+from turnabout.words import entities, limits, outcomes, policy, records, schedules, verbs
+from turnabout.words.credentials import ADMINISTRATION, NO_NAMESPACE, NamespaceList
+from turnabout.words.errors import Busy, QueueNotFound, TooManyRequests, UsageError
+from turnabout.words.namespaces import (
     ANSWERS_NAME,
     CHANGES,
     NAMED,

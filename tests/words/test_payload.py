@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import UsageError
-from penstock.words.payload import decode_json, encode
+from turnabout import UsageError
+from turnabout.words.payload import decode_json, encode
 
 VALUES = st.recursive(
     st.none()

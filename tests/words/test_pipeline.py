@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from penstock import UsageError, message
-from penstock.words import limits
-from penstock.words import pipeline as p
-from penstock.words.verbs import VOCABULARY
+from turnabout import UsageError, message
+from turnabout.words import limits
+from turnabout.words import pipeline as p
+from turnabout.words.verbs import VOCABULARY
 
 GOOD = {
     p.SubscriptionOpen: {"subscription": "s", "owner": "host"},

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import Policy, QueueSettings, Rate, UsageError
-from penstock.words.policy import (
+from turnabout import Policy, QueueSettings, Rate, UsageError
+from turnabout.words.policy import (
     DEDUP_MODES,
     DEDUP_SCOPES,
     EVENT_LEVELS,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import Outgoing, UsageError, message
-from penstock.words import limits
-from penstock.words.outcomes import Sent
-from penstock.words.policy import DEDUP_MODES, DEDUP_SCOPES, QueueSettings
-from penstock.words.prepare import all_of, result
-from penstock.words.records import RedriveFilter, Result
+from turnabout import Outgoing, UsageError, message
+from turnabout.words import limits
+from turnabout.words.outcomes import Sent
+from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES, QueueSettings
+from turnabout.words.prepare import all_of, result
+from turnabout.words.records import RedriveFilter, Result
 
 YEAR = limits.DELAY_SECONDS_MAX
 
@@ -80,7 +80,7 @@ def test_a_wrong_message_is_refused_where_it_is_made(wrong):
 
 def test_who_gives_text_for_bytes_is_told_of_message():
     for wrong in (lambda: Outgoing("text"), lambda: all_of(Outgoing, [{"to": "ada"}])):
-        with pytest.raises(UsageError, match=r"penstock\.message\(…\) makes"):
+        with pytest.raises(UsageError, match=r"turnabout\.message\(…\) makes"):
             wrong()
 
 

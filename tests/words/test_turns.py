@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.words import turns
-from penstock.words.entities import FIRST_TURN, Delivery, Turn
-from penstock.words.turns import Rounds, in_turn
+from turnabout.words import turns
+from turnabout.words.entities import FIRST_TURN, Delivery, Turn
+from turnabout.words.turns import Rounds, in_turn
 
 
 def delivery(number, channel="", priority=0):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.words.errors import UsageError
-from penstock.words.urls import check_user, secrets_of, without_secrets
+from turnabout.words.errors import UsageError
+from turnabout.words.urls import check_user, secrets_of, without_secrets
 
 SHOWN = [
     ("postgresql://bob@h/db", "postgresql://bob@h/db", "postgresql://bob@h/db"),
@@ -22,8 +22,8 @@ SHOWN = [
     ),
     ("postgresql://h:5432/db?user=a@b", *["postgresql://h:5432/db?user=a@b"] * 2),
     ("postgresql://u:s3cr3t@h/db?user=a@b", "postgresql://u@h/db?user=a@b", None),
-    ("http://pst_s3cr3t@h:80/x", "http://h:80/x", "http://***@h:80/x"),
-    ("https://u:pst_s3cr3t@h", "https://h", "https://***@h"),
+    ("http://tbt_s3cr3t@h:80/x", "http://h:80/x", "http://***@h:80/x"),
+    ("https://u:tbt_s3cr3t@h", "https://h", "https://***@h"),
     ("sqlite:///app.db", "sqlite:///app.db", "sqlite:///app.db"),
     ("sqlite://", "sqlite://", "sqlite://"),
     ("app.db", "app.db", "app.db"),
@@ -62,5 +62,5 @@ def test_secrets_are_known_as_they_stand_there_and_decoded():
     assert secrets_of("postgresql://u:p%40ss@h/db?sslpassword=a%20b") == {
         "p%40ss", "p@ss", "a%20b", "a b",
     }  # fmt: skip
-    assert secrets_of("http://pst_x@h") == {"pst_x"}
+    assert secrets_of("http://tbt_x@h") == {"tbt_x"}
     assert secrets_of("sqlite:///a:b@c.db") == set()

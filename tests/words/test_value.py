@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import Policy, Rate, Sent
-from penstock.words.entities import Outgoing
-from penstock.words.value import value
-from penstock.words.verbs import VOCABULARY, Purge
+from turnabout import Policy, Rate, Sent
+from turnabout.words.entities import Outgoing
+from turnabout.words.value import value
+from turnabout.words.verbs import VOCABULARY, Purge
 
 
 @value

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from penstock import aio
-from penstock.store import AsyncJoined, AsyncStore
-from penstock.words.verbs import Verb
-from penstock.worker import Worker
+from turnabout import aio
+from turnabout.store import AsyncJoined, AsyncStore
+from turnabout.words.verbs import Verb
+from turnabout.worker import Worker
 
 A = TypeVar("A")
 V = TypeVar("V")
@@ -82,26 +82,26 @@ class Watched:
 class Place:
     """A database in memory with a worker's view of it."""
 
-    def __init__(self, penstock: aio.Penstock, watched: Watched, clock: Clock) -> None:
-        self.penstock = penstock
+    def __init__(self, turnabout: aio.Turnabout, watched: Watched, clock: Clock) -> None:
+        self.turnabout = turnabout
         """The test's own way in, not watched."""
         self.store = watched
         self.clock = clock
-        self.queue = penstock.queue("work")
+        self.queue = turnabout.queue("work")
 
     def worker(self, **options: Any) -> Worker:
-        return Worker(aio.Penstock(self.store), **options)
+        return Worker(aio.Turnabout(self.store), **options)
 
     async def send(self, *payloads: Any, queue: str = "work", channel: str = "") -> None:
         for payload in payloads:
-            await self.penstock.queue(queue).send(payload, channel=channel)
+            await self.turnabout.queue(queue).send(payload, channel=channel)
 
 
 @contextlib.asynccontextmanager
 async def place() -> AsyncIterator[Place]:
     clock = Clock()
-    async with aio.connect("sqlite://", clock=clock) as penstock:
-        yield Place(penstock, Watched(penstock.store), clock)
+    async with aio.connect("sqlite://", clock=clock) as turnabout:
+        yield Place(turnabout, Watched(turnabout.store), clock)
 
 
 def alive(test: Callable[[Place], Awaitable[None]]) -> Callable[[], None]:

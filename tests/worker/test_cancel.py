@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-import penstock
-from penstock import Ending
-from penstock.words.errors import UsageError
-from penstock.words.outcomes import Cancelled, CancelRequested
-from penstock.words.verbs import Ack, Extend, Fail, Release
-from penstock.worker import AsyncMessage, Defer, GiveUp, Message
+import turnabout
 from tests.worker.support import SECONDS, Place, alive, running
 from tests.worker.yard import Yard
+from turnabout import Ending
+from turnabout.words.errors import UsageError
+from turnabout.words.outcomes import Cancelled, CancelRequested
+from turnabout.words.verbs import Ack, Extend, Fail, Release
+from turnabout.worker import AsyncMessage, Defer, GiveUp, Message
 
 LEASE = 0.3
 
@@ -208,7 +208,7 @@ def test_a_cancel_reaches_the_handler_in_another_process(yard_anywhere: Yard) ->
 def test_cancels_that_race_with_workers_end_each_message_once(yard_anywhere: Yard) -> None:
     """Some are cancelled as they wait, some as they run, some too late; killed workers between."""
     ids = yard_anywhere.queue.send_many(
-        penstock.message(seconds) for seconds in [0.0, 0.02, 0.3, 0.0, 1.5, 0.05] * 30
+        turnabout.message(seconds) for seconds in [0.0, 0.02, 0.3, 0.0, 1.5, 0.05] * 30
     ).ids
     target = yard_anywhere.module("stoppable", STOPPABLE)
     workers = [yard_anywhere.start(target) for _ in range(2)]

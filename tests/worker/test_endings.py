@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.words import limits
-from penstock.words.errors import UsageError
-from penstock.words.records import Result
-from penstock.worker import Defer, GiveUp
-from penstock.worker.endings import Done, Failed, PutOff, Returned, ending_of
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+from turnabout.words.records import Result
+from turnabout.worker import Defer, GiveUp
+from turnabout.worker.endings import Done, Failed, PutOff, Returned, ending_of
 
 
 def raised(error: BaseException) -> BaseException:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.words.entities import Receipt
-from penstock.words.errors import UsageError
-from penstock.words.policy import Policy, Rate
-from penstock.words.verbs import Ack, Defer, Fail, Release
-from penstock.worker import AsyncMessage, GiveUp, Message, Worker
-from penstock.worker import Defer as PutOff
+import turnabout
 from tests.worker.support import SECONDS, Place, alive, running
+from turnabout.words.entities import Receipt
+from turnabout.words.errors import UsageError
+from turnabout.words.policy import Policy, Rate
+from turnabout.words.verbs import Ack, Defer, Fail, Release
+from turnabout.worker import AsyncMessage, GiveUp, Message, Worker
+from turnabout.worker import Defer as PutOff
 
 
 @alive
@@ -78,7 +78,7 @@ async def test_a_raise_fails_the_message_and_keeps_the_traceback(place: Place) -
     assert left.error is not None
     assert left.error.startswith("Traceback")
     assert "in break_things" in left.error
-    assert "penstock/worker" not in left.error
+    assert "turnabout/worker" not in left.error
     assert left.error.rstrip().endswith("ValueError: no bread")
 
 
@@ -124,7 +124,7 @@ async def test_give_up_makes_it_dead_at_once_with_the_reason(place: Place) -> No
     await place.send("x")
     await worker.run_async(until_empty=True)
     assert (await place.queue.stats()).dead == 1
-    (dead,) = await place.penstock.queue("work-dead").peek()
+    (dead,) = await place.turnabout.queue("work-dead").peek()
     assert dead.origin is not None
     assert (dead.origin.reason, dead.origin.last_error) == ("refused", "there is no such user")
 
@@ -365,8 +365,8 @@ async def test_missing_queues_are_made_with_the_settings_given(place: Place) -> 
 class TestUsage:
     def test_what_is_no_place_and_no_function(self) -> None:
         with (
-            penstock.connect("sqlite://") as blocking,
-            pytest.raises(UsageError, match=r"of penstock\.aio\.connect, not Penstock"),
+            turnabout.connect("sqlite://") as blocking,
+            pytest.raises(UsageError, match=r"of turnabout\.aio\.connect, not Turnabout"),
         ):
             Worker(blocking)  # pyright: ignore[reportArgumentType]
         with pytest.raises(UsageError, match="a handler is a function, not str"):
@@ -434,7 +434,7 @@ def test_where_the_system_allows_no_more_threads_messages_are_not_kept(are_there
     start, refused = threading.Thread.start, list[threading.Thread]()
 
     def sometimes(thread: threading.Thread) -> None:
-        number = thread.name.removeprefix("penstock-handler-")
+        number = thread.name.removeprefix("turnabout-handler-")
         if number.isdecimal() and int(number) > are_there and len(refused) < 2 - are_there:
             refused.append(thread)
             raise RuntimeError("can't start new thread")

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from penstock.words.errors import Disconnected, Uncertain
-from penstock.words.verbs import Ack, Extend, Fail, Receive, Verb
-from penstock.worker import AsyncMessage, Message
 from tests.worker.support import SECONDS, Place, alive, running
+from turnabout.words.errors import Disconnected, Uncertain
+from turnabout.words.verbs import Ack, Extend, Fail, Receive, Verb
+from turnabout.worker import AsyncMessage, Message
 
 LEASE = 0.3
 
@@ -109,7 +109,7 @@ def test_a_late_ack_is_refused_logged_and_not_repeated(caplog: pytest.LogCapture
         assert (worker.stats.handled, worker.stats.lost) == (0, 1)
         assert (await place.queue.stats()).leased == 1  # the thief's
 
-    with caplog.at_level(logging.DEBUG, "penstock.worker"):
+    with caplog.at_level(logging.DEBUG, "turnabout.worker"):
         check()
     assert "working on work" in caplog.text
     assert "too late for message" in caplog.text

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.words.entities import Receipt
-from penstock.words.errors import UsageError
-from penstock.worker.loop import (
+from turnabout.words.entities import Receipt
+from turnabout.words.errors import UsageError
+from turnabout.worker.loop import (
     BACKOFF_SECONDS_MAX,
     Backoff,
     Emptiness,

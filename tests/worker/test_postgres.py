@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock import aio, message
-from penstock._connect import installer
-from penstock.pgserver import PostgresServer
-from penstock.worker import AsyncMessage, Worker
+from turnabout import aio, message
+from turnabout._connect import installer
+from turnabout.pgserver import PostgresServer
+from turnabout.worker import AsyncMessage, Worker
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +42,8 @@ def test_the_worker_lives_through_a_crash_of_the_server(
             if enough.is_set():
                 await go.wait()
 
-        async with aio.connect(server.url()) as ps:
-            queue = ps.queue("work")
+        async with aio.connect(server.url()) as mq:
+            queue = mq.queue("work")
             await queue.send_many([message(n, channel=str(n % 5)) for n in range(MESSAGES)])
             working = asyncio.create_task(worker.run_async())
             await enough.wait()

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock.words.errors import UsageError
-from penstock.worker import load, run_processes
+import turnabout
 from tests.worker.yard import SECONDS, SOURCE, Yard
+from turnabout.words.errors import UsageError
+from turnabout.worker import load, run_processes
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def test_after_sigkill_the_message_comes_back_charged_as_a_crash(yard: Yard) -> 
 def test_many_processes_on_one_file_do_each_message_once(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    yard.queue.send_many([penstock.message(str(n), channel=str(n % 7)) for n in range(300)])
+    yard.queue.send_many([turnabout.message(str(n), channel=str(n % 7)) for n in range(300)])
     target = yard.module(
         "quick",
         """
@@ -98,7 +98,7 @@ def test_another_url_reaches_the_children(yard: Yard, monkeypatch: pytest.Monkey
     monkeypatch.chdir(yard.folder)
     monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     url = f"sqlite:///{yard.folder / 'other.db'}"
-    with penstock.connect(url) as other:
+    with turnabout.connect(url) as other:
         other.queue("work").send("x")
         assert run_processes(target, 2, until_empty=True, url=url) == 0
         assert other.queue("work").stats().done == 1
@@ -134,7 +134,7 @@ def test_a_signal_while_they_start_reaches_them_all(
             signal.raise_signal(signal.SIGTERM)  # this one is not known to its parent yet
         return started[-1]
 
-    monkeypatch.setattr("penstock.worker.processes.subprocess.Popen", start)
+    monkeypatch.setattr("turnabout.worker.processes.subprocess.Popen", start)
     assert run_processes(target, 3) == 0
     assert all(child.poll() is not None for child in started)
 
@@ -192,7 +192,7 @@ def test_children_that_keep_crashing_end_it_with_an_error(
     )
     monkeypatch.chdir(yard.folder)
     monkeypatch.setenv("PYTHONPATH", str(SOURCE))
-    monkeypatch.setattr("penstock.worker.processes.RESTART_SECONDS", 0.01)
+    monkeypatch.setattr("turnabout.worker.processes.RESTART_SECONDS", 0.01)
     assert run_processes(target, 2) == 1
 
 
@@ -214,14 +214,14 @@ class TestLoad:
             load(target)
 
     def test_another_thing_of_that_name_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="is no penstock"):
+        with pytest.raises(UsageError, match="is no turnabout"):
             load("json:dumps")
 
     def test_a_module_in_the_working_directory_is_found(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "here_is_one.py").write_text(
-            "from penstock.worker import Worker\nworker = Worker('sqlite://')\n"
+            "from turnabout.worker import Worker\nworker = Worker('sqlite://')\n"
         )
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "path", [*sys.path])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Ending
-from penstock.words.verbs import Ack
-from penstock.worker import AsyncMessage, Defer, GiveUp, Message
 from tests.worker.support import Place, alive, running
+from turnabout import Ending
+from turnabout.words.verbs import Ack
+from turnabout.worker import AsyncMessage, Defer, GiveUp, Message
 
 
 async def endings(place: Place, count: int) -> list[Any]:
@@ -61,7 +61,7 @@ async def test_a_value_that_cannot_be_kept_does_not_undo_the_work(place: Place) 
 
     await place.send(*range(4))
     records: list[logging.LogRecord] = []
-    log = logging.getLogger("penstock.worker")
+    log = logging.getLogger("turnabout.worker")
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[method-assign]
     log.addHandler(handler)

@@ -7,12 +7,12 @@ from unittest import mock
 
 import pytest
 
-import penstock
-from penstock.words.entities import Outgoing
-from penstock.words.verbs import Ack, Receive, Release, Send, Verb
-from penstock.worker import AsyncMessage, Message
-from penstock.worker.message import BridgeStore
+import turnabout
 from tests.worker.support import SECONDS, Place, alive, place, running
+from turnabout.words.entities import Outgoing
+from turnabout.words.verbs import Ack, Receive, Release, Send, Verb
+from turnabout.worker import AsyncMessage, Message
+from turnabout.worker.message import BridgeStore
 
 
 @alive
@@ -164,7 +164,7 @@ async def test_a_waiting_worker_hears_of_a_send_at_once(place: Place) -> None:
 def test_an_async_handler_that_will_not_end_loses_its_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.worker.run.SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr("turnabout.worker.run.SETTLE_SECONDS", 0.05)
 
     @alive
     async def check(place: Place) -> None:
@@ -201,7 +201,7 @@ async def test_a_task_that_is_cancelled_before_its_first_step_is_not_forgotten(
 
     def cancel_all() -> None:
         for task in asyncio.all_tasks():
-            if task.get_name().startswith("penstock work "):
+            if task.get_name().startswith("turnabout work "):
                 task.cancel()
 
     def after(verb: Verb[object]) -> None:
@@ -233,7 +233,7 @@ def test_a_call_from_a_thread_that_the_end_cuts_off_may_have_happened() -> None:
             def send() -> None:
                 try:
                     bridge.run(Send("work", (Outgoing(b"x"),)))
-                except penstock.PenstockError as error:
+                except turnabout.TurnaboutError as error:
                     errors.append(error)
 
             thread.append(threading.Thread(target=send))
@@ -244,7 +244,7 @@ def test_a_call_from_a_thread_that_the_end_cuts_off_may_have_happened() -> None:
     thread = list[threading.Thread]()
     asyncio.run(main())
     thread[0].join(SECONDS)
-    assert [type(error) for error in errors] == [penstock.Uncertain]
+    assert [type(error) for error in errors] == [turnabout.Uncertain]
 
 
 @alive

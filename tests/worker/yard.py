@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import penstock
+import turnabout
 
 SECONDS = 45.0
-SOURCE = Path(penstock.__file__).parents[1]
+SOURCE = Path(turnabout.__file__).parents[1]
 
 
 class Yard:
@@ -22,8 +22,8 @@ class Yard:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.url = f"sqlite:///{folder / 'app.db'}" if url is None else url
-        self.penstock = penstock.connect(self.url)
-        self.queue = self.penstock.queue("work")
+        self.turnabout = turnabout.connect(self.url)
+        self.queue = self.turnabout.queue("work")
         self.queue.create(lease_seconds=2.0, backoff_seconds=0.0)
         self.children: list[subprocess.Popen[bytes]] = []
 
@@ -32,7 +32,7 @@ class Yard:
         head = f"""
             import os, time
             from pathlib import Path
-            from penstock.worker import Worker
+            from turnabout.worker import Worker
             folder = Path({str(self.folder)!r})
             worker = Worker({self.url!r}, grace_seconds=0.2)
 
@@ -47,7 +47,7 @@ class Yard:
     def start(self, target: str, *options: str) -> subprocess.Popen[bytes]:
         with (self.folder / "log.txt").open("ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", "penstock.worker", target, *options],
+                [sys.executable, "-m", "turnabout.worker", target, *options],
                 cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": str(SOURCE)},
                 stderr=log,
@@ -63,7 +63,7 @@ class Yard:
         for child in self.children:
             child.kill()
             child.wait()
-        self.penstock.close()
+        self.turnabout.close()
 
     def until(self, what: Callable[[], bool]) -> None:
         ends_at = time.monotonic() + SECONDS

@@ -1,6 +1,0 @@
--- The partition of history for the day (in UTC) of an instant.
-create or replace function penstock.day_name(at_ms bigint) returns text
-language sql immutable parallel safe as $$
-    select 'penstock.history_'
-        || to_char(to_timestamp(at_ms / 1000) at time zone 'UTC', 'YYYYMMDD')
-$$;

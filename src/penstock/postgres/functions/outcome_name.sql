@@ -1,5 +1,0 @@
--- How a message ended, by its number in history.
-create or replace function penstock.outcome_name(outcome smallint) returns text
-language sql immutable parallel safe as $$
-    select (array['done', 'dead', 'cancelled', 'expired'])[outcome]
-$$;

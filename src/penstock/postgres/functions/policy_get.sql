@@ -1,9 +1,0 @@
--- A channel's own policy as columns; null if it has none.
-create or replace function penstock.policy_get(queue text, channel text) returns jsonb
-language plpgsql stable as $$
-declare
-    v_queue penstock.queue := penstock.find_queue(policy_get.queue);
-begin
-    return penstock.policy_of(v_queue.id, policy_get.channel);
-end
-$$;

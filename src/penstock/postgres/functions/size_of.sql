@@ -1,7 +1,0 @@
--- Unfinished messages of a queue, from its tally: the cost does not grow with the backlog.
-create or replace function penstock.size_of(queue_id int) returns bigint
-language sql stable as $$
-    select coalesce(sum(t.sent - t.done - t.dead - t.cancelled - t.expired), 0)::bigint
-    from penstock.tally t
-    where t.queue_id = size_of.queue_id
-$$;

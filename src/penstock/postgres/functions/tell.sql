@@ -1,8 +1,0 @@
--- Wake the limited channels of messages that are about to leave them.
-create or replace function penstock.tell(queue penstock.queue, ids bigint[]) returns void
-language sql as $$
-    insert into penstock.wake (queue_id, channel)
-    select distinct queue.id, m.channel
-    from penstock.message m
-    where m.id = any (ids) and m.limited::int = 1  -- not by the index of limited messages
-$$;

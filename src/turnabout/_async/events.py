@@ -1,0 +1,80 @@
+"""The events of a queue, one after the other, for as long as somebody listens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from turnabout._async.shared import Shared
+from turnabout.words.errors import UsageError
+from turnabout.words.patience import Patience
+from turnabout.words.policy import EventLevel
+from turnabout.words.records import Event
+from turnabout.words.verbs import Events, QueueGet
+
+PAGE = 100
+HINT_SECONDS_MAX = 1.0
+"""Not all that happens gives a hint: a lease, for one, makes nobody else look."""
+SETTLED_SECONDS = 5.0
+"""How old the queue's setting may be as we know it: it may change while we listen."""
+
+
+class Listener:
+    """One who listens to a queue, from a place in its story on."""
+
+    def __init__(self, shared: Shared, queue: str, after: str | None) -> None:
+        self._shared = shared
+        self._store = shared.store
+        self._queue = queue
+        self._cursor = after
+        self._level: EventLevel = "off"
+        self._level_until = 0.0
+
+    async def events(self, idle_seconds: float | None) -> AsyncIterator[Event]:
+        """Until nothing came for `idle_seconds`, or the connection is closed."""
+        if await self._level_now() == "off":
+            raise UsageError(
+                f"the queue {self._queue!r} tells no events: say `queue.update(events='all')` "
+                f"(`turnabout queue update {self._queue} --events all`) for one of each thing that "
+                "happens, or 'hints' to be told that something has changed"
+            )
+        if self._cursor is None:
+            self._cursor = (await self._store.run(Events(self._queue))).cursor
+        patience = Patience(time.monotonic(), idle_seconds, hint_seconds_max=HINT_SECONDS_MAX)
+        seen = await self._store.signal(self._queue)
+        while not self._shared.is_closed:
+            patience.looked(time.monotonic())
+            now_seen = await self._store.signal(self._queue)
+            page = await self._store.run(Events(self._queue, self._cursor, PAGE))
+            events = page.events or await self._hint(page.cursor, is_news=now_seen != seen)
+            for event in events:
+                yield event
+            self._cursor, seen = page.cursor, now_seen
+            now = time.monotonic()
+            if events:
+                patience.start_again(now)
+            if len(page.events) < PAGE:
+                if patience.is_over(now):
+                    return
+                await self._pause(patience, seen)
+
+    async def _hint(self, cursor: str, *, is_news: bool) -> tuple[Event, ...]:
+        """Nothing was written: in the mode `hints`, news of the queue is an event by itself."""
+        if not is_news or await self._level_now() != "hints":
+            return ()
+        return (Event("changed", self._queue, round(time.time() * 1000), cursor=cursor),)
+
+    async def _pause(self, patience: Patience, seen: int) -> None:
+        from asyncio import sleep
+
+        await self._store.wait(self._queue, seen, patience.for_hint(time.monotonic()))
+        rest = patience.before_look(time.monotonic())
+        if rest:
+            await sleep(rest)
+
+    async def _level_now(self) -> EventLevel:
+        now = time.monotonic()
+        if now >= self._level_until:
+            entry = await self._store.run(QueueGet(self._queue))
+            self._level, self._level_until = entry.settings.events, now + SETTLED_SECONDS
+        return self._level

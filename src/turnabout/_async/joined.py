@@ -1,0 +1,70 @@
+"""`AsyncJoinedQueue`: a queue in a transaction of the caller's. `AsyncTogether`: many, in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from turnabout._async.queue import AsyncQueue
+from turnabout._async.receiving import receive_once
+from turnabout._async.shared import Shared
+from turnabout.words.entities import Delivery
+from turnabout.words.errors import UsageError
+from turnabout.words.plan import Plan
+from turnabout.words.verbs import Receive
+
+
+class AsyncJoinedQueue(AsyncQueue):
+    """A queue on a connection of yours: what it does is committed or rolled back with your rows.
+
+    Made by `queue.within(connection)`. It sends, receives (without waiting), acks, defers, fails,
+    releases, extends, cancels, and reads and sets policies of channels; any other verb raises
+    UsageError. It never commits, and never waits for a row that another transaction holds.
+
+    An outcome leaves your transaction as it was; after an exception roll it back.
+    """
+
+    def __init__(self, shared: Shared, name: str, connection: object) -> None:
+        self._joined = shared.store.within(connection)
+        super().__init__(Shared(self._joined, shared.max_payload_bytes, shared.rounds), name)
+
+    async def _received(
+        self, verb: Receive, wait_seconds: float
+    ) -> tuple[Sequence[Delivery], int | None]:
+        if wait_seconds:
+            raise UsageError("nothing waits inside a transaction: receive without wait_seconds")
+        return await receive_once(self._shared, verb)
+
+    async def wake(self) -> None:
+        """After your commit: tell receivers that wait. Without it they learn when they next look,
+        on PostgreSQL after seconds, on SQLite after some milliseconds.
+        """
+        await self._joined.wake(self.name)
+
+
+class AsyncTogether:
+    """What `turnabout.batch()` gives: a `with` block that notes what to do, and does it at its end.
+
+    All of it in one transaction; nothing at all if the block raises.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._store = shared.store
+        self._plan = Plan(shared.max_payload_bytes)
+        self._is_entered = False
+
+    async def __aenter__(self) -> Plan:
+        if self._is_entered:
+            raise UsageError("a batch is for one `with` block: make another")
+        self._is_entered = True
+        return self._plan
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        verbs = self._plan.close()
+        if error is None and verbs:
+            self._plan.tell(await self._store.run_together(verbs))

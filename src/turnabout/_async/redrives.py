@@ -1,0 +1,29 @@
+"""Redrives to their end, step after step, at their own pace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from turnabout.store import AsyncStore
+from turnabout.words.records import Redrive
+from turnabout.words.verbs import RedriveStep
+
+STEP_SECONDS_MIN, STEP_SECONDS_MAX = 0.05, 1.0
+
+
+async def run_to_end(
+    store: AsyncStore, redrive: Redrive, progress: Callable[[Redrive], object] | None
+) -> Redrive:
+    """Step until it has ended, whoever else steps or cancels it meanwhile."""
+    from asyncio import sleep
+
+    if progress is not None:
+        progress(redrive)
+    while redrive.state == "running":
+        # By the rate and not by `next_at`: that is an instant of the database's clock.
+        if redrive.next_at is not None and redrive.per_second is not None:
+            await sleep(min(max(1 / redrive.per_second, STEP_SECONDS_MIN), STEP_SECONDS_MAX))
+        redrive = await store.run(RedriveStep(redrive.id))
+        if progress is not None:
+            progress(redrive)
+    return redrive

@@ -1,0 +1,203 @@
+"""From a URL to a store: the only file that names the stores. Each is imported when asked for.
+
+sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
+sqlite://                     in memory, private to this connection
+postgresql://user@host/db     a PostgreSQL database that `turnabout migrate up` was run on
+http://host:8080              a server (`turnabout serve`), with a token if it wants one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from turnabout._sync import Turnabout
+from turnabout.store import AsyncStore, Store
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+
+if TYPE_CHECKING:
+    from turnabout._async import AsyncTurnabout
+    from turnabout.tracing import Tracing
+
+Clock = Callable[[], int]
+"""Milliseconds since 1970; given by tests. Unless given, time is the database's."""
+
+_DATABASES = "give it sqlite:///path/to/file.db or postgresql://user@host/db"
+
+
+def connect(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX,
+    token: str | None = None,
+    tracing: Tracing = "off",
+) -> Turnabout:
+    """Open a store for blocking callers; close it, or use it in a `with` block.
+
+    An SQLite file is made and migrated when it is opened. PostgreSQL is not touched until the
+    first call, and must have been migrated (`turnabout migrate up --url …`); nor is a server.
+
+    token:  what a server (`http://…`, `https://…`) wants to be shown. It may be in the URL, as
+            `https://tbt_…@host`, or in the environment, as TURNABOUT_TOKEN.
+    tracing: `link` or `parent`: spans, and their context in messages' headers, by OpenTelemetry; a
+            worker's handler is in a trace of its own, linked to the sender's, or in the sender's.
+    Raises: UsageError for a URL that names no store; Forbidden, Unavailable, WrongVersion.
+    """
+    if tracing == "off":
+        return Turnabout(_store(url, clock, token), max_payload_bytes=max_payload_bytes)
+    from turnabout.tracing import TracedStore, spans
+
+    made = spans(tracing)
+    store = TracedStore(_store(url, clock, token), made)
+    return Turnabout(store, max_payload_bytes=max_payload_bytes)
+
+
+def connect_async(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX,
+    token: str | None = None,
+    tracing: Tracing = "off",
+) -> AsyncTurnabout:
+    """`connect` for asyncio, for an `async with` block. Opens nothing until the first call."""
+    from turnabout._async import AsyncTurnabout
+
+    store = _async_store(url, clock, token)  # opens nothing yet
+    if tracing != "off":
+        from turnabout.tracing import AsyncTracedStore, spans
+
+        store = AsyncTracedStore(store, spans(tracing))
+    return AsyncTurnabout(store, max_payload_bytes=max_payload_bytes)
+
+
+def database(url: str, clock: Clock | None = None) -> Store:
+    """The store of a database itself, for pipelines: it carries out `words.pipeline`, too.
+
+    Opens as `connect` does. Raises: UsageError for a server, and for memory.
+    """
+    _database_kind(url, clock)
+    return _store(url, clock, None)
+
+
+def place(url: str) -> tuple[Literal["sqlite", "postgresql"], str]:
+    """Where a database is, for who reads it in bulk by other means: the absolute path of a file, or
+    what libpq takes. Opens nothing. Raises: as `database`.
+    """
+    kind = _database_kind(url)
+    if kind == "sqlite":
+        from turnabout.sqlite.store import path_of
+
+        return kind, path_of(url)
+    from turnabout.postgres.url import parse
+
+    return kind, parse(url).conninfo
+
+
+def _store(url: str, clock: Clock | None, token: str | None) -> Store:
+    kind = _kind(url, clock, token)
+    if kind == "sqlite":
+        from turnabout.sqlite.store import SqliteStore
+
+        return SqliteStore(url, clock=clock)
+    if kind == "http":
+        from turnabout.remote.store import RemoteStore
+
+        return RemoteStore(url, token=token)
+    from turnabout.postgres.store import PostgresStore
+
+    return PostgresStore(url, clock=clock)
+
+
+def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore:
+    kind = _kind(url, clock, token)
+    if kind == "sqlite":
+        from turnabout.sqlite.async_store import AsyncSqliteStore
+
+        return AsyncSqliteStore(url, clock=clock)
+    if kind == "http":
+        from turnabout.remote.async_store import AsyncRemoteStore
+
+        return AsyncRemoteStore(url, token=token)
+    from turnabout.postgres.async_store import AsyncPostgresStore
+
+    return AsyncPostgresStore(url, clock=clock)
+
+
+def _database_kind(url: str, clock: Clock | None = None) -> Literal["sqlite", "postgresql"]:
+    kind = _kind(url, clock)
+    if kind == "http":
+        raise UsageError(f"a pipeline works on the database itself, not by a server: {_DATABASES}")
+    if kind == "sqlite":
+        from turnabout.sqlite.store import is_in_memory
+
+        if is_in_memory(url):
+            raise UsageError(
+                f"a pipeline's executors are other processes, which share no memory: {_DATABASES}"
+            )
+    return kind
+
+
+def installer(url: str) -> ModuleType:
+    """The store's module that keeps its schema: `migrations`, `up`, `status`, `script`."""
+    kind = _kind(url)
+    if kind == "sqlite":
+        from turnabout.sqlite import install as sqlite_install
+
+        return sqlite_install
+    if kind == "http":
+        raise UsageError(
+            "a server keeps no schema: name the database behind it, sqlite:///path or "
+            "postgresql://…"
+        )
+    from turnabout.postgres import install as postgres_install
+
+    return postgres_install
+
+
+def _kind(
+    url: object, clock: Clock | None = None, token: str | None = None
+) -> Literal["sqlite", "postgresql", "http"]:
+    """Which store it is of, and its package is there; else refused, without showing secrets."""
+    if not isinstance(url, str):
+        raise UsageError(f"a URL is a str, not {type(url).__name__}")
+    scheme = _scheme(url)
+    if scheme in ("http", "https"):
+        _need_httpx2()
+        if clock is not None:
+            raise UsageError("a server has its own clock: give none")
+        return "http"
+    if token is not None and scheme in ("sqlite", "postgresql", "postgres"):
+        raise UsageError("a token is for a server, http://… or https://…: a database has none")
+    if scheme == "sqlite":
+        return "sqlite"
+    if scheme in ("postgresql", "postgres"):
+        _need_psycopg()
+        return "postgresql"
+    what = f"no store for {scheme!r}" if scheme else "the URL has no scheme"
+    raise UsageError(
+        f"{what}: use sqlite:///path, sqlite:// (memory), postgresql://… or http://host:port"
+    )
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        # Its text would quote the URL, secrets and all.
+        raise UsageError("the URL cannot be read: it has a bracket or a letter too many") from None
+
+
+def _need_psycopg() -> None:
+    if find_spec("psycopg") is None:
+        raise UsageError("PostgreSQL needs the psycopg package: pip install 'turnabout[postgres]'")
+
+
+def _need_httpx2() -> None:
+    if find_spec("httpx2") is None:
+        raise UsageError("http://… needs the httpx2 package: pip install 'turnabout[client]'")

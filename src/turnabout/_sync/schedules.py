@@ -1,0 +1,242 @@
+"""The blocking face. Generated from `_async/schedules.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from turnabout._sync.shared import Shared
+from turnabout.store import Store
+from turnabout.words import limits
+from turnabout.words import outcomes as o
+from turnabout.words.errors import Forbidden, TurnaboutError, Unavailable, Uncertain, UsageError
+from turnabout.words.prepare import message_of
+from turnabout.words.schedules import (
+    Fold,
+    Gap,
+    Missed,
+    Overlap,
+    Schedule,
+    ScheduledMessage,
+    ScheduleEntry,
+    every_ms,
+)
+from turnabout.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
+
+if TYPE_CHECKING:
+    from datetime import datetime  # slow to load
+
+STEPS_MAX = 100
+"""Due times of one schedule in one go: a long backlog is sent in parts, one look after another."""
+SCHEDULES_MAX = 100
+"""Schedules in one go, where somebody waits for messages meanwhile."""
+
+
+class Schedules:
+    """The schedules of a store: messages that are sent at given times, by whoever is there."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._store = shared.store
+
+    def set(
+        self,
+        name: str,
+        queue: str,
+        message: Any,
+        *,
+        cron: str | None = None,
+        every_seconds: float | None = None,
+        at: datetime | int | None = None,
+        zone: str = "UTC",
+        anchor: datetime | int = 0,
+        missed: Missed = "once",
+        overlap: Overlap = "allow",
+        gap: Gap = "after",
+        fold: Fold = "first",
+        paused: bool | None = None,
+    ) -> ScheduleEntry:
+        """Make or replace the schedule of that name. A program may say this at each start: what
+        is the same stays as it is, and a due time that was missed meanwhile is not forgotten.
+
+        message:       a payload, as for `Queue.send`; or `turnabout.message(…)`, for a channel,
+                       headers and all the rest. One of cron, every_seconds and at says when.
+        cron:          five fields: minute, hour, day of the month, month, day of the week; in the
+                       time zone `zone`, such as `Europe/Berlin`. Needs `turnabout[cron]`.
+        every_seconds: counted from `anchor`; unless given, from the start of 1970 in UTC.
+        at:            once; a datetime with a time zone, or milliseconds since 1970.
+        missed:        of due times that passed while nobody was there, `skip` drops those older
+                       than a minute, `once` sends one message for all, `all` sends each.
+        overlap:       `skip` sends nothing while the message before is unfinished.
+        gap, fold:     cron where clocks are changed. A time that is passed over: `after` runs at
+                       the first one after the gap, `skip` not at all. One that comes twice:
+                       `first` or `both`. Crons for every hour go by the time that passes.
+        paused:        unless given, as it was; due times that pass meanwhile count as missed.
+        Raises:        UsageError for an expression or zone that is none, or that is never due.
+        """
+        from turnabout.timing import instant
+
+        schedule = Schedule(
+            name,
+            queue,
+            message_of(message, self._shared.max_payload_bytes),
+            cron=cron,
+            zone=zone,
+            every_ms=None if every_seconds is None else every_ms(every_seconds),
+            anchor=instant(anchor, "anchor"),
+            at=None if at is None else instant(at, "at"),
+            missed=missed,
+            overlap=overlap,
+            gap=gap,
+            fold=fold,
+            paused=False if paused is None else paused,
+        )
+        return self._set(schedule, keeps_pause=paused is None)
+
+    def _set(self, schedule: Schedule, *, keeps_pause: bool) -> ScheduleEntry:
+        from turnabout.timing import first_due
+
+        first_due(schedule, 0, None)  # refused before anything is asked
+        before = self.get(schedule.name)
+        if before is not None and keeps_pause:
+            schedule = replace(schedule, paused=before.schedule.paused)
+        self._shared.watch.found(any_there=True)
+        if before is None:
+            # First without a due time, for what the database's clock says.
+            before = self._store.run(ScheduleSet(schedule, None))
+        next_at = first_due(schedule, before.now, before)
+        if before.schedule == schedule and (before.next_at is not None or next_at is None):
+            return before
+        return self._store.run(ScheduleSet(schedule, next_at))
+
+    def get(self, name: str) -> ScheduleEntry | None:
+        """The schedule of that name with its next due time, or None."""
+        found = self._store.run(ScheduleList(schedule=limits.queue_name(name)))
+        return next((entry for entry in found if entry.schedule.name == name), None)
+
+    def list(self, *, queue: str | None = None) -> tuple[ScheduleEntry, ...]:
+        """All schedules by name, or those that send to that queue."""
+        if queue is not None:
+            limits.queue_name(queue)
+        return self._store.run(ScheduleList(queue))
+
+    def next(self, name: str, limit: int = 10) -> tuple[int, ...]:
+        """The coming due times of a schedule, in milliseconds since 1970; what is due comes first.
+
+        Raises: UsageError if there is no such schedule.
+        """
+        from turnabout.timing import upcoming
+
+        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
+        entry = self._need(name)
+        if entry.next_at is None:
+            return ()
+        return tuple(islice(upcoming(entry.schedule, entry.next_at - 1), limit))
+
+    def delete(self, name: str) -> bool:
+        """Remove the schedule; False if there is none. What it has sent stays."""
+        return self._store.run(ScheduleDelete(limits.queue_name(name)))
+
+    def pause(self, name: str) -> ScheduleEntry:
+        """Send nothing until `resume`. Raises: UsageError if there is no such schedule."""
+        return self._change(name, paused=True)
+
+    def resume(self, name: str) -> ScheduleEntry:
+        """Send again; due times that passed since the pause count as missed."""
+        return self._change(name, paused=False)
+
+    def fire_due(
+        self, *, on_error: Callable[[TurnaboutError], object] | None = None
+    ) -> tuple[ScheduledMessage, ...]:
+        """Send what is due now, of all schedules; what this call has sent.
+
+        Workers and whoever receives do this by themselves, once a second; `turnabout schedule run`
+        does it where there are none. However many do so, a due time is sent once.
+        on_error: told what kept a schedule from being fired, such as a missing package; unless
+                  given, the first such error is raised, after all others had their turn.
+        """
+        due = self._store.run(ScheduleList(due=True))
+        sent, errors = _fire_all(self._store, due)
+        for error in errors:
+            if on_error is None:
+                raise error
+            on_error(error)
+        return tuple(sent)
+
+    def _change(self, name: str, *, paused: bool) -> ScheduleEntry:
+        entry = self._need(name)
+        if entry.schedule.paused == paused:
+            return entry
+        changed = replace(entry.schedule, paused=paused)
+        return self._store.run(ScheduleSet(changed, entry.next_at))
+
+    def _need(self, name: str) -> ScheduleEntry:
+        entry = self.get(name)
+        if entry is None:
+            raise UsageError(f"there is no schedule {name!r}; `list` tells those that there are")
+        return entry
+
+
+def fire_when_due(shared: Shared) -> None:
+    """Fire what is due, if it is time to look. For those who came to receive: hardly an error."""
+    watch = shared.watch
+    if not watch.must_look():
+        return
+    try:
+        if watch.is_idle:
+            found = shared.store.run(ScheduleList())
+            watch.found(any_there=bool(found))
+            due = [entry for entry in found if entry.is_due]
+        else:
+            due = shared.store.run(ScheduleList(due=True))
+        _, errors = _fire_all(shared.store, due[:SCHEDULES_MAX])
+    except (Unavailable, Uncertain):
+        return  # the next look will do
+    except Forbidden:
+        watch.stop_for_a_while()
+        return
+    if len(due) > SCHEDULES_MAX:
+        watch.found(any_there=True, more_due=True)
+    if errors and watch.must_complain():
+        _complain(errors)
+
+
+def _fire_all(
+    store: Store, due: Sequence[ScheduleEntry]
+) -> tuple[list[ScheduledMessage], list[TurnaboutError]]:
+    """What was sent, and what kept a schedule from it: the others must not wait for that one."""
+    sent: list[ScheduledMessage] = []
+    errors: list[TurnaboutError] = []
+    for entry in due:
+        try:
+            sent += _fire(store, entry)
+        except (Forbidden, UsageError) as error:
+            errors.append(error)
+    return sent, errors
+
+
+def _fire(store: Store, entry: ScheduleEntry) -> list[ScheduledMessage]:
+    """Catch up with one schedule, up to a bound. Where somebody else is faster, he goes on."""
+    from turnabout.timing import firings
+
+    name = entry.schedule.name
+    steps = firings(entry, entry.now, STEPS_MAX)
+    verbs = [ScheduleFire(name, step.due_at, step.next_at, step.skip) for step in steps]
+    # Most times one is due: then without what a transaction of many costs.
+    alone = len(verbs) == 1
+    outcomes = [store.run(verbs[0])] if alone else store.run_together(verbs)
+    return [
+        ScheduledMessage(name, entry.schedule.queue, step.due_at, outcome.id)
+        for step, outcome in zip(steps, outcomes, strict=True)
+        if isinstance(outcome, o.Fired) and outcome.id is not None
+    ]
+
+
+def _complain(errors: Sequence[TurnaboutError]) -> None:
+    import logging
+
+    log = logging.getLogger("turnabout.schedules")
+    for error in errors:
+        log.warning("a schedule that is due was not fired here: %s", error)

@@ -1,0 +1,27 @@
+"""The blocking face. Generated from `_async/shared.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from turnabout._sync.lookout import Lookout
+from turnabout.store import Store
+from turnabout.words import limits
+from turnabout.words.turns import Rounds
+from turnabout.words.watch import Watch
+
+
+@dataclass(slots=True)
+class Shared:
+    """The store, what `connect` was told, and where this process stands in each round robin."""
+
+    store: Store
+    max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
+    rounds: Rounds = field(default_factory=Rounds)
+    watch: Watch = field(default_factory=Watch)
+    is_closed: bool = False
+    lookouts: dict[str, Lookout] = field(default_factory=dict[str, Lookout])
+
+    def lookout(self, queue: str) -> Lookout:
+        """The one who looks for all who wait on that queue."""
+        return self.lookouts.setdefault(queue, Lookout(self.store, queue))

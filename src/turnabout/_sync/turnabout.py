@@ -1,0 +1,103 @@
+"""The blocking face. Generated from `_async/turnabout.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from turnabout._sync.joined import Together
+from turnabout._sync.queue import Queue
+from turnabout._sync.redrives import run_to_end
+from turnabout._sync.schedules import Schedules
+from turnabout._sync.shared import Shared
+from turnabout.store import Store
+from turnabout.words import limits
+from turnabout.words.entities import QueueEntry, QueueStats
+from turnabout.words.records import Redrive
+from turnabout.words.verbs import QueueList, RedriveCancel, RedriveList, RedriveStep, Stats
+
+
+class Turnabout:
+    """A connection to a store; made by `connect`, closed by `close` or a `with` block."""
+
+    def __init__(
+        self, store: Store, *, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
+    ) -> None:
+        self._store = store
+        self._shared = Shared(store, max_payload_bytes)
+
+    @property
+    def store(self) -> Store:
+        """The store under this face, for doors and tools that speak in verbs."""
+        return self._store
+
+    @property
+    def max_payload_bytes(self) -> int:
+        """The longest payload that this connection sends."""
+        return self._shared.max_payload_bytes
+
+    def queue(self, name: str) -> Queue:
+        """A handle to a queue. Touches nothing: the queue need not exist yet."""
+        return Queue(self._shared, limits.queue_name(name))
+
+    def batch(self) -> Together:
+        """A `with` block that notes sends and policies, and does them at its end, together.
+
+        `batch.queue("emails").send(...)` gives an object whose `outcome` is there afterwards.
+        """
+        return Together(self._shared)
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules: what is to be sent when."""
+        return Schedules(self._shared)
+
+    def queues(self) -> tuple[QueueEntry, ...]:
+        """All queues with their settings, by name."""
+        return self._store.run(QueueList())
+
+    def stats(self) -> tuple[QueueStats, ...]:
+        """Counts of all queues, by name."""
+        return self._store.run(Stats())
+
+    def redrives(self, limit: int = 20, *, queue: str | None = None) -> tuple[Redrive, ...]:
+        """Redrives, running and ended, of all queues or out of one; the newest first."""
+        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
+        if queue is not None:
+            limits.queue_name(queue)
+        return self._store.run(RedriveList(queue, limit))
+
+    def redrive_step(self, redrive_id: int) -> Redrive:
+        """Move the next messages of a redrive, up to 1,000 and as many as its rate allows."""
+        return self._store.run(
+            RedriveStep(limits.whole(redrive_id, "a redrive's id", 1, limits.ID_MAX))
+        )
+
+    def redrive_resume(
+        self, redrive_id: int, *, progress: Callable[[Redrive], object] | None = None
+    ) -> Redrive:
+        """Go on with a redrive to its end, as `Queue.redrive` does."""
+        return run_to_end(self._store, self.redrive_step(redrive_id), progress)
+
+    def redrive_cancel(self, redrive_id: int) -> Redrive:
+        """Stop a redrive where it is; what was moved stays moved."""
+        return self._store.run(
+            RedriveCancel(limits.whole(redrive_id, "a redrive's id", 1, limits.ID_MAX))
+        )
+
+    def close(self) -> None:
+        """Free connections and files. Calls that wait return; later calls raise UsageError."""
+        self._shared.is_closed = True
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,42 @@
+"""The blocking face. Generated from `_async/waiting.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+import time
+
+from turnabout._sync.shared import Shared
+from turnabout.words.errors import Unavailable, Uncertain
+from turnabout.words.patience import Patience
+from turnabout.words.records import Ending
+
+
+def wait_for(
+    shared: Shared, queue: str, ids: tuple[int, ...], timeout_seconds: float
+) -> tuple[Ending | None, ...]:
+    """The endings of all, or at the timeout of some. An outage of the database is waited out; if
+    it lasts until the timeout, its error is raised.
+    """
+    from time import sleep
+
+    store, lookout = shared.store, shared.lookout(queue)
+    patience = Patience(time.monotonic(), timeout_seconds)
+    found: dict[int, Ending] = {}
+    with lookout.waiting():
+        while True:
+            is_last = patience.is_over(time.monotonic())
+            try:
+                # The signal before the look: no ending between the two is slept over.
+                seen = store.signal(queue)
+                patience.looked(time.monotonic())
+                found.update(lookout.look(one for one in ids if one not in found))
+                if is_last or all(one in found for one in ids):
+                    break
+                store.wait(queue, seen, patience.for_hint(time.monotonic()))
+            except (Unavailable, Uncertain):
+                if is_last:
+                    raise
+                sleep(patience.for_hint(time.monotonic()))
+            sleep(patience.before_look(time.monotonic()))
+            if shared.is_closed:
+                break
+    return tuple(map(found.get, ids))

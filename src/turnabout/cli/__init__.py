@@ -1,0 +1,93 @@
+"""The command line: `turnabout …`. `main` is the program; a file for each group of commands.
+
+Only click and the words are loaded here; databases, Rich and the worker when a command needs them.
+"""
+
+from __future__ import annotations
+
+import click
+
+from turnabout import __version__
+from turnabout.cli import (
+    bench,
+    channel,
+    completion,
+    doctor,
+    history,
+    ids,
+    migrate,
+    monitoring,
+    move,
+    namespace,
+    pipeline,
+    policy,
+    queue,
+    receive,
+    redrive,
+    run,
+    schedule,
+    send,
+    serve,
+    settle,
+    stats,
+    token,
+    top,
+)
+from turnabout.cli._app import Root
+
+__all__ = ["main"]
+
+
+@click.group(
+    "turnabout",
+    cls=Root,
+    examples=[
+        "turnabout demo",
+        "turnabout send emails 'Hello' --channel customer-42",
+        "turnabout receive emails --ack",
+        "turnabout top --url postgresql://app@localhost/app",
+    ],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="turnabout %(version)s")
+def main() -> None:
+    """A fair, multi-tenant message queue in the database you already run.
+
+    --url and --json stand before or after a command's name. A password in a URL can be seen by
+    other users of this machine: put it in TURNABOUT_URL, or in ~/.pgpass.
+
+    Exit codes: 0 ok; 1 not as wished (a lost lease, a full channel, nothing to receive, a failed
+    check); 2 a wrong call; 3 the database is away or busy, repeat later; 130 Ctrl-C.
+    """
+
+
+main.add_section(
+    "Messages",
+    send.send,
+    receive.receive,
+    receive.peek,
+    settle.ack,
+    settle.defer,
+    settle.fail,
+    settle.extend,
+    settle.release,
+    ids.cancel,
+    ids.retry,
+    ids.wait,
+    queue.purge,
+)
+main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
+main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
+main.add_section("Schedules", schedule.schedule)
+main.add_section("Database", migrate.migrate, migrate.sql, move.move, doctor.doctor, bench.bench)
+main.add_section("Data pipeline", pipeline.pipeline)
+main.add_section("Tenants of a server", token.token, namespace.namespace)
+main.add_section(
+    "Programs",
+    serve.serve,
+    monitoring.monitoring,
+    run.worker,
+    run.demo,
+    run.dev,
+    completion.completion,
+)

@@ -1,0 +1,36 @@
+"""What only who owns the database may do: its tokens and namespaces pass through no server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnabout.cli import _places, _show
+from turnabout.cli._app import App
+from turnabout.words.credentials import NO_NAMESPACE, namespace_name
+from turnabout.words.errors import UsageError
+
+if TYPE_CHECKING:
+    from turnabout import Turnabout
+
+UNNAMED = "(unnamed)"
+"""How the namespace of queues without one is shown."""
+
+
+def open_database(app: App, *, create: bool = False) -> Turnabout:
+    """The database itself. Raises: UsageError for the URL of a server."""
+    if _places.is_server(app.url):
+        raise UsageError(
+            "a server hands out no tokens and sets no quotas, they are in its database: "
+            "give that one's URL (--url postgresql://… or --url sqlite:///path)"
+        )
+    return app.open(create=create)
+
+
+def namespace_given(text: str | None) -> str:
+    """A namespace from the command line; none, or an empty one, is the unnamed one."""
+    return namespace_name(text) if text else NO_NAMESPACE
+
+
+def shown_namespace(name: str) -> str:
+    """As people see it."""
+    return _show.clean(name) if name else UNNAMED

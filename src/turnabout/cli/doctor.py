@@ -1,0 +1,167 @@
+"""`doctor`: is everything as it should be? What depends on the store is in `doctor_<store>`."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from turnabout.cli import _places, _show
+from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
+from turnabout.cli._check import Check, fail, ok, warn
+from turnabout.words.errors import TurnaboutError
+
+_WORDS = (("fail", "failure"), ("warn", "warning"))
+LIBRARIES = ("click", "rich", "msgspec")
+MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
+
+
+@command(
+    "doctor",
+    short_help="Check versions, the database, and that all counts add up.",
+    examples=[
+        "turnabout doctor",
+        "turnabout doctor --url postgresql://app@localhost/app",
+        "turnabout doctor --json | jq '.checks[] | select(.level != \"ok\")'",
+    ],
+    json_form='{"url", "ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail",\n'
+    '  "text", "todo"}]}',
+)
+@pass_app
+def doctor(app: App) -> None:
+    """Look at this machine and the database, and say what to do about what is not right.
+
+    It changes nothing. Exit code 1 if a check failed; warnings leave it at 0.
+    """
+    found: list[Check] = []
+    for check in _all(app.url):
+        hidden = Check(check.name, check.level, _places.scrub(check.text, app.url), check.todo)
+        found.append(hidden)
+        if not app.as_json:
+            show_check(hidden)
+    levels = Counter(check.level for check in found)
+    if app.as_json:
+        checks = [asdict(check) for check in found]
+        app.document({"url": app.place, "ok": not levels["fail"], "checks": checks})
+    else:
+        _show.out("")
+        _show.out(_summary(app.place, levels))
+    if levels["fail"]:
+        raise click.exceptions.Exit(NOT_AS_WISHED)
+
+
+def _all(url: str) -> Iterator[Check]:
+    yield ok("Turnabout", _version("turnabout") or "from its source folder")
+    yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield _libraries()
+    if _places.is_sqlite(url):
+        from turnabout.cli import doctor_sqlite
+
+        yield from doctor_sqlite.checks(url)
+        path = _places.sqlite_path(url)
+        if path is not None and doctor_sqlite.is_there(path):
+            yield from _schema_and_pipelines(url)
+    elif _places.is_postgres(url):
+        from turnabout.cli import doctor_postgres
+
+        reached = True
+        for check in doctor_postgres.checks(url):
+            reached &= not (check.name in ("database", "psycopg") and check.level == "fail")
+            yield check
+        if reached:
+            yield from _schema_and_pipelines(url)
+    elif _places.is_server(url):
+        yield from _server(url)
+    else:
+        yield fail(
+            "database",
+            f"{_places.without_password(url)} is no URL of a store",
+            "use sqlite:///path, postgresql://user@host/database or http://host:port",
+        )
+
+
+def _server(url: str) -> Iterator[Check]:
+    """Whether a server can be used; what is behind it can only be seen with the database's URL."""
+    from turnabout import connect
+
+    place = _places.without_password(url)
+    try:
+        with connect(url) as turnabout:
+            queues = turnabout.queues()
+    except TurnaboutError as error:
+        yield fail("server", str(error), "see what it says, then run doctor again")
+        return
+    yield ok("server", f"{place} answers, and shows {_show.plural(len(queues), 'queue')}")
+    yield warn(
+        "database",
+        "not looked at: a server shows only what its doors show",
+        "run: turnabout doctor --url sqlite:///path, or postgresql://…, of the database behind it",
+    )
+
+
+def _libraries() -> Check:
+    found = {name: _version(name) for name in LIBRARIES}
+    text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    missing = [name for name, number in found.items() if number is None]
+    if missing:
+        names = " ".join(missing)
+        return warn("libraries", f"{text}; missing: {names}", f"pip install {names}")
+    return ok("libraries", text)
+
+
+def _schema_and_pipelines(url: str) -> Iterator[Check]:
+    """Pipelines are asked for by verbs, which an older schema does not know."""
+    schema = _schema(url)
+    yield schema
+    if schema.level == "ok":
+        from turnabout.cli import doctor_pipelines
+
+        yield from doctor_pipelines.checks(url)
+
+
+def _schema(url: str) -> Check:
+    from turnabout._connect import installer
+
+    try:
+        status = installer(url).status(url)
+    except TurnaboutError as error:
+        return fail("schema", str(error), "see what it says, then run doctor again")
+    if status.too_new:
+        return fail(
+            "schema",
+            f"step {status.current}, beyond this library's {status.wanted}",
+            "pip install -U turnabout",
+        )
+    if status.pending:
+        names = ", ".join(status.pending)
+        return fail("schema", f"not applied yet: {names}", "run: turnabout migrate up")
+    return ok("schema", f"up to date, at step {status.current}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def show_check(check: Check) -> None:
+    """Print a finding."""
+    mark = MARKS[check.level](check.level.ljust(4))
+    _show.out(f"{mark}  {check.name.ljust(20)}  {_show.clean(check.text)}")
+    if check.todo:
+        _show.out(f"{'':28}→ {_show.clean(check.todo)}")
+    if _show.is_terminal():
+        sys.stdout.flush()
+
+
+def _summary(place: str, levels: Counter[str]) -> str:
+    if not levels["fail"] and not levels["warn"]:
+        return _show.green(f"All is well with {place}.")
+    parts = [_show.plural(levels[level], word) for level, word in _WORDS if levels[level]]
+    return f"{place}: {', '.join(parts)}."

@@ -1,0 +1,194 @@
+"""What goes on until it is stopped: `demo`, `worker`, `dev`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnabout.cli import _show
+from turnabout.cli._app import NOT_AS_WISHED, UNAVAILABLE, App, command, pass_app
+from turnabout.cli._interrupt import stop_like_interrupt
+from turnabout.cli._kinds import DURATION
+
+if TYPE_CHECKING:
+    from turnabout.pgserver import PostgresServer
+
+DATA_FOLDER = Path(".turnabout")
+DATABASE = "turnabout"
+
+
+@command(
+    "worker",
+    short_help="Run a worker's handlers.",
+    examples=[
+        "turnabout worker app:worker",
+        "turnabout worker app.jobs:worker --processes 4",
+        "turnabout worker app:worker --until-empty --url sqlite:///test.db",
+    ],
+    json_form='{"handled", "failed", "deferred", "released", "lost", "cancelled"} at the end,\n'
+    "  of one process",
+)
+@click.argument("target", metavar="MODULE:NAME")
+@click.option(
+    "--processes", type=click.IntRange(1, 1024), default=1, show_default=True, help="How many."
+)
+@click.option("--until-empty", is_flag=True, help="End when there is nothing to do.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
+@pass_app
+def worker(app: App, target: str, processes: int, until_empty: bool, quiet: bool) -> None:
+    """Run the turnabout.worker.Worker that MODULE:NAME names; this folder may be imported from.
+
+    Ctrl-C and SIGTERM stop it cleanly: nothing more is taken, handlers may end, and what is left
+    is given back, uncharged. A second one gives it back at once.
+    """
+    import logging
+
+    logging.basicConfig(
+        level=logging.WARNING if quiet else logging.INFO,
+        format="%(asctime)s %(process)d %(levelname)s %(message)s",
+    )
+    from turnabout.worker import load, run_processes
+
+    if processes > 1:
+        code = run_processes(target, processes, until_empty=until_empty, url=app.given_url)
+        raise click.exceptions.Exit(code)
+    stats = load(target).run(until_empty=until_empty, url=app.given_url)
+    text = ", ".join(f"{_show.count(n)} {name}" for name, n in asdict(stats).items() if n)
+    app.outcome(asdict(stats), f"Done: {text or 'there was nothing to do'}.")
+
+
+@command(
+    "dev",
+    short_help="A real PostgreSQL for development, with nothing to install.",
+    examples=[
+        "turnabout dev --postgres",
+        "turnabout dev --postgres --data /tmp/pg --port 5433",
+    ],
+    json_form='{"url", "version", "data", "applied": [names]} as soon as it takes connections',
+)
+@click.option("--postgres", is_flag=True, help="Start PostgreSQL, migrated.")
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False),
+    help=f"Folder for the data, kept. [default: {DATA_FOLDER}/postgres]",
+)  # fmt: skip
+@click.option("--port", type=click.IntRange(1, 65_535), help="Also open 127.0.0.1 on this port.")
+@click.option("--version", "version", type=int, help="PostgreSQL's major version: 16 or 18.")
+@pass_app
+def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: int | None) -> None:
+    """Start a PostgreSQL server of your own, with Turnabout's schema, and print its URL.
+
+    Runs until Ctrl-C; the data is kept for the next time. Only this user can reach it, through a
+    socket, unless --port opens 127.0.0.1.
+    """
+    if not postgres:
+        raise click.UsageError(
+            "say what to start: --postgres. SQLite needs no server: --url sqlite:///app.db"
+        )
+    try:
+        from turnabout.pgserver import PostgresError, PostgresServer
+    except ImportError as error:  # Windows: it is for Linux and macOS
+        app.refuse("unavailable", f"no PostgreSQL can be started here: {error}", NOT_AS_WISHED)
+    stop_like_interrupt()
+    folder = data or DATA_FOLDER / "postgres"
+    if data is None:
+        _hide_from_git(DATA_FOLDER)
+    try:
+        with PostgresServer(version, profile="durable", data=folder, port=port) as server:
+            _serve(app, server)
+    except PostgresError as error:
+        app.refuse("unavailable", str(error), UNAVAILABLE)
+
+
+def _serve(app: App, server: PostgresServer) -> None:
+    from turnabout._connect import installer
+
+    if DATABASE not in server.psql("select datname from pg_database").split():
+        server.create_database(DATABASE)
+    url = server.url(DATABASE)
+    applied = installer(url).up(url)
+    facts: dict[str, Any] = {
+        "url": url,
+        "version": server.version,
+        "data": str(server.data),
+        "applied": list(applied),
+    }
+    app.outcome(
+        facts,
+        f"PostgreSQL {server.version} runs, with its data in {server.data}\n\n"
+        f"  export TURNABOUT_URL='{url}'\n\n"
+        "Ctrl-C stops it; the data stays.",
+    )
+    _show.flush()
+    try:
+        while server.pid is not None:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        _show.note("Stopping PostgreSQL …")
+        return
+    log = server.log.read_text(errors="replace").strip().splitlines()[-5:]
+    app.refuse("unavailable", "PostgreSQL ended by itself:\n" + "\n".join(log), UNAVAILABLE)
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Data must not slip into a commit: the folder ignores itself."""
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+
+
+@command(
+    "demo",
+    short_help="See it work: a year of flights, and a worker killed on the way.",
+    examples=[
+        "turnabout demo",
+        "turnabout demo --rows 20000 --workers 4",
+        "turnabout demo --no-kill",
+        "turnabout demo --pipeline",
+    ],
+    json_form="the verdict, as one document",
+)
+@click.option("--rows", type=click.IntRange(1), help="Flights. [default: all]")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes. [default: 3]")
+@click.option("--batch", type=click.IntRange(1), help="Flights that a worker takes at once.")
+@click.option("--lease", type=DURATION, help="How long a worker holds them. [default: 3s]")
+@click.option("--no-kill", is_flag=True, help="Let all workers live.")
+@click.option("--keep", is_flag=True, help="Leave the queue and the workers' diaries.")
+@click.option("--pipeline", is_flag=True, help="Then archive it all with Spark, and report.")
+@click.option("--out", metavar="FOLDER", help="Where the lake and the report go (--pipeline).")
+@click.option("--no-open", is_flag=True, help="Don't open the report in a browser.")
+@pass_app
+def demo(
+    app: App,
+    no_kill: bool,
+    keep: bool,
+    pipeline: bool,
+    out: str | None,
+    no_open: bool,
+    **numbers: float | None,
+) -> None:
+    """Send a year of flights through a queue, kill a worker, and count that nothing was lost.
+
+    It uses a new SQLite file of its own, unless --url names a database; TURNABOUT_URL is left
+    alone, as that may be the one you work with.
+    """
+    from turnabout.demo import main
+
+    words = [f"--{name}={value:.15g}" for name, value in numbers.items() if value is not None]
+    switches = {
+        "--no-kill": no_kill,
+        "--keep": keep,
+        "--json": app.as_json,
+        "--pipeline": pipeline,
+        "--no-open": no_open,
+    }
+    words += [name for name, is_on in switches.items() if is_on]
+    if app.given_url is not None:
+        words.append(f"--url={app.given_url}")
+    if out is not None:
+        words.append(f"--out={out}")
+    raise click.exceptions.Exit(main(words))

@@ -1,0 +1,7 @@
+"""`python -m turnabout.demo`."""
+
+import sys
+
+from turnabout.demo import main
+
+sys.exit(main())

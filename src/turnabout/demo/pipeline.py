@@ -1,0 +1,176 @@
+"""The second half of the demo: what was processed goes into a lake, and a report is made of it.
+
+Like the first half it ends in checks that are computed from the data: the lake's rows are counted
+and compared with what the workers wrote down, not with what the archive says of itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnabout.demo.show import Scene, Show
+from turnabout.demo.verdict import Check
+from turnabout.words.errors import UsageError
+
+if TYPE_CHECKING:
+    from turnabout.spark.jobs.report import Reported
+
+ALIKE = 1e-9
+"""Two sums of the same numbers in another order differ by less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What was found in the lake, by looking at its rows."""
+
+    rows: int
+    ids: int
+    """Different ones."""
+    channels: Mapping[str, int]
+    """Rows that say done, by channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The checks, where everything is, and how long each part took."""
+
+    checks: tuple[Check, ...]
+    page: Path
+    lake: Path
+    seconds: Mapping[str, float]
+
+
+def need() -> None:
+    """Refuse now what would fail after the first half. Raises: UsageError, JavaNotFound."""
+    try:
+        from turnabout.spark import java
+    except ImportError as error:
+        raise UsageError(
+            "`turnabout demo --pipeline` needs Apache Spark: pip install 'turnabout[spark-jre]', "
+            "which brings a Java along, or 'turnabout[spark]' where there is one; "
+            f"{error.name} is not installed"
+        ) from error
+    java.use()
+
+
+def run(
+    url: str,
+    queue: str,
+    folder: Path,
+    *,
+    done: int,
+    carriers: Mapping[str, int],
+    show: Show,
+) -> Outcome:
+    """Archive the queue (of a namespace of its own), report on the lake, and look at both.
+
+    `done` is what the queue counts; `carriers` what the workers wrote down, by carrier.
+    """
+    namespace = queue.partition("/")[0]
+    lake, seconds = folder / "lake", dict[str, float]()
+    with _timed(show, "Starting Spark", seconds):
+        from turnabout.spark import archive, read_lake, report, session
+
+        spark = session("turnabout demo")
+    with _timed(show, f"Archiving to {lake}", seconds):
+        begun = time.monotonic()
+
+        def archived(so_far: Any) -> None:
+            show.scene(Scene("archived", so_far.rows, done, time.monotonic() - begun, {}))
+
+        # So few in a commit that there is something to see, and several commits to read.
+        archive(
+            spark,
+            url,
+            lake,
+            archive=namespace,
+            namespace=namespace,
+            max_rows=max(done // 4, 1),
+            progress=archived,
+        )
+    with _timed(show, "Making the report from the lake", seconds):
+        begun = time.monotonic()
+
+        def reported(messages: int, part: float) -> None:
+            share = round(messages * part)
+            show.scene(Scene("reported", share, messages, time.monotonic() - begun, {}))
+
+        made = report(
+            spark,
+            lake=lake,
+            archive=namespace,
+            namespace=namespace,
+            out=folder,
+            progress=reported,
+        )
+    with _timed(show, "Counting what is in the lake", seconds):
+        rows: Any = read_lake(spark, lake, archive=namespace)
+        ids = rows.selectExpr("count(1)", "count(distinct message_id)").first()
+        by_channel = rows.where("outcome = 'done'").groupBy("channel").count().collect()
+        there = Archive(ids[0], ids[1], {row[0]: row[1] for row in by_channel})
+    checks = judge(there, made, done, carriers)
+    return Outcome(tuple(checks), made.page, lake, seconds)
+
+
+def judge(
+    there: Archive, made: Reported, done: int, carriers: Mapping[str, int]
+) -> Iterable[Check]:
+    """Whether the lake and the report say what the workers wrote down."""
+    whole = there.rows == done
+    more = "" if whole else ": a transaction that stays open holds the log back, or rows are lost"
+    yield Check(whole, f"archived: {there.rows:,} rows in the lake, {done:,} messages done{more}")
+    yield Check(
+        there.ids == there.rows, f"each once: {there.ids:,} different ids in {there.rows:,} rows"
+    )
+    wrong = [name for name, number in carriers.items() if there.channels.get(name) != number]
+    wrong += sorted(set(there.channels) - set(carriers))
+    yield Check(
+        not wrong,
+        f"the lake differs from what the workers wrote down for {', '.join(wrong)}"
+        if wrong
+        else f"the lake has what the workers wrote down, for all {len(carriers)} carriers",
+    )
+    yield _fair(made, carriers)
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """(Σx)² / (n Σx²): 1 where all are equal."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else None
+
+
+def _fair(made: Reported, carriers: Mapping[str, int]) -> Check:
+    seen = jain([float(number) for number in carriers.values()])
+    told = made.queues[0].jain_done if len(made.queues) == 1 else None
+    if seen is None or told is None:
+        return Check(good=False, text="the report says nothing of fairness")
+    good = abs(seen - told) < ALIKE and made.messages == sum(carriers.values())
+    return Check(
+        good,
+        f"the report's index of flights by carrier is {told:.6f}, the demo's own {seen:.6f}",
+    )
+
+
+def show_page(page: Path, *, is_terminal: bool) -> bool:
+    """Open the page where somebody can see it; whether that was so."""
+    has_display = sys.platform == "darwin" or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    return is_terminal and has_display and webbrowser.open(page.as_uri())
+
+
+@contextlib.contextmanager
+def _timed(show: Show, title: str, seconds: dict[str, float]) -> Generator[None]:
+    show.step(f"{title} …")
+    begun = time.monotonic()
+    yield
+    seconds[title.partition(" to ")[0]] = time.monotonic() - begun
+    show.step(f"  {time.monotonic() - begun:.1f} s")

@@ -1,0 +1,82 @@
+"""What a move tells: how far it is, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from turnabout.words.errors import Uncertain
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a move is: the step, and how many of so many rows are copied."""
+
+    step: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class MovedQueue:
+    """What was in a queue: messages (leased ones among them), rows of history, policies."""
+
+    queue: str
+    messages: int
+    leased: int
+    history: int
+    policies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What of pipelines has no meaning on the target, and stays behind. Messages that subscriptions
+    had leased have moved as leased ones: their leases run out there.
+    """
+
+    subscriptions: int = 0
+    leased: int = 0
+    staged: int = 0
+    watermarks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A move that has happened, or, after a dry run, what it would move.
+
+    events_cursor   before the number of an event in the file: its cursor on the target
+    closed_seconds  how long neither side could be used
+    sink_batches    notes of batches that a pipeline has published: none is published again
+    left            what stays behind of pipelines
+    """
+
+    source: str
+    target: str
+    queues: tuple[MovedQueue, ...]
+    dedup_entries: int
+    schedules: int
+    redrives: int
+    events_cursor: str | None
+    seconds: float
+    closed_seconds: float
+    tokens: int = 0
+    sink_batches: int = 0
+    left: Left = field(default_factory=Left)
+
+    @property
+    def messages(self) -> int:
+        """Unfinished messages of all queues."""
+        return sum(queue.messages for queue in self.queues)
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> Moved:
+        """The inverse of `asdict`."""
+        fields = dict(report)
+        fields["queues"] = tuple(MovedQueue(**queue) for queue in report["queues"])
+        fields["left"] = Left(**report.get("left", {}))
+        return cls(**fields)
+
+
+class CannotTell(Uncertain):
+    """Whether the last step was committed is not known. Moving again finds out."""

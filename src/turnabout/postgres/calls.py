@@ -1,0 +1,70 @@
+"""Verbs as calls of PostgreSQL functions: for each, the SQL text, its parameters, its answer.
+
+Pure and without colour; both stores use it. Every statement is one `select` of one function, with
+every parameter cast, so that any client can run it and the server plans it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from turnabout.postgres import (
+    calls_credentials,
+    calls_messages,
+    calls_pipeline,
+    calls_queues,
+    calls_records,
+)
+from turnabout.postgres.call import Call, Rows
+from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
+from turnabout.postgres.wakeups import WAKING
+from turnabout.words.verbs import Clear, Verb
+
+CALLS: dict[type[Any], Call] = {
+    **calls_messages.CALLS,
+    **calls_queues.CALLS,
+    **calls_records.CALLS,
+    **calls_credentials.CALLS,
+    **calls_pipeline.CALLS,
+}
+
+
+def steps(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
+    """The calls of a verb, one after another: nearly always it is one. Each call's rows are sent
+    in; what it returns is the verb's answer.
+    """
+    done = nothing_to_do(verb)
+    if done is not NotImplemented:
+        return done
+    twins = without_twins(verb)
+    if twins is not None:
+        first, others = twins
+        answers = (yield from steps(first)), (yield from steps(others))
+        return merge_twins(verb, *answers)
+    call = CALLS[type(verb)]
+    if call.in_parts:
+        return (yield from _parts(call, verb))
+    rows = yield call, verb
+    return call.answer(verb, rows)
+
+
+def _parts(call: Call, verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
+    """Part after part, until one finds nothing, or as many are gone as were asked for."""
+    total = 0
+    while True:
+        part = verb
+        if isinstance(verb, Clear) and verb.limit is not None:
+            part = replace(verb, limit=verb.limit - total)
+        answer = call.answer(part, (yield call, part))
+        total += answer.messages
+        if not answer.messages or total == getattr(verb, "limit", None):
+            return replace(answer, messages=total)
+
+
+def rung(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
+    """The queues that have news after a call."""
+    if call.rings is not None:
+        return call.rings(verb, rows)
+    return (verb.queue,) if type(verb) in WAKING else ()

@@ -1,0 +1,88 @@
+"""What PostgreSQL and psycopg raise, as Turnabout's own exceptions; nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from turnabout.postgres.calls import CALLS
+from turnabout.words.errors import (
+    BrokenInvariant,
+    Busy,
+    Disconnected,
+    Forbidden,
+    QueueNotFound,
+    StorageFull,
+    TurnaboutError,
+    Uncertain,
+    UsageError,
+    WrongVersion,
+)
+from turnabout.words.urls import without_secrets
+from turnabout.words.verbs import Verb
+
+NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
+"""No such schema, table, function, column, type: ours are missing or from another version."""
+
+BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
+"""Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
+
+
+@contextmanager
+def translated(url: str, queue: str = "") -> Generator[None]:
+    """Run a call on PostgreSQL; whatever psycopg raises leaves as a TurnaboutError."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error, url, queue) from error
+
+
+def translate(
+    error: psycopg.Error, url: str, queue: str = "", *, sent: bool = False
+) -> TurnaboutError:
+    """The exception for one of psycopg's.
+
+    sent: the call was on its way when the connection broke, so it may have happened.
+    """
+    code = error.sqlstate or ""
+    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    if code == "PQ404":
+        return QueueNotFound(queue or error.diag.message_detail or "")
+    if code in ("PQ409", "2BP01"):  # ours; and something of the user's depends on our functions
+        return UsageError(f"{text}: {error.diag.message_detail or error.diag.message_hint}")
+    if code in NOT_MIGRATED:
+        return WrongVersion(
+            f"the database {without_secrets(url)} is not migrated to this library ({text}): "
+            f"run `turnabout migrate up --url '{without_secrets(url)}'`"
+        )
+    if code in BUSY:
+        return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
+    if code == "53100":
+        return StorageFull(f"the server's disk is full ({text}): nothing was written")
+    if code == "42501":
+        todo = "`turnabout migrate allow` gives a role what it needs"
+        return Forbidden(f"PostgreSQL does not allow it: {text}: {todo}")
+    if code == "25006" or code[:2] == "28":
+        return Forbidden(f"PostgreSQL does not allow it: {text}")
+    if code[:2] in ("22", "23"):
+        return UsageError(f"PostgreSQL refused a value: {text}")
+    if not code and re.match(r"(connection .* )?invalid \S+ value", text):
+        return UsageError(f"PostgreSQL's client refused the URL: {text}")
+    if code == "" or code[:2] in ("08", "57", "53") or isinstance(error, psycopg.OperationalError):
+        if sent:
+            return Uncertain(
+                f"the connection to {without_secrets(url)} broke before the answer came ({text}): "
+                "the call may have happened"
+            )
+        return Disconnected(f"cannot reach {without_secrets(url)}: {text}")
+    return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
+
+
+def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> TurnaboutError:
+    """What a failed call means for its caller: a repeatable one cannot have done harm."""
+    queue = getattr(verb, "queue", None) or ""
+    return translate(error, url, queue, sent=not CALLS[type(verb)].repeatable)

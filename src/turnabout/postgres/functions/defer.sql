@@ -1,0 +1,43 @@
+-- Bring leased messages back later, uncharged, with a new state (null keeps the saved one).
+-- Answers per receipt: its place in the list, and either `at` or what the message is now, cancelled
+-- among that.
+create or replace function turnabout.defer(
+    queue text, ids bigint[], attempts int[], delays bigint[], states bytea[],
+    now_ms bigint default null
+) returns table (nr int, at bigint, now text)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_queue turnabout.queue := turnabout.find_queue(defer.queue);
+    v_now bigint := coalesce(defer.now_ms, turnabout.clock_ms());
+    v_held bigint[] := turnabout.hold(v_queue.id, defer.ids, defer.attempts);
+    v_all boolean := cardinality(v_held) = cardinality(defer.ids);
+    v_unwanted bigint[];
+begin
+    update turnabout.message m
+    set state = t.state
+    from unnest(defer.ids, defer.states) t (id, state)
+    where m.id = t.id and (v_all or t.id = any (v_held)) and t.state is not null;
+
+    select turnabout.come_back(
+        v_queue, array_agg(t.id), array_agg(t.delay), v_now, 'deferred')
+    into v_unwanted
+    from unnest(defer.ids, defer.delays) t (id, delay)
+    where v_all or t.id = any (v_held);
+
+    return query
+    select t.nr::int, v_now + t.delay, case when t.id = any (v_unwanted) then 'cancelled' end
+    from unnest(defer.ids, defer.delays) with ordinality t (id, delay, nr)
+    where v_all or t.id = any (v_held)
+    union all
+    select l.nr::int, null::bigint, l.now
+    from unnest(turnabout.lost(v_queue.id, defer.ids, v_held)) with ordinality l (now, nr)
+    where l.now is not null;
+end
+$$;

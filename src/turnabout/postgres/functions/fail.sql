@@ -1,0 +1,88 @@
+-- These attempts failed: charged, and back after a wait, or dead. A null delay waits for the
+-- back-off. Answers per receipt: its place in the list, the outcome (retrying | dead | blocked |
+-- cancelled | lost), and with it: `at` when it comes back, or in `what` the name of the dead-letter
+-- queue (null if there is none), or what the message is now.
+create or replace function turnabout.fail(
+    queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
+    now_ms bigint default null
+) returns table (nr int, outcome text, at bigint, what text)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_queue turnabout.queue := turnabout.find_queue(fail.queue);
+    v_now bigint := coalesce(fail.now_ms, turnabout.clock_ms());
+    v_held bigint[] := turnabout.hold(v_queue.id, fail.ids, fail.attempts);
+    v_all boolean := cardinality(v_held) = cardinality(fail.ids);
+    v_refused bigint[];
+    v_used_up bigint[];
+    v_gone_nrs bigint[];
+    v_back bigint[];
+    v_delays bigint[];
+    v_back_nrs bigint[];
+    v_unwanted bigint[];
+    v_grave text;
+begin
+    -- 1. Charge, keep the error, and see who may try again.
+    with charged as (
+        update turnabout.message m
+        set failures = m.failures + 1,
+            first_error = coalesce(m.first_error, t.error),
+            last_error = t.error
+        from unnest(fail.ids, fail.errors, fail.retries, fail.delays) with ordinality
+            t (id, error, retry, delay, nr)
+        where m.id = t.id and (v_all or t.id = any (v_held))
+        returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
+    ),
+    judged as (
+        select c.nr, c.id, c.retry, c.cancel_requested,
+            turnabout.exhausted(v_queue, c.failures, c.crashes) as used_up,
+            coalesce(c.delay, turnabout.backoff_ms(v_queue, c.failures + c.crashes)) as delay
+        from charged c
+    )
+    select array_agg(j.id) filter (where not j.retry and not j.cancel_requested),
+        array_agg(j.id) filter (where j.retry and j.used_up and not j.cancel_requested),
+        array_agg(j.nr) filter (where (not j.retry or j.used_up) and not j.cancel_requested),
+        array_agg(j.id) filter (where j.retry and not j.used_up or j.cancel_requested),
+        array_agg(j.delay) filter (where j.retry and not j.used_up or j.cancel_requested),
+        array_agg(j.nr) filter (where j.retry and not j.used_up or j.cancel_requested)
+    into v_refused, v_used_up, v_gone_nrs, v_back, v_delays, v_back_nrs
+    from judged j;
+
+    -- 2. Bring back, or bury. (Those that were to be cancelled do not come back.)
+    if v_back is not null then
+        v_unwanted := turnabout.come_back(v_queue, v_back, v_delays, v_now, 'failed');
+    end if;
+    if v_refused is not null then
+        perform turnabout.tell(v_queue, v_refused);
+        v_grave := turnabout.bury(v_queue, v_refused, 'refused', v_now);
+    end if;
+    if v_used_up is not null then
+        perform turnabout.tell(v_queue, v_used_up);
+        v_grave := turnabout.bury(v_queue, v_used_up, 'attempts', v_now);
+    end if;
+
+    -- 3. Answer.
+    return query
+    select b.nr::int, 'retrying', v_now + b.delay, null::text
+    from unnest(v_back, v_delays, v_back_nrs) b (id, delay, nr)
+    where v_unwanted is null or b.id <> all (v_unwanted)
+    union all
+    select b.nr::int, 'cancelled', null::bigint, null::text
+    from unnest(v_back, v_back_nrs) b (id, nr)
+    where b.id = any (v_unwanted)
+    union all
+    select d.nr::int, case when v_grave is null then 'blocked' else 'dead' end, null::bigint,
+        nullif(v_grave, '')
+    from unnest(v_gone_nrs) d (nr)
+    union all
+    select l.nr::int, 'lost', null::bigint, l.now
+    from unnest(turnabout.lost(v_queue.id, fail.ids, v_held)) with ordinality l (now, nr)
+    where l.now is not null;
+end
+$$;

@@ -1,0 +1,45 @@
+-- The first channel that would hold more than its max_size with these messages; no row: none would.
+-- The count stops at max_size, so its cost is bounded by the limit and not by the backlog. `put`:
+-- these messages stand in the table already.
+create or replace function turnabout.full_channel(
+    queue turnabout.queue, channels text[], messages int, put boolean default false
+) returns table (channel text, max_size int, size bigint)
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
+    select s.channel, s.max_size, s.size
+    from (
+        select n.channel, coalesce(c.max_size, queue.max_size) as max_size, n.messages, (
+            select count(*) - case when put then n.messages else 0 end from (
+                (select from turnabout.message m
+                where m.queue_id = queue.id and m.channel = n.channel and m.limited
+                limit coalesce(c.max_size, queue.max_size)
+                    + case when put then n.messages else 0 end)
+                union all
+                (select from turnabout.message m
+                where m.queue_id = queue.id and m.channel = n.channel
+                    and m.status = 0 and not m.limited and m.id > 0
+                limit coalesce(c.max_size, queue.max_size)
+                    + case when put then n.messages else 0 end)
+            ) held
+        ) as size
+        from (
+            select coalesce(u.channel, '') as channel, count(*) as messages
+            from unnest(
+                array_fill(true, array[full_channel.messages]), full_channel.channels
+            ) u (is_one, channel)
+            group by 1
+        ) n
+        left join lateral (
+            select r.max_size from turnabout.channel r
+            where r.queue_id = queue.id and r.name = n.channel
+            offset 0
+        ) c on true
+        where coalesce(c.max_size, queue.max_size) is not null
+    ) s
+    where s.size + s.messages > s.max_size
+    order by s.channel
+    limit 1;
+end
+$$;

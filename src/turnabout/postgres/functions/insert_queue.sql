@@ -1,0 +1,31 @@
+-- One row of turnabout.queue from settings over the defaults; null if there is one already.
+-- A dead-letter queue keeps its messages until somebody ends them: without max_attempts.
+create or replace function turnabout.insert_queue(name text, settings jsonb, now_ms bigint)
+returns turnabout.queue
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    s turnabout.queue := jsonb_populate_record(
+        null::turnabout.queue, turnabout.default_settings() || insert_queue.settings);
+    v_row turnabout.queue;
+begin
+    insert into turnabout.queue (
+        name, lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
+        fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages, dedup_mode,
+        dedup_window_ms, dedup_scope, history_ms, history_failed_ms, history_payload, events,
+        max_concurrency, rate_count, rate_period_ms,
+        rate_burst, rate_interval_us, max_size, weight, created_at
+    )
+    values (
+        insert_queue.name, s.lease_ms, s.max_attempts, s.backoff_ms, s.backoff_max_ms,
+        s.backoff_jitter_percent, s.delay_ms, s.fifo, s.paused, s.pause_reason,
+        s.on_exhausted, s.dead_letter, s.ttl_ms, s.max_messages, s.dedup_mode, s.dedup_window_ms,
+        s.dedup_scope, s.history_ms, s.history_failed_ms, s.history_payload, s.events,
+        s.max_concurrency, s.rate_count, s.rate_period_ms, s.rate_burst, s.rate_interval_us,
+        s.max_size, s.weight, insert_queue.now_ms
+    )
+    on conflict do nothing
+    returning * into v_row;
+    return v_row;
+end
+$$;

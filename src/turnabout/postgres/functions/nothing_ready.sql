@@ -1,0 +1,38 @@
+-- When it is worth asking an empty queue again: at the first due message, end of a lease or waking
+-- of a channel; soon, if something is there that others hold. `at` is milliseconds from now; null:
+-- only a send can help.
+create or replace function turnabout.nothing_ready(queue turnabout.queue, now_ms bigint)
+returns setof turnabout.handout
+language plpgsql stable as $$
+declare
+    v_next turnabout.handout;
+begin
+    if not queue.paused then
+        select least(
+            (select m.at from turnabout.message m
+            where m.queue_id = queue.id and m.status > 0 and m.at > queue.timers_since
+            order by m.at limit 1),
+            (select c.wake_at from turnabout.channel c
+            where c.queue_id = queue.id and c.wake_at is not null
+            order by c.wake_at limit 1),
+            -- In a FIFO queue a head that expires lets the next one through.
+            case when queue.fifo then (
+                select m.expires_at from turnabout.message m
+                where m.queue_id = queue.id and m.expires_at > now_ms and m.status < 2
+                order by m.expires_at limit 1
+            ) end,
+            case when exists (
+                select from turnabout.message m
+                where m.queue_id = queue.id and m.status = 0 and not m.limited and m.id + 0 > 0
+            ) or exists (
+                select from turnabout.channel c
+                where c.queue_id = queue.id and c.awake_name is not null
+            ) or exists (
+                select from turnabout.wake w where w.queue_id = queue.id
+            ) then now_ms + 5 end
+        ) into v_next.at;
+        v_next.at := case when v_next.at is not null then greatest(v_next.at - now_ms, 0) end;
+    end if;
+    return next v_next;
+end
+$$;

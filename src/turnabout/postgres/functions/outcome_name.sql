@@ -1,0 +1,5 @@
+-- How a message ended, by its number in history.
+create or replace function turnabout.outcome_name(outcome smallint) returns text
+language sql immutable parallel safe as $$
+    select (array['done', 'dead', 'cancelled', 'expired'])[outcome]
+$$;

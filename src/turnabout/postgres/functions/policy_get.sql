@@ -1,0 +1,9 @@
+-- A channel's own policy as columns; null if it has none.
+create or replace function turnabout.policy_get(queue text, channel text) returns jsonb
+language plpgsql stable as $$
+declare
+    v_queue turnabout.queue := turnabout.find_queue(policy_get.queue);
+begin
+    return turnabout.policy_of(v_queue.id, policy_get.channel);
+end
+$$;

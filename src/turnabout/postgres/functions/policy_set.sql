@@ -1,0 +1,21 @@
+-- Change some columns of a channel's policy, or with `replace` all of them. The change is news for
+-- the channel, folded in at once unless somebody holds the row; then by the next receive.
+create or replace function turnabout.policy_set(
+    queue text, channel text, changes jsonb, replace boolean default false,
+    now_ms bigint default null
+) returns jsonb
+language plpgsql as $$
+declare
+    v_queue turnabout.queue := turnabout.find_queue(policy_set.queue);
+    v_policy jsonb := changes;
+begin
+    if not policy_set.replace then
+        v_policy := coalesce(
+            turnabout.policy_of(v_queue.id, policy_set.channel), '{}') || changes;
+    end if;
+    insert into turnabout.wake (queue_id, channel, policy)
+    values (v_queue.id, policy_set.channel, v_policy);
+    perform turnabout.wake_channels(v_queue.id, coalesce(now_ms, turnabout.clock_ms()));
+    return v_policy;
+end
+$$;

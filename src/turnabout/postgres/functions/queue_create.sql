@@ -1,0 +1,31 @@
+-- Make a queue, and its dead-letter queue if that is missing. A queue of that name is left as it
+-- is, and the answer is null. `settings` holds columns of turnabout.queue; the rest takes the
+-- default.
+create or replace function turnabout.queue_create(
+    queue text, settings jsonb default '{}', now_ms bigint default null
+) returns turnabout.queue
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_now bigint := coalesce(queue_create.now_ms, turnabout.clock_ms());
+    v_grave text := queue_create.settings ->> 'dead_letter';
+    v_row turnabout.queue;
+begin
+    -- What has made either queue meanwhile is waited for, then looked at. A grave by default closes
+    -- no ring that does not end in one that was named.
+    if v_grave is not null then
+        perform turnabout.lock_graves();
+    end if;
+    if v_grave is null and queue_create.queue not like '%-dead' then
+        v_grave := queue_create.queue || '-dead';
+    end if;
+    v_row := turnabout.insert_queue(
+        queue_create.queue,
+        queue_create.settings || jsonb_build_object('dead_letter', v_grave), v_now);
+    if v_row.id is not null and v_grave is not null then
+        perform turnabout.insert_queue(v_grave, '{"max_attempts": null}', v_now);
+        perform turnabout.check_grave(v_row.name, v_grave);
+    end if;
+    return v_row;
+end
+$$;

@@ -1,0 +1,26 @@
+-- One queue, or all by name, or those of a namespace; one of another namespace is not found.
+-- Volatile, so that it sees a queue which another transaction has made since the statement began,
+-- and which queue_create has just waited for.
+create or replace function turnabout.queue_list(
+    queue text default null, namespace text default null
+) returns setof turnabout.queue
+language plpgsql as $$
+#variable_conflict use_column
+begin
+    if queue_list.queue is not null then
+        return next turnabout.find_queue(case
+            when queue_list.namespace is null
+                or left(queue_list.queue, greatest(position('/' in queue_list.queue), 1) - 1)
+                    = queue_list.namespace
+            then queue_list.queue
+        end);
+    elsif queue_list.namespace is not null then
+        return query
+        select q.* from turnabout.queue q
+        where left(q.name, greatest(position('/' in q.name), 1) - 1) = queue_list.namespace
+        order by q.name;
+    else
+        return query select q.* from turnabout.queue q order by q.name;
+    end if;
+end
+$$;

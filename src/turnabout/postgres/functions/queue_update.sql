@@ -1,0 +1,65 @@
+-- Change some settings of a live queue: `changes` holds columns of the queue, `fifo` not among
+-- them. Answers with the row as it is from now on.
+create or replace function turnabout.queue_update(
+    queue text, changes jsonb, now_ms bigint default null
+) returns turnabout.queue
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_old turnabout.queue;
+    s turnabout.queue;
+    v_row turnabout.queue;
+begin
+    -- 1. The settings, locked: what another changes at once is not undone.
+    if changes ->> 'dead_letter' is not null then
+        perform turnabout.lock_graves();
+    end if;
+    v_old := turnabout.find_queue(queue_update.queue);
+    select * into v_old from turnabout.queue q where q.id = v_old.id for no key update;
+    if not found then
+        v_old := turnabout.find_queue(queue_update.queue);  -- deleted meanwhile: refused
+    end if;
+    s := jsonb_populate_record(v_old, queue_update.changes);
+
+    -- 2. Change them. (Who makes the dead-letter queue meanwhile is waited for; then it is judged.)
+    if s.on_exhausted = 'block' and not v_old.fifo then
+        raise exception 'on_exhausted=''block'' needs fifo=True'
+            using errcode = 'PQ409', hint = 'no other order is kept by it; make another queue';
+    end if;
+    if s.dead_letter is not null and s.dead_letter is distinct from v_old.dead_letter then
+        perform turnabout.insert_queue(
+            s.dead_letter, '{"max_attempts": null}',
+            coalesce(queue_update.now_ms, turnabout.clock_ms()));
+        perform turnabout.check_grave(v_old.name, s.dead_letter);
+    end if;
+    update turnabout.queue q
+    set lease_ms = s.lease_ms, max_attempts = s.max_attempts, backoff_ms = s.backoff_ms,
+        backoff_max_ms = s.backoff_max_ms, backoff_jitter_percent = s.backoff_jitter_percent,
+        delay_ms = s.delay_ms, paused = s.paused, pause_reason = s.pause_reason,
+        on_exhausted = s.on_exhausted, dead_letter = s.dead_letter, ttl_ms = s.ttl_ms,
+        max_messages = s.max_messages, dedup_mode = s.dedup_mode,
+        dedup_window_ms = s.dedup_window_ms, dedup_scope = s.dedup_scope,
+        history_ms = s.history_ms, history_failed_ms = s.history_failed_ms,
+        history_payload = s.history_payload, events = s.events, max_concurrency = s.max_concurrency,
+        rate_count = s.rate_count,
+        rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,
+        rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight
+    where q.id = v_old.id
+    returning * into v_row;
+
+    -- 3. Leases and delayed messages from before the first default policy count from now on; all
+    -- channels look again.
+    if v_row.limited and not v_old.limited then
+        update turnabout.message m
+        set limited = true
+        where m.id = any (array(
+            select r.id from turnabout.message r
+            where r.queue_id = v_row.id and r.status > 0 and not r.limited
+            for update skip locked
+        ));
+    end if;
+    insert into turnabout.wake (queue_id, channel)
+    select v_row.id, c.name from turnabout.channel c where c.queue_id = v_row.id;
+    return v_row;
+end
+$$;

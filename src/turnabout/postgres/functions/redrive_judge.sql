@@ -1,0 +1,37 @@
+-- Lock messages of a redrive, pass over what others hold, and judge them as they are now: which to
+-- `move`, `most` of them, and how many stay. `last_id`: where it stopped, as these are enough.
+create or replace function turnabout.redrive_judge(
+    redrive turnabout.redrive, ids bigint[], most int,
+    out move bigint[], out skipped int, out last_id bigint
+)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_held bigint[] := array(
+        select m.id from turnabout.message m
+        where m.id = any (ids) and m.queue_id + 0 = redrive.queue_id and m.status + 0 < 2
+        for update skip locked
+    );
+    v_one record;
+begin
+    move := '{}';
+    skipped := 0;
+    for v_one in
+        select m.id, turnabout.redrive_target(redrive, m.channel, m.origin) as target
+        from turnabout.message m
+        where m.id = any (v_held)
+        order by m.id
+    loop
+        continue when v_one.target is null;
+        if v_one.target = '' then
+            skipped := skipped + 1;
+            continue;
+        end if;
+        move := move || v_one.id;
+        if cardinality(move) >= most then
+            last_id := v_one.id;
+            exit;
+        end if;
+    end loop;
+end
+$$;

@@ -1,0 +1,59 @@
+-- Note a redrive; a dry run counts at once what it would do, and changes nothing else.
+create or replace function turnabout.redrive_start(
+    queue text, target text default null, channel text default null,
+    died_from bigint default null, died_until bigint default null, error text default null,
+    per_second int default null, max_redrives int default 3, dry_run boolean default false,
+    now_ms bigint default null
+) returns turnabout.redrive
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_queue turnabout.queue := turnabout.find_queue(redrive_start.queue);
+    v_now bigint := coalesce(redrive_start.now_ms, turnabout.clock_ms());
+    v_row turnabout.redrive;
+begin
+    if redrive_start.target = v_queue.name then
+        raise exception 'a redrive of % to itself', quote_literal(v_queue.name)
+            using errcode = 'PQ409', hint = 'name another queue, or none';
+    end if;
+    if redrive_start.target is not null
+        and not exists (select from turnabout.queue q where q.name = redrive_start.target)
+    then
+        raise exception 'there is no queue %', quote_literal(redrive_start.target)
+            using errcode = 'PQ409', hint = 'create it first';
+    end if;
+    insert into turnabout.redrive (
+        queue_id, queue, target, channel, died_from, died_until, error, per_second, max_redrives,
+        state, created_at
+    )
+    values (
+        v_queue.id, v_queue.name, redrive_start.target, redrive_start.channel,
+        redrive_start.died_from, redrive_start.died_until, redrive_start.error,
+        redrive_start.per_second, redrive_start.max_redrives,
+        case when dry_run then 'dry_run' else 'running' end, v_now
+    )
+    returning * into v_row;
+    if dry_run then
+        update turnabout.redrive r
+        set moved = found.moved, skipped = found.skipped, finished_at = v_now
+        from (
+            select count(*) filter (where a.target <> '') as moved,
+                count(*) filter (where a.target = '') as skipped
+            from (
+                select turnabout.redrive_target(v_row, m.channel, m.origin) as target
+                from turnabout.message m
+                where m.queue_id = v_queue.id and m.id > 0 and m.status < 2
+            ) a
+        ) found
+        where r.id = v_row.id
+        returning r.* into v_row;
+    end if;
+    return v_row;
+end
+$$;

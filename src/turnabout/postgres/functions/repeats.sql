@@ -1,0 +1,32 @@
+-- Whether earlier messages stand for all of these, so that a send of them would put nothing in.
+create or replace function turnabout.repeats(
+    queue text, channels text[], keys text[], modes text[], scopes text[],
+    now_ms bigint default null
+) returns boolean
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_now bigint := coalesce(repeats.now_ms, turnabout.clock_ms());
+    v_queue turnabout.queue;
+    v_one record;
+    v_what text;
+begin
+    select * into v_queue from turnabout.queue q where q.name = repeats.queue;
+    if not found then
+        return false;
+    end if;
+    for v_one in
+        select u.key, coalesce(u.mode, v_queue.dedup_mode) as mode,
+            case when coalesce(u.scope, v_queue.dedup_scope) = 'channel'
+                then '/' || u.channel else '' end as scope
+        from unnest(channels, keys, modes, scopes) u (channel, key, mode, scope)
+    loop
+        select j.what into v_what
+        from turnabout.judge_key(v_queue.id, v_one.scope, v_one.key, v_one.mode, v_now) j;
+        if v_one.key is null or v_what <> 'duplicate' then
+            return false;
+        end if;
+    end loop;
+    return true;
+end
+$$;

@@ -1,0 +1,131 @@
+-- Send messages, all or none. Locks nothing but the rows that it inserts.
+--
+-- One element of `payloads` is one message. The other arrays may be shorter or null: what is
+-- missing takes the default (channel '', priority 0, the queue's delay and time to live, no
+-- headers, no dedup key), so that a client need not repeat itself a thousand times. Messages with
+-- dedup keys take a way of their own: send_keyed. `header_texts`, each a JSON object: no name that
+-- `send` for one message has (latest/send.sql), or a call of that with headers fits both.
+--
+-- Answers with the ids in the order given; or with null ids and the first channel that would
+-- outgrow its max_size; or with neither, if the queue would outgrow max_messages. Counts see what
+-- is committed: a lock would let one open transaction block others.
+create or replace function turnabout.send(
+    queue text,
+    payloads bytea[],
+    content_type text default 'application/octet-stream',
+    channels text[] default null,
+    priorities smallint[] default null,
+    delays bigint[] default null,
+    header_texts text[] default null,
+    content_types text[] default null,
+    now_ms bigint default null,
+    ttls bigint[] default null,
+    dedup_keys text[] default null,
+    dedup_modes text[] default null,
+    dedup_windows bigint[] default null,
+    dedup_scopes text[] default null
+) returns table (
+    ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
+)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_queue turnabout.queue;  -- read only where more than the next seven is needed
+    v_queue_id int;
+    v_fifo boolean;
+    v_limited boolean;
+    v_delay_ms bigint;
+    v_ttl_ms bigint;
+    v_max_messages int;
+    v_events boolean;
+    v_now bigint := coalesce(send.now_ms, turnabout.clock_ms());
+    v_rows boolean;
+    v_channels text[];
+begin
+    if send.dedup_keys is not null then
+        return query select * from turnabout.send_keyed(
+            send.queue, send.payloads, send.content_type, send.channels, send.priorities,
+            send.delays, send.header_texts, send.content_types, v_now, send.ttls, send.dedup_keys,
+            send.dedup_modes, send.dedup_windows, send.dedup_scopes);
+        return;
+    end if;
+    for i in 1 .. 2 loop
+        select q.id, q.fifo, q.limited, q.delay_ms, q.ttl_ms, q.max_messages, q.events = 'all',
+            q.limited or exists (select from turnabout.channel c where c.queue_id = q.id)
+        into v_queue_id, v_fifo, v_limited, v_delay_ms, v_ttl_ms, v_max_messages, v_events, v_rows
+        from turnabout.queue q
+        where q.name = send.queue;
+        exit when found;
+        perform turnabout.queue_create(send.queue, '{}', v_now);
+    end loop;
+
+    -- 1. Channels with a row, and all channels of a queue with limits: check sizes, mark as
+    --    limited.
+    if v_max_messages is not null then
+        size := turnabout.size_of(v_queue_id);
+        if size + cardinality(send.payloads) > v_max_messages then
+            max_size := v_max_messages;
+            return next;
+            return;
+        end if;
+    end if;
+    if v_rows then
+        v_queue := turnabout.find_queue(send.queue);
+        return query
+            select null::bigint[], f.channel, f.max_size, f.size, null::int[], null::int[]
+            from turnabout.full_channel(v_queue, send.channels, cardinality(send.payloads)) f;
+        if found then
+            return;
+        end if;
+    end if;
+
+    -- 2. Insert, in the order given: ids grow in that order.
+    with put as (
+        insert into turnabout.message (
+            queue_id, channel, priority, status, limited, at, sent_at, expires_at, payload,
+            content_type, headers
+        )
+        select v_queue_id, m.channel, m.priority,
+            case when m.delay > 0 and not v_fifo then 1 else 0 end,
+            v_limited or v_rows and (
+                select 1 from turnabout.channel c
+                where c.queue_id = v_queue_id and c.name = m.channel
+            ) is not null,
+            v_now + m.delay, v_now, v_now + m.ttl, m.payload, m.content_type, m.headers
+        from (
+            select u.nr, u.payload, u.headers,
+                coalesce(u.channel, '') as channel,
+                coalesce(u.priority, 0::smallint) as priority,
+                coalesce(u.delay, v_delay_ms) as delay,
+                coalesce(u.ttl, v_ttl_ms) as ttl,
+                coalesce(u.content_type, send.content_type) as content_type
+            from unnest(
+                send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
+                send.content_types, send.ttls
+            ) with ordinality u (payload, channel, priority, delay, headers, content_type, ttl, nr)
+        ) m
+        order by m.nr
+        returning message.id, message.channel, message.limited
+    )
+    select array_agg(put.id order by put.id),
+        array_agg(distinct put.channel) filter (where put.limited)
+    into ids, v_channels
+    from put;
+
+    -- 3. Tell limited channels, and count.
+    if v_channels is not null then
+        insert into turnabout.wake (queue_id, channel) select v_queue_id, unnest(v_channels);
+    end if;
+    insert into turnabout.tally (queue_id, sent) values (v_queue_id, cardinality(send.payloads));
+    if v_events then
+        perform turnabout.note_events(turnabout.find_queue(send.queue), ids, 'created', v_now);
+    end if;
+    return next;
+end
+$$;

@@ -1,0 +1,313 @@
+"""Verbs on the caller's own PostgreSQL connection, in its transaction: the same calls, by whatever
+library it is of.
+
+A call has its parameters as `$1`; here it is put into the library's form, once for each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import psycopg
+
+from turnabout.adapters import AsyncClient, Client, Paramstyle, adapted, adapted_async
+from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, AsyncJoined, Joined, check_joins
+from turnabout.adapters.protocol import Parameters, Rows
+from turnabout.postgres.calls import CALLS
+from turnabout.postgres.errors import BUSY, NOT_MIGRATED, translated
+from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
+from turnabout.postgres.url import Options
+from turnabout.words.errors import (
+    Busy,
+    Forbidden,
+    QueueNotFound,
+    StorageFull,
+    TurnaboutError,
+    UsageError,
+    WrongVersion,
+)
+from turnabout.words.limits import DEAD_SUFFIX
+from turnabout.words.policy import QueueSettings
+from turnabout.words.verbs import PolicyGet, PolicySet, QueueCreate, Receive, Send, Verb
+
+A = TypeVar("A")
+Now = Callable[[], int] | None
+
+_PARAMETER = re.compile(r"\$(\d+)")
+_ARRAY = re.compile(r"\$(\d+)::\w+\[\]")
+_NAMED = {"pyformat": r"%(p\1)s", "named": r":p\1"}
+_PLACED = {"format": "%s", "qmark": "?"}
+
+
+class PostgresJoined(Joined):
+    """A blocking connection of the caller's."""
+
+    def __init__(
+        self,
+        connection: object,
+        own: Callable[[Verb[Any]], Any],
+        wake: Callable[[str], None],
+        clock: Now,
+        known: set[str],
+    ) -> None:
+        """`own` runs a verb on a connection of the store's; `wake` tells who waits; `known` are
+        queues that were there before.
+        """
+        client = adapted(connection)
+        if not hasattr(client, "fetch"):
+            raise UsageError(ANOTHER_STORE.format("SQLite", "PostgreSQL"))
+        self._client = cast("Client", client)
+        self._own = own
+        self._wake = wake
+        self._clock = clock
+        self._known = known
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb in the caller's transaction."""
+        check_joins(verb)
+        done = nothing_to_do(verb)
+        if done is not NotImplemented:
+            return done
+        twins = without_twins(verb)
+        if twins is not None:
+            answers = [self.run(part) for part in twins]
+            return merge_twins(verb, *answers)  # type: ignore[return-value]
+        _check_open(in_transaction=self._client.is_in_transaction())
+        before = beforehand(verb, self._known)
+        if before is not None:
+            with suppress(Forbidden):  # a role that may not make queues, but needs none made
+                self._own(before)
+            self._known.add(before.queue)
+        return answer(verb, self._call(verb))
+
+    def _call(self, verb: Verb[Any]) -> Rows:
+        sql, parameters = call(verb, self._clock, self._client.paramstyle)
+        try:
+            return self._client.fetch(sql, parameters)
+        except Exception as error:
+            ours = meaning(error, verb)
+            if ours is None:
+                raise
+            raise ours from error
+
+    def wake(self, queue: str) -> None:
+        """Tell who waits for messages; after the caller's commit."""
+        self._wake(queue)
+
+
+class AsyncPostgresJoined(AsyncJoined):
+    """A connection of the caller's for asyncio."""
+
+    def __init__(
+        self,
+        connection: object,
+        own: Callable[[Verb[Any]], Awaitable[Any]],
+        wake: Callable[[str], Awaitable[None]],
+        clock: Now,
+        known: set[str],
+    ) -> None:
+        """`own` runs a verb on a connection of the store's; `wake` tells who waits; `known` are
+        queues that were there before.
+        """
+        client = adapted_async(connection)
+        if not hasattr(client, "fetch"):
+            raise UsageError(ANOTHER_STORE.format("SQLite", "PostgreSQL"))
+        self._client = cast("AsyncClient", client)
+        self._own = own
+        self._wake = wake
+        self._clock = clock
+        self._known = known
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb in the caller's transaction."""
+        check_joins(verb)
+        done = nothing_to_do(verb)
+        if done is not NotImplemented:
+            return done
+        twins = without_twins(verb)
+        if twins is not None:
+            first, others = twins
+            answers = await self.run(first), await self.run(others)
+            return merge_twins(verb, *answers)  # type: ignore[return-value]
+        _check_open(in_transaction=self._client.is_in_transaction())
+        before = beforehand(verb, self._known)
+        if before is not None:
+            with suppress(Forbidden):  # a role that may not make queues, but needs none made
+                await self._own(before)
+            self._known.add(before.queue)
+        return answer(verb, await self._call(verb))
+
+    async def _call(self, verb: Verb[Any]) -> Rows:
+        sql, parameters = call(verb, self._clock, self._client.paramstyle)
+        try:
+            return await self._client.fetch(sql, parameters)
+        except Exception as error:
+            ours = meaning(error, verb)
+            if ours is None:
+                raise
+            raise ours from error
+
+    async def wake(self, queue: str) -> None:
+        """Tell who waits for messages; after the caller's commit."""
+        await self._wake(queue)
+
+
+class PostgresConnections:
+    """See `turnabout.store.Connections`."""
+
+    receives = True
+
+    def __init__(
+        self, options: Options, clock: Now, wake: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._known: set[str] = set()
+        self.wake = wake
+
+    def open(self) -> psycopg.Connection[Any]:
+        """A connection of psycopg's."""
+        with translated(self._options.url):
+            return psycopg.connect(self._options.conninfo, **self._prepares())
+
+    async def open_async(self) -> psycopg.AsyncConnection[Any]:
+        """A connection of psycopg's for asyncio."""
+        with translated(self._options.url):
+            return await psycopg.AsyncConnection.connect(self._options.conninfo, **self._prepares())
+
+    def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> PostgresJoined:
+        """A blocking store on a connection; `run` carries out a verb beside it."""
+        return PostgresJoined(connection, run, lambda _: None, self._clock, self._known)
+
+    def _prepares(self) -> dict[str, Any]:
+        return {} if self._options.prepare else {"prepare_threshold": None}
+
+
+def _check_open(*, in_transaction: bool) -> None:
+    if not in_transaction:
+        raise UsageError(OPEN_ONE)
+
+
+def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None:
+    """What has to be committed before the verb, by a connection of the store's own.
+
+    A `receive` first makes ready what is due and wakes channels that have news: in the caller's
+    transaction it would hold the rows of all these channels until the end. A queue that is missing
+    is made before the first send: there it would be a row that all other senders wait for.
+    """
+    if isinstance(verb, Receive):
+        return replace(verb, max_messages=0)
+    if not isinstance(verb, Send) or verb.queue in known:
+        return None
+    most = {"max_attempts": None} if verb.queue.endswith(DEAD_SUFFIX) else {}
+    return QueueCreate(verb.queue, QueueSettings().changed(most))
+
+
+# --- from a verb to SQL and back ------------------------------------------------------------------
+
+
+def call(verb: Verb[Any], clock: Now, style: Paramstyle) -> tuple[str, Parameters]:
+    """The statement of a verb and its parameters, as a library of that style takes them."""
+    known = CALLS[type(verb)]
+    text = known.text if known.impatient is None else known.impatient.decode()
+    values = list(known.parameters(verb, None if clock is None else clock()))
+    for place in _arrays(text):
+        values[place] = _as_list(values[place])
+    sql, order = rendered(text, style)
+    if style in _NAMED:
+        return sql, {f"p{place + 1}": values[place] for place in set(order)}
+    return sql, tuple(values[place] for place in order)
+
+
+@cache
+def rendered(text: str, style: Paramstyle) -> tuple[str, Sequence[int]]:
+    """The statement in a library's style, and which parameter stands at each of its places.
+
+    JSON is handed over as text, since libraries may have ideas of their own about it.
+    """
+    text = text.replace("::jsonb", "::text::jsonb")
+    order = [int(match[1]) - 1 for match in _PARAMETER.finditer(text)]
+    if style == "numeric_dollar":
+        return text, range(max(order, default=-1) + 1)
+    if style in ("pyformat", "format"):
+        text = text.replace("%", "%%")
+    if style in _NAMED:
+        return _PARAMETER.sub(_NAMED[style], text), order
+    if style in _PLACED:
+        return _PARAMETER.sub(_PLACED[style], text), order
+    raise UsageError(f"{style!r} is no paramstyle: one of numeric_dollar, pyformat, format, named")
+
+
+@cache
+def _arrays(text: str) -> Sequence[int]:
+    return sorted({int(match[1]) - 1 for match in _ARRAY.finditer(text)})
+
+
+def _as_list(value: Any) -> Any:
+    """An array of numbers that a call has as a literal, which not every library takes."""
+    if not isinstance(value, str):
+        return value
+    return [None if item == "NULL" else int(item) for item in value[1:-1].split(",") if item]
+
+
+def answer(verb: Verb[A], rows: Rows) -> A:
+    """The outcome of a verb from its rows."""
+    clean = [tuple(map(_plain, row)) for row in rows]
+    if isinstance(verb, (PolicyGet, PolicySet)) and isinstance(clean[0][0], str):
+        clean = [(json.loads(clean[0][0]),)]
+    return CALLS[type(verb)].answer(verb, clean)
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if type(value) is memoryview else value
+
+
+# --- what went wrong ------------------------------------------------------------------------------
+
+
+def meaning(error: BaseException, verb: Verb[Any]) -> TurnaboutError | None:
+    """What PostgreSQL said, in our words; None: it is the library's own word on its connection."""
+    found = _diagnosed(error)
+    if found is None:
+        return None
+    code, said = found
+    text = str(said).strip().splitlines()[0] if str(said).strip() else type(said).__name__
+    if code == "PQ404":
+        return QueueNotFound(getattr(verb, "queue", ""))
+    if code == "PQ409":
+        hint = getattr(getattr(said, "diag", said), "message_hint", None)
+        return UsageError(f"{text}: {hint or getattr(said, 'hint', '')}")
+    if code in NOT_MIGRATED:
+        return WrongVersion(
+            f"the connection's database has not the schema of this library ({text}): connect to "
+            "the one where the queue lives, or run `turnabout migrate up` on this one"
+        )
+    if code in BUSY:
+        return Busy(f"PostgreSQL gave way ({text}): roll your transaction back and repeat it")
+    if code == "53100":
+        return StorageFull(f"the server's disk is full ({text}): roll your transaction back")
+    if code in ("42501", "25006"):
+        return Forbidden(f"PostgreSQL does not allow it: {text}")
+    if code[:2] in ("22", "23"):
+        return UsageError(f"PostgreSQL refused a value: {text}")
+    return None
+
+
+def _diagnosed(error: BaseException) -> tuple[str, BaseException] | None:
+    """PostgreSQL's code, and the exception that has it: libraries wrap one another's."""
+    seen: BaseException | None = error
+    for _ in range(5):
+        if seen is None:
+            return None
+        for name in ("sqlstate", "pgcode"):
+            code = getattr(seen, name, None)
+            if isinstance(code, str) and len(code) == 5:
+                return code, seen
+        seen = getattr(seen, "orig", None) or seen.__cause__
+    return None

@@ -1,0 +1,79 @@
+"""A PostgreSQL URL with Turnabout's own options taken out: the rest is libpq's affair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from turnabout.words.errors import UsageError
+from turnabout.words.limits import shown
+from turnabout.words.urls import check_user, scrubbed
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a URL may say beside where the database is.
+
+    prepare          off behind a transaction pooler that forgets prepared statements
+    listen           off where LISTEN does not work; receivers poll then
+    poll_seconds     the longest a waiting receiver sleeps without asking
+    max_connections  of one store, the listening one apart
+    busy_seconds     how long a call waits for one of them
+    """
+
+    url: str
+    conninfo: str
+    prepare: bool = True
+    listen: bool = True
+    poll_seconds: float = 1.0
+    max_connections: int = 16
+    busy_seconds: float = 30.0
+
+
+_SWITCHES = ("prepare", "listen")
+_SWITCH = {"on": True, "off": False}
+
+
+def parse(url: str) -> Options:
+    """Take Turnabout's options out of the query of a URL; the rest stays as it is, for libpq.
+
+    Raises: UsageError for a value that is wrong, or that libpq cannot read.
+    """
+    check_user(url)
+    parts = urlsplit(url)
+    rest: list[str] = []
+    own: dict[str, object] = {}
+    for part in filter(None, parts.query.split("&")):
+        name, _, value = part.partition("=")
+        if name in _SWITCHES:
+            if value not in _SWITCH:
+                raise UsageError(f"{name} in the URL is on or off, not {shown(value)}")
+            own[name] = _SWITCH[value]
+        elif name in ("poll_seconds", "busy_seconds"):
+            own[name] = _number(name, value, 0.01, 3600.0)
+        elif name == "max_connections":
+            if not value.isdecimal():
+                raise UsageError(f"{name} in the URL is a whole number, not {shown(value)}")
+            own[name] = int(_number(name, value, 1, 1000))
+        else:
+            rest.append(part)
+    conninfo = urlunsplit(parts._replace(query="&".join(rest)))
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        said = scrubbed(str(error).strip(), url)
+        raise UsageError(f"PostgreSQL's client cannot read the URL: {said}") from None
+    return Options(url, conninfo, **own)  # pyright: ignore[reportArgumentType]
+
+
+def _number(name: str, value: str, least: float, most: float) -> float:
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise UsageError(f"{name} in the URL is a number, not {shown(value)}") from error
+    if not least <= number <= most:
+        raise UsageError(f"{name} in the URL is {least:g} to {most:g}, not {shown(value)}")
+    return number

@@ -1,0 +1,31 @@
+"""What both colours of the store refuse, in the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turnabout.words.errors import UsageError
+from turnabout.words.pipeline import PIPELINE
+from turnabout.words.verbs import Verb
+
+
+def no_transaction() -> UsageError:
+    """`within`, or a worker with `transaction=True`."""
+    return UsageError(
+        "a server has no transaction of yours: connect to the database itself for that"
+    )
+
+
+def was_closed(how: str) -> UsageError:
+    """A call after `close`."""
+    return UsageError(f"this connection was closed: open another by {how}")
+
+
+def not_for_clients(verb: Verb[Any]) -> UsageError:
+    """A verb of the database's owner, or of a pipeline."""
+    why = "is not for clients of a server"
+    if type(verb) in PIPELINE:
+        why = "is a pipeline's, which works on the database itself, not by a server"
+    return UsageError(
+        f"{verb.name} {why}: name the database behind it, sqlite:///path or postgresql://…"
+    )

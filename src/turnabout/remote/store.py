@@ -1,0 +1,156 @@
+"""The server as a store for blocking callers, any number of threads.
+
+Who waits for news waits for a number in this process. An event loop in a thread of its own keeps it
+up to date (`ear`), so a wait ends at once when the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from turnabout.remote.address import parse
+from turnabout.remote.ear import Ear
+from turnabout.remote.exchange import Exchange, Talk
+from turnabout.remote.refusals import no_transaction, was_closed
+from turnabout.remote.signals import Signals
+from turnabout.remote.transport import carry, open_blocking
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.verbs import Verb
+
+A = TypeVar("A")
+
+
+class RemoteStore:
+    """See `turnabout.store.Store`. Opens its first connection at the first call."""
+
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        self._address = parse(url, token)
+        self._exchange = Exchange(self._address)
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """What belongs to this process."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._running = 0
+        self._transport = open_blocking(self._address)
+        self._signals = Signals()
+        self._listener: _Listener | None = None
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb by one request."""
+        return self._drive(self._exchange.run(verb))
+
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out at most 100 verbs in one transaction, by one request."""
+        return self._drive(self._exchange.together(verbs)) if verbs else []
+
+    def _drive(self, talk: Talk[A]) -> A:
+        self._enter()
+        try:
+            request = next(talk)
+            while True:
+                request = talk.send(carry(self._transport, request))
+        except StopIteration as end:
+            return end.value
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
+        if self._pid != os.getpid():  # a forked child must not speak on its parent's connections
+            self._begin()
+        with self._lock:
+            if self._closed:
+                raise was_closed("turnabout.connect")
+            self._running += 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._running -= 1
+            is_last = self._closed and not self._running
+        if is_last:
+            self._transport.close()
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """Send these headers with each request, as they are then: a trace's context."""
+        self._exchange.context = context
+
+    def signal(self, queue: str) -> int:
+        """A number that changes when the server has told of news; asks only the first time."""
+        if self._signals.heard(queue) is None:
+            with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
+                heard = self._drive(self._exchange.signal(queue, None, 0))
+                self._signals.hear(queue, heard)
+        return self._signals.number(queue)
+
+    def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Return on news of the queue, or after `seconds`."""
+        if self._pid != os.getpid():
+            self._begin()
+        signals, told = self._signals, threading.Event()
+        if not signals.subscribe(queue, seen, told.set):
+            return
+        try:
+            self._listen().listen(queue)
+            told.wait(seconds)
+        finally:
+            signals.unsubscribe(queue, told.set)
+
+    def _listen(self) -> _Listener:
+        with self._lock:
+            if self._listener is None:
+                self._listener = _Listener(self._exchange, self._signals)
+            return self._listener
+
+    def within(self, connection: object) -> NoReturn:
+        """There is no transaction of the caller's behind a server. Raises: UsageError."""
+        raise no_transaction()
+
+    def close(self) -> None:
+        """Waiting calls return; connections are closed, the last one when its call is over."""
+        if self._pid != os.getpid():
+            self._closed = True
+            return
+        with self._lock:
+            was_closed_before, self._closed = self._closed, True
+            is_idle, listener = not self._running, self._listener
+        if was_closed_before:
+            return
+        self._signals.close()
+        if listener is not None:
+            listener.close()
+        if is_idle:
+            self._transport.close()
+
+
+class _Listener:
+    """An event loop in a thread, for the ear."""
+
+    def __init__(self, exchange: Exchange, signals: Signals) -> None:
+        self._ear = Ear(exchange, signals)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="turnabout-listen", daemon=True)
+        self._thread.start()
+
+    def listen(self, queue: str) -> None:
+        """Somebody waits on that queue now."""
+        with contextlib.suppress(RuntimeError):  # closed meanwhile: nobody waits any more
+            self._loop.call_soon_threadsafe(self._ear.listen, queue)
+
+    def close(self) -> None:
+        """Cut what is under way; the thread ends."""
+        asyncio.run_coroutine_threadsafe(self._ear.close(), self._loop).result(10.0)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()

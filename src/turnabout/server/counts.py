@@ -1,0 +1,192 @@
+"""What a server counts as it works: plain numbers, as this is on the way of every request.
+
+One event loop counts, so nothing is locked; `metrics` reads and names the numbers. Labels come from
+closed sets only: a route's template, a verb, a code. Never from a name, a token or a path.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from turnabout.store import AsyncStore
+from turnabout.words import outcomes as o
+from turnabout.words.entities import Delivery
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.verbs import Ack, Defer, Extend, Fail, Receive, Release, Send, Verb
+
+A = TypeVar("A")
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper ends of the histograms' buckets, in seconds; one more is for what is longer."""
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+NO_ROUTE = "none"
+"""The label of requests that no route took: their path is the client's, and may be anything."""
+_DONE: Mapping[type[Verb[Any]], str | None] = {
+    Ack: "acked",
+    Defer: "deferred",
+    Fail: "failed",
+    Release: "released",
+    Extend: None,
+}
+
+
+_templates: WeakKeyDictionary[Any, dict[int, str]] = WeakKeyDictionary()
+
+
+def template(scope: Mapping[str, Any]) -> str:
+    """The path of the route that took a request, as it was declared."""
+    endpoint = scope.get("endpoint")
+    if endpoint is None:
+        return NO_ROUTE
+    app = scope["app"]
+    paths = _templates.get(app)
+    if paths is None:  # the router tells no more than the endpoint
+        routes = [route for route in app.router.routes if hasattr(route, "endpoint")]
+        paths = _templates[app] = {id(route.endpoint): route.path for route in routes}
+    return paths.get(id(endpoint), "other")
+
+
+class Histogram:
+    """How often it took how long."""
+
+    __slots__ = ("buckets", "seconds")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BUCKETS) + 1)
+        self.seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Note one that took so long."""
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+
+class Counts:
+    """The numbers of one server process, since it started."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        """By route, method and status."""
+        self.request_seconds: dict[tuple[str, str], Histogram] = {}
+        self.verb_seconds: dict[str, Histogram] = {}
+        self.verb_errors: Counter[tuple[str, str]] = Counter()
+        """By verb and code."""
+        self.wait_seconds = Histogram()
+        self.messages: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self.in_flight = 0
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        if method not in METHODS:
+            method = "other"
+        self.requests[route, method, status] += 1
+        histogram = self.request_seconds.get((route, method))
+        if histogram is None:
+            histogram = self.request_seconds[route, method] = Histogram()
+        histogram.observe(seconds)
+
+    def refused(self, limit: str) -> None:
+        """A limit of the server refused something; `limit` is its option's name."""
+        self.refusals[limit] += 1
+
+    # --- verbs -----------------------------------------------------------------------------------
+
+    def carried(self, verb: Verb[Any], answer: Any) -> None:
+        """What a verb did with messages."""
+        kind = type(verb)
+        if kind is Receive:
+            self._received(answer.deliveries)
+        elif kind is Send:
+            self._sent(answer, len(cast("Send", verb).messages))
+        elif kind in _DONE:
+            self._settled(_DONE[kind], answer)
+
+    def _sent(self, answer: o.SendOutcome, asked: int) -> None:
+        messages = self.messages
+        if type(answer) is not o.Sent:
+            messages["refused"] += asked
+            return
+        messages["accepted"] += len(answer.ids) - len(answer.duplicates)
+        if answer.duplicates:
+            messages["deduplicated"] += len(answer.duplicates)
+
+    def _received(self, deliveries: Sequence[Delivery]) -> None:
+        messages = self.messages
+        messages["received" if deliveries else "receive_empty"] += len(deliveries) or 1
+        for delivery in deliveries:
+            if delivery.attempt == 1:
+                now = delivery.lease_until - delivery.lease_ms
+                self.wait_seconds.observe(max(now - delivery.sent_at, 0) / 1000)
+            else:
+                messages["redelivered"] += 1
+
+    def _settled(self, done: str | None, outcomes: Sequence[object]) -> None:
+        lost = sum(type(outcome) is o.LeaseLost for outcome in outcomes)
+        if lost:
+            self.messages["lease_lost"] += lost
+        if done is not None:
+            self.messages[done] += len(outcomes) - lost
+
+
+class Counted:
+    """A store that counts what is asked of another one, and how long it takes."""
+
+    def __init__(self, store: AsyncStore, counts: Counts) -> None:
+        self._store = store
+        self._counts = counts
+
+    async def run(self, verb: Verb[A]) -> A:
+        """As the store's."""
+        counts, started = self._counts, time.perf_counter()
+        try:
+            answer = await self._store.run(verb)
+        except TurnaboutError as error:
+            counts.verb_errors[verb.name, error.code] += 1
+            raise
+        finally:
+            self._took(verb.name, time.perf_counter() - started)
+        counts.carried(verb, answer)
+        return answer
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """As the store's; timed as a verb of its own."""
+        counts, started = self._counts, time.perf_counter()
+        try:
+            answers = await self._store.run_together(verbs)
+        except TurnaboutError as error:
+            counts.verb_errors["together", error.code] += 1
+            raise
+        finally:
+            self._took("together", time.perf_counter() - started)
+        for verb, answer in zip(verbs, answers, strict=True):
+            counts.carried(verb, answer)
+        return answers
+
+    def _took(self, name: str, seconds: float) -> None:
+        histogram = self._counts.verb_seconds.get(name)
+        if histogram is None:
+            histogram = self._counts.verb_seconds[name] = Histogram()
+        histogram.observe(seconds)
+
+    async def signal(self, queue: str) -> int:
+        """As the store's."""
+        return await self._store.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        await self._store.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> NoReturn:
+        """As the store's."""
+        self._store.within(connection)
+        raise AssertionError("a server joins nobody's transaction")
+
+    async def close(self) -> None:
+        """As the store's."""
+        await self._store.close()

@@ -1,0 +1,322 @@
+"""Run a server in this process: open the store, listen, and close in good order.
+
+On SIGTERM or SIGINT nobody else is let in, who waits is answered at once, and requests that run
+may end, for `drain_seconds`. A second signal ends it at once; what was answered is in the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.server import HANDLED_SIGNALS
+
+from turnabout._connect import connect_async, installer
+from turnabout.server.app import create_app
+from turnabout.server.house import House
+from turnabout.server.options import ServerOptions
+from turnabout.server.protocol import Connection, Watchman
+from turnabout.words.credentials import TokenFind
+from turnabout.words.errors import BrokenInvariant, Unavailable, UsageError
+from turnabout.words.value import value
+
+BACKLOG = 2_048
+SEND_BUFFER_BYTES = 128 * 1024
+"""What the system keeps of answers on each connection. Left alone it takes megabytes: more memory
+than ours for clients that are slow, and it says that an answer is gone which nobody has read.
+"""
+FILES_BESIDE = 128
+"""Files that a server needs beside its connections: the database, listeners, logs."""
+ECHO_SECONDS = 0.5
+"""A signal that comes again so soon is the same one, by way of a terminal or a parent process."""
+LOOK_SECONDS = 0.02
+"""Between two looks whether all requests have ended."""
+GC_THRESHOLDS = (20_000, 20, 100)
+"""Objects, and rounds, between two looks for cycles, of which there are hardly any."""
+FORCED_SECONDS = 2.0
+"""For the database to be closed after a second signal."""
+
+log = logging.getLogger("turnabout.server")
+
+
+@value
+class Serving:
+    """What a server that has begun tells about itself."""
+
+    url: str
+    port: int
+    dashboard: str | None
+
+
+def run(
+    url: str,
+    options: ServerOptions,
+    *,
+    migrate: bool = False,
+    announce: Callable[[Serving], None] = lambda _: None,
+) -> bool:
+    """Serve the database of that URL until a signal comes. False: requests were cut off.
+
+    migrate:  bring a PostgreSQL database to this version's schema first; an SQLite file always is.
+    announce: told as soon as connections are taken.
+    Raises:   UsageError with what to do; Forbidden, Unavailable, WrongVersion.
+    """
+    _refuse_servers(url)
+    if migrate:
+        installer(url).up(url)
+    # A look for cycles through everything, in the middle of a large body, costs more than the body.
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(serve(url, options, announce=announce))
+
+
+async def serve(
+    url: str,
+    options: ServerOptions,
+    *,
+    announce: Callable[[Serving], None] = lambda _: None,
+    until: asyncio.Event | None = None,
+) -> bool:
+    """`run` inside a loop that runs; ends by a signal, or when `until` is set."""
+    _refuse_servers(url)
+    turnabout = connect_async(url)
+    forced = False
+    try:
+        # Opens the file, or finds out that the database is away or of another version.
+        await turnabout.store.run(TokenFind("a" * 12))
+        app = create_app(turnabout.store, options)
+        house: House = app.state.house
+        await house.gate.check_start(options.host)
+        with _listener(options) as listener:
+            server = Server(app, house, listener, until)
+            await server.serve_and_tell(lambda: announce(_serving(options, listener)))
+            forced = server.force_exit
+            return not server.was_cut
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FORCED_SECONDS if forced else None):
+                await turnabout.close()
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server with our connections, one listener, and an end in good order."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        house: House,
+        listener: socket.socket,
+        until: asyncio.Event | None = None,
+    ) -> None:
+        options = house.options
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="on",
+                ws="none",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ssl_certfile=options.tls_cert,
+                ssl_keyfile=options.tls_key,
+            )
+        )
+        try:
+            self.config.load()
+        except OSError as error:  # as is whatever the TLS library says
+            raise UsageError(
+                f"{options.tls_cert} and {options.tls_key or 'the key in it'} are no certificate "
+                "and key in PEM: see --tls-cert and --tls-key"
+            ) from error
+        self.house = house
+        self.was_cut = False
+        """Requests were ended before they had an answer."""
+        self._listener = listener
+        self._until = until
+        self._watchman = Watchman(house)
+        self._tell: Callable[[], None] = lambda: None
+        self._first_signal_at = 0.0
+
+    async def serve_and_tell(self, tell: Callable[[], None]) -> None:
+        """Serve until the end; `tell` is called as soon as connections are taken."""
+        self._tell = tell
+        await self.serve()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin the app, and listen."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise BrokenInvariant("the server could not begin its work: its log says more")
+        loop = asyncio.get_running_loop()
+
+        def connection() -> Connection:
+            return Connection(
+                self._watchman, self.config, self.server_state, self.lifespan.state, loop
+            )
+
+        tls = self.config.ssl
+        listening = await loop.create_server(
+            connection,
+            sock=self._listener,
+            ssl=tls,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=self.house.options.head_seconds if tls else None,
+        )
+        self.servers = [listening]
+        self._watchman.start()
+        self.started = True
+        self._tell()
+
+    async def on_tick(self, counter: int) -> bool:
+        """The base asks every tenth of a second whether this is the end."""
+        if self._until is not None and self._until.is_set():
+            return True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody in, answer who waits, and give the others time."""
+        log.info("closing: no new connections, %d requests under way", self.house.polls.requests)
+        for listening in self.servers:
+            listening.close()
+        self.house.close()
+        for connection in tuple(self.server_state.connections):
+            connection.shutdown()
+        await self._drain()
+        left = tuple(self.server_state.tasks)
+        self.was_cut = bool(left)
+        for task in left:
+            task.cancel()
+        self._watchman.stop()
+        if left:
+            log.warning("%d requests were cut off", len(left))
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it tells each of them
+            await asyncio.wait(left, timeout=FORCED_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FORCED_SECONDS):
+                await self.lifespan.shutdown()
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self.house.options.drain_seconds
+        state = self.server_state
+        while state.tasks or state.connections:
+            if self.force_exit or loop.time() >= ends_at:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal closes in good order, the second at once."""
+        now = time.monotonic()
+        if not self.should_exit:
+            self._first_signal_at = now
+            self.should_exit = True
+        elif now - self._first_signal_at > ECHO_SECONDS:
+            self.force_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Take SIGTERM and SIGINT. They are not raised again in the end: they were obeyed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+
+
+def _refuse_servers(url: str) -> None:
+    if url.startswith(("http://", "https://")):
+        raise UsageError(
+            "a server stands before a database, not before another server: name it with --url, "
+            "as sqlite:///path or postgresql://…"
+        )
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """That of uvloop, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:  # Windows
+        return None
+    return uvloop.new_event_loop
+
+
+def _listener(options: ServerOptions) -> socket.socket:
+    """A bound socket. Raises: UsageError, Unavailable."""
+    _allow_files(options.max_connections + FILES_BESIDE)
+    host, port = options.host, options.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        return _bound(found[0][0], found[0][4][:2])
+    except socket.gaierror as error:
+        raise UsageError(
+            f"{host!r} is no address of this machine: use 127.0.0.1 or 0.0.0.0"
+        ) from error
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; stop what listens "
+            "there, or give another --port (0: any that is free)"
+        ) from error
+
+
+def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
+    # The protocol is named: asyncio turns Nagle's algorithm off for no other, and with it an answer
+    # in two pieces takes 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if sys.platform != "win32":  # there it would let two servers have one port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections have it from their listener.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _allow_files(wanted: int) -> None:
+    """A connection is an open file. Where fewer are allowed than connections, ask for more."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        log.warning(
+            "only %d open files are allowed, too few for max_connections: raise the limit "
+            "(`ulimit -n %d`, LimitNOFILE=%d), or lower max_connections to %d",
+            most, wanted, wanted, max(most - FILES_BESIDE, 1),
+        )  # fmt: skip
+
+
+def _serving(options: ServerOptions, listener: socket.socket) -> Serving:
+    port: int = listener.getsockname()[1]
+    host = options.host
+    if host in ("0.0.0.0", "::", "localhost"):  # noqa: S104 - shown, not bound
+        host = "localhost"
+    elif ":" in host:
+        host = f"[{host}]"
+    url = f"{'https' if options.tls_cert else 'http'}://{host}:{port}"
+    return Serving(url, port, f"{url}/dashboard" if options.dashboard else None)

@@ -1,0 +1,237 @@
+"""The options of `format("turnabout")`: which there are, and reading them with care.
+
+Spark gives options as text, their names in any case. What is not known is refused, with the nearest
+name, as an option that is silently ignored is a bug that nobody sees. Values of `url` and `token`
+stand in no error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+from turnabout.words.value import value
+
+LEASE: Final = "lease"
+LOG: Final = "log"
+HISTORY: Final = "history"
+DEAD: Final = "dead"
+SINK: Final = "sink"
+MODES: Final = (LEASE, LOG, HISTORY, DEAD)
+EVERYWHERE: Final = frozenset({*MODES, SINK})
+
+SECRETS: Final = frozenset({"url", "token"})
+PARTITIONS_MAX: Final = 1_000
+
+
+@value
+class Option:
+    """An option: its name as it is documented, what it is without being given, and who has it
+    (modes of the source, and `sink`).
+    """
+
+    name: str
+    default: str | None = None
+    of: frozenset[str] = EVERYWHERE
+
+
+_STREAMS = frozenset({LEASE, LOG})
+_READS = frozenset(MODES)
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option("url", "env:TURNABOUT_URL"),
+    Option("namespace"),
+    Option("token"),
+    Option("mode", LOG, _READS),
+    Option("subscribe", None, _READS),
+    Option("subscribePattern", None, _READS),
+    Option("subscription", None, frozenset({LEASE})),
+    Option("startingOffsets", "earliest", frozenset({LOG})),
+    Option("endingOffsets", "latest", frozenset({LOG})),
+    Option("startingTimestamp", None, frozenset({LOG, HISTORY})),
+    Option("endingTimestamp", None, frozenset({LOG, HISTORY})),
+    Option("maxOffsetsPerTrigger", "20000", _STREAMS),
+    Option("minOffsetsPerTrigger", None, frozenset({LOG})),
+    Option("maxTriggerDelay", "15m", frozenset({LOG})),
+    Option("numPartitions", "2", _READS),
+    Option("leaseSeconds", "300", frozenset({LEASE})),
+    Option("maxBatchSeconds", "3600", frozenset({LEASE})),
+    Option("maxBatchFailures", "3", frozenset({LEASE})),
+    Option("preserveKeyOrder", "false", frozenset({LEASE})),
+    Option("failOnLeaseLost", "false", frozenset({LEASE})),
+    Option("failOnDataLoss", "true", _STREAMS),
+    Option("includeHeaders", "false", _READS),
+    Option("includeValue", "true", frozenset({LOG, HISTORY})),
+    Option("sinkId", None, frozenset({SINK})),
+    Option("runId", None, frozenset({SINK})),
+    Option("queue", None, frozenset({SINK})),
+    Option("onInvalidRow", "fail", frozenset({SINK})),
+    Option("maxPayloadBytes", str(limits.PAYLOAD_BYTES_MAX), frozenset({SINK})),
+)
+"""All of them, in the order of docs/spark-options.md."""
+
+SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
+"""Spark hands its own options of a stream to the sink, too."""
+
+_ASYNC: Final = "asyncprogresstracking"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def options_of(role: str) -> tuple[Option, ...]:
+    """Those of a mode of the source, or of `sink`."""
+    return tuple(option for option in OPTIONS if role in option.of)
+
+
+class Options:
+    """Options that were given, and the defaults of the rest.
+
+    `known` are the ones that there are; anything else is a UsageError that names the nearest.
+    """
+
+    def __init__(self, given: Mapping[str, str], known: Iterable[Option]) -> None:
+        self._known = {option.name.lower(): option for option in known}
+        self._given: dict[str, str] = {}
+        for name, text in given.items():
+            self._take(str(name), str(text))
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of those that were given, as they are documented."""
+        return (self._known[key].name for key in self._given)
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._given
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={'…' if name in SECRETS else self._given[name.lower()]!r}" for name in self
+        )
+        return f"Options({', '.join(shown)})"
+
+    def text(self, name: str) -> str | None:
+        """As it was given, or its default. What is given empty counts as not given."""
+        return self._given.get(name.lower()) or self._known[name.lower()].default
+
+    def need(self, name: str, why: str) -> str:
+        """The same, of an option that has to be given."""
+        text = self.text(name)
+        if text is None:
+            raise UsageError(f'.option("{name}", …) is needed: {why}')
+        return text
+
+    def choice(self, name: str, choices: Iterable[str]) -> str:
+        """One of some words, in any case."""
+        text = (self.text(name) or "").lower()
+        if text not in choices:
+            raise UsageError(f"{name} is one of {', '.join(choices)}, not {self._shown(name)}")
+        return text
+
+    def flag(self, name: str) -> bool:
+        """`true` or `false`, in any case."""
+        return self.choice(name, ("true", "false")) == "true"
+
+    def whole(self, name: str, least: int, most: int) -> int:
+        """A whole number in a range."""
+        text = self.text(name) or ""
+        try:
+            number = int(text)
+        except ValueError:
+            raise UsageError(f"{name} is a whole number, not {self._shown(name)}") from None
+        return limits.whole(number, name, least, most)
+
+    def optional_whole(self, name: str, least: int, most: int) -> int | None:
+        """The same; None if it was not given and has no default."""
+        return None if self.text(name) is None else self.whole(name, least, most)
+
+    def seconds(self, name: str, least: float, most: float) -> float:
+        """Seconds: a number, or one with a unit of `ms s m h d`."""
+        match = _DURATION.fullmatch((self.text(name) or "").strip())
+        if match is None:
+            raise UsageError(
+                f"{name} is a number of seconds, or one with a unit as in 15m (ms, s, m, h, d), "
+                f"not {self._shown(name)}"
+            )
+        seconds = float(match[1]) * _UNITS[match[2] or "s"]
+        if not least <= seconds <= most:
+            raise UsageError(f"{name} is {least:g} to {most:,.0f} seconds, not {self._shown(name)}")
+        return seconds
+
+    def instant(self, name: str) -> int | None:
+        """Milliseconds since 1970, given so or in ISO 8601; without an offset it is UTC."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if re.fullmatch(r"-?\d{1,16}", text):
+            return int(text)
+        try:
+            when = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(
+                f"{name} is an instant such as 2026-11-21T12:00:00+00:00, or milliseconds since "
+                f"1970, not {self._shown(name)}"
+            ) from None
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        return round(when.timestamp() * 1000)
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """Names with commas between them, each once."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = tuple(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
+        if not found:
+            raise UsageError(f"{name} names no queue: write them as in emails,reports")
+        return found
+
+    def pattern(self, name: str) -> str | None:
+        """A regular expression, as Python has them."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise UsageError(f"{name} is no regular expression: {error}") from None
+        return text
+
+    def _take(self, name: str, text: str) -> None:
+        key = name.lower()
+        if key in self._known:
+            self._given[key] = text
+        elif key.startswith(_ASYNC):
+            if key != f"{_ASYNC}enabled" or text.lower() == "true":
+                raise UsageError(
+                    "asyncProgressTrackingEnabled cannot be used: a batch is acknowledged once "
+                    "Spark's commit log holds it, and with that option nobody knows when it does"
+                )
+        elif key not in SPARKS_OWN or self._reads():
+            raise UsageError(self._unknown(name))
+
+    def _reads(self) -> bool:
+        return "mode" in self._known
+
+    def _unknown(self, name: str) -> str:
+        """What is wrong with a name, and what was meant, perhaps."""
+        for option in OPTIONS:
+            if option.name.lower() == name.lower():
+                return f"{option.name} is an option of {_roles(option)}; it has no meaning here"
+        names = {option.name.lower(): option.name for option in self._known.values()}
+        near = difflib.get_close_matches(name.lower(), names, n=1)
+        hint = (
+            f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(names.values())}"
+        )
+        return f"there is no option {limits.shown(name)}: {hint}"
+
+    def _shown(self, name: str) -> str:
+        return "what was given" if name in SECRETS else limits.shown(self.text(name))
+
+
+def _roles(option: Option) -> str:
+    modes = [f"mode={mode}" for mode in MODES if mode in option.of]
+    return ", ".join([*modes, *(["the sink"] if SINK in option.of else [])])

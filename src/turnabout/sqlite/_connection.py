@@ -1,0 +1,158 @@
+"""Connections to one file: opened with care, checked, and migrated if new."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from turnabout.sqlite._errors import is_busy, our_errors
+from turnabout.sqlite._schema import APPLICATION_ID, migrate
+from turnabout.sqlite._url import Place
+from turnabout.words.errors import Forbidden, UsageError, WrongVersion
+
+SQLITE_MIN = (3, 38, 0)  # STRICT tables, built-in JSON
+SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
+
+
+class StartOver(Exception):
+    """Verbs were run in a hurry, and one has to be undone: all are, and start over with more care.
+    Never a user's affair.
+    """
+
+
+class Connection(sqlite3.Connection):
+    """A connection, and what a verb on it may leave behind."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.news: set[str] = set()
+        """Queues beside the verb's own that got messages in this transaction."""
+        self.rows: dict[int, dict[str, Any]] = {}
+        """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
+        self.hasty = False
+        """Whether a verb may raise `StartOver`, instead of being ready to undo what it does."""
+        self.applied: tuple[str, ...] = ()
+        """The steps of the schema that this connection has run."""
+        self.random = random.Random()  # noqa: S311
+        """Where the jitter of back-offs comes from; tests seed it."""
+        self.row_factory = sqlite3.Row
+
+    def tuples(self, statement: str, about: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """All rows as plain tuples, which take less time than those with names: for hot loops."""
+        cursor = self.cursor()
+        cursor.row_factory = None
+        return cursor.execute(statement, about).fetchall()
+
+
+def open_writer(place: Place) -> Connection:
+    """The connection that writes. The file is made and migrated if need be.
+
+    Raises: UsageError, Forbidden, WrongVersion: the message says what to do; Busy.
+    """
+    if sqlite3.sqlite_version_info < SQLITE_MIN:
+        raise WrongVersion(
+            f"SQLite {sqlite3.sqlite_version} is too old: use a Python that comes with "
+            f"{'.'.join(map(str, SQLITE_MIN))} or later"
+        )
+    if place.path is not None:
+        try:
+            _check_file(place.path)
+        except PermissionError as error:
+            raise Forbidden(f"{error}: check the owner and mode of its folders") from error
+        except OSError as error:  # a name that is too long
+            raise UsageError(f"{error}: give another path") from error
+    connection = connect(place)
+    try:
+        with our_errors():
+            _check_header(connection, place)
+            _use_wal(connection, place)
+            connection.applied = migrate(connection, place)
+            connection.execute("pragma busy_timeout = 0")  # from now on the turnstile waits
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(place: Place) -> Connection:
+    """A connection to a file that is known to be good, or to new memory."""
+    with our_errors():
+        connection = sqlite3.connect(
+            ":memory:" if place.path is None else place.path,
+            timeout=place.busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            factory=Connection,
+        )
+        try:
+            connection.execute(f"pragma synchronous = {place.synchronous}")
+            connection.execute("pragma temp_store = memory")
+            connection.execute("pragma cache_size = -16000")
+            if sqlite3.sqlite_version_info < SQLITE_SAFE:
+                connection.execute("pragma wal_autocheckpoint = 0")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def open_reader(place: Place) -> Connection:
+    """A connection that only reads. In WAL mode it waits for nobody but an opening or closing."""
+    connection = connect(place)
+    connection.execute("pragma query_only = on")
+    return connection
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give the path of a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}: make it, or give another path")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise Forbidden(
+            f"{path} may not be read and written by this user: check its owner and mode"
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise Forbidden(
+            f"{path.parent} may not be written by this user, and SQLite keeps a log beside its file"
+        )
+
+
+def _check_header(connection: sqlite3.Connection, place: Place) -> None:
+    """Refuse a file that is somebody else's. A file of tables without any mark may be shared."""
+    connection.execute("begin")  # both from one moment: another process may be making the file
+    try:
+        (application,) = connection.execute("pragma application_id").fetchone()
+        (version,) = connection.execute("pragma user_version").fetchone()
+    finally:
+        connection.execute("commit")
+    if application != APPLICATION_ID and (application or version):
+        raise UsageError(
+            f"{place.path} belongs to another program (application_id {application:#x}, "
+            f"user_version {version}): give the path of another file"
+        )
+
+
+def _use_wal(connection: sqlite3.Connection, place: Place) -> None:
+    """Turn on the write-ahead log; the first one to do so needs the file for itself a moment."""
+    if place.path is None:
+        return
+    ends_at = time.monotonic() + place.busy_seconds
+    while True:
+        try:
+            (mode,) = connection.execute("pragma journal_mode = wal").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= ends_at:
+                raise
+        time.sleep(random.uniform(0, 0.005))  # noqa: S311
+    if mode != "wal":
+        raise UsageError(
+            f"{place.path} is on a file system without shared memory: use a local disk"
+        )

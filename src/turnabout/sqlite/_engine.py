@@ -1,0 +1,154 @@
+"""An opened file in one process: a writer, a reader, and news. Both colours of store use it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from turnabout.sqlite._checkpoint import Checkpoints
+from turnabout.sqlite._clock import Clock, Monotonic
+from turnabout.sqlite._connection import Connection, connect, open_reader, open_writer
+from turnabout.sqlite._errors import our_errors
+from turnabout.sqlite._url import Place
+from turnabout.sqlite._wakes import Wakes
+from turnabout.sqlite._writer import Ticket, Writer
+from turnabout.sqlite.procedures import NEWS, READS, WRITES
+from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.outcomes import Sent
+from turnabout.words.value import value
+from turnabout.words.verbs import (
+    Ack,
+    Cancel,
+    Defer,
+    Extend,
+    Fail,
+    Release,
+    Retry,
+    Send,
+    Verb,
+)
+
+A = TypeVar("A")
+
+
+@value
+class Together(Verb[list[Any]]):
+    """Some verbs as one: they are carried out in this order, or not at all."""
+
+    verbs: tuple[Verb[Any], ...]
+
+
+_LISTS: dict[type[Verb[Any]], Callable[[Any], tuple[Any, ...]]] = {
+    Ack: lambda verb: verb.receipts,
+    Defer: lambda verb: verb.deferrals,
+    Fail: lambda verb: verb.failures,
+    Extend: lambda verb: verb.receipts,
+    Release: lambda verb: verb.receipts,
+    Send: lambda verb: verb.messages,
+    Cancel: lambda verb: verb.ids,
+    Retry: lambda verb: verb.ids,
+}
+
+
+class Engine:
+    """The connections of one process to one file, and what its callers share."""
+
+    def __init__(self, place: Place, clock: Clock | None) -> None:
+        self.pid = os.getpid()
+        self._place = place
+        self._time = Monotonic(clock)
+        connection = open_writer(place)
+        self.writer = Writer(connection, place, self._carry, self._committed)
+        self._reading = threading.Lock()
+        self._reader: Connection | None = None
+        self._checkpoints = Checkpoints(place, connection)
+        in_memory = place.path is None
+        self.wakes = Wakes(None if in_memory else lambda: connect(place))
+        self._commits = self._committed_verbs = 0
+
+    @staticmethod
+    def nothing_to_do(verb: Verb[A]) -> A | None:
+        """The answer of a verb with an empty list, which touches nothing; else None."""
+        listed = _LISTS.get(type(verb))
+        if listed is None or listed(verb):
+            return None
+        return cast("A", Sent(()) if isinstance(verb, Send) else ())
+
+    def reads_aside(self, verb: Verb[Any]) -> bool:
+        """Whether the verb can be answered beside the writer. Memory has one connection only."""
+        return self._place.path is not None and type(verb) in READS
+
+    def read(self, verb: Verb[A]) -> A:
+        """Answer a verb that changes nothing, from one snapshot."""
+        with self._reading, our_errors():
+            if self.writer.closed:
+                raise UsageError("the store is closed: connect again")
+            if self._reader is None:
+                self._reader = open_reader(self._place)
+            connection = self._reader
+            try:
+                connection.execute("begin")
+                answer = self._carry(connection, verb)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            return answer
+
+    def measures(self) -> dict[str, float]:
+        """Commits of this process, and the room there is; nothing of the latter in memory."""
+        found: dict[str, float] = {
+            "commits": self._commits,
+            "verbs_committed": self._committed_verbs,
+        }
+        if self._place.path is not None:
+            with contextlib.suppress(OSError):
+                disk = os.statvfs(self._place.path)
+                found["disk_free_bytes"] = disk.f_bavail * disk.f_frsize
+                found["file_bytes"] = self._place.path.stat().st_size
+        return found
+
+    def close(self) -> None:
+        """Wait for what runs, then close all connections."""
+        self.wakes.close()
+        with self._reading:
+            self.writer.close()
+            self._checkpoints.close()
+            if self._reader is not None:
+                self._reader.close()
+
+    def _carry(self, connection: Connection, verb: Verb[Any]) -> Any:
+        kind = type(verb)
+        procedure = WRITES.get(kind) or READS.get(kind)
+        if procedure is None:
+            if isinstance(verb, Together):
+                return [self._carry_or_skip(connection, one) for one in verb.verbs]
+            raise UsageError(f"{kind.__name__} is no verb of this store")
+        return procedure(connection, verb, self._time.now_ms())
+
+    def _carry_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
+        answer = self.nothing_to_do(verb)
+        return self._carry(connection, verb) if answer is None else answer
+
+    def _committed(self, tickets: Sequence[Ticket[Any]]) -> None:
+        self._commits += 1
+        self._committed_verbs += len(tickets)
+        connection = self.writer.connection
+        told = set(connection.news)
+        for ticket in tickets:
+            if type(ticket.verb) in NEWS:
+                told.add(cast("Any", ticket.verb).queue)
+            elif type(ticket.verb) is Together:
+                together = ticket.verb.verbs
+                told |= {cast("Any", verb).queue for verb in together if type(verb) in NEWS}
+        if told:
+            self.wakes.notify(told)
+        # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,
+        # but have it carried out once more.
+        with contextlib.suppress(sqlite3.Error, OSError, TurnaboutError):
+            self._checkpoints.after_commit()

@@ -1,0 +1,88 @@
+"""What SQLite reports, in our words. The only file that knows its result codes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from turnabout.words.errors import (
+    BrokenInvariant,
+    Busy,
+    Forbidden,
+    StorageFull,
+    TurnaboutError,
+    Unavailable,
+    UsageError,
+    WrongVersion,
+)
+
+BEING_MOVED, MOVED = "turnabout: being moved to ", "turnabout: moved to "
+"""What a file says after `turnabout move` has closed it; the name of a place follows."""
+
+_BUSY = (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
+
+_KNOWN: dict[int, tuple[type[TurnaboutError], str]] = {
+    3: (Forbidden, "the file mode does not allow it: check the owner and mode of file and folder"),
+    5: (Busy, "another process held the write lock for too long: repeat, or set ?busy_seconds="),
+    6: (Busy, "another connection holds a lock: repeat"),
+    7: (Unavailable, "out of memory: repeat when there is some"),
+    8: (Forbidden, "the file or its folder is read-only: check their owner and mode"),
+    9: (Unavailable, "the call was interrupted: repeat it"),
+    10: (Unavailable, "reading or writing the disk failed: check it, then repeat"),
+    11: (BrokenInvariant, "the file is damaged: save a copy, then restore a backup"),
+    13: (StorageFull, "nothing was written: free some space, then repeat"),
+    14: (Forbidden, "the file cannot be opened: check that it exists, and its owner and mode"),
+    18: (UsageError, "a value is too big for SQLite"),
+    23: (Forbidden, "SQLite was told not to allow it"),
+    26: (UsageError, "give the path of another one, or of none yet"),
+}
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether a lock was not free: worth another try."""
+    return _code(error) in _BUSY
+
+
+def translated(error: sqlite3.Error) -> TurnaboutError:
+    """The error to raise instead. Nothing happened: SQLite has rolled back, or will."""
+    if (elsewhere := _moved(str(error))) is not None:
+        return elsewhere
+    kind, advice = _KNOWN.get(_code(error), (None, ""))
+    if kind is not None:
+        return kind(f"SQLite: {error}: {advice}")
+    if "no such table" in str(error) or "no such column" in str(error):
+        return WrongVersion(f"SQLite: {error}: the schema was changed by hand; restore a backup")
+    if str(error).endswith("already exists"):
+        return UsageError(
+            f"SQLite: {error} in this file, and is not ours: give Turnabout a file of its own"
+        )
+    return BrokenInvariant(f"SQLite: {error} ({type(error).__name__}): please report this")
+
+
+@contextmanager
+def our_errors() -> Generator[None]:
+    """Raise what SQLite reports as an error of ours, the cause attached."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error) from error
+
+
+def _moved(text: str) -> TurnaboutError | None:
+    """The error if the queues of the file are somewhere else, or about to be."""
+    _, being_moved, place = text.partition(BEING_MOVED)
+    if being_moved:
+        return Busy(
+            f"the queues of this file are being moved to {place}: repeat the call in a moment; "
+            "if `turnabout move` was stopped, run it again, and it goes on"
+        )
+    _, moved, place = text.partition(MOVED)
+    if moved:
+        return WrongVersion(f"the queues of this file were moved to {place}: connect to that URL")
+    return None
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code; 0 if the error is Python's own, such as a closed connection."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

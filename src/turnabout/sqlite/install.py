@@ -1,0 +1,59 @@
+"""The schema of the SQLite store: numbered steps. Opening a file runs what is missing by itself;
+this module is for those who want to look first, or to do it by hand.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from turnabout.sqlite import _schema
+from turnabout.sqlite._connection import open_writer
+from turnabout.sqlite._errors import our_errors
+from turnabout.sqlite._url import place
+from turnabout.words.migration import Migration, SchemaStatus
+
+
+def migrations() -> tuple[Migration, ...]:
+    """The steps, in order."""
+    return _schema.migrations()
+
+
+def script(since: int = 0) -> str:
+    """All that a file at that step lacks, to run with any tool; 0: an empty file."""
+    steps = [f"-- {step.name}\n{step.sql}" for step in migrations() if step.number > since]
+    marks = [
+        f"pragma user_version = {_schema.SCHEMA};",
+        f"pragma application_id = {_schema.APPLICATION_ID};",
+    ]
+    ledger = [_schema.LEDGER, *_schema.notes()]
+    return "\n".join(["begin immediate;", *steps, *ledger, *marks, "commit;", ""])
+
+
+def up(url: str) -> tuple[str, ...]:
+    """Bring a file to this library's schema, and make it if it is missing.
+
+    Answers with the names of the steps that ran here: none if all had, or others were faster.
+    Raises: WrongVersion if the file is beyond this library; Forbidden; UsageError.
+    """
+    with our_errors(), closing(open_writer(place(url))) as connection:
+        return connection.applied
+
+
+def prune(url: str) -> tuple[str, ...]:
+    """Nothing: a file has no functions, so no older ones are kept."""
+    place(url)
+    return ()
+
+
+def status(url: str) -> SchemaStatus:
+    """How far a file has come. Makes no file, changes nothing."""
+    path = place(url).path
+    current, too_new = 0, False
+    if path is not None and path.exists():
+        # Not mode=ro: what a killed process has left in the log could not be read then.
+        with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as file:
+            current = _schema.last_step(file)
+            too_new = _schema.is_too_new(file, current)
+    pending = tuple(step.name for step in migrations() if step.number > current)
+    return SchemaStatus(current, _schema.SCHEMA, pending, too_new=too_new)

@@ -1,0 +1,29 @@
+"""What waited for longer than it had to live ends as expired."""
+
+from __future__ import annotations
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.procedures import _channel, _finish
+from turnabout.sqlite.procedures._queue import Queue
+
+_SQL = statements("expire")
+
+
+def is_any_stale(connection: Connection, queue: Queue, now: int) -> bool:
+    """Whether a waiting message of the queue should have ended by now."""
+    about = {"queue": queue["id"], "now": now}
+    return bool(connection.execute(_SQL["any"], about).fetchone()[0])
+
+
+def expire(connection: Connection, queue: Queue, finish: _finish.Finish, most: int) -> bool:
+    """End such messages, the first ones first, at most so many. Whether there may be more."""
+    about = {"queue": queue["id"], "now": finish.now, "most": most}
+    stale = connection.execute(_SQL["stale"], about).fetchall()
+    changes = _channel.Changes()
+    for row in stale:
+        changes.add(row["channel"], size=-1)
+    finish.end("expired", [row["id"] for row in stale])
+    if queue["has_channels"]:
+        changes.write(connection, queue["id"])
+    return len(stale) == most

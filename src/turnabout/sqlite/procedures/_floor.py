@@ -1,0 +1,15 @@
+"""What removes history notes up to where, so that who reads the log is told what it missed."""
+
+from __future__ import annotations
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+
+SQL = statements("log")
+"""The steps of log.sql."""
+
+
+def raise_to(connection: Connection, queue: int, seq: int | None) -> None:
+    """Rows of a queue up to that place were removed; None: none were."""
+    if seq is not None:
+        connection.execute(SQL["raise_floor"], {"queue": queue, "seq": seq})

@@ -1,0 +1,125 @@
+"""What is known of messages that have ended: how they did, their history, and clearing it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from operator import itemgetter
+from typing import Any
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.procedures import _floor, _queue
+from turnabout.words.errors import UsageError
+from turnabout.words.limits import ID_MAX, shown
+from turnabout.words.outcomes import Cleared
+from turnabout.words.records import Ending, HistoryEntry, HistoryPage, Result
+from turnabout.words.verbs import Clear, Endings, History
+
+_ENDINGS = statements("endings")
+_HISTORY = statements("history")
+_CLEAR = statements("clear")
+
+
+def endings(connection: Connection, verb: Endings, _now: int) -> tuple[Ending | None, ...]:
+    """How these messages ended in the queue; None while one is unfinished, or was never sent."""
+    queue = _queue.need(connection, verb.queue)
+    about = {"queue": queue["id"], "ids": json.dumps(verb.ids)}
+    unfinished = {id_ for (id_,) in connection.execute(_ENDINGS["unfinished"], about)}
+    rows = connection.execute(_ENDINGS["ended"], about).fetchall()
+    ended = {row["id"]: _ending(row) for row in sorted(rows, key=itemgetter("seq"))}
+    last = connection.execute(_ENDINGS["last_id"]).fetchone()
+    last_id = 0 if last is None else last["seq"]
+    answers: list[Ending | None] = []
+    for id_ in verb.ids:
+        if id_ in unfinished or id_ > last_id:
+            answers.append(None)
+        else:
+            answers.append(ended.get(id_) or Ending(id_, "unknown"))
+    return tuple(answers)
+
+
+def history(connection: Connection, verb: History, _now: int) -> HistoryPage:
+    """Finished messages, the newest first."""
+    queue = _queue.need(connection, verb.queue)
+    before_at, before_seq = _place(verb.cursor)
+    step = "all" if verb.outcome in (None, "done") else "failed"
+    rows = connection.execute(
+        _HISTORY[step],
+        {
+            "queue": queue["id"],
+            "before_at": before_at,
+            "before_seq": before_seq,
+            "outcome": verb.outcome,
+            "channel": verb.channel,
+            "error": verb.error,
+            "from": verb.finished_from,
+            "until": verb.finished_until,
+            "most": verb.limit + 1,
+        },
+    ).fetchall()
+    page = rows[: verb.limit]
+    cursor = None
+    if len(rows) > len(page):
+        cursor = f"{page[-1]['finished_at']}.{page[-1]['seq']}"
+    return HistoryPage(tuple(map(_entry, page)), cursor)
+
+
+def clear(connection: Connection, verb: Clear, _now: int) -> Cleared:
+    """Remove the oldest rows of history."""
+    queue = _queue.need(connection, verb.queue)
+    most = -1 if verb.limit is None else verb.limit  # -1: all of them
+    about = {"queue": queue["id"], "most": most}
+    (last,) = connection.execute(_CLEAR[f"last_{verb.which}"], about).fetchone()
+    cleared = Cleared(connection.execute(_CLEAR[verb.which], about).rowcount)
+    _floor.raise_to(connection, queue["id"], last)
+    return cleared
+
+
+def _place(cursor: str | None) -> tuple[int, int]:
+    """Time and place of the last row of the page before."""
+    if cursor is None:
+        return ID_MAX, ID_MAX
+    at, dot, seq = cursor.partition(".")
+    if not dot or not (at.isdecimal() and seq.isdecimal()) or max(len(at), len(seq)) > 18:
+        raise UsageError(f"{shown(cursor)} is no cursor of a page of history: give one as it came")
+    return int(at), int(seq)
+
+
+def _ending(row: sqlite3.Row) -> Ending:
+    return Ending(
+        row["id"],
+        row["outcome"],
+        row["finished_at"],
+        row["attempt"],
+        row["failures"],
+        row["crashes"],
+        row["error"],
+        _result(row),
+    )
+
+
+def _entry(row: sqlite3.Row) -> HistoryEntry:
+    headers: Any = None
+    if row["content_type"] is not None:  # the payload was kept
+        headers = {} if row["headers"] is None else json.loads(row["headers"])
+    return HistoryEntry(
+        id=row["id"],
+        channel=row["channel"],
+        outcome=row["outcome"],
+        sent_at=row["sent_at"],
+        leased_at=row["leased_at"],
+        finished_at=row["finished_at"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        error=row["error"],
+        result=_result(row),
+        payload=row["payload"],
+        content_type=row["content_type"],
+        headers=headers,
+    )
+
+
+def _result(row: sqlite3.Row) -> Result | None:
+    return None if row["result_type"] is None else Result(row["result"], row["result_type"])

@@ -1,0 +1,196 @@
+"""Verbs that change nothing: peek, stats, settings, policies."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Literal
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.procedures import _channel, _queue
+from turnabout.sqlite.procedures._gate import Gate
+from turnabout.sqlite.procedures._queue import Queue
+from turnabout.words.entities import (
+    NO_HEADERS,
+    ChannelPolicy,
+    ChannelStats,
+    Origin,
+    Peeked,
+    QueueEntry,
+    QueueStats,
+    State,
+)
+from turnabout.words.errors import QueueNotFound
+from turnabout.words.limits import FOREVER_MS
+from turnabout.words.policy import NO_POLICY, Policy
+from turnabout.words.verbs import (
+    Peek,
+    PolicyGet,
+    PolicyList,
+    QueueGet,
+    QueueList,
+    Stats,
+    StatsOfChannels,
+)
+
+_CHANNELS = statements("stats_of_channels")
+_LEASED = 2
+
+
+def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
+    """Messages as they are, by id."""
+    queue = _queue.need(connection, verb.queue)
+    step = verb.state if verb.state in ("leased", "scheduled") else "all"
+    found = connection.execute(
+        statements("peek")[step],
+        {
+            "queue": queue["id"],
+            "after": verb.after_id,
+            "channel": verb.channel,
+            "state": verb.state,
+            "now": now,
+            "most": verb.limit,
+        },
+    )
+    return tuple(_peeked(row, now) for row in found)
+
+
+def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:
+    """Counts of one queue, of all, or of a namespace's."""
+    step = "count" if verb.namespace is None else "of_namespace"
+    about = {"queue": verb.queue, "namespace": verb.namespace, "now": now}
+    found = connection.execute(statements("stats")[step], about).fetchall()
+    if verb.queue is not None and not found:
+        raise QueueNotFound(verb.queue)
+    return tuple(_queue_stats(row, now) for row in found)
+
+
+def stats_of_channels(
+    connection: Connection, verb: StatsOfChannels, now: int
+) -> tuple[ChannelStats, ...]:
+    """Counts of the fullest channels, and what blocks them."""
+    queue = _queue.need(connection, verb.queue)
+    counts = connection.execute(
+        _CHANNELS["count"], {"queue": queue["id"], "now": now, "most": verb.limit}
+    ).fetchall()
+    oldest = [row["oldest"] for row in counts if row["oldest"] is not None]
+    sent_at = dict(connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall())
+    limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
+    return tuple(
+        ChannelStats(
+            row["channel"],
+            row["scheduled"],
+            row["ready"],
+            row["leased"],
+            None if row["oldest"] is None else max(0, now - sent_at[row["oldest"]]),
+            _blocked(connection, queue, limited.get(row["channel"]), row, now),
+        )
+        for row in counts
+    )
+
+
+def queue_get(connection: Connection, verb: QueueGet, _now: int) -> QueueEntry:
+    """One queue with its settings."""
+    return queue_entry(connection, verb.queue)
+
+
+def queue_list(connection: Connection, verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
+    """All queues with their settings, or a namespace's, by name."""
+    step = "entries" if verb.namespace is None else "of_namespace"
+    found = connection.execute(statements("queue_list")[step], {"namespace": verb.namespace})
+    return tuple(_queue.entry(row) for row in found)
+
+
+def policy_get(connection: Connection, verb: PolicyGet, _now: int) -> Policy:
+    """The channel's own policy."""
+    queue = _queue.need(connection, verb.queue)
+    about = {"queue": queue["id"], "channel": verb.channel}
+    row = connection.execute(statements("policy_get")["policy"], about).fetchone()
+    return NO_POLICY if row is None else _channel.policy(row)
+
+
+def policy_list(connection: Connection, verb: PolicyList, _now: int) -> tuple[ChannelPolicy, ...]:
+    """Channels with a policy of their own, by name."""
+    queue = _queue.need(connection, verb.queue)
+    found = connection.execute(statements("policy_list")["policies"], {"queue": queue["id"]})
+    return tuple(ChannelPolicy(row["name"], _channel.policy(row)) for row in found)
+
+
+def queue_entry(connection: Connection, name: str) -> QueueEntry:
+    """A queue with its settings, or QueueNotFound."""
+    row = connection.execute(statements("queue_get")["entry"], {"name": name}).fetchone()
+    if row is None:
+        raise QueueNotFound(name)
+    return _queue.entry(row)
+
+
+def _peeked(row: sqlite3.Row, now: int) -> Peeked:
+    state: State = "ready"
+    if row["status"] == _LEASED:
+        state = "leased"
+    elif row["at"] > now:
+        state = "scheduled"
+    return Peeked(
+        id=row["id"],
+        state=state,
+        channel=row["channel"],
+        priority=row["priority"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        sent_at=row["sent_at"],
+        due_at=row["sent_at"] if state == "ready" else row["at"],
+        payload=row["payload"],
+        content_type=row["content_type"],
+        headers=NO_HEADERS if row["headers"] is None else json.loads(row["headers"]),
+        saved_state=row["state"],
+        error=row["last_error"],
+        origin=None if row["origin"] is None else Origin(**json.loads(row["origin"])),
+        expires_at=row["expires_at"],
+        cancel_requested=bool(row["cancel_requested"]),
+    )
+
+
+def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
+    return QueueStats(
+        queue=row["name"],
+        scheduled=row["scheduled"],
+        ready=_queue.unfinished(row) - row["scheduled"] - row["leased"],
+        leased=row["leased"],
+        sent=row["sent"],
+        done=row["done"],
+        dead=row["dead"],
+        cancelled=row["cancelled"] - row["expired"],
+        expired=row["expired"],
+        oldest_ready_ms=None if row["oldest"] is None else max(0, now - row["oldest"]),
+        paused=bool(row["paused"]),
+        pause_reason=row["pause_reason"],
+    )
+
+
+def _blocked(
+    connection: Connection,
+    queue: Queue,
+    channel: sqlite3.Row | None,
+    counts: sqlite3.Row,
+    now: int,
+) -> Literal["paused", "concurrency", "rate", "fifo", "exhausted"] | None:
+    """Why ready messages wait, if a limit holds them, or a message that waits for a person."""
+    head = None
+    if channel is not None and queue["fifo"]:
+        about = {"queue": queue["id"], "channel": channel["name"]}
+        head = connection.execute(_CHANNELS["first"], about).fetchone()
+    if head is not None and head["at"] == FOREVER_MS:
+        return "exhausted"
+    if not counts["ready"]:
+        return None
+    if queue["paused"]:
+        return "paused"
+    if channel is None:
+        return None
+    limit = Gate(channel, queue, now).blocks()
+    if not queue["fifo"]:
+        return limit
+    held = head is not None and head["at"] > now
+    return "fifo" if limit == "concurrency" or (limit is None and held) else limit

@@ -1,0 +1,50 @@
+"""A channel gets limits of its own, or is removed."""
+
+from __future__ import annotations
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.procedures import _channel, _finish, _queue
+from turnabout.words.outcomes import Deleted
+from turnabout.words.policy import NO_POLICY, Policy, policy_row
+from turnabout.words.verbs import ChannelDelete, PolicySet
+
+_SQL = statements("policy_set")
+_DELETE = statements("channel_delete")
+
+
+def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
+    """Change or replace the policy on the row of a channel, which gets one if it has none."""
+    queue = _queue.need(connection, verb.queue)
+    row = _channel.rows(connection, queue["id"], (verb.channel,)).get(verb.channel)
+    own = NO_POLICY if row is None else _channel.policy(row)
+    policy = (NO_POLICY if verb.replace else own).changed(verb.changes)
+    if row is None:
+        if policy == NO_POLICY:
+            return policy
+        _channel.add(connection, queue["id"], verb.channel)
+    connection.execute(
+        _SQL["set"],
+        {
+            **policy_row(policy),
+            "paused": policy.paused,
+            "pause_reason": policy.pause_reason,
+            "queue": queue["id"],
+            "channel": verb.channel,
+        },
+    )
+    return policy
+
+
+def channel_delete(connection: Connection, verb: ChannelDelete, now: int) -> Deleted:
+    """Cancel what waits in a channel, and clear its policy. Leases run on."""
+    queue = _queue.need(connection, verb.queue)
+    about = {"queue": queue["id"], "channel": verb.channel}
+    waiting = connection.execute(_DELETE["waiting"], about).fetchall()
+    ids = sorted(row["id"] for row in waiting)
+    _finish.Finish(connection, queue, now).end("cancelled", ids)
+    changes = _channel.Changes()
+    changes.add(verb.channel, size=-len(ids))
+    changes.write(connection, queue["id"])
+    policy_set(connection, PolicySet(verb.queue, verb.channel, {}, replace=True), now)
+    return Deleted(len(ids))

@@ -1,0 +1,166 @@
+"""Receive: timers, wakes, channels in turn, leases."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import among, statements
+from turnabout.sqlite.procedures import _channel, _events, _expiry, _finish, _queue
+from turnabout.sqlite.procedures._queue import Queue
+from turnabout.sqlite.procedures._turns import Turns
+from turnabout.sqlite.procedures._visits import Found
+from turnabout.words.entities import Delivery, Turn
+from turnabout.words.outcomes import Received
+from turnabout.words.verbs import Receive
+
+_SQL = statements("receive")
+_STALE, _STALE_ROUNDS = 1_000, 5
+_delivery: Callable[[Sequence[Any]], Delivery]
+_delivery = partial(tuple.__new__, Delivery)  # pyright: ignore[reportUnknownMemberType]
+"""A delivery of a row, in the order of its fields: `Delivery._make` in a third of its time."""
+
+
+def receive(connection: Connection, verb: Receive, now: int) -> Received:
+    """Lease what is ready, the channels in turn; nothing: say when to ask again."""
+    queue = _queue.need(connection, verb.queue)
+    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+    turns = _choose(connection, queue, verb, now)
+    if turns is None:
+        return Received((), 0)  # there is more to step over: the next call goes on
+    if turns.chosen:
+        ids = _lease(connection, queue, turns, lease_ms, now)
+        rows = turns.chosen
+        if not turns.are_whole:
+            rows = connection.tuples(_SQL["leased"], {"ids": json.dumps(ids)})
+        lease = (now + lease_ms, lease_ms)
+        return Received(tuple([_delivery(row + lease) for row in rows]), turn=turns.turn)
+    (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
+    return Received((), None if due_at is None else max(0, due_at - now))
+
+
+def take(
+    connection: Connection, verb: Receive, lease_ms: int, now: int
+) -> tuple[list[Found], Turn | None]:
+    """As `receive`, for who does not look into the messages: of each id, channel and priority."""
+    queue = _queue.need(connection, verb.queue)
+    turns = _choose(connection, queue, verb, now, light=True)
+    if turns is None or not turns.chosen:
+        return [], None
+    _lease(connection, queue, turns, lease_ms, now)
+    return turns.chosen, turns.turn
+
+
+def _choose(
+    connection: Connection,
+    queue: Queue,
+    verb: Receive,
+    now: int,
+    *,
+    light: bool = False,
+) -> Turns | None:
+    """What is to be leased; None: there is more to step over than one call does."""
+    finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
+    turns = Turns(connection, queue, verb, now, light=light)
+    if queue["paused"]:
+        return turns
+    for _ in range(_STALE_ROUNDS):
+        turns.choose()
+        if finish is None:
+            return turns
+        _step_over(connection, queue, turns, finish)
+        if turns.chosen:
+            return turns
+        if not _expiry.expire(connection, queue, finish, _STALE):
+            finish = None
+        turns = Turns(connection, queue, verb, now, light=light)
+    return None
+
+
+def _turn_timers(
+    connection: Connection, queue: Queue, now: int, most: int
+) -> _finish.Finish | None:
+    """What is due becomes ready, leases that ran out are charged, what has waited too long ends,
+    sleepers wake: a share. Where more messages may have waited too long: what ends them.
+    """
+    about = {"queue": queue["id"], "now": now, "most": most}
+    due, expired, sleepers, stale = connection.execute(_SQL["timers"], about).fetchone()
+    changes = _channel.Changes()
+    if due:
+        for channel, is_limited in connection.execute(_SQL["due"], about).fetchall():
+            about["most"] -= 1
+            if is_limited:
+                changes.add(channel)
+    finish = _finish.Finish(connection, queue, now) if expired or stale else None
+    if finish is not None and expired and about["most"]:
+        rows = connection.execute(_SQL["expired"], about).fetchall()
+        about["most"] -= len(rows)
+        _charge_crashes(connection, queue, finish, rows, changes)
+        stale = _expiry.is_any_stale(connection, queue, now)  # they have come back
+    changes.write(connection, queue["id"])
+    if sleepers and about["most"]:
+        connection.execute(_SQL["wake"], about)
+    if finish is None or not stale or not _expiry.expire(connection, queue, finish, _STALE):
+        return None
+    return finish
+
+
+def _charge_crashes(
+    connection: Connection,
+    queue: Queue,
+    finish: _finish.Finish,
+    rows: Sequence[sqlite3.Row],
+    changes: _channel.Changes,
+) -> None:
+    """A lease that ran out costs an attempt. The message is ready again, or ends."""
+    deaths: list[_finish.Death] = []
+    alive: list[int] = []
+    cancelled: list[int] = []
+    for row in rows:
+        failures, crashes = row["failures"], row["crashes"] + 1
+        ends = not _finish.blocks(queue)
+        if row["cancel_requested"]:
+            ends = True
+            cancelled.append(row["id"])
+        elif queue["max_attempts"] is not None and failures + crashes >= queue["max_attempts"]:
+            deaths.append(_finish.Death(row, "crashes", failures, crashes, row["last_error"]))
+        else:
+            ends = False
+            alive.append(row["id"])
+        if row["limited"]:
+            changes.add(row["channel"], size=-1 if ends else 0, leased=-1)
+    connection.execute(_SQL["crash"], {"ids": json.dumps(alive)})
+    _events.note(connection, queue, "failed", alive, finish.now)
+    if cancelled:
+        connection.execute(_SQL["crash_at_end"], {"ids": json.dumps(cancelled)})
+        finish.end("cancelled", cancelled)
+    finish.bury(deaths)
+
+
+def _step_over(connection: Connection, queue: Queue, turns: Turns, finish: _finish.Finish) -> None:
+    """End those of the chosen messages that have waited too long."""
+    about = {"ids": json.dumps([row[0] for row in turns.chosen]), "now": finish.now}
+    stale = connection.execute(_SQL["stale"], about).fetchall()
+    ids = {row["id"] for row in stale}
+    turns.chosen = [row for row in turns.chosen if row[0] not in ids]
+    changes = _channel.Changes()
+    for row in stale:
+        changes.add(row["channel"], size=-1, leased=-row["limited"])  # as its visit has counted it
+    finish.end("expired", sorted(ids))
+    if queue["has_channels"]:
+        changes.write(connection, queue["id"])
+
+
+def _lease(
+    connection: Connection, queue: Queue, turns: Turns, lease_ms: int, now: int
+) -> list[int]:
+    """The leases of what was chosen; the ids."""
+    ids = [row[0] for row in turns.chosen]
+    connection.execute(*among(_SQL["lease"], (now + lease_ms, now), ids))
+    if queue["events"] == "all":
+        _events.note(connection, queue, "leased", ids, now)
+    return ids

@@ -1,0 +1,282 @@
+"""Ack, defer, fail, extend, release: what the holder of a lease says about its message.
+
+A receipt holds while its message is leased at that attempt; else the answer is LeaseLost and
+nothing is changed. Each receipt is judged as if it came alone: a second one for the same message
+finds what the first one left. A message whose cancelling was asked for does not come back: what
+would bring it back ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.procedures import _channel, _events, _finish, _queue
+from turnabout.sqlite.procedures._part import Part
+from turnabout.sqlite.procedures._queue import Queue
+from turnabout.words.entities import Failure, Receipt
+from turnabout.words.outcomes import (
+    Acked,
+    AckOutcome,
+    Cancelled,
+    DeferOutcome,
+    Deferred,
+    Extended,
+    ExtendOutcome,
+    FailOutcome,
+    LeaseLost,
+    Released,
+    ReleaseOutcome,
+    Retrying,
+)
+from turnabout.words.records import Result
+from turnabout.words.verbs import Ack, Defer, Extend, Fail, Release
+
+_SQL = {name: statements(name) for name in ("held", "defer", "fail", "extend", "release")}
+_READY, _SCHEDULED, _LEASED = 0, 1, 2
+_ACKED, _RELEASED, _CANCELLED = Acked(), Released(), Cancelled()
+_GONE = LeaseLost("gone")
+
+
+class _Held:
+    """The messages of some receipts, and what has become of them so far in this verb."""
+
+    def __init__(
+        self, connection: Connection, queue: Queue, receipts: Iterable[Receipt], now: int
+    ) -> None:
+        found = connection.execute(
+            _SQL["held"]["held"],
+            {"queue": queue["id"], "ids": json.dumps([receipt.id for receipt in receipts])},
+        )
+        self._rows: dict[int, sqlite3.Row] = {row["id"]: row for row in found}
+        self._left: dict[int, LeaseLost] = {}
+        self._connection = connection
+        self._queue_id: int = queue["id"]
+        self._now = now
+        self.changes = _channel.Changes()
+        self.finish = _finish.Finish(connection, queue, now)
+        self.cancelled: list[int] = []
+
+    def take(self, receipt: Receipt) -> sqlite3.Row | LeaseLost:
+        """The message, if the receipt still holds."""
+        row = self._rows.get(receipt.id)
+        if row is None:
+            return _GONE
+        if row["status"] == _LEASED and row["attempt"] == receipt.attempt:
+            return self._left.get(receipt.id) or row
+        return LeaseLost(_state(row["status"], row["at"], self._now))
+
+    def leave(self, row: sqlite3.Row, lost: LeaseLost, *, ended: bool = False) -> None:
+        """The lease is over: a later receipt for the message finds `lost`."""
+        self._left[row["id"]] = lost
+        if row["limited"]:
+            self.changes.add(row["channel"], size=-1 if ended else 0, leased=-1)
+
+    def cancel(self, row: sqlite3.Row) -> bool:
+        """Whether the message is to end instead of coming back. Then the lease is over."""
+        if not row["cancel_requested"]:
+            return False
+        self.leave(row, _GONE, ended=True)
+        self.cancelled.append(row["id"])
+        return True
+
+    def write(self) -> None:
+        """End what is not to come back, and tell the channels."""
+        self.finish.end("cancelled", self.cancelled)
+        self.changes.write(self._connection, self._queue_id)
+
+
+def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
+    """These are done."""
+    queue = _queue.need(connection, verb.queue)
+    ids, attempts = zip(*verb.receipts, strict=True)
+    finish = _finish.Finish(connection, queue, now)
+    if _end_together(connection, finish, ids, attempts, verb.results):
+        return (_ACKED,) * len(ids)
+    held = _Held(connection, queue, verb.receipts, now)
+    outcomes: list[AckOutcome] = []
+    done: list[int] = []
+    results: list[Result | None] = []
+    for receipt, result in zip_longest(verb.receipts, verb.results):
+        row = held.take(receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+            continue
+        held.leave(row, _GONE, ended=True)
+        done.append(receipt.id)
+        results.append(result)
+        outcomes.append(_ACKED)
+    held.finish.end("done", done, results)
+    held.write()
+    return tuple(outcomes)
+
+
+def ack_all(
+    connection: Connection, queue: str, receipts: Sequence[tuple[int, int]], now: int
+) -> int:
+    """As `ack`, of any number of ids and attempts; how many were done. Those of one attempt go
+    together, as that is quicker.
+    """
+    done = 0
+    by_attempt: dict[int, list[int]] = {}
+    for id_, attempt in receipts:
+        by_attempt.setdefault(attempt, []).append(id_)
+    for attempt, ids in by_attempt.items():
+        row = _queue.need(connection, queue)
+        finish = _finish.Finish(connection, row, now)
+        if _end_together(connection, finish, ids, (attempt,)):
+            done += len(ids)
+        else:
+            verb = Ack(queue, tuple([Receipt(id_, attempt) for id_ in ids]))
+            done += ack(connection, verb, now).count(_ACKED)
+    return done
+
+
+def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, ...]:
+    """These come back later, uncharged."""
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, (d.receipt for d in verb.deferrals), now)
+    outcomes: list[DeferOutcome] = []
+    back: list[tuple[Any, ...]] = []
+    for deferral in verb.deferrals:
+        row = held.take(deferral.receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+        elif held.cancel(row):
+            outcomes.append(_CANCELLED)
+        else:
+            status, at = _wait(queue, deferral.delay_ms, now)
+            held.leave(row, LeaseLost(_state(status, at, now)))
+            back.append((status, at, deferral.state, row["id"]))
+            outcomes.append(Deferred(now + deferral.delay_ms))
+    connection.executemany(_SQL["defer"]["put_back"], back)
+    _events.note(connection, queue, "deferred", [id_ for *_, id_ in back], now)
+    held.write()
+    return tuple(outcomes)
+
+
+def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
+    """These attempts failed: their messages come back after a back-off, or are exhausted."""
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, (f.receipt for f in verb.failures), now)
+    stays = _finish.blocks(queue)
+    outcomes: list[FailOutcome | None] = []
+    back: list[tuple[Any, ...]] = []
+    charged_only: list[tuple[Any, ...]] = []
+    deaths: list[_finish.Death] = []
+    for failure in verb.failures:
+        row, error = held.take(failure.receipt), failure.error
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+        elif held.cancel(row):
+            charged_only.append((_LEASED, now, error, error, row["id"]))
+            outcomes.append(_CANCELLED)
+        elif _is_exhausted(queue, row, failure):
+            reason = "attempts" if failure.retry else "refused"
+            deaths.append(_finish.Death(row, reason, row["failures"] + 1, row["crashes"], error))
+            held.leave(row, LeaseLost("scheduled") if stays else _GONE, ended=not stays)
+            outcomes.append(None)
+        else:
+            delay = failure.delay_ms
+            if delay is None:
+                charged = row["failures"] + 1 + row["crashes"]
+                delay = _back_off(queue, charged, connection.random.random())
+            status, at = _wait(queue, delay, now)
+            held.leave(row, LeaseLost(_state(status, at, now)))
+            back.append((status, at, error, error, row["id"]))
+            outcomes.append(Retrying(now + delay))
+    connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
+    _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)
+    exhausted = held.finish.bury(deaths)
+    held.write()
+    return tuple(exhausted if outcome is None else outcome for outcome in outcomes)
+
+
+def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
+    """These leases run for longer."""
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, verb.receipts, now)
+    taken = [held.take(receipt) for receipt in verb.receipts]
+    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+    ids = [row["id"] for row in taken if not isinstance(row, LeaseLost)]
+    extended = connection.execute(
+        _SQL["extend"]["extend"], {"until": now + lease_ms, "ids": json.dumps(ids)}
+    )
+    until = {row["id"]: Extended(row["at"], bool(row["cancel_requested"])) for row in extended}
+    return tuple(row if isinstance(row, LeaseLost) else until[row["id"]] for row in taken)
+
+
+def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOutcome, ...]:
+    """These are given back at once, uncharged."""
+    queue = _queue.need(connection, verb.queue)
+    held = _Held(connection, queue, verb.receipts, now)
+    outcomes: list[ReleaseOutcome] = []
+    back: list[int] = []
+    for receipt in verb.receipts:
+        row = held.take(receipt)
+        if isinstance(row, LeaseLost):
+            outcomes.append(row)
+        elif held.cancel(row):
+            outcomes.append(_CANCELLED)
+        else:
+            held.leave(row, LeaseLost("ready"))
+            back.append(receipt.id)
+            outcomes.append(_RELEASED)
+    connection.execute(_SQL["release"]["release"], {"ids": json.dumps(back)})
+    _events.note(connection, queue, "deferred", back, now)
+    held.write()
+    return tuple(outcomes)
+
+
+def _end_together(
+    connection: Connection,
+    finish: _finish.Finish,
+    ids: Sequence[int],
+    attempts: Sequence[int],
+    results: Sequence[Result | None] = (),
+) -> bool:
+    """End them as done, if all of them hold, at one attempt, of messages in channels without
+    limits; else change nothing. That is the common batch, which need not be looked at one by one.
+    """
+    if len(set(ids)) < len(ids) or len(set(attempts)) > 1:
+        return False
+    if finish.queue["is_limited"]:
+        return False  # so are all of its channels
+    part = Part(connection, often=finish.queue["has_channels"])
+    if finish.end("done", ids, results, attempt=attempts[0]):
+        part.keep()
+        return True
+    part.undo()
+    return False
+
+
+def _is_exhausted(queue: Queue, row: sqlite3.Row, failure: Failure) -> bool:
+    """Whether the message has no attempts left after this failure."""
+    most = queue["max_attempts"]
+    charged = row["failures"] + 1 + row["crashes"]
+    return not failure.retry or (most is not None and charged >= most)
+
+
+def _wait(queue: Queue, delay: int, now: int) -> tuple[int, int]:
+    """Status and time of a message that comes back; in a FIFO queue it keeps its place, ready."""
+    if delay == 0:
+        return _READY, 0
+    return (_READY if queue["fifo"] else _SCHEDULED), now + delay
+
+
+def _back_off(queue: Queue, charged: int, luck: float) -> int:
+    """How long a message waits after its n-th charge; `luck` is from 0 to 1."""
+    doubled = queue["backoff_ms"] << min(charged - 1, 62)
+    longest = min(doubled, queue["backoff_max_ms"])
+    return round(longest * (1 - luck * queue["backoff_jitter_percent"] / 100))
+
+
+def _state(status: int, at: int, now: int) -> Any:
+    if status == _LEASED:
+        return "leased"
+    return "scheduled" if at > now else "ready"

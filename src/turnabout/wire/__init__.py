@@ -1,0 +1,50 @@
+"""The wire: verbs and answers as JSON, where each verb is found, errors as statuses.
+
+Knows the words and nothing of HTTP libraries: the server and the client speak through it.
+"""
+
+from turnabout.wire.codec import (
+    TOGETHER_MAX,
+    Call,
+    Request,
+    dump_answer,
+    dump_together,
+    dump_together_answer,
+    dump_verb,
+    load_answer,
+    load_call,
+    load_fields,
+    load_query,
+    load_together,
+    load_together_answer,
+    load_verb,
+    request_of,
+)
+from turnabout.wire.errors import error_body, load_error, plain_error, retry_after
+from turnabout.wire.routes import ROUTE_OF, ROUTES, Route, status_of
+
+__all__ = [
+    "ROUTES",
+    "ROUTE_OF",
+    "TOGETHER_MAX",
+    "Call",
+    "Request",
+    "Route",
+    "dump_answer",
+    "dump_together",
+    "dump_together_answer",
+    "dump_verb",
+    "error_body",
+    "load_answer",
+    "load_call",
+    "load_error",
+    "load_fields",
+    "load_query",
+    "load_together",
+    "load_together_answer",
+    "load_verb",
+    "plain_error",
+    "request_of",
+    "retry_after",
+    "status_of",
+]

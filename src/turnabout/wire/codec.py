@@ -1,0 +1,467 @@
+"""Verbs and answers as JSON, and back. What is worked out for a class is kept, so that the second
+time costs little more than what msgspec costs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from turnabout.wire.plans import Kind, Plan, answer_of, plan_of
+from turnabout.wire.routes import NOT_ON_THE_WIRE, Method
+from turnabout.wire.shapes import Misplaced, Part, parts_of
+from turnabout.words import limits
+from turnabout.words import verbs as v
+from turnabout.words.errors import Uncertain, UsageError
+from turnabout.words.value import value
+
+A = TypeVar("A")
+
+_UNKNOWN = "$: object contains unknown field"
+
+TOGETHER_MAX = 100
+"""Verbs in one `run_together`."""
+
+
+@value
+class Call:
+    """A request for a verb, and what it says beside the verb."""
+
+    verb: v.Verb[Any]
+    wait_seconds: float = 0.0
+    left_out: frozenset[str] = frozenset()
+    """Fields that the request left to the server: `turn` of a receive, `next_at` of a schedule."""
+
+
+@value
+class Request:
+    """A verb as an HTTP request."""
+
+    method: Method
+    path: str
+    """With the query, as it is sent."""
+    body: bytes
+
+
+# --- verbs ---------------------------------------------------------------------------------------
+
+
+def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: Any) -> v.Verb[A]:
+    """The verb in a request; `given` are the fields of path and query, as texts or values.
+
+    Raises: UsageError that names the place.
+    """
+    return load_call(kind, body, **given).verb
+
+
+def load_call(kind: Kind, body: bytes, /, **given: Any) -> Call:
+    """As `load_verb`, and what the request says beside the verb."""
+    plan = plan_of(kind)
+    values = _given(plan, given)
+    said = _read(plan, body or b"{}")
+    try:
+        for part, one in zip(plan.body, plan.load(said), strict=True):
+            values[part.name] = one
+    except Misplaced as error:
+        raise UsageError(str(error)) from error
+    except UsageError as error:
+        raise UsageError(f"$: {error}") from error
+    wait_seconds = values.pop("wait_seconds", 0.0)
+    left_out = [name for name, one in values.items() if one is UNSET]
+    for name in left_out:
+        del values[name]
+    try:
+        verb = plan.build(values)
+    except UsageError as error:
+        raise UsageError(f"$: {error}") from error
+    return Call(verb, wait_seconds, frozenset(left_out))
+
+
+def dump_verb(verb: v.Verb[Any], *, wait_seconds: float = 0.0) -> bytes:
+    """The body of the request for a verb; empty where there is nothing to say.
+
+    Raises: UsageError for what JSON cannot carry.
+    """
+    return _dump_body(plan_of(type(verb)), verb, wait_seconds)
+
+
+def request_of(verb: v.Verb[Any], *, wait_seconds: float = 0.0) -> Request:
+    """The whole request for a verb. Raises: UsageError for what a request cannot carry."""
+    plan = plan_of(type(verb))
+    route = plan.route
+    body = _dump_body(plan, verb, wait_seconds)
+    values = plan.spread(verb)
+    if "wait_seconds" in plan.given:
+        values["wait_seconds"] = wait_seconds
+    path = route.path
+    if route.also is not None and any(values[name] is None for name in route.in_path):
+        path = route.also
+    else:
+        for name in route.in_path:
+            text = values[name]
+            if isinstance(text, str):
+                limits.plain_name(text)
+            path = path.replace(f"{{{name}}}", quote(str(text), safe=""))
+    query = {
+        name: _to_text(values[name])
+        for name in plan.given
+        if name not in route.in_path and values[name] != plan.given[name].default
+    }
+    try:
+        return Request(route.method, f"{path}?{urlencode(query)}" if query else path, body)
+    except UnicodeEncodeError as error:
+        raise UsageError("the text holds a lone surrogate, which is not valid Unicode") from error
+
+
+def load_fields(cls: type[A], fields: Mapping[str, str], /, **more: Any) -> A:
+    """A value whose fields are texts of a query, by their names on the wire, beside others that
+    are at hand. Raises: UsageError that names the field.
+    """
+    parts = {part.wire_name: part for part in parts_of(cls) if part.name not in more}
+    values = dict(more)
+    for name, text in fields.items():
+        if name not in parts:
+            there = f"there is {', '.join(parts)}"
+            raise UsageError(f"{limits.shown(name)} is no field of the query: {there}")
+        try:
+            values[parts[name].name] = _value_of(parts[name], text)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from error
+    return cls(**values)
+
+
+def load_query(query: bytes) -> dict[str, str]:
+    """The fields of a query. Raises: UsageError for one that is there twice, or is not UTF-8."""
+    if not query:
+        return {}
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise UsageError("the query is not UTF-8 in percent-encoding") from error
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise UsageError("a field is twice in the query")
+    return fields
+
+
+def _dump_body(plan: Plan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
+    values = plan.spread(verb)
+    if any(values.get(name) is not None for name in NOT_ON_THE_WIRE):
+        raise UsageError("a server knows the namespace by the token: it cannot be named here")
+    if plan.route.method != "GET" and wait_seconds:
+        values["wait_seconds"] = wait_seconds
+    if not plan.body:
+        return b""
+    said: dict[str, Any] = {}
+    try:
+        for part in plan.body:
+            one = values.get(part.name, part.default)
+            if one is None or one is UNSET or part.form.dump is None:
+                dumped = one
+            else:
+                dumped = part.form.dump(one)
+            if plan.route.body is not None:
+                return _encode(dumped)
+            if part.default is UNSET or one != part.default:
+                said[part.wire_name] = dumped
+        return _encode(said)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"this cannot be written as JSON: {error}") from error
+
+
+def _given(plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of path and query, read and checked."""
+    values: dict[str, Any] = {}
+    for name, one in given.items():
+        part = plan.given.get(name)
+        if part is None:
+            known = [other for other in plan.given if other not in plan.route.in_path]
+            there = f"there is {', '.join(known)}" if known else "there are none here"
+            raise UsageError(f"{limits.shown(name)} is no field of the query: {there}")
+        try:
+            values[name] = _value_of(part, one)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from error
+    if len(values) < len(plan.given):
+        for name, part in plan.given.items():
+            if part.default is MISSING and name not in values:
+                raise UsageError(f"{name}: missing; it belongs in the query")
+    return values
+
+
+def _value_of(part: Part, one: Any) -> Any:
+    if not isinstance(one, str):
+        return _converted(part, one)
+    if part.form.type is str:  # a name: its check is all that is needed
+        return one if part.form.load is None else part.form.load(one)
+    try:
+        return _converted(part, _from_text(part, one))
+    except UsageError as error:
+        raise UsageError(str(error).replace("got str", f"not {limits.shown(one)}")) from error
+
+
+def _converted(part: Part, given: Any) -> Any:
+    try:
+        one = msgspec.convert(given, part.form.type)
+    except msgspec.ValidationError as error:
+        raise UsageError(_plain(str(error))) from error
+    return one if one is None or part.form.load is None else part.form.load(one)
+
+
+def _from_text(part: Part, text: str) -> Any:
+    """A field of path or query as what it is a text of."""
+    kinds = _plain_types(part.form.type)
+    if int in kinds and _WHOLE.fullmatch(text):
+        return int(text)
+    if float in kinds and _NUMBER.fullmatch(text):
+        return float(text)
+    if bool in kinds and text in {"true", "false"}:
+        return text == "true"
+    return text
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,40}")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
+"""As JSON has it, and as programs print numbers: `1e-05`."""
+
+
+@cache
+def _plain_types(hint: Any) -> set[Any]:
+    if get_origin(hint) is Annotated:
+        return _plain_types(get_args(hint)[0])
+    if get_origin(hint) in {UnionType, Union}:
+        return {one for inner in get_args(hint) for one in _plain_types(inner)}
+    return {hint}
+
+
+def _to_text(one: Any) -> str:
+    if isinstance(one, bool):
+        return "true" if one else "false"
+    return str(one)
+
+
+# --- reading strictly ----------------------------------------------------------------------------
+
+
+def _read(plan: Plan, body: bytes) -> Any:
+    try:
+        said = plan.decode(body)
+    except msgspec.ValidationError as error:
+        told = _placed(str(error))
+        if told.startswith(_UNKNOWN) and plan.route.body is None:
+            told += f": there is {', '.join(part.wire_name for part in plan.body)}"
+        raise UsageError(told) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"the body is not valid JSON: {error}") from error
+    except RecursionError:
+        raise UsageError(f"$: nests deeper than {limits.JSON_DEPTH_MAX} levels") from None
+    refuse_twice(body)
+    return said
+
+
+def _placed(text: str) -> str:
+    """The text of msgspec with the place first: `$.a[0]: expected int`."""
+    what, _, place = text.rpartition(" - at ")
+    return f"{place.strip('`')}: {_plain(what)}" if what else f"$: {_plain(text)}"
+
+
+def _plain(text: str) -> str:
+    what = text.rpartition(" - at ")[0] or text
+    return (what[0].lower() + what[1:200]).replace("`", "")
+
+
+def refuse_twice(body: bytes) -> None:
+    """Raises: UsageError for an object that has a field twice. Values of `json` are a message's
+    own matter: they are looked at as bytes, not as fields.
+    """
+    try:
+        _once(body.decode())
+    except _Twice:
+        place = _find_twice(json.loads(body, object_pairs_hook=_Pairs), "$")
+        if place is not None:
+            raise UsageError(f"{place}: is there twice") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the body is not valid JSON: {error}") from error
+    except (ValueError, RecursionError):
+        raise UsageError("the body is not valid JSON: a number is too long") from None
+
+
+class _Twice(Exception):
+    pass
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as its fields in order, repeated ones too."""
+
+
+def _refuse(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len(dict(pairs)) != len(pairs):
+        raise _Twice
+
+
+_once = json.JSONDecoder(object_pairs_hook=_refuse).decode
+
+
+def _find_twice(said: Any, place: str) -> str | None:
+    if isinstance(said, _Pairs):
+        names: set[str] = set()
+        for name, inner in said:
+            if name in names:
+                return f"{place}.{name}"
+            names.add(name)
+            if name == "json":
+                continue
+            if (found := _find_twice(inner, f"{place}.{name}")) is not None:
+                return found
+    elif isinstance(said, list):
+        for i, inner in enumerate(cast("list[Any]", said)):
+            if (found := _find_twice(inner, f"{place}[{i}]")) is not None:
+                return found
+    return None
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def dump_answer(kind: type[v.Verb[A]], answer: A) -> bytes:
+    """The body of the answer to a verb."""
+    dump = answer_of(kind).dump
+    assert dump is not None
+    return _encode(dump(answer))
+
+
+def load_answer(kind: type[v.Verb[A]], body: bytes) -> A:
+    """The answer in a body. Raises: Uncertain for what is no answer to that verb."""
+    load = answer_of(kind).load
+    assert load is not None
+    try:
+        return load(_answer_decoder(kind)(body))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise Uncertain(
+            f"what came back is no answer to {kind.name} ({error}): the call may have happened"
+        ) from error
+
+
+@cache
+def _answer_decoder(kind: Kind) -> Any:
+    return msgspec.json.Decoder(answer_of(kind).type).decode
+
+
+# --- several verbs in one request ----------------------------------------------------------------
+
+
+class Together(msgspec.Struct, forbid_unknown_fields=True):
+    """Verbs that are carried out in one transaction, in this order: at most 100.
+
+    Each is an object with `verb`, its name, and all of its fields, those of path and query, too.
+    """
+
+    verbs: Annotated[tuple[dict[str, Raw], ...], msgspec.Meta(max_length=TOGETHER_MAX)]
+
+
+class TogetherAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """The answers, each as it would come alone."""
+
+    items: tuple[Raw, ...]
+
+
+def dump_together(verbs: Sequence[v.Verb[Any]]) -> bytes:
+    """The body for verbs that are carried out together."""
+    return _encode(Together(tuple(map(_dump_item, verbs))))
+
+
+def load_together(body: bytes) -> tuple[v.Verb[Any], ...]:
+    """The verbs in that body. Raises: UsageError that names the place."""
+    try:
+        said = _decode_together(body)
+    except msgspec.ValidationError as error:
+        raise UsageError(_placed(str(error))) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"the body is not valid JSON: {error}") from error
+    except RecursionError:
+        raise UsageError(f"$: nests deeper than {limits.JSON_DEPTH_MAX} levels") from None
+    refuse_twice(body)
+    verbs: list[v.Verb[Any]] = []
+    for i, item in enumerate(said.verbs):
+        try:
+            verbs.append(_load_item(item))
+        except UsageError as error:
+            raise UsageError(f"$.verbs[{i}]: {str(error).removeprefix('$: ')}") from error
+    return tuple(verbs)
+
+
+def dump_together_answer(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -> bytes:
+    """The body of their answers."""
+    items = [Raw(dump_answer(type(v), a)) for v, a in zip(verbs, answers, strict=True)]
+    return _encode(TogetherAnswer(tuple(items)))
+
+
+def load_together_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
+    """Their answers. Raises: Uncertain for what are none."""
+    try:
+        items = _decode_together_answer(body).items
+        pairs = list(zip(verbs, items, strict=True))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise Uncertain(f"what came back are no answers ({error})") from error
+    return [load_answer(type(verb), bytes(item)) for verb, item in pairs]
+
+
+_KINDS: Mapping[str, Kind] = {kind.name: kind for kind in v.VOCABULARY}
+
+
+def _dump_item(verb: v.Verb[Any]) -> dict[str, Raw]:
+    plan = plan_of(type(verb))
+    body = dump_verb(verb)
+    item = {"verb": Raw(_encode(verb.name))}
+    values = plan.spread(verb)
+    for name in plan.given:
+        if name in values and values[name] is not None:
+            item[name] = Raw(_encode(values[name]))
+    if plan.route.body is not None:
+        item[plan.route.body] = Raw(body)
+    elif body:
+        item.update(_decode_fields(body))
+    return item
+
+
+def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
+    fields = dict(item)
+    try:
+        kind = _KINDS[msgspec.json.decode(fields.pop("verb", Raw(b'""')), type=str)]
+    except (msgspec.ValidationError, KeyError) as error:
+        raise UsageError(f"verb: one of {', '.join(_KINDS)}") from error
+    plan = plan_of(kind)
+    given = {
+        name: msgspec.json.decode(fields.pop(name)) for name in [*plan.given] if name in fields
+    }
+    for name in plan.route.in_path:
+        if name not in given and plan.route.also is None:
+            raise UsageError(f"{name}: missing")
+    for name, one in given.items():
+        # Here they have their own types: the text "12" is no number.
+        if isinstance(one, str) and _plain_types(plan.given[name].form.type) & {int, float, bool}:
+            raise UsageError(f"{name}: a text, where it has to be a number or true or false")
+    if plan.route.body is not None:
+        body = bytes(fields.pop(plan.route.body, Raw(b"{}")))
+        if fields:
+            raise UsageError(f"{limits.shown(next(iter(fields)))} is no field of {kind.name}")
+    else:
+        body = _encode(fields)
+    return load_call(kind, body, **given).verb
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_together = msgspec.json.Decoder(Together).decode
+_decode_together_answer = msgspec.json.Decoder(TogetherAnswer).decode

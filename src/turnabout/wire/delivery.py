@@ -1,0 +1,99 @@
+"""A delivery on the wire: the one value of which thousands are said a second, written out."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from turnabout.wire.content import Content, dump_bytes, dump_content, load_bytes
+from turnabout.wire.seconds import ms_of
+from turnabout.words import entities, limits
+from turnabout.words.errors import UsageError
+
+
+class Delivery(msgspec.Struct, forbid_unknown_fields=True):
+    """A message as `receive` hands it out. The receipt is for the verbs that come after."""
+
+    receipt: str
+    id: int
+    attempt: int
+    channel: str
+    priority: int
+    payload: Content
+    content_type: str
+    failures: int
+    crashes: int
+    sent_at: int
+    lease_until: int
+    lease_seconds: float
+    headers: Raw | UnsetType = UNSET
+    state: Content | UnsetType = UNSET
+    origin: Raw | UnsetType = UNSET
+
+
+def dump(given: entities.Delivery) -> Delivery:
+    """The delivery with its receipt."""
+    id_, attempt, channel, priority, payload, kind, headers, state = given[:8]
+    failures, crashes, sent_at, origin, lease_until, lease_ms = given[8:]
+    return Delivery(
+        f"{id_}.{attempt}",
+        id_,
+        attempt,
+        channel,
+        priority,
+        dump_content(payload, kind),
+        kind,
+        failures,
+        crashes,
+        sent_at,
+        lease_until,
+        lease_ms / 1000,
+        UNSET if headers is None else Raw(headers.encode()),
+        UNSET if state is None else dump_bytes(state),
+        UNSET if origin is None else Raw(origin.encode()),
+    )
+
+
+def load(said: Delivery) -> entities.Delivery:
+    """The delivery again. Raises: UsageError if bytes, headers or the origin are none."""
+    headers: str | None = None
+    if said.headers is not UNSET:
+        headers = _headers(bytes(said.headers))
+    content = said.payload
+    payload = bytes(content.json) if isinstance(content.json, Raw) else load_bytes(content)
+    return entities.Delivery(
+        said.id,
+        said.attempt,
+        said.channel,
+        said.priority,
+        payload,
+        said.content_type,
+        headers,
+        None if said.state is UNSET else load_bytes(said.state),
+        said.failures,
+        said.crashes,
+        said.sent_at,
+        None if said.origin is UNSET else _origin(bytes(said.origin)),
+        said.lease_until,
+        ms_of(said.lease_seconds),
+    )
+
+
+def _headers(data: bytes) -> str:
+    try:
+        limits.headers(_decode_headers(data))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"headers are an object of texts: {error}") from error
+    return data.decode()
+
+
+def _origin(data: bytes) -> str:
+    try:
+        _decode_origin(data)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"an origin tells why a message died: {error}") from error
+    return data.decode()
+
+
+_decode_origin = msgspec.json.Decoder(entities.Origin).decode
+_decode_headers = msgspec.json.Decoder(dict[str, str]).decode

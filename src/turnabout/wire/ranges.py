@@ -1,0 +1,99 @@
+"""What a number or a list on the wire may be, where it is said for a verb or a value.
+
+Most values check themselves when they are made; said here as well, a wrong one is told with its
+place, and the OpenAPI document knows the bounds. Those of verbs are checked nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Meta
+
+from turnabout.words import limits
+from turnabout.words.prepare import PER_SECOND_MAX
+
+_DELAY = Meta(ge=0, le=limits.DELAY_SECONDS_MAX)
+_SPAN = Meta(ge=0.001, le=limits.DELAY_SECONDS_MAX)
+_LEASE = Meta(ge=0.001, le=limits.LEASE_SECONDS_MAX)
+_INSTANT = Meta(ge=0, le=limits.FOREVER_MS)
+_PAGE = Meta(ge=1, le=limits.PEEK_MESSAGES_MAX)
+_MANY = Meta(max_length=limits.IDS_MAX)
+_ID = Meta(ge=1, le=limits.ID_MAX)
+_WHOLE = Meta(ge=1, le=limits.INTEGER_MAX)
+WAIT = Meta(ge=0, le=limits.WAIT_SECONDS_MAX)
+"""Of a request's `wait_seconds`."""
+
+RANGES: Mapping[str, Meta] = {
+    "Send.messages": Meta(max_length=limits.SEND_MESSAGES_MAX),
+    "Outgoing.priority": Meta(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX),
+    "Outgoing.delay_ms": _DELAY,
+    "Outgoing.ttl_ms": _SPAN,
+    "Outgoing.dedup_window_ms": _SPAN,
+    "Receive.max_messages": Meta(ge=1, le=limits.RECEIVE_MESSAGES_MAX),
+    "Receive.lease_ms": _LEASE,
+    "Shard.index": Meta(ge=0, le=1_023),
+    "Shard.count": Meta(ge=1, le=1_024),
+    "Turn.served": Meta(ge=0, le=limits.ID_MAX),
+    "Ack.receipts": _MANY,
+    "Ack.results": _MANY,
+    "Release.receipts": _MANY,
+    "Extend.receipts": _MANY,
+    "Extend.lease_ms": _LEASE,
+    "Defer.deferrals": _MANY,
+    "Deferral.delay_ms": _DELAY,
+    "Fail.failures": _MANY,
+    "Failure.delay_ms": _DELAY,
+    "Cancel.ids": _MANY,
+    "Retry.ids": _MANY,
+    "Endings.ids": _MANY,
+    "Peek.limit": _PAGE,
+    "Peek.after_id": Meta(ge=0, le=limits.ID_MAX),
+    "StatsOfChannels.limit": _PAGE,
+    "History.limit": _PAGE,
+    "History.finished_from": _INSTANT,
+    "History.finished_until": _INSTANT,
+    "Clear.limit": Meta(ge=0, le=limits.ID_MAX),
+    "Events.limit": _PAGE,
+    "RedriveStart.per_second": Meta(ge=1, le=PER_SECOND_MAX),
+    "RedriveStart.max_redrives": Meta(ge=0, le=limits.INTEGER_MAX),
+    "RedriveFilter.died_from": _INSTANT,
+    "RedriveFilter.died_until": _INSTANT,
+    "RedriveStep.id": _ID,
+    "RedriveCancel.id": _ID,
+    "RedriveList.limit": _PAGE,
+    "ScheduleSet.next_at": _INSTANT,
+    "ScheduleFire.due_at": _INSTANT,
+    "ScheduleFire.next_at": _INSTANT,
+    "Policy.max_concurrency": _WHOLE,
+    "Policy.max_size": _WHOLE,
+    "Policy.weight": Meta(ge=1, le=1_000),
+    "Rate.count": Meta(ge=1, le=1_000_000),
+    "Rate.per_seconds": Meta(ge=0.001, le=86_400),
+    "Rate.burst": Meta(ge=1, le=1_000_000),
+    "QueueSettings.max_attempts": _WHOLE,
+    "QueueSettings.max_messages": _WHOLE,
+    "Asked.wait_seconds": WAIT,
+}
+"""By class and field. Of a duration in `_ms` the bounds are in seconds."""
+
+MEMBERS: Mapping[str, Meta] = {"Cancel.ids": _ID, "Retry.ids": _ID, "Endings.ids": _ID}
+"""Of the members of a list."""
+
+
+def _text(value: object) -> str:
+    limits.utf8(value, "text")
+    assert isinstance(value, str)
+    return value
+
+
+CHECKS: Mapping[str, Callable[[object], Any]] = {
+    "queue": limits.queue_name,
+    "target": limits.queue_name,
+    "schedule": limits.queue_name,
+    "channel": limits.channel_name,
+    "error": _text,
+    "cursor": _text,
+}
+"""Of a verb's fields of that name: what its class does not check."""

@@ -1,0 +1,311 @@
+"""The things that verbs carry and answer with: frozen, slotted, of plain types.
+
+Instants are milliseconds since 1970 by the database's clock; durations are milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
+
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+from turnabout.words.payload import decode_json, decode_text
+from turnabout.words.policy import (
+    DEDUP_MODES,
+    DEDUP_SCOPES,
+    DedupMode,
+    DedupScope,
+    Policy,
+    QueueSettings,
+)
+from turnabout.words.value import value
+
+State = Literal["scheduled", "ready", "leased"]
+
+_RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})")
+
+
+class _ReceiptFields(NamedTuple):
+    id: int
+    attempt: int
+
+
+class Receipt(_ReceiptFields):
+    """One delivery of one message: its id and the attempt, which fences every later verb."""
+
+    __slots__ = ()
+
+    def __new__(cls, id: int, attempt: int) -> Self:  # noqa: A002  (the field is `id`)
+        """Checked, as it may come from anywhere."""
+        limits.whole(id, "a receipt's id", 1, limits.ID_MAX)
+        limits.whole(attempt, "a receipt's attempt", 1, limits.INTEGER_MAX)
+        return _ReceiptFields.__new__(cls, id, attempt)
+
+    def __str__(self) -> str:
+        return f"{self.id}.{self.attempt}"
+
+    @classmethod
+    def parse(cls, text: object) -> Receipt:
+        """The receipt in its text form, `id.attempt`, as the command line and HTTP carry it."""
+        match = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise UsageError(f"{limits.shown(text)} is no receipt: it reads like 4711.1")
+        return cls(int(match[1]), int(match[2]))
+
+
+_handed_out: Callable[[tuple[int, int]], Receipt]
+_handed_out = partial(tuple.__new__, Receipt)  # pyright: ignore[reportUnknownMemberType]
+"""A receipt that is not checked, as a store handed it out."""
+
+_USUAL_TYPES = frozenset(
+    {"application/octet-stream", "application/json", "text/plain; charset=utf-8"}
+)
+
+
+@value
+class Outgoing:
+    """A message to send. None takes the queue's default; no `dedup_key`, no dedup."""
+
+    payload: bytes
+    content_type: str = "application/octet-stream"
+    channel: str = ""
+    priority: int = 0
+    delay_ms: int | None = None
+    headers: Mapping[str, str] | None = None
+    ttl_ms: int | None = None
+    dedup_key: str | None = None
+    dedup_mode: DedupMode | None = None
+    dedup_window_ms: int | None = None
+    dedup_scope: DedupScope | None = None
+
+    def __post_init__(self) -> None:
+        # Thousands are made a second: nothing is called for what is as usual.
+        if type(self.payload) is not bytes or len(self.payload) > limits.PAYLOAD_BYTES_MAX:
+            limits.payload(self.payload, limits.PAYLOAD_BYTES_HARD_MAX)
+        if type(self.content_type) is not str or self.content_type not in _USUAL_TYPES:
+            limits.content_type(self.content_type)
+        if self.channel != "":
+            limits.channel_name(self.channel)
+        if self.priority or type(self.priority) is not int:
+            limits.whole(self.priority, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX)
+        if self.delay_ms is not None:
+            limits.duration_ms(self.delay_ms, "delay_ms")
+        if self.headers is not None:
+            limits.headers(self.headers)
+        if self.ttl_ms is not None:
+            limits.whole(self.ttl_ms, "ttl_ms", 1, limits.DELAY_SECONDS_MAX * 1000)
+        if self.dedup_key is not None:
+            self._check_dedup()
+        elif not (self.dedup_mode is self.dedup_window_ms is self.dedup_scope is None):
+            raise UsageError("dedup_mode, dedup_window and dedup_scope need a dedup_key")
+
+    def _check_dedup(self) -> None:
+        limits.dedup_key(self.dedup_key)
+        if self.dedup_mode is not None:
+            limits.choice(self.dedup_mode, "dedup_mode", DEDUP_MODES)
+        if self.dedup_scope is not None:
+            limits.choice(self.dedup_scope, "dedup_scope", DEDUP_SCOPES)
+        limits.optional_whole(
+            self.dedup_window_ms, "dedup_window_ms", 1, limits.DELAY_SECONDS_MAX * 1000
+        )
+
+
+class Delivery(NamedTuple):
+    """A message as `receive` hands it out, with its lease. A tuple, as thousands are made a second.
+
+    attempt counts deliveries so far, this one included; failures and crashes are the charged ones.
+    """
+
+    id: int
+    attempt: int
+    channel: str
+    priority: int
+    payload: bytes
+    content_type: str
+    headers_json: str | None
+    state: bytes | None
+    failures: int
+    crashes: int
+    sent_at: int
+    origin_json: str | None
+    lease_until: int
+    lease_ms: int
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The sender's headers."""
+        return NO_HEADERS if self.headers_json is None else json.loads(self.headers_json)
+
+    @property
+    def origin(self) -> Origin | None:
+        """The story of a message that died once: here, or, after a redrive, before."""
+        return None if self.origin_json is None else Origin(**json.loads(self.origin_json))
+
+    @property
+    def receipt(self) -> Receipt:
+        """What proves this lease."""
+        return _handed_out(self[:2])
+
+
+@value
+class Origin:
+    """The story of a dead message: where it came from and why it died."""
+
+    queue: str
+    reason: str
+    failures: int
+    crashes: int
+    died_at: int
+    first_error: str | None
+    last_error: str | None
+    redrives: int = 0
+    """How often it was redriven out of a dead-letter queue so far."""
+
+
+@value
+class Peeked:
+    """A message as `peek` shows it: nothing is leased or changed."""
+
+    id: int
+    state: State
+    channel: str
+    priority: int
+    attempt: int
+    failures: int
+    crashes: int
+    sent_at: int
+    due_at: int
+    """When it is due (scheduled), or when the lease runs out (leased); else when it was sent."""
+    payload: bytes
+    content_type: str
+    headers: Mapping[str, str]
+    saved_state: bytes | None
+    error: str | None
+    origin: Origin | None
+    """Of a message that died once: here, or, after a redrive, before."""
+    expires_at: int | None = None
+    cancel_requested: bool = False
+
+    def json(self) -> Any:
+        """The value of a JSON payload."""
+        return decode_json(self.payload)
+
+    def text(self) -> str:
+        """The payload as text."""
+        return decode_text(self.payload)
+
+
+@value
+class QueueStats:
+    """Counts of one queue. What was sent is one of the others: they add up."""
+
+    queue: str
+    scheduled: int
+    ready: int
+    leased: int
+    sent: int
+    done: int
+    dead: int
+    cancelled: int
+    expired: int
+    oldest_ready_ms: int | None
+    """How long ago the ready message that was sent first was sent; None if none is ready."""
+    paused: bool
+    pause_reason: str | None = None
+
+
+@value
+class ChannelStats:
+    """Counts of one channel, and why its ready messages wait, if a limit holds them."""
+
+    channel: str
+    scheduled: int
+    ready: int
+    leased: int
+    oldest_ready_ms: int | None
+    blocked: Literal["paused", "concurrency", "rate", "fifo", "exhausted"] | None
+    """`exhausted`: its first message has no attempts left and waits for a person (`retry`)."""
+
+
+@value
+class QueueEntry:
+    """A queue with its settings, and which queue its exhausted messages go to."""
+
+    name: str
+    settings: QueueSettings
+    dead_letter: str | None
+    created_at: int
+
+
+@value
+class ChannelPolicy:
+    """A channel with a policy of its own."""
+
+    channel: str
+    policy: Policy
+
+
+@value
+class Deferral:
+    """One message to bring back later, with a new `state`, or with the state that it has."""
+
+    receipt: Receipt
+    delay_ms: int = 0
+    state: bytes | None = None
+    """None keeps the saved state; `b""` empties it."""
+
+    def __post_init__(self) -> None:
+        _check_receipt(self.receipt)
+        limits.duration_ms(self.delay_ms, "delay_ms")
+        if self.state is not None:
+            limits.state(self.state)
+
+
+@value
+class Failure:
+    """One failed attempt. `delay_ms` None waits for the queue's back-off."""
+
+    receipt: Receipt
+    error: str = ""
+    retry: bool = True
+    delay_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_receipt(self.receipt)
+        object.__setattr__(self, "error", limits.error_text(self.error))
+        limits.flag(self.retry, "retry")
+        if self.delay_ms is not None:
+            limits.duration_ms(self.delay_ms, "delay_ms")
+
+
+@value
+class Turn:
+    """Where a receiver stands in the round robin: the last channel served, and how often."""
+
+    channel: str | None = None
+    served: int = 0
+
+
+@value
+class Shard:
+    """The i-th of n parts of a queue's channels, by a hash that both stores share; i from 0."""
+
+    index: int
+    count: int
+
+    def __post_init__(self) -> None:
+        limits.whole(self.count, "shard count", 1, 1_024)
+        limits.whole(self.index, "shard index", 0, self.count - 1)
+
+
+def _check_receipt(receipt: object) -> None:
+    if not isinstance(receipt, Receipt):
+        raise UsageError(f"a receipt is a Receipt, not {type(receipt).__name__}")
+
+
+FIRST_TURN = Turn()
+NO_HEADERS: Mapping[str, str] = {}

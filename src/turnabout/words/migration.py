@@ -1,0 +1,49 @@
+"""A step of a store's schema, and how far a database has come."""
+
+from __future__ import annotations
+
+import re
+
+from turnabout.words.value import value
+
+_OLDEST = re.compile(r"^-- oldest: (\d+)$", re.MULTILINE)
+
+
+@value
+class Migration:
+    """One numbered step; steps run in order, each in a transaction, each once.
+
+    oldest: the oldest library that can use the database from this step on. On PostgreSQL it is a
+    revision of the functions, on SQLite the number of steps that a library knows. 1: any.
+    """
+
+    number: int
+    name: str
+    sql: str
+    oldest: int = 1
+
+
+def step_of(file: str, sql: str) -> Migration:
+    """The step in a file `0001_name.sql`. `-- oldest: 2`, on a line of its own, says which."""
+    oldest = _OLDEST.search(sql)
+    return Migration(
+        int(file[:4]), file.removesuffix(".sql"), sql, 1 if oldest is None else int(oldest[1])
+    )
+
+
+@value
+class SchemaStatus:
+    """How far a database has come.
+
+    current    the last step that ran; 0: none
+    wanted     the library's last step; current may be above it, after a newer library
+    pending    what `up` would apply
+    revisions  the sets of functions that are installed; empty on SQLite, which has none
+    too_new    whether the library is too old for this database: upgrade it
+    """
+
+    current: int
+    wanted: int
+    pending: tuple[str, ...]
+    revisions: tuple[int, ...] = ()
+    too_new: bool = False

@@ -1,0 +1,206 @@
+"""What verbs answer: for each verb a closed union of frozen values, to be matched to the end.
+
+If a correct program can meet it in normal running, it is an outcome here and not an exception.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from turnabout.words.entities import Delivery, QueueEntry, Turn
+from turnabout.words.errors import UsageError
+from turnabout.words.value import value
+
+
+@value
+class Sent:
+    """Accepted, all of them; `ids` in the order given. On disk when the call returns.
+
+    Where a dedup key suppressed or replaced one, its place holds the id of the message that
+    survives, and is named in `duplicates` or `replaced`.
+    """
+
+    ids: tuple[int, ...]
+    duplicates: tuple[int, ...] = ()
+    """Places (from 0) of messages that were not put in: an earlier one stands for them."""
+    replaced: tuple[int, ...] = ()
+    """Places of messages whose content took the place of a waiting one's (mode `latest`)."""
+
+    @property
+    def id(self) -> int:
+        """The id of the only message sent."""
+        if len(self.ids) != 1:
+            raise UsageError(f"{len(self.ids)} messages were sent: use `ids`")
+        return self.ids[0]
+
+
+@value
+class ChannelFull:
+    """Refused, all of them: the channel would hold more than its policy's `max_size`."""
+
+    channel: str
+    max_size: int
+    size: int
+    """Unfinished messages in the channel now."""
+
+
+@value
+class QueueFull:
+    """Refused, all of them: the queue would hold more than its `max_messages`."""
+
+    max_messages: int
+    size: int
+    """Unfinished messages in the queue now."""
+
+
+@value
+class Received:
+    """What `receive` hands out, in turn by channel; when empty, when to ask again."""
+
+    deliveries: tuple[Delivery, ...]
+    retry_after_ms: int | None = None
+    """Until a message is due or a limit opens, as far as known; None: only a send can help."""
+    turn: Turn | None = None
+    """Where the round robin goes on, where weights make that more than the last channel served."""
+
+
+@value
+class Acked:
+    """Done; it will never be delivered again."""
+
+
+@value
+class Deferred:
+    """Back for later, uncharged."""
+
+    due_at: int
+
+
+@value
+class Retrying:
+    """The failed attempt was charged; the message comes back at `due_at`."""
+
+    due_at: int
+
+
+@value
+class Dead:
+    """Attempts are used up, or `retry` was False: moved to the dead-letter queue.
+
+    `queue` is None where there is none to move to: the message has then ended.
+    """
+
+    queue: str | None
+
+
+@value
+class Blocked:
+    """Attempts are used up: it stays at the head of its FIFO channel until a person says `retry`
+    or `cancel`.
+    """
+
+
+@value
+class Cancelled:
+    """It ended as cancelled."""
+
+
+@value
+class CancelRequested:
+    """It is leased: its holder is told at the next `extend`, and it will not come back."""
+
+
+@value
+class Retried:
+    """It is ready now, its charges forgotten."""
+
+
+@value
+class NotWaiting:
+    """Nothing was changed: it is leased, or gone (finished, in another queue, never there)."""
+
+    now: Literal["leased", "gone"]
+
+
+@value
+class Extended:
+    """The lease now runs until `lease_until`."""
+
+    lease_until: int
+    cancel_requested: bool = False
+    """Somebody asked for its cancelling: end soon; it will not come back."""
+
+
+@value
+class Released:
+    """Given back at once, uncharged."""
+
+
+@value
+class LeaseLost:
+    """The receipt is not the current lease, so nothing was changed.
+
+    now: leased (by a later delivery), ready or scheduled (it came back), or gone (finished,
+    in another queue, or never there).
+    """
+
+    now: Literal["leased", "ready", "scheduled", "gone"]
+
+
+@value
+class Created:
+    """The queue was made, and its dead-letter queue if that was missing."""
+
+    queue: QueueEntry
+
+
+@value
+class AlreadyExists:
+    """A queue of that name was there; it was left as it is."""
+
+    queue: QueueEntry
+
+
+@value
+class Deleted:
+    """The queue and its unfinished messages are gone."""
+
+    messages: int
+
+
+@value
+class Purged:
+    """So many messages were cancelled."""
+
+    messages: int
+
+
+@value
+class Cleared:
+    """So many rows of history were removed."""
+
+    messages: int
+
+
+@value
+class Fired:
+    """The schedule's message was sent (`id`), or left out (None), and its row has moved on."""
+
+    id: int | None
+
+
+@value
+class NotDue:
+    """Somebody else has fired it, or it was changed or removed."""
+
+
+AckOutcome = Acked | LeaseLost
+DeferOutcome = Deferred | Cancelled | LeaseLost
+FailOutcome = Retrying | Dead | Blocked | Cancelled | LeaseLost
+ExtendOutcome = Extended | LeaseLost
+ReleaseOutcome = Released | Cancelled | LeaseLost
+CancelOutcome = Cancelled | CancelRequested | NotWaiting
+RetryOutcome = Retried | NotWaiting
+SendOutcome = Sent | ChannelFull | QueueFull
+FireOutcome = Fired | NotDue
+CreateOutcome = Created | AlreadyExists

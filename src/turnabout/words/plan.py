@@ -1,0 +1,161 @@
+"""Sends and policies that are noted first and carried out together: what `batch()` hands out.
+
+Without colour: nothing here touches a database. The order in which all is done depends on the names
+and not on the program, so that batches which meet take things in the same order: by queue; in a
+queue the policies first, by channel; then the sends as they were noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from turnabout.words import limits
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.outcomes import SendOutcome
+from turnabout.words.policy import NO_POLICY, DedupMode, DedupScope, Policy
+from turnabout.words.prepare import all_of, outgoing
+from turnabout.words.verbs import PolicySet, Send, Verb
+
+A = TypeVar("A")
+
+
+class Planned(Generic[A]):
+    """Something that will be done at the end of the block."""
+
+    __slots__ = ("_told", "verb")
+
+    def __init__(self, verb: Verb[A]) -> None:
+        self.verb = verb
+        self._told: tuple[A] | None = None
+
+    @property
+    def outcome(self) -> A:
+        """What came of it. Raises: UsageError as long as it has not been done."""
+        if self._told is None:
+            raise UsageError("a batch is done at the end of its `with` block: look after it")
+        return self._told[0]
+
+    def tell(self, outcome: A) -> None:
+        """It was done."""
+        self._told = (outcome,)
+
+
+class Plan:
+    """What a block notes."""
+
+    def __init__(self, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX) -> None:
+        self._max_payload_bytes = max_payload_bytes
+        self._noted: list[Planned[Any]] = []
+        self._is_open = True
+
+    def queue(self, name: str) -> PlannedQueue:
+        """A queue to send to, or to set policies in."""
+        return PlannedQueue(self, limits.queue_name(name), self._max_payload_bytes)
+
+    def note(self, verb: Verb[A]) -> Planned[A]:
+        """Do this, too."""
+        if not self._is_open:
+            raise UsageError("the batch is over: nothing can be added to it")
+        planned = Planned(verb)
+        self._noted.append(planned)
+        return planned
+
+    def close(self) -> Sequence[Verb[Any]]:
+        """All that was noted, in the order in which it is to be done."""
+        self._is_open = False
+        self._noted.sort(key=_place)
+        return [planned.verb for planned in self._noted]
+
+    def tell(self, outcomes: Sequence[Any]) -> None:
+        """It was done: the outcomes in the order of `close`."""
+        for planned, outcome in zip(self._noted, outcomes, strict=True):
+            planned.tell(outcome)
+
+
+class PlannedQueue:
+    """A queue in a block: what it is told is noted."""
+
+    def __init__(self, plan: Plan, name: str, max_payload_bytes: int) -> None:
+        self._plan = plan
+        self._max_payload_bytes = max_payload_bytes
+        self.name = name
+
+    def send(
+        self,
+        payload: Any,
+        *,
+        channel: str = "",
+        priority: int = 0,
+        delay_seconds: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        ttl_seconds: float | None = None,
+        dedup_key: str | None = None,
+        dedup_mode: DedupMode | None = None,
+        dedup_window_seconds: float | None = None,
+        dedup_scope: DedupScope | None = None,
+    ) -> Planned[SendOutcome]:
+        """Send one message; arguments and outcomes as of `Queue.send`."""
+        message = outgoing(
+            payload,
+            channel=channel,
+            priority=priority,
+            delay_seconds=delay_seconds,
+            headers=headers,
+            content_type=content_type,
+            ttl_seconds=ttl_seconds,
+            dedup_key=dedup_key,
+            dedup_mode=dedup_mode,
+            dedup_window_seconds=dedup_window_seconds,
+            dedup_scope=dedup_scope,
+            max_payload_bytes=self._max_payload_bytes,
+        )
+        return self._plan.note(Send(self.name, (message,)))
+
+    def send_many(self, messages: Iterable[Outgoing]) -> Planned[SendOutcome]:
+        """Send many messages, all or none; as `Queue.send_many`."""
+        batch = all_of(Outgoing, messages)
+        limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
+        for message in batch:
+            limits.payload(message.payload, self._max_payload_bytes)
+        return self._plan.note(Send(self.name, batch))
+
+    def channel(self, name: str) -> PlannedChannel:
+        """A channel to set the policy of."""
+        return PlannedChannel(self._plan, self.name, limits.channel_name(name))
+
+
+class PlannedChannel:
+    """A channel in a block: what it is told is noted."""
+
+    def __init__(self, plan: Plan, queue: str, name: str) -> None:
+        self._plan = plan
+        self._queue = queue
+        self.name = name
+
+    def set_policy(self, policy: Policy) -> Planned[Policy]:
+        """Replace the channel's policy; as `Channel.set_policy`."""
+        if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"a policy is a Policy, not {type(policy).__name__}")
+        changes = {name: getattr(policy, name) for name in Policy.__dataclass_fields__}
+        return self._plan.note(PolicySet(self._queue, self.name, changes, replace=True))
+
+    def change_policy(self, **changes: Any) -> Planned[Policy]:
+        """Change some fields of the channel's policy; what is not named stays."""
+        NO_POLICY.changed(changes)
+        return self._plan.note(PolicySet(self._queue, self.name, changes))
+
+    def clear_policy(self) -> Planned[Policy]:
+        """Remove the channel's policy, all of it."""
+        return self.set_policy(NO_POLICY)
+
+
+def _place(planned: Planned[Any]) -> tuple[str, int, str]:
+    """Where it stands in the order; what stands in one place stays as it was noted."""
+    verb = planned.verb
+    if isinstance(verb, PolicySet):
+        return verb.queue, 0, verb.channel
+    assert isinstance(verb, Send)
+    return verb.queue, 1, ""

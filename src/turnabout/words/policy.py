@@ -1,0 +1,316 @@
+"""Settings of a queue and policies of a channel: frozen values, checked when they are made.
+
+Durations are seconds here, at the face; `*_ms` properties give what stores keep. How a channel's
+policy and its queue's default combine, and how long a retry waits, is decided here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, field, fields, replace
+from typing import Any, Literal, TypeVar, cast, get_args
+
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+from turnabout.words.value import value
+
+RATE_PERIOD_SECONDS_MAX = 86_400.0
+WEIGHT_MAX = 1_000
+HISTORY_SECONDS_MAX = 3660 * 86_400.0
+
+DedupMode = Literal["window", "sliding", "until_started", "until_finished", "latest", "rerun"]
+DedupScope = Literal["queue", "channel"]
+OnExhausted = Literal["dead_letter", "drop", "block", "dead_letter_channel"]
+EventLevel = Literal["off", "hints", "all"]
+DEDUP_MODES: tuple[str, ...] = get_args(DedupMode)
+DEDUP_SCOPES: tuple[str, ...] = get_args(DedupScope)
+ON_EXHAUSTED: tuple[str, ...] = get_args(OnExhausted)
+EVENT_LEVELS: tuple[str, ...] = get_args(EventLevel)
+
+_T = TypeVar("_T")
+
+
+@value
+class Rate:
+    """A token bucket: `count` deliveries per `per_seconds`, at most `burst` of them at once.
+
+    `Rate(1, per_seconds=0.5)` is one delivery each half second: burst is 1 unless given, so
+    deliveries are spaced evenly. In any span of t seconds at most burst + t * count / per_seconds
+    deliveries begin.
+    """
+
+    count: int
+    per_seconds: float = 1.0
+    burst: int = 1
+
+    def __post_init__(self) -> None:
+        limits.whole(self.count, "rate count", 1, 1_000_000)
+        limits.milliseconds(
+            self.per_seconds, "rate per_seconds", RATE_PERIOD_SECONDS_MAX, least=0.001
+        )
+        limits.whole(self.burst, "rate burst", 1, 1_000_000)
+
+    @property
+    def interval_us(self) -> int:
+        """Microseconds between two deliveries, rounded up so that the rate is never exceeded."""
+        return max(1, -(-round(self.per_seconds * 1_000_000) // self.count))
+
+
+@value
+class Policy:
+    """Limits of one channel, or the default of a queue's channels. None: not limited here.
+
+    max_concurrency  live leases at once; exact, because a slot is a live lease
+    rate             deliveries per time, redeliveries included
+    max_size         unfinished messages; a send beyond it is refused with `ChannelFull`
+    weight           messages a turn of the round robin; 1 unless given
+    paused           nothing is handed out; sends are still taken
+    pause_reason     why, for people to read
+    """
+
+    max_concurrency: int | None = None
+    rate: Rate | None = None
+    max_size: int | None = None
+    weight: int | None = None
+    paused: bool = False
+    pause_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        limits.optional_whole(self.max_concurrency, "max_concurrency", 1, limits.INTEGER_MAX)
+        limits.optional_whole(self.max_size, "max_size", 1, limits.INTEGER_MAX)
+        limits.optional_whole(self.weight, "weight", 1, WEIGHT_MAX)
+        limits.flag(self.paused, "paused")
+        limits.reason(self.pause_reason)
+        if self.rate is not None:
+            _is_a(Rate, "rate", self.rate)
+
+    def changed(self, changes: Mapping[str, Any]) -> Policy:
+        """This policy with some fields replaced; unknown fields are refused by name."""
+        _known(changes, Policy)
+        return replace(self, **changes)
+
+    def over(self, default: Policy) -> Policy:
+        """What holds for a channel with this policy in a queue with that default."""
+        return Policy(
+            max_concurrency=_first(self.max_concurrency, default.max_concurrency),
+            rate=_first(self.rate, default.rate),
+            max_size=_first(self.max_size, default.max_size),
+            weight=_first(self.weight, default.weight),
+            paused=self.paused,
+            pause_reason=self.pause_reason,
+        )
+
+
+NO_POLICY = Policy()
+
+
+@value
+class QueueSettings:
+    """How a queue treats its messages. All but `fifo` may change on a live queue.
+
+    lease_seconds        how long a delivery is held when `receive` names no time
+    max_attempts         charged attempts (failures + crashes) until a message is dead; None: never
+    backoff_seconds      wait after the first failure; it doubles with each further charge
+    backoff_max_seconds  the longest such wait
+    backoff_jitter       0 to 1: that share of the wait is random, so that retries spread out
+    delay_seconds        delay of messages that name none
+    fifo                 one message of a channel at a time, a retried one first; set at creation
+    paused               `receive` hands out nothing; sends are still taken
+    pause_reason         why, for people to read
+    on_exhausted         what becomes of a message without attempts left: `dead_letter`, `drop`,
+                         `block` (FIFO only: its channel waits for a person), `dead_letter_channel`
+    dead_letter          queue that exhausted messages move to; None: `<queue>-dead`
+    ttl_seconds          a message still waiting after that expires; None: never
+    max_messages         unfinished messages; a send beyond it is refused with `QueueFull`
+    dedup_mode           of sends with a key that name none: `window`, `sliding`, `until_started`,
+                         `until_finished`, `latest`, `rerun`
+    dedup_window_seconds how long a key suppresses in the modes `window` and `sliding`
+    dedup_scope          `queue` or `channel`: where a key counts
+    history_seconds      how long the row of a message that is done stays; 0 keeps none
+    history_failed_seconds  the same for messages that ended otherwise; None: the same time
+    history_payload      whether these rows keep the payload and headers
+    events               `off`, `hints` or `all`
+    policy               the default policy of every channel in the queue
+    """
+
+    lease_seconds: float = 30.0
+    max_attempts: int | None = 5
+    backoff_seconds: float = 1.0
+    backoff_max_seconds: float = 3600.0
+    backoff_jitter: float = 0.1
+    delay_seconds: float = 0.0
+    fifo: bool = False
+    paused: bool = False
+    pause_reason: str | None = None
+    on_exhausted: OnExhausted = "dead_letter"
+    dead_letter: str | None = None
+    ttl_seconds: float | None = None
+    max_messages: int | None = None
+    dedup_mode: DedupMode = "window"
+    dedup_window_seconds: float = 300.0
+    dedup_scope: DedupScope = "queue"
+    history_seconds: float = 7 * 86_400.0
+    history_failed_seconds: float | None = None
+    history_payload: bool = False
+    events: EventLevel = "off"
+    policy: Policy = field(default=NO_POLICY)
+
+    def __post_init__(self) -> None:
+        limits.lease_ms(self.lease_seconds)
+        limits.optional_whole(self.max_attempts, "max_attempts", 1, limits.INTEGER_MAX)
+        for name in ("backoff_seconds", "backoff_max_seconds", "delay_seconds"):
+            limits.milliseconds(getattr(self, name), name, limits.DELAY_SECONDS_MAX)
+        limits.milliseconds(self.history_seconds, "history_seconds", HISTORY_SECONDS_MAX)
+        if self.history_failed_seconds is not None:
+            limits.milliseconds(
+                self.history_failed_seconds, "history_failed_seconds", HISTORY_SECONDS_MAX
+            )
+        if self.ttl_seconds is not None:
+            limits.ttl_ms(self.ttl_seconds)
+        limits.optional_whole(self.max_messages, "max_messages", 1, limits.INTEGER_MAX)
+        limits.window_ms(self.dedup_window_seconds)
+        limits.choice(self.dedup_mode, "dedup_mode", DEDUP_MODES)
+        limits.choice(self.dedup_scope, "dedup_scope", DEDUP_SCOPES)
+        limits.choice(self.on_exhausted, "on_exhausted", ON_EXHAUSTED)
+        limits.choice(self.events, "events", EVENT_LEVELS)
+        limits.flag(self.history_payload, "history_payload")
+        limits.reason(self.pause_reason)
+        limits.milliseconds(self.backoff_jitter, "backoff_jitter", 1.0)
+        limits.flag(self.fifo, "fifo")
+        limits.flag(self.paused, "paused")
+        if self.dead_letter is not None:
+            limits.queue_name(self.dead_letter)
+        _is_a(Policy, "policy", self.policy)
+        if self.on_exhausted == "block" and not self.fifo:
+            raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
+        if self.policy.paused or self.policy.pause_reason is not None:
+            raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
+
+    def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
+        """These settings with some fields replaced; unknown fields are refused by name.
+
+        `policy` is a whole Policy, or a mapping of those of its fields that change.
+        """
+        _known(changes, QueueSettings)
+        policy = changes.get("policy")
+        if isinstance(policy, Mapping):
+            fields_of_it = cast("Mapping[str, Any]", policy)
+            return replace(self, **{**changes, "policy": self.policy.changed(fields_of_it)})
+        return replace(self, **changes)
+
+
+def settings_row(settings: QueueSettings) -> dict[str, int | str | bool | None]:
+    """The columns that a store keeps for a queue's settings, in order."""
+    failed = settings.history_failed_seconds
+    return {
+        "lease_ms": limits.lease_ms(settings.lease_seconds),
+        "max_attempts": settings.max_attempts,
+        "backoff_ms": _ms(settings.backoff_seconds),
+        "backoff_max_ms": _ms(settings.backoff_max_seconds),
+        "backoff_jitter_percent": round(settings.backoff_jitter * 100),
+        "delay_ms": _ms(settings.delay_seconds),
+        "fifo": settings.fifo,
+        "paused": settings.paused,
+        "pause_reason": settings.pause_reason,
+        "on_exhausted": settings.on_exhausted,
+        "dead_letter": settings.dead_letter,
+        "ttl_ms": None if settings.ttl_seconds is None else limits.ttl_ms(settings.ttl_seconds),
+        "max_messages": settings.max_messages,
+        "dedup_mode": settings.dedup_mode,
+        "dedup_window_ms": limits.window_ms(settings.dedup_window_seconds),
+        "dedup_scope": settings.dedup_scope,
+        "history_ms": _ms(settings.history_seconds),
+        "history_failed_ms": None if failed is None else _ms(failed),
+        "history_payload": settings.history_payload,
+        "events": settings.events,
+        **policy_row(settings.policy),
+    }
+
+
+def policy_row(policy: Policy) -> dict[str, int | None]:
+    """The columns that a store keeps for a policy; `paused` is a column of its own."""
+    rate = policy.rate
+    return {
+        "max_concurrency": policy.max_concurrency,
+        "rate_count": None if rate is None else rate.count,
+        "rate_period_ms": None if rate is None else _ms(rate.per_seconds),
+        "rate_burst": None if rate is None else rate.burst,
+        "rate_interval_us": None if rate is None else rate.interval_us,
+        "max_size": policy.max_size,
+        "weight": policy.weight,
+    }
+
+
+def settings_of(row: Mapping[str, Any]) -> QueueSettings:
+    """The settings in a queue's row; the inverse of `settings_row`."""
+    return QueueSettings(
+        lease_seconds=row["lease_ms"] / 1000,
+        max_attempts=row["max_attempts"],
+        backoff_seconds=row["backoff_ms"] / 1000,
+        backoff_max_seconds=row["backoff_max_ms"] / 1000,
+        backoff_jitter=row["backoff_jitter_percent"] / 100,
+        delay_seconds=row["delay_ms"] / 1000,
+        fifo=bool(row["fifo"]),
+        paused=bool(row["paused"]),
+        pause_reason=row["pause_reason"],
+        on_exhausted=row["on_exhausted"],
+        dead_letter=row["dead_letter"],
+        ttl_seconds=_seconds(row["ttl_ms"]),
+        max_messages=row["max_messages"],
+        dedup_mode=row["dedup_mode"],
+        dedup_window_seconds=row["dedup_window_ms"] / 1000,
+        dedup_scope=row["dedup_scope"],
+        history_seconds=row["history_ms"] / 1000,
+        history_failed_seconds=_seconds(row["history_failed_ms"]),
+        history_payload=bool(row["history_payload"]),
+        events=row["events"],
+        policy=policy_of(row, paused=False, pause_reason=None),
+    )
+
+
+def policy_of(row: Mapping[str, Any], *, paused: bool, pause_reason: str | None) -> Policy:
+    """The policy in a channel's or queue's row; the inverse of `policy_row`."""
+    rate = None
+    if row["rate_count"] is not None:
+        rate = Rate(row["rate_count"], row["rate_period_ms"] / 1000, row["rate_burst"])
+    return Policy(
+        max_concurrency=row["max_concurrency"],
+        rate=rate,
+        max_size=row["max_size"],
+        weight=row["weight"],
+        paused=paused,
+        pause_reason=pause_reason,
+    )
+
+
+def as_dict(value: Policy | QueueSettings) -> dict[str, Any]:
+    """A plain dictionary of a policy or of settings, for JSON and tables."""
+    return asdict(value)
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+def _ms(seconds: float) -> int:
+    return limits.milliseconds(seconds, "seconds", 1e9)
+
+
+def _known(changes: Mapping[str, Any], kind: type[Policy | QueueSettings]) -> None:
+    known = [f.name for f in fields(kind)]
+    for name in changes:
+        if name not in known:
+            raise UsageError(f"{kind.__name__} has no {name!r}; it has {', '.join(known)}")
+
+
+def _is_a(kind: type[Rate | Policy], what: str, value: object) -> None:
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} is a {kind.__name__}, not {type(value).__name__}")
+
+
+def _first(value: _T | None, default: _T | None) -> _T | None:
+    return default if value is None else value
+
+
+POLICY_COLUMNS = tuple(policy_row(NO_POLICY))
+SETTINGS_COLUMNS = tuple(settings_row(QueueSettings()))

@@ -1,0 +1,163 @@
+"""What is kept about messages when they have ended, moved or changed: frozen values, plain types.
+
+Instants are milliseconds since 1970 by the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+from turnabout.words.payload import decode_json, decode_text
+from turnabout.words.value import value
+
+Outcome = Literal["done", "dead", "cancelled", "expired"]
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
+
+EventKind = Literal[
+    "created", "leased", "deferred", "failed", "done", "dead", "cancelled", "expired", "changed"
+]
+
+
+@value
+class Result:
+    """What an ack leaves for whoever waits: bytes, as a payload is."""
+
+    data: bytes
+    content_type: str
+
+    def __post_init__(self) -> None:
+        limits.result(self.data)
+        limits.content_type(self.content_type)
+
+    def json(self) -> Any:
+        """The value of a JSON result."""
+        return decode_json(self.data)
+
+    def text(self) -> str:
+        """The result as text."""
+        return decode_text(self.data)
+
+
+@value
+class Ending:
+    """How a message ended. outcome `unknown`: it ended, and no row of history tells how."""
+
+    id: int
+    outcome: Literal["done", "dead", "cancelled", "expired", "unknown"]
+    finished_at: int | None = None
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+    error: str | None = None
+    result: Result | None = None
+
+
+@value
+class HistoryEntry:
+    """A finished message. The queue says whether payload and headers are kept."""
+
+    id: int
+    channel: str
+    outcome: Outcome
+    sent_at: int
+    leased_at: int | None
+    """When its last lease began; None: it never had one."""
+    finished_at: int
+    attempt: int
+    failures: int
+    crashes: int
+    error: str | None = None
+    result: Result | None = None
+    payload: bytes | None = None
+    content_type: str | None = None
+    headers: Mapping[str, str] | None = None
+
+    def json(self) -> Any:
+        """The value of a JSON payload. Raises: UsageError where the payload was not kept."""
+        return decode_json(self._kept())
+
+    def text(self) -> str:
+        """The payload as text. Raises: UsageError where it was not kept."""
+        return decode_text(self._kept())
+
+    def _kept(self) -> bytes:
+        if self.payload is None:
+            raise UsageError("the payload was not kept: the queue needs history_payload=True")
+        return self.payload
+
+
+@value
+class HistoryPage:
+    """Entries, the newest first. `cursor` goes on with older ones; None: that was the end."""
+
+    entries: tuple[HistoryEntry, ...]
+    cursor: str | None
+
+
+@value
+class Event:
+    """One thing that happened to a message. `changed`, with nothing else, is a hint to look."""
+
+    kind: EventKind
+    queue: str
+    at: int
+    id: int | None = None
+    channel: str | None = None
+    attempt: int | None = None
+    due_at: int | None = None
+    """When it is due (created, deferred, failed), or the lease ends (leased); else None."""
+    cursor: str | None = None
+    """Asks for what comes after this event; the page's own is that of its last event."""
+
+
+@value
+class EventPage:
+    """Events in order; `cursor` asks for what comes after them."""
+
+    events: tuple[Event, ...]
+    cursor: str
+
+
+@value
+class RedriveFilter:
+    """Which messages a redrive takes; None does not ask."""
+
+    channel: str | None = None
+    died_from: int | None = None
+    died_until: int | None = None
+    error: str | None = None
+    """Text in the last error, exactly as written."""
+
+    def __post_init__(self) -> None:
+        limits.optional_channel(self.channel)
+        for name in ("died_from", "died_until"):
+            limits.optional_whole(getattr(self, name), name, 0, limits.FOREVER_MS)
+        if self.error is not None:
+            limits.utf8(self.error, "the error text of a filter")
+
+
+EVERYTHING = RedriveFilter()
+
+
+@value
+class Redrive:
+    """A redrive and how far it has come; kept as the record of what was moved."""
+
+    id: int
+    queue: str
+    target: str | None
+    """None: each message goes to the queue it died in."""
+    filter: RedriveFilter
+    per_second: int | None
+    state: Literal["running", "done", "cancelled", "dry_run"]
+    moved: int
+    """Messages moved; in a dry run, those that would be."""
+    skipped: int
+    """Messages that matched and stayed: their queue is gone, or they were redriven too often."""
+    created_at: int
+    finished_at: int | None
+    next_at: int | None = None
+    """When the next step is worth its call; None: now, or it has ended."""

@@ -1,0 +1,97 @@
+"""Schedules: what is to be sent when. Frozen values; when a due time comes is in `timing`.
+
+Instants are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from turnabout.words import limits
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.value import value
+
+Missed = Literal["skip", "once", "all"]
+Overlap = Literal["allow", "skip"]
+Gap = Literal["after", "skip"]
+Fold = Literal["first", "both"]
+
+EVERY_MS_MIN = 1_000
+CRON_CHARS_MAX = 255
+
+
+@value
+class Schedule:
+    """One of `cron`, `every_ms` (counted from `anchor`) or `at` says when `message` is sent."""
+
+    name: str
+    queue: str
+    message: Outgoing
+    cron: str | None = None
+    zone: str = "UTC"
+    every_ms: int | None = None
+    anchor: int = 0
+    at: int | None = None
+    missed: Missed = "once"
+    overlap: Overlap = "allow"
+    gap: Gap = "after"
+    fold: Fold = "first"
+    paused: bool = False
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.name)
+        limits.queue_name(self.queue)
+        if [self.cron, self.every_ms, self.at].count(None) != 2:
+            raise UsageError("a schedule has one of cron, every and at")
+        if self.cron is not None and len(limits.utf8(self.cron, "cron")) > CRON_CHARS_MAX:
+            raise UsageError(f"a cron expression has at most {CRON_CHARS_MAX} bytes")
+        limits.utf8(self.zone, "zone")
+        limits.optional_whole(
+            self.every_ms, "every_ms", EVERY_MS_MIN, limits.DELAY_SECONDS_MAX * 1000
+        )
+        limits.whole(self.anchor, "anchor", 0, limits.FOREVER_MS)
+        limits.optional_whole(self.at, "at", 0, limits.FOREVER_MS)
+        limits.choice(self.missed, "missed", get_args(Missed))
+        limits.choice(self.overlap, "overlap", get_args(Overlap))
+        limits.choice(self.gap, "gap", get_args(Gap))
+        limits.choice(self.fold, "fold", get_args(Fold))
+        limits.flag(self.paused, "paused")
+        marks = {"schedule": self.name, "due-at": str(limits.FOREVER_MS)}  # each message has them
+        limits.headers({**(self.message.headers or {}), **marks})
+
+
+@value
+class ScheduledMessage:
+    """A message that a schedule has sent for a due time."""
+
+    schedule: str
+    queue: str
+    due_at: int
+    id: int
+
+
+@value
+class ScheduleEntry:
+    """A schedule as it is kept. `next_at` None: it has nothing more to send."""
+
+    schedule: Schedule
+    next_at: int | None
+    last_at: int | None
+    """The due time of the last message sent."""
+    last_id: int | None
+    sent: int
+    now: int
+    """The database's clock when this was read."""
+
+    @property
+    def is_due(self) -> bool:
+        """True if it is to be fired now."""
+        return self.next_at is not None and self.next_at <= self.now and not self.schedule.paused
+
+
+def every_ms(seconds: object) -> int:
+    """Milliseconds between due times: a second to 366 days."""
+    return limits.milliseconds(
+        seconds, "every_seconds", limits.DELAY_SECONDS_MAX, least=EVERY_MS_MIN / 1000
+    )

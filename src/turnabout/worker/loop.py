@@ -1,0 +1,244 @@
+"""What a worker decides: how much to fetch, what to extend, whose lease is over, when to end.
+
+No clock, no thread and no database in here: `now` is given, in seconds of a clock that only goes
+forward, and random shares are given too. `consumer.py` and `run.py` do what is decided here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from turnabout.words import limits
+from turnabout.words.entities import Receipt, Shard
+from turnabout.words.errors import UsageError
+
+BEATS_PER_LEASE = 3
+"""Two beats may be missed before a lease runs out."""
+
+BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.1, 10.0
+PAUSE_SECONDS_MIN = 0.005
+"""A queue that says "ask again at once" and then has nothing must not be asked in a tight loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How one queue is worked on; the arguments of `Worker.handler`."""
+
+    concurrency: int = 1
+    prefetch: int = 0
+    lease_seconds: float | None = None
+    heartbeat: bool = True
+    shard: tuple[int, int] | None = None
+    cancellable: bool = False
+
+    def __post_init__(self) -> None:
+        limits.whole(self.concurrency, "concurrency", 1, limits.RECEIVE_MESSAGES_MAX)
+        limits.whole(self.prefetch, "prefetch", 0, limits.RECEIVE_MESSAGES_MAX)
+        limits.flag(self.heartbeat, "heartbeat")
+        limits.flag(self.cancellable, "cancellable")
+        if self.lease_seconds is not None:
+            limits.lease_ms(self.lease_seconds)
+        if self.shard is not None:
+            Shard(*self.shard)
+
+
+class Stage(Enum):
+    """Where a message is on its way through the worker."""
+
+    WAITING = "waiting"  # fetched ahead, its handler has not begun
+    RUNNING = "running"
+    SETTLING = "settling"  # its handler is over; the database is being told
+    ENDED = "ended"  # nothing of ours any more
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A lease that this worker holds, and what is known of it."""
+
+    receipt: Receipt
+    seconds: float
+    ends_at: float
+    """When it runs out, by our clock and never too late: counted from before the question."""
+    beat_at: float
+    """When to extend it; without a heartbeat, when it runs out."""
+    stage: Stage = Stage.WAITING
+    lost: bool = False
+    """It is no longer ours: the database said so, or our clock did."""
+    refused: bool = False
+    """The database said so: no verb with this receipt can succeed."""
+    verbs: int = 0
+    """Verbs with this receipt that are under way, said by the handler itself."""
+    settled: bool = False
+    """The handler ended the message itself."""
+    noted: bool = False
+    """Its loss was logged and counted."""
+    cancel_requested: bool = False
+    """Somebody asked for its cancelling: unless it is acked, it ends as cancelled."""
+    told_to_cancel: bool = False
+    """The worker has acted on that."""
+
+    @property
+    def alive(self) -> bool:
+        """True while it has to be kept: nothing has ended it, and nothing is about to."""
+        return (
+            self.stage in (Stage.WAITING, Stage.RUNNING)
+            and not self.lost
+            and not self.settled
+            and self.verbs == 0
+        )
+
+
+class Held:
+    """The leases that are held on one queue."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._leases: dict[Receipt, Lease] = {}
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(tuple(self._leases.values()))
+
+    def get(self, receipt: Receipt) -> Lease | None:
+        """The lease of that receipt, if it is held here."""
+        return self._leases.get(receipt)
+
+    def room(self) -> int:
+        """How many messages to ask for now. What is not acked yet takes room: it is leased."""
+        prefetch = self._options.prefetch
+        room = self._options.concurrency + prefetch - len(self._leases)
+        if room * 2 < prefetch and self._is_any_waiting():
+            return 0  # there is work for a while: one question for many, not one for each
+        return min(max(room, 0), limits.RECEIVE_MESSAGES_MAX)
+
+    def _is_any_waiting(self) -> bool:
+        return any(lease.stage is Stage.WAITING for lease in reversed(self._leases.values()))
+
+    def add(self, receipt: Receipt, seconds: float, asked_at: float) -> Lease:
+        """A new lease, which was asked for at `asked_at`."""
+        share = seconds / BEATS_PER_LEASE if self._options.heartbeat else seconds
+        lease = Lease(receipt, seconds, asked_at + seconds, asked_at + share)
+        self._leases[receipt] = lease
+        return lease
+
+    def drop(self, lease: Lease) -> None:
+        """It is over, one way or the other."""
+        lease.stage = Stage.ENDED
+        self._leases.pop(lease.receipt, None)
+
+    def next_beat(self) -> float | None:
+        """When to look after the leases again; None while there are none to look after."""
+        return min((e.beat_at for e in self._leases.values() if e.alive), default=None)
+
+    def to_extend(self, now: float) -> list[Lease]:
+        """Once one lease is due, all of them: a beat is one call, not one for each message."""
+        if not self._options.heartbeat:
+            return []
+        alive = [lease for lease in self._leases.values() if lease.alive]
+        return alive if any(lease.beat_at <= now for lease in alive) else []
+
+    def extended(self, lease: Lease, asked_at: float) -> None:
+        """The database gave it another `seconds`, counted from after `asked_at`."""
+        lease.ends_at = max(lease.ends_at, asked_at + lease.seconds)
+        lease.beat_at = asked_at + lease.seconds / BEATS_PER_LEASE
+
+    def put_off(self, leases: Iterable[Lease], now: float, seconds: float) -> None:
+        """The beat did not reach the database: once more after `seconds`, or at the lease's end."""
+        for lease in leases:
+            lease.beat_at = min(now + seconds, max(lease.ends_at, now))
+
+    def overdue(self, now: float) -> list[Lease]:
+        """Leases that have run out by our clock."""
+        return [lease for lease in self._leases.values() if lease.alive and lease.ends_at <= now]
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Waits between tries: each doubles, and a random share of it is waited ("full jitter"), so
+    that a hundred workers do not come back to a restarted database at the same moment.
+    """
+
+    tries: int = 0
+
+    def next(self, share: float) -> float:
+        """Seconds to wait now; `share` is random, from 0 to 1."""
+        most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2 ** min(self.tries, 20))
+        self.tries += 1
+        return most * share
+
+
+def pause_seconds(retry_after_seconds: float | None, poll_seconds: float) -> float:
+    """How long to wait for a signal after an empty answer."""
+    if retry_after_seconds is None:
+        return poll_seconds
+    return min(max(retry_after_seconds, PAUSE_SECONDS_MIN), poll_seconds)
+
+
+class Phase(IntEnum):
+    """How far a worker is on its way out. It only ever goes forward."""
+
+    TAKING = 0
+    FINISHING = 1  # takes nothing more; handlers that run may end
+    RELEASING = 2  # gives back what it still holds
+
+    def signalled(self) -> Phase:
+        """The phase after a signal to stop: the first asks to finish, the second to give up."""
+        return Phase.FINISHING if self is Phase.TAKING else Phase.RELEASING
+
+
+class Emptiness:
+    """Whether all queues were found empty while nothing of this worker moved (`until_empty`).
+
+    A handler may send to a queue that was found empty a moment ago. So each finding carries the
+    count of movements before it, and holds only as long as that count stands. Where several ask one
+    queue at once, each hides from the others what it is about to take: nothing is found until the
+    last of them has its answer.
+    """
+
+    def __init__(self, queues: Iterable[str]) -> None:
+        self._queues = tuple(queues)
+        self._found: dict[str, int] = {}
+        self._moves = 0
+        self._held = 0
+        self._asking: Counter[str] = Counter()
+
+    @contextmanager
+    def asking(self, queue: str) -> Generator[None]:
+        """While one of several asks the queue; `taken` is told within."""
+        self._asking[queue] += 1
+        try:
+            yield
+        finally:
+            self._asking[queue] -= 1
+
+    def taken(self, count: int) -> None:
+        """So many messages were taken."""
+        self._moves += count
+        self._held += count
+
+    def ended(self) -> bool:
+        """One of them is over. True if the worker now holds none."""
+        self._moves += 1
+        self._held -= 1
+        if self._held < 0:
+            raise UsageError("a message ended twice in the worker")
+        return self._held == 0
+
+    def mark(self) -> int:
+        """To be taken before asking a queue."""
+        return self._moves
+
+    def found(self, queue: str, mark: int) -> bool:
+        """That queue had nothing. True if now all queues have been found empty."""
+        if self._asking[queue]:
+            return False
+        self._found[queue] = mark
+        return self._held == 0 and all(
+            self._found.get(queue) == self._moves for queue in self._queues
+        )

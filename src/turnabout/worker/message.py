@@ -1,0 +1,208 @@
+"""The messages that handlers get: the ordinary ones, which also know whether their lease is lost.
+
+Their verbs go through `WatchedStore`, so the worker sees what a handler settles by itself, however
+it says it. In a thread they go through `BridgeStore`, over the worker's loop and its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from turnabout import _async, _sync
+from turnabout.store import AsyncJoined, AsyncStore, Joined
+from turnabout.words.entities import Delivery, Receipt
+from turnabout.words.errors import Unavailable, Uncertain, UsageError
+from turnabout.words.outcomes import Extended, LeaseLost
+from turnabout.words.verbs import Ack, Defer, Extend, Fail, Release, Verb
+from turnabout.worker.loop import Held, Lease
+
+A = TypeVar("A")
+
+
+class Message(_sync.Message):
+    """A message in a handler of the ordinary kind, which runs in a thread."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, queue: _sync.Queue, delivery: Delivery, lease: Lease) -> None:
+        super().__init__(queue, delivery)
+        self._lease = lease
+
+    @property
+    def lost(self) -> bool:
+        """True once the lease is lost: stop, somebody else has the message or will have it."""
+        return self._lease.lost
+
+    @property
+    def cancel_requested(self) -> bool:
+        """True once somebody has asked to cancel the message: end soon; unless it is acked, it
+        ends as cancelled. Heartbeats bring the news.
+        """
+        return self._lease.cancel_requested
+
+    def mark_settled(self) -> None:
+        """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
+        self._lease.settled = True
+
+
+class AsyncMessage(_async.AsyncMessage):
+    """A message in an `async` handler."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, queue: _async.AsyncQueue, delivery: Delivery, lease: Lease) -> None:
+        super().__init__(queue, delivery)
+        self._lease = lease
+
+    @property
+    def lost(self) -> bool:
+        """True once the lease is lost; the handler's task is then cancelled too."""
+        return self._lease.lost
+
+    @property
+    def cancel_requested(self) -> bool:
+        """True once somebody has asked to cancel the message: end soon; unless it is acked, it
+        ends as cancelled. Heartbeats bring the news; a `cancellable` handler is then cancelled.
+        """
+        return self._lease.cancel_requested
+
+    def mark_settled(self) -> None:
+        """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
+        self._lease.settled = True
+
+
+class WatchedStore:
+    """A store that notes which of the worker's messages a handler settles by itself."""
+
+    def __init__(self, store: AsyncStore, held: Mapping[str, Held]) -> None:
+        self._store = store
+        self._held = held
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb. While it is under way its messages are not extended."""
+        with self._under_way((verb,)):
+            answer = await self._store.run(verb)
+        self._note(verb, answer)
+        return answer
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, as `run` does one."""
+        with self._under_way(verbs):
+            answers = await self._store.run_together(verbs)
+        for verb, answer in zip(verbs, answers, strict=True):
+            self._note(verb, answer)
+        return answers
+
+    @contextlib.contextmanager
+    def _under_way(self, verbs: Sequence[Verb[Any]]) -> Generator[None]:
+        leases = [lease for verb in verbs for lease in self._named(verb) if lease is not None]
+        for lease in leases:
+            lease.verbs += 1
+        try:
+            yield
+        finally:
+            for lease in leases:
+                lease.verbs -= 1
+
+    def _note(self, verb: Verb[Any], answer: object) -> None:
+        """What the answer says of the worker's leases."""
+        leases = self._named(verb)
+        if not leases:
+            return
+        assert isinstance(answer, tuple)
+        outcomes = cast("tuple[object, ...]", answer)
+        for lease, outcome in zip(leases, outcomes, strict=True):
+            if lease is None:
+                continue
+            lost = isinstance(outcome, LeaseLost)
+            lease.lost = lease.lost or lost
+            lease.refused = lease.refused or lost
+            lease.settled = lease.settled or not isinstance(verb, Extend)
+            if isinstance(outcome, Extended):
+                lease.cancel_requested = outcome.cancel_requested
+
+    async def signal(self, queue: str) -> int:
+        """As the store's."""
+        return await self._store.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        await self._store.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> AsyncJoined:
+        """As the store's. What ends a message so is not seen here: say `mark_settled`."""
+        return self._store.within(connection)
+
+    async def close(self) -> None:
+        """Nothing: the connection is the worker's, and handlers only borrow it."""
+
+    def _named(self, verb: Verb[Any]) -> list[Lease | None]:
+        """The worker's leases for the receipts in a verb, in its order."""
+        receipts: tuple[Receipt, ...]
+        match verb:
+            case Ack() | Release() | Extend():
+                receipts = verb.receipts
+            case Defer():
+                receipts = tuple(deferral.receipt for deferral in verb.deferrals)
+            case Fail():
+                receipts = tuple(failure.receipt for failure in verb.failures)
+            case _:
+                return []
+        held = self._held.get(verb.queue)
+        return [] if held is None else [held.get(receipt) for receipt in receipts]
+
+
+class BridgeStore:
+    """The async store, for the threads that handlers run in."""
+
+    def __init__(self, store: AsyncStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._thread = threading.get_ident()
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb on the worker's loop and wait for the answer."""
+        return self._on_loop(self._store.run(verb))
+
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs on the worker's loop and wait for the answers."""
+        return self._on_loop(self._store.run_together(verbs))
+
+    def signal(self, queue: str) -> int:
+        """As the store's."""
+        return self._on_loop(self._store.signal(queue))
+
+    def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        self._on_loop(self._store.wait(queue, seen, seconds))
+
+    def within(self, connection: object) -> Joined:
+        """Refused: this store lives on the worker's loop."""
+        raise UsageError(
+            "a message's own queue cannot join your transaction here: use a queue of a connection "
+            "of yours, or the handler's option `transaction=True`"
+        )
+
+    def close(self) -> None:
+        """Nothing: the connection is the worker's."""
+
+    def _on_loop(self, work: Coroutine[Any, Any, A]) -> A:
+        if threading.get_ident() == self._thread:
+            work.close()
+            raise UsageError("a message of a threaded handler was used on the event loop")
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:
+            work.close()
+            raise Unavailable("the worker has stopped: nothing happened") from error
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError as error:
+            raise Uncertain(
+                "the worker stopped before the answer came: the call may have happened"
+            ) from error

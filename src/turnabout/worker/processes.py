@@ -1,0 +1,199 @@
+"""Several worker processes from one command: started, watched, restarted, stopped together.
+
+Each child imports the target anew (no fork: neither SQLite nor libpq survives one). Children are
+in process groups of their own, so Ctrl-C reaches them once, through us; and each holds the end of
+a pipe, so that they stop when we are killed and can forward nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
+from turnabout.worker.worker import Worker
+
+log = logging.getLogger("turnabout.worker")
+
+RESTARTS_MAX = 5
+"""So many crashes of one child, each soon after its start, and all are stopped."""
+SOON_SECONDS = 10.0
+WRONG_CALL = 2
+"""How `__main__` ends where no repetition helps: a wrong URL, a database not migrated."""
+RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
+WATCH_SECONDS = 0.1
+URL_VARIABLE = "TURNABOUT_WORKER_URL"
+
+
+def load(target: str) -> Worker:
+    """The worker that `module:name` names; the working directory may be imported from.
+
+    Raises: UsageError if there is no such module or name, or it is no Worker.
+    """
+    module_name, _, name = target.partition(":")
+    if not module_name or not name:
+        raise UsageError(f"{limits.shown(target)} names no worker: write module:name")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise  # the module is there; something that it imports is not
+        hint = ": write it without .py" if module_name.endswith(".py") else ""
+        raise UsageError(
+            f"there is no module {module_name!r} in {here} or on sys.path{hint}"
+        ) from error
+    if not hasattr(module, name):
+        raise UsageError(f"the module {module_name!r} has no {limits.shown(name)}")
+    worker = getattr(module, name)
+    if not isinstance(worker, Worker):
+        raise UsageError(f"{target} is no turnabout.worker.Worker but {type(worker).__name__}")
+    return worker
+
+
+def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | None = None) -> int:
+    """Run `n` processes of the worker that `module:name` names; the exit code when all ended.
+
+    SIGTERM and SIGINT are handed on. A child that crashes is started again after a pause; after
+    five crashes in a row, each soon after a start, the others are stopped and the code is 1; at
+    once, if its error is one that no repetition mends.
+    `url` takes the place of the one that the worker was made with.
+    """
+    limits.whole(n, "processes", 1, 1_024)
+    load(target)  # an error in its name is told once, here, and not by every child
+    command = [sys.executable, "-m", "turnabout.worker", target, "--stop-at-eof"]
+    if until_empty:
+        command.append("--until-empty")
+    # Not on the command line, where every user of the machine could read its password.
+    environment = os.environ if url is None else {**os.environ, URL_VARIABLE: url}
+    children = [_Child(command, environment) for _ in range(n)]
+    with _forwarded(children) as stopping:
+        for child in children:
+            child.start()
+        while not all(child.over for child in children):
+            time.sleep(WATCH_SECONDS)
+            for child in children:
+                child.look(stopping=stopping.is_set())
+            if any(child.gave_up for child in children) and not stopping.is_set():
+                log.error("a worker process cannot go on: all are stopped")
+                stopping.set()
+                _send(children, signal.SIGTERM)
+    return 1 if any(child.failed for child in children) else 0
+
+
+@dataclass(eq=False)
+class _Child:
+    """One worker process, and how often it had to be started."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    told: bool = False
+    """A signal was handed on to that process."""
+    crashes: int = 0
+    started_at: float = 0.0
+    restart_at: float | None = None
+    over: bool = False
+    failed: bool = False
+    gave_up: bool = False
+
+    def start(self) -> None:
+        self.restart_at = None
+        self.process, self.told = None, False
+        self.started_at = time.monotonic()
+        # Open as long as we live; nothing is ever written.
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, env=self.environment, start_new_session=True
+        )
+
+    def tell(self, number: int) -> None:
+        """Hand a signal on. One that is just being started is told at the next look."""
+        if self.process is not None:
+            self.told = True
+            self.process.send_signal(number)  # does nothing once it has ended
+
+    def look(self, *, stopping: bool) -> None:
+        """See whether it has ended, and whether it is time to start it again."""
+        if self.over:
+            return
+        if self.restart_at is not None:
+            if stopping:
+                self.over = True
+            elif time.monotonic() >= self.restart_at:
+                self.start()
+            return
+        assert self.process is not None
+        code = self.process.poll()
+        if code is None:
+            if stopping and not self.told:
+                self.tell(signal.SIGTERM)
+            return
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.over = code == 0 or stopping
+        # A signal that it had no handler for yet, as it was just starting, stops it as well.
+        asked = stopping and code in (-signal.SIGTERM, -signal.SIGINT)
+        self.failed = code != 0 and not asked
+        if self.over:
+            return
+        soon = time.monotonic() - self.started_at < SOON_SECONDS
+        self.crashes = self.crashes + 1 if soon else 1
+        log.error("worker process %d ended with code %d", self.process.pid, code)
+        if self.crashes >= RESTARTS_MAX or (soon and code == WRONG_CALL):
+            self.over = self.gave_up = True
+            return
+        most = min(RESTART_SECONDS_MAX, RESTART_SECONDS * 2**self.crashes)
+        self.restart_at = time.monotonic() + most * (0.5 + random.random() / 2)  # noqa: S311
+
+
+def _send(children: Sequence[_Child], number: int) -> None:
+    for child in children:
+        child.tell(number)
+
+
+@contextlib.contextmanager
+def _forwarded(children: Sequence[_Child]) -> Generator[threading.Event, None, None]:
+    """Hand SIGTERM and SIGINT on to the children, if this is the main thread."""
+    stopping = threading.Event()
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+        _send(children, number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stopping
+        return
+    taken = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, forward) for number in taken}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stop_at_eof(worker: Worker) -> None:
+    """Stop the worker when standard input ends: whoever started it is gone."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 1024):
+                pass
+        worker.stop()
+
+    threading.Thread(target=watch, name="turnabout-parent", daemon=True).start()

@@ -1,0 +1,224 @@
+"""One run of a worker: opens the store, starts a consumer for each queue, and brings all to an end.
+
+The end has an order. No more is taken; what was fetched ahead is given back; handlers get their
+grace; what is left then is given back too; the database is told; the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from turnabout._async import AsyncTurnabout
+from turnabout._async.schedules import fire_when_due
+from turnabout._sync import Turnabout
+from turnabout.words.errors import Unavailable, Uncertain
+from turnabout.worker.consumer import Consumer, Job, WorkerStats
+from turnabout.worker.loop import Backoff, Emptiness, Held, Phase
+from turnabout.worker.message import BridgeStore, WatchedStore
+from turnabout.worker.threads import Threads
+from turnabout.worker.transaction import consumers
+
+log = logging.getLogger("turnabout.worker")
+
+T = TypeVar("T")
+
+SETTLE_SECONDS = 5.0
+"""How long the last acks may take at a stop, if the database is slow or away."""
+
+
+class Run:
+    """What `Consumer` calls its surroundings; made by `Worker.run_async`, used once."""
+
+    def __init__(
+        self,
+        turnabout: AsyncTurnabout,
+        jobs: Sequence[Job],
+        *,
+        stats: WorkerStats,
+        until_empty: bool,
+        grace_seconds: float,
+        poll_seconds: float,
+    ) -> None:
+        self.turnabout = turnabout
+        self.until_empty = until_empty
+        self.poll_seconds = poll_seconds
+        self.phase = Phase.TAKING
+        self.stats = stats
+        self.emptiness = Emptiness(job.queue for job in jobs)
+        self.threads = Threads(sum(job.options.concurrency for job in jobs if job.sync))
+        self._grace_seconds = grace_seconds
+        self._error: BaseException | None = None
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._consumers = self._made(jobs)
+
+    def _made(self, jobs: Sequence[Job]) -> list[Consumer]:
+        held = {job.queue: Held(job.options) for job in jobs}
+        watched = WatchedStore(self.turnabout.store, held)
+        inner = AsyncTurnabout(watched)
+        bridge = Turnabout(BridgeStore(watched, self._loop))
+        return [
+            consumer
+            for job in jobs
+            for consumer in consumers(
+                job,
+                self,
+                held[job.queue],
+                (inner.queue(job.queue), bridge.queue(job.queue)),
+            )
+        ]
+
+    # --- what consumers, signals and other threads say --------------------------------------------
+
+    def broken(self, error: BaseException) -> None:
+        """Something that no repetition mends: stop, and raise this at the end."""
+        if self._error is None:
+            self._error = error
+        self.stop(f"{type(error).__name__}")
+
+    def stop(self, why: str) -> None:
+        """Take nothing more; a worker that is stopping already goes on as it was."""
+        if self.phase is Phase.TAKING:
+            log.info("stopping: %s", why)
+            self._go_to(Phase.FINISHING)
+
+    def signalled(self, name: str) -> None:
+        """The first signal asks handlers to finish, the second does not wait for them."""
+        self._go_to(self.phase.signalled())
+        log.info("%s: %s", name, self.phase.name.lower())
+
+    def look_again(self) -> None:
+        """The worker holds nothing now, so it may be time to end."""
+        if self.until_empty:
+            for consumer in self._consumers:
+                consumer.wake()
+
+    def _go_to(self, phase: Phase) -> None:
+        self.phase = phase
+        self._changed.set()
+        for consumer in self._consumers:
+            consumer.wake()
+
+    # --- the run ---------------------------------------------------------------------------------
+
+    async def run(self, settings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Until stopped; raises what broke the worker, if something did."""
+        if not await self._reached(settings):
+            return
+        takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]
+        beats = [asyncio.create_task(self._guarded(c.beat)) for c in self._consumers]
+        beats.append(asyncio.create_task(self._guarded(self._fire)))
+        log.info("working on %s", ", ".join(dict.fromkeys(c.job.queue for c in self._consumers)))
+        try:
+            while self.phase is Phase.TAKING:
+                self._changed.clear()
+                await self._changed.wait()
+            await self._end(takes)
+        except asyncio.CancelledError:
+            # Whoever runs us wants no more of it: as after a second signal.
+            self._go_to(Phase.RELEASING)
+            await self._end(takes)
+            raise
+        finally:
+            for task in [*takes, *beats]:
+                task.cancel()
+            await asyncio.gather(*takes, *beats, return_exceptions=True)
+            self.threads.close()
+        log.info("stopped: %s", self.stats)
+        if self._error is not None:
+            raise self._error
+
+    async def _end(self, takes: Sequence[asyncio.Task[None]]) -> None:
+        for consumer in self._consumers:
+            consumer.give_back_waiting()
+        await self._finish()
+        await self._give_back(takes)
+
+    async def _reached(self, settings: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Make the queues that are missing. False if the worker was stopped before it could."""
+        for consumer in self._consumers:
+            queue = self.turnabout.queue(consumer.job.queue)
+            wanted = settings.get(consumer.job.queue, {})
+            backoff = Backoff()
+            while self.phase is Phase.TAKING:
+                try:
+                    await queue.create(**wanted)
+                    break
+                except (Unavailable, Uncertain) as error:
+                    if not backoff.tries:
+                        log.warning("the database is not there yet: %s", error.code)
+                    pause = backoff.next(random.random())  # noqa: S311 - jitter, no secret
+                    await _within(pause, self._changed.wait())
+        return self.phase is Phase.TAKING
+
+    async def _fire(self) -> None:
+        """For as long as the worker runs: send what is due by a schedule, however long handlers
+        keep the takers from asking.
+        """
+        shared = self.turnabout._shared
+        while True:
+            await asyncio.sleep(shared.watch.until_look())
+            await fire_when_due(shared)
+
+    async def _guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await loop()
+        except Exception as error:  # noqa: BLE001 - raised at the end of the run
+            self.broken(error)
+
+    async def _finish(self) -> None:
+        """Let handlers end, until the grace is over or somebody is impatient."""
+        done = asyncio.gather(*(consumer.finish() for consumer in self._consumers))
+        ends_at = self._loop.time() + self._grace_seconds
+        while not done.done() and self.phase is Phase.FINISHING:
+            self._changed.clear()
+            changed = asyncio.create_task(self._changed.wait())
+            await asyncio.wait(
+                {done, changed},
+                timeout=max(ends_at - self._loop.time(), 0),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            changed.cancel()
+            if self._loop.time() >= ends_at:
+                break
+        if not done.done():
+            log.warning("handlers did not end in time: their messages are given back")
+            self.phase = Phase.RELEASING
+            for consumer in self._consumers:
+                consumer.let_go()
+            await _within(SETTLE_SECONDS, done)
+            for consumer in self._consumers:
+                consumer.abandon()
+        done.cancel()
+
+    async def _give_back(self, takes: Sequence[asyncio.Task[None]]) -> None:
+        """What a `receive` under way still brings is given back. Then tell the database all."""
+        await asyncio.wait(takes, timeout=SETTLE_SECONDS)
+        await asyncio.gather(*(consumer.flush(SETTLE_SECONDS) for consumer in self._consumers))
+
+
+@contextlib.contextmanager
+def signals_to(run: Run) -> Generator[None, None, None]:
+    """SIGTERM and SIGINT stop the run; as they were again afterwards. For the main thread."""
+    loop = asyncio.get_running_loop()
+    taken = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in taken]
+    for number in taken:
+        loop.add_signal_handler(number, run.signalled, number.name)
+    try:
+        yield
+    finally:
+        for number, handler in zip(taken, before, strict=True):
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+async def _within(seconds: float, work: Awaitable[T]) -> None:
+    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        await asyncio.wait_for(work, seconds)

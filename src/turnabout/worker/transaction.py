@@ -1,0 +1,499 @@
+"""Handlers with `transaction=True`: rows and the ack are committed together.
+
+PostgreSQL: a consumer for each handler at once, with a connection of its own. It receives, calls
+the handler and acks in one transaction, so a crash gives the message back at once. The handler runs
+in a savepoint: if it raises, its rows are undone, and the failure is charged and committed.
+
+SQLite: one writer at a time, so no transaction is open while a handler only computes. The message
+is leased as ever; the handler's connection begins a transaction at its first write, and the ack
+joins it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeVar, cast
+
+from turnabout import _async, _sync
+from turnabout._async.joined import AsyncJoinedQueue
+from turnabout._sync.joined import JoinedQueue
+from turnabout._sync.shared import Shared
+from turnabout.adapters.joined import Joined
+from turnabout.store import Connections, Store
+from turnabout.words.batch import Batch
+from turnabout.words.entities import Deferral, Failure, Receipt
+from turnabout.words.errors import Disconnected, QueueNotFound, TurnaboutError, UsageError
+from turnabout.words.outcomes import Cancelled, LeaseLost
+from turnabout.words.verbs import Ack, Defer, Fail, Verb
+from turnabout.worker.consumer import Consumer, Job, Surroundings
+from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of
+from turnabout.worker.loop import Held, Lease, Phase, Stage, pause_seconds
+from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
+from turnabout.worker.threads import End, Threads
+
+T = TypeVar("T")
+
+
+def consumers(
+    job: Job, run: Surroundings, held: Held, inner: tuple[_async.AsyncQueue, _sync.Queue]
+) -> list[Consumer]:
+    """Who works on a queue: one consumer, or, for transactions that receive, one for each of the
+    handlers that run at once.
+
+    Raises: UsageError for a store that has no transactions of the caller's, or not in that colour,
+            and for options that a transaction that receives does not have.
+    """
+    if not job.transaction:
+        return [Consumer(job, run, held, inner)]
+    connections = _connections(run)
+    if connections.receives:
+        _refuse_what_it_cannot(job)
+        options = replace(job.options, concurrency=1, prefetch=0)
+        slots = range(job.options.concurrency)
+        job = replace(job, options=options)
+        return [TransactionConsumer(job, run, Held(options), inner) for _ in slots]
+    if job.sync is None:
+        raise UsageError(
+            "on SQLite a handler with `transaction=True` is an ordinary function, no `async` one"
+        )
+    watch = WatchedStore(run.turnabout.store, {job.queue: held})
+    return [Consumer(replace(job, sync=_Leased(job, watch, connections)), run, held, inner)]
+
+
+def _refuse_what_it_cannot(job: Job) -> None:
+    """The lease is the transaction: nobody else sees it before the commit, and nothing ends it."""
+    for wrong, wanted, why in (
+        (job.options.prefetch > 0, "prefetch=0", "nothing is leased ahead"),
+        (not job.options.heartbeat, "heartbeat=True", "no lease can run out"),
+        (job.options.cancellable, "cancellable=False", "nobody can ask to cancel what it holds"),
+    ):
+        if wrong:
+            raise UsageError(
+                f"the handler of {job.queue!r} has `transaction=True`, where on PostgreSQL {why}: "
+                f"leave {wanted}"
+            )
+
+
+def _connections(run: Surroundings) -> Connections:
+    make = getattr(run.turnabout.store, "connections", None)
+    if make is None:
+        raise UsageError(
+            "this store has no transactions of yours: `transaction=True` needs the database "
+            "itself, not a server before it"
+        )
+    return make()
+
+
+class _Leased:
+    """A handler with a connection as one without: for messages that were leased beforehand."""
+
+    def __init__(self, job: Job, watch: WatchedStore, connections: Connections) -> None:
+        self._job = job
+        self._watch = watch
+        self._connections = connections
+
+    def __call__(self, message: Message) -> object:
+        """Run the handler; commit its rows together with the end of its message, or neither."""
+        handler = cast("Callable[[Message, Any], object]", self._job.sync)
+        queue, lease = self._job.queue, message._lease
+        with closing(self._connections.open()) as connection:
+            joined = _joined(self._connections, _alone, self._watch, queue, connection)
+            try:
+                answer = handler(Message(joined, message.delivery, lease), connection)
+                if not lease.settled:
+                    ending = ending_of(Returned(answer))
+                    assert not isinstance(ending, GivenBack)
+                    (outcome,) = joined._store.run(_verb(queue, message.receipt, ending))
+                    # Nobody notes this for a message that the worker has given back meanwhile.
+                    lease.refused = lease.refused or isinstance(outcome, LeaseLost)
+                if lease.refused:
+                    connection.rollback()  # somebody else has the message, and will do the work
+                    return None
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                lease.settled = False
+                raise
+        return None
+
+
+class TransactionConsumer(Consumer):
+    """Works on one message of a queue at a time, each in a transaction, on PostgreSQL."""
+
+    def __init__(
+        self, job: Job, run: Surroundings, held: Held, inner: tuple[_async.AsyncQueue, _sync.Queue]
+    ) -> None:
+        super().__init__(job, run, held, inner)
+        self._line: Line | None = None
+        self._handling: asyncio.Task[End] | None = None
+        self._done = asyncio.Event()
+        self._done.set()
+
+    async def _take_once(self, room: int) -> None:
+        queue, run = self.job.queue, self._run
+        mark = run.emptiness.mark()
+        seen = await run.turnabout.store.signal(queue)
+        self._done.clear()
+        try:
+            batch = await self._guard(self._turn())
+        finally:
+            self._done.set()
+        if batch:
+            return
+        if run.until_empty and await self._is_empty(batch) and run.emptiness.found(queue, mark):
+            run.stop("all queues are empty")
+            return
+        await self._wait(seen, pause_seconds(batch.retry_after_seconds, run.poll_seconds))
+
+    async def _guard(self, turn: Awaitable[T]) -> T:
+        """Whatever the connection's library raises: the transaction is undone, try on a new one."""
+        try:
+            return await turn
+        except BaseException as error:
+            line, self._line = self._line, None
+            if line is not None:
+                line.leave()
+            if isinstance(error, (TurnaboutError, asyncio.CancelledError)) or not isinstance(
+                error, Exception
+            ):
+                raise
+            raise Disconnected(f"a transaction of {self.job.queue} was lost: {error}") from error
+
+    async def _turn(self) -> Batch[Any]:
+        """One message, if there is one, from the receive to the commit."""
+        if self._line is None:
+            self._line = await self._opened()
+        line = self._line
+        with self._run.emptiness.asking(self.job.queue):
+            try:
+                batch = await line.receive()
+            except QueueNotFound:  # deleted while we work on it: empty until the next send
+                batch = Batch[Any]([], None)
+            if not batch:
+                await line.rollback()
+                return batch
+            self._run.emptiness.taken(1)
+        (plain,) = batch
+        lease = self.held.add(plain.receipt, plain.delivery.lease_ms / 1000, time.monotonic())
+        lease.stage = Stage.RUNNING
+        try:
+            call = partial(line.handle, plain, lease)
+            self._handling = asyncio.create_task(
+                call() if self._spans is None else self._in_span(self._spans, plain.delivery, call)
+            )
+            await asyncio.wait({self._handling})
+            end = (
+                asyncio.CancelledError() if self._handling.cancelled() else self._handling.result()
+            )
+            await self._end(line, lease, end)
+        finally:
+            self._handling = None
+            self.held.drop(lease)
+            if self._run.emptiness.ended():
+                self._run.look_again()
+        return batch
+
+    async def _end(self, line: Line, lease: Lease, end: End) -> None:
+        stats = self._run.stats
+        raised = None if isinstance(end, Returned) else end
+        cut_short = self._run.phase is Phase.RELEASING and isinstance(
+            raised, asyncio.CancelledError
+        )
+        ending = GivenBack() if cut_short else ending_of(end)
+        if isinstance(ending, GivenBack):
+            stats.released += 1
+            await line.rollback()
+            return
+        if lease.settled and raised is None:
+            await self._commit(line)
+            stats.handled += 1
+            return
+        (outcome,) = await line.run(_verb(self.job.queue, lease.receipt, ending))
+        if isinstance(outcome, LeaseLost):
+            # Only where the message was ended beside its handler: then nothing of this holds.
+            await line.rollback()
+            self._note_loss(lease)
+            return
+        await self._commit(line)
+        match ending:
+            case _ if isinstance(outcome, Cancelled):
+                stats.cancelled += 1
+            case Done():
+                stats.handled += 1
+            case Failed():
+                stats.failed += 1
+            case PutOff():
+                stats.deferred += 1
+        if raised is not None and not isinstance(raised, (Exception, asyncio.CancelledError)):
+            self._run.broken(raised)
+
+    async def _commit(self, line: Line) -> None:
+        await line.commit()
+        await _connections(self._run).wake(self.job.queue)
+
+    async def _opened(self) -> Line:
+        connections = _connections(self._run)
+        held = {self.job.queue: self.held}
+        if self.job.coro is not None:
+            return await _AsyncLine.opened(self.job, self._run, held, connections)
+        return await _ThreadLine.opened(self.job, self._run, held, connections)
+
+    # --- as Run asks for it ----------------------------------------------------------------------
+
+    async def beat(self) -> None:
+        """Nothing to extend: nobody sees these leases before the commit."""
+        await asyncio.Event().wait()
+
+    async def finish(self) -> None:
+        """Wait for the handler that runs."""
+        await self._done.wait()
+
+    def let_go(self) -> None:
+        """Stop the handler; one in a thread goes on, and its transaction is never committed."""
+        if self._handling is not None:
+            self._handling.cancel()
+
+    def abandon(self) -> None:
+        """As `let_go`: there is nothing more to do, the transaction ends with its connection."""
+        self.let_go()
+
+    async def flush(self, seconds: float) -> None:
+        """Close the connection; whatever was not committed is undone."""
+        line, self._line = self._line, None
+        if line is not None:
+            with suppress(TimeoutError, Exception):
+                await asyncio.wait_for(line.close(), seconds)
+
+
+def _verb(queue: str, receipt: Receipt, ending: Done | Failed | PutOff) -> Verb[tuple[Any, ...]]:
+    match ending:
+        case Done():
+            return Ack(queue, (receipt,), () if ending.result is None else (ending.result,))
+        case Failed():
+            return Fail(queue, (Failure(receipt, ending.error, ending.retry),))
+        case PutOff():
+            return Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))
+
+
+# --- a connection with a transaction -------------------------------------------------------------
+
+
+class Line(Protocol):
+    """A connection of a handler, in either colour, as the worker's loop uses it."""
+
+    async def receive(self) -> Batch[Any]:
+        """At most one message, in a transaction that begins with it."""
+        ...
+
+    async def handle(self, message: Any, lease: Lease) -> End:
+        """The handler, in a savepoint: if it raises, its rows are undone."""
+        ...
+
+    async def run(self, verb: Verb[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """A verb in the transaction."""
+        ...
+
+    async def commit(self) -> None:
+        """The end of the transaction."""
+        ...
+
+    async def rollback(self) -> None:
+        """The other end of it."""
+        ...
+
+    async def close(self) -> None:
+        """The end of the connection."""
+        ...
+
+    def leave(self) -> None:
+        """It broke, or its thread would not end: close it as soon as that is safe."""
+        ...
+
+
+class _AsyncLine:
+    def __init__(self, job: Job, queue: AsyncJoinedQueue, connection: Any) -> None:
+        self._job = job
+        self._connection = connection
+        self._queue = queue
+
+    @classmethod
+    async def opened(
+        cls, job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
+    ) -> _AsyncLine:
+        connection = await connections.open_async()
+        queue = AsyncJoinedQueue(run.turnabout._shared, job.queue, connection)
+        queue._store = WatchedStore(queue._store, held)
+        return cls(job, queue, connection)
+
+    async def receive(self) -> Batch[Any]:
+        options = self._job.options
+        return await self._queue.receive(lease_seconds=options.lease_seconds, shard=options.shard)
+
+    async def handle(self, message: Any, lease: Lease) -> End:
+        handler = cast("Callable[[AsyncMessage, Any], Awaitable[object]]", self._job.coro)
+        given = AsyncMessage(self._queue, message.delivery, lease)
+        try:
+            async with self._connection.transaction():
+                return Returned(await handler(given, self._connection))
+        except BaseException as error:  # noqa: BLE001 - even SystemExit must fail the message
+            return error
+
+    async def run(self, verb: Verb[tuple[Any, ...]]) -> tuple[Any, ...]:
+        return await self._queue._store.run(verb)
+
+    async def commit(self) -> None:
+        await self._connection.commit()
+
+    async def rollback(self) -> None:
+        await self._connection.rollback()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    def leave(self) -> None:
+        _closing.add(task := asyncio.ensure_future(self._connection.close()))
+        task.add_done_callback(_closing.discard)
+
+
+_closing: set[asyncio.Future[None]] = set()
+
+
+class _ThreadLine:
+    """All that blocks happens in a handler's thread."""
+
+    def __init__(self, job: Job, threads: Threads, queue: JoinedQueue, connection: Any) -> None:
+        self._job = job
+        self._threads = threads
+        self._queue = queue
+        self._connection = connection
+        self._is_left = False
+        self._is_used = False
+
+    @classmethod
+    async def opened(
+        cls, job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
+    ) -> _ThreadLine:
+        store = run.turnabout.store
+        bridge = BridgeStore(store, asyncio.get_running_loop())
+        watch = WatchedStore(store, held)
+
+        def make() -> _ThreadLine:
+            connection = connections.open()
+            queue = _joined(connections, bridge.run, watch, job.queue, connection)
+            return cls(job, run.threads, queue, connection)
+
+        return await _in_thread(run.threads, make)
+
+    async def receive(self) -> Batch[Any]:
+        options = self._job.options
+        return await self._work(
+            lambda: self._queue.receive(lease_seconds=options.lease_seconds, shard=options.shard)
+        )
+
+    async def handle(self, message: Any, lease: Lease) -> End:
+        handler = cast("Callable[[Message, Any], object]", self._job.sync)
+        given = Message(self._queue, message.delivery, lease)
+
+        def call() -> End:
+            try:
+                with self._connection.transaction():
+                    answer = handler(given, self._connection)
+            except BaseException as error:  # noqa: BLE001 - as above
+                return error
+            return Returned(answer)
+
+        return await self._work(call)
+
+    async def run(self, verb: Verb[tuple[Any, ...]]) -> tuple[Any, ...]:
+        return await self._work(lambda: self._queue._store.run(verb))
+
+    async def commit(self) -> None:
+        await self._work(self._connection.commit)
+
+    async def rollback(self) -> None:
+        await self._work(self._connection.rollback)
+
+    async def close(self) -> None:
+        await self._work(self._connection.close)
+
+    def leave(self) -> None:
+        self._is_left = True
+        if not self._is_used:
+            self._connection.close()
+
+    async def _work(self, work: Callable[[], T]) -> T:
+        if self._is_used:
+            raise Disconnected("the handler before is still at work on this connection")
+        self._is_used = True
+
+        def use() -> T:
+            try:
+                return work()
+            finally:
+                self._is_used = False
+                if self._is_left:
+                    self._connection.close()
+
+        return await _in_thread(self._threads, use)
+
+
+async def _in_thread(threads: Threads, work: Callable[[], T]) -> T:
+    def call() -> End:
+        try:
+            return Returned(work())
+        except BaseException as error:  # noqa: BLE001 - raised on the loop
+            return error
+
+    end = await threads.start(call)
+    if isinstance(end, Returned):
+        return cast("T", end.value)
+    raise end
+
+
+class _Watched(Joined):
+    """As `WatchedStore`, for a blocking store on a connection of the handler's."""
+
+    def __init__(self, store: Store, watch: WatchedStore) -> None:
+        self._inner = store
+        self._watch = watch
+
+    def run(self, verb: Verb[T]) -> T:
+        """Carry out a verb, and note which messages it ended."""
+        answer = self._inner.run(verb)
+        self._watch._note(verb, answer)
+        return answer
+
+
+class _Joins:
+    """A blocking store as far as `JoinedQueue` needs one."""
+
+    def __init__(self, connections: Connections, run: Callable[[Verb[Any]], Any]) -> None:
+        self._connections = connections
+        self._run = run
+
+    def within(self, connection: object) -> Any:
+        """As `Store.within`."""
+        return self._connections.joined(connection, self._run)
+
+
+def _joined(
+    connections: Connections,
+    run: Callable[[Verb[Any]], Any],
+    watch: WatchedStore,
+    queue: str,
+    connection: object,
+) -> JoinedQueue:
+    """The queue on a connection of a thread's; what its verbs end is noted."""
+    shared = Shared(cast("Store", _Joins(connections, run)))
+    made = JoinedQueue(shared, queue, connection)
+    made._store = _Watched(made._store, watch)
+    return made
+
+
+def _alone(verb: Verb[Any]) -> NoReturn:
+    raise UsageError(f"{verb.name} needs a connection beside the transaction, and SQLite has one")

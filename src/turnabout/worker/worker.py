@@ -1,0 +1,262 @@
+"""`Worker`: handlers for queues, and a loop that runs them until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from turnabout._async import AsyncTurnabout
+from turnabout._connect import connect_async
+from turnabout.words import limits
+from turnabout.words.entities import Shard
+from turnabout.words.errors import UsageError
+from turnabout.words.policy import QueueSettings
+from turnabout.worker.consumer import AsyncHandler, Job, SyncHandler, WorkerStats
+from turnabout.worker.loop import Options
+from turnabout.worker.message import AsyncMessage, Message
+from turnabout.worker.run import Run, signals_to
+
+if TYPE_CHECKING:
+    from turnabout.tracing import Tracing
+
+H = TypeVar(
+    "H",
+    bound=Callable[[Message], object]
+    | Callable[[AsyncMessage], Awaitable[object]]
+    | Callable[[Message, Any], object]
+    | Callable[[AsyncMessage, Any], Awaitable[object]],
+)
+
+
+class Worker:
+    """Runs handlers on the messages of one or more queues.
+
+        worker = Worker("sqlite:///app.db")
+
+        @worker.handler("emails", concurrency=10)
+        def send_email(message): ...
+
+        worker.run()
+
+    A handler that returns has its message acked, with what it returned as the result for those
+    who `wait` (bytes, str or JSON); one that raises has it failed, with the traceback kept.
+    `raise Defer(…)` brings it back later, uncharged; `raise GiveUp("why")` makes
+    it dead at once. A handler may also settle its message itself. Ordinary functions run in
+    threads, `async` ones on the loop.
+
+    where:         a URL, or an open `turnabout.aio` connection (for `run_async` on its loop).
+    grace_seconds: how long handlers may go on after a stop, before their messages are given back.
+    shard:         (i, n): only the i-th of n parts of the channels, unless a handler says other.
+    poll_seconds:  the longest wait for a signal; where none comes, this is how often it looks.
+    tracing:       as in `connect`, for a worker that is given a URL.
+    """
+
+    def __init__(
+        self,
+        where: str | AsyncTurnabout,
+        *,
+        grace_seconds: float = 30.0,
+        shard: tuple[int, int] | None = None,
+        poll_seconds: float = 20.0,
+        tracing: Tracing = "off",
+    ) -> None:
+        _check_place(where)
+        limits.milliseconds(grace_seconds, "grace_seconds", 86_400)
+        limits.milliseconds(poll_seconds, "poll_seconds", limits.WAIT_SECONDS_MAX, least=0.001)
+        if shard is not None:
+            Shard(*shard)
+        self._where = where
+        self._grace_seconds = grace_seconds
+        self._poll_seconds = poll_seconds
+        self._tracing: Tracing = tracing
+        self.shard = shard
+        self.stats = WorkerStats()
+        self._jobs: dict[str, Job] = {}
+        self._settings: dict[str, Mapping[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._running: tuple[asyncio.AbstractEventLoop, Run] | None = None
+        self._stopped = False
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that have a handler."""
+        return tuple(self._jobs)
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        concurrency: int = 1,
+        prefetch: int = 0,
+        lease_seconds: float | None = None,
+        heartbeat: bool = True,
+        shard: tuple[int, int] | None = None,
+        cancellable: bool = False,
+        transaction: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Callable[[H], H]:
+        """Make a function the handler of a queue.
+
+        concurrency:   handlers of this queue at once, in this process.
+        prefetch:      messages leased ahead of that. They are extended while they wait, and given
+                       back at a stop; more than 0 only pays for handlers of a few milliseconds.
+        lease_seconds: how long a message is held; unless given, as the queue's settings say.
+        heartbeat:     extend leases while handlers run. Without it a handler that takes longer
+                       than its lease loses the message.
+        shard:         (i, n): only the i-th of n parts of the channels.
+        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once somebody has
+                       asked to cancel its message, and the message ends as cancelled. Heartbeats
+                       bring that news, three in a lease. Without it, and in a thread, a handler
+                       looks at `message.cancel_requested` and decides for itself: what it returns
+                       is acked, anything else ends the message as cancelled.
+        transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
+                       a `sqlite3` one, for ordinary functions only). What it does there and the
+                       end of its message are committed together, by the worker. PostgreSQL
+                       refuses prefetch, heartbeat=False and cancellable with it.
+        settings:      a missing queue is made with these (fields of `QueueSettings`).
+        """
+        limits.flag(transaction, "transaction")
+        limits.queue_name(queue)
+        if queue in self._jobs:
+            raise UsageError(f"the queue {queue!r} has a handler already")
+        options = Options(
+            concurrency=concurrency,
+            prefetch=prefetch,
+            lease_seconds=lease_seconds,
+            heartbeat=heartbeat,
+            shard=self.shard if shard is None else shard,
+            cancellable=cancellable,
+        )
+        QueueSettings().changed(settings or {})
+
+        def register(function: H) -> H:
+            if not callable(function):
+                raise UsageError(f"a handler is a function, not {type(function).__name__}")
+            if queue in self._jobs:
+                raise UsageError(f"the queue {queue!r} has a handler already")
+            self._jobs[queue] = _job(queue, options, function, transaction=transaction)
+            self._settings[queue] = settings or {}
+            return function
+
+        return register
+
+    def run(self, *, until_empty: bool = False, url: str | None = None) -> WorkerStats:
+        """Work until stopped: by SIGTERM or SIGINT, by `stop()`, or when the queues are empty.
+
+        The first signal: nothing more is taken, and handlers have `grace_seconds` to end; then
+        their messages are given back, uncharged. The second signal gives them back at once.
+        Signals are heard if this is the main thread.
+
+        until_empty: end when a `receive` of each queue has handed out nothing while this worker
+                     held nothing. What is due later, held by other workers, paused, or kept back
+                     by a `max_concurrency` that others use up, does not keep it; what only waits
+                     for its rate does.
+        url:         work there, and not where the worker was made for.
+        Raises:      what no repetition mends (Forbidden, WrongVersion, …); SystemExit, if a
+                     handler raised it. An outage of the database is waited out.
+        """
+        if url is not None:
+            self._where = url
+        if not isinstance(self._where, str):
+            raise UsageError("an open connection belongs to a loop: use `await run_async()` there")
+        is_main = threading.current_thread() is threading.main_thread()
+        return asyncio.run(self.run_async(until_empty=until_empty, signals=is_main))
+
+    async def run_async(self, *, until_empty: bool = False, signals: bool = False) -> WorkerStats:
+        """`run` on the running loop; `signals` says whether SIGTERM and SIGINT stop it."""
+        if not self._jobs:
+            raise UsageError("the worker has no handler: use `@worker.handler(queue)`")
+        if self._running is not None:
+            raise UsageError("the worker runs already")
+        async with self._opened() as turnabout:
+            run = Run(
+                turnabout,
+                tuple(self._jobs.values()),
+                stats=self.stats,
+                until_empty=until_empty,
+                grace_seconds=self._grace_seconds,
+                poll_seconds=self._poll_seconds,
+            )
+            with self._registered(run), signals_to(run) if signals else contextlib.nullcontext():
+                await run.run(self._settings)
+        return self.stats
+
+    def stop(self) -> None:
+        """Stop as the first signal does. From any thread; before `run`, it ends at once."""
+        with self._lock:
+            self._stopped = True
+            if self._running is not None:
+                loop, run = self._running
+                loop.call_soon_threadsafe(run.stop, "stop()")
+
+    @contextlib.contextmanager
+    def _registered(self, run: Run) -> Generator[None, None, None]:
+        with self._lock:
+            self._running = (asyncio.get_running_loop(), run)
+            if self._stopped:
+                run.stop("stop()")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running = None
+                self._stopped = False
+
+    @contextlib.asynccontextmanager
+    async def _opened(self) -> AsyncGenerator[AsyncTurnabout, None]:
+        if isinstance(self._where, str):
+            async with connect_async(self._where, tracing=self._tracing) as turnabout:
+                yield turnabout
+        else:
+            yield self._where
+
+
+def _check_place(where: object) -> None:
+    if not isinstance(where, (str, AsyncTurnabout)):
+        raise UsageError(
+            "a worker is given a URL, or an open connection of turnabout.aio.connect, "
+            f"not {type(where).__name__}"
+        )
+
+
+def _job(
+    queue: str, options: Options, function: Callable[..., object], *, transaction: bool
+) -> Job:
+    _check_parameters(function, 2 if transaction else 1)
+    is_async = _is_async(function)
+    if options.cancellable and not is_async:
+        raise UsageError(
+            "a thread cannot be cancelled: look at `message.cancel_requested` in the "
+            "handler, or write it as `async def`"
+        )
+    return Job(
+        queue,
+        options,
+        None if is_async else cast("SyncHandler", function),
+        cast("AsyncHandler", function) if is_async else None,
+        transaction,
+    )
+
+
+def _check_parameters(function: Callable[..., object], count: int) -> None:
+    """Refuse here what would fail message by message."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C do not tell
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError as error:
+        given = "a message and a connection" if count == 2 else "a message and nothing else"
+        name = getattr(function, "__qualname__", "it")
+        raise UsageError(f"a handler is called with {given}: {name}{signature}: {error}") from error
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object with `async def __call__`
+    )
