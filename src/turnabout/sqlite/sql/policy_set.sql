@@ -2,7 +2,7 @@
 
 -- name: set
 -- The policy in the order of `POLICY_COLUMNS`; the channel is looked at again.
-update channel
+update turnabout_channel
 set max_concurrency = :max_concurrency,
   rate_count = :rate_count,
   rate_period_ms = :rate_period_ms,
