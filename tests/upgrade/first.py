@@ -1,6 +1,5 @@
 """Databases as the first version left them."""
 
-import sqlite3
 from pathlib import Path
 
 import psycopg
@@ -21,10 +20,3 @@ def first_postgres(url: str) -> None:
         connection.execute(
             "update turnabout.history set finished_at = extract(epoch from now())::bigint * 1000"
         )
-
-
-def first_sqlite(path: Path) -> None:
-    """A file of the first version."""
-    connection = sqlite3.connect(path)
-    connection.executescript((HERE / "first_sqlite.sql").read_text())
-    connection.close()

@@ -122,7 +122,9 @@ class Source:
         """No verb gets in any more, by whichever connection: they are told to repeat."""
         with self._writing():
             for table in self._there("turnabout_"):
-                self._connection.execute(f"alter table turnabout_{table} rename to turnabout_moved_{table}")
+                self._connection.execute(
+                    f"alter table turnabout_{table} rename to turnabout_moved_{table}"
+                )
             self._put_signs(f"{BEING_MOVED}{target}")
             self._connection.execute(SQL["set_state"], {"state": "closed"})
 

@@ -24,6 +24,7 @@ from turnabout.postgres.errors import translated
 from turnabout.postgres.permissions import kinds_as_json, verbs_functions
 from turnabout.postgres.revision import REVISION, SCHEMA, rendered, schema
 from turnabout.words.errors import Busy, UsageError, WrongVersion
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, SchemaStatus, step_of
 from turnabout.words.urls import without_secrets
 
@@ -352,7 +353,7 @@ def refuse_newer(step: int, oldest: int) -> None:
     if oldest > REVISION:
         raise WrongVersion(
             f"the database's schema is at step {step}, which needs revision {oldest} of the "
-            f"library; this one is {REVISION}: upgrade turnabout (pip install -U turnabout)"
+            f"library; this one is {REVISION}: {UPGRADE_HINT}"
         )
 
 

@@ -21,6 +21,7 @@ from turnabout.spark.access import Access
 from turnabout.spark.filters import Condition, Names
 from turnabout.spark.schema import DEAD, HEADERS, LEASE, LOG, TIMESTAMP, Column, arrow_schema
 from turnabout.words.errors import Disconnected, Forbidden, TurnaboutError, UsageError, WrongVersion
+from turnabout.words.extras import install_hint
 from turnabout.words.pipeline import START
 from turnabout.words.value import value
 
@@ -118,7 +119,7 @@ Put = Callable[[Any], str]
 
 def statements(query: _Query, put: Put, *, is_postgres: bool) -> Iterator[str]:
     """The SQL of a query: one statement, or on SQLite one for each queue of a range."""
-    table = f"turnabout.{query.view}" if is_postgres else query.view
+    table = f"turnabout{'.' if is_postgres else '_'}{query.view}"
     common = [_said(one, put, is_postgres=is_postgres) for one in query.where]
     common += _named(query.names, query.view, put, is_postgres=is_postgres)
     for place, order in _places(query.of, put, is_postgres=is_postgres):
@@ -230,7 +231,7 @@ def _glob(pattern: str, put: Put, *, is_postgres: bool) -> str:
 def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> Iterator[Any]:
     if find_spec("adbc_driver_postgresql") is None:
         raise UsageError(
-            "reading from PostgreSQL needs adbc-driver-postgresql: pip install 'turnabout[spark]'"
+            f"reading from PostgreSQL needs adbc-driver-postgresql: {install_hint('spark')}"
         )
     from adbc_driver_postgresql import dbapi
     from psycopg.conninfo import make_conninfo

@@ -19,7 +19,7 @@ from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import WrongVersion
-from turnabout.words.extras import UPGRADE
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, step_of
 
 _CORE = Path(__file__).parent / "migrations"
@@ -120,7 +120,7 @@ def schema(connection: sqlite3.Connection) -> dict[str, Reached]:
     found = reached(connection)
     if is_too_new(found):
         raise WrongVersion(
-            f"the file has schema {found[''].step}, this library knows {wanted()}: {UPGRADE}"
+            f"the file has schema {found[''].step}, this library knows {wanted()}: {UPGRADE_HINT}"
         )
     return found
 
@@ -137,7 +137,7 @@ def reached(connection: sqlite3.Connection) -> dict[str, Reached]:
 
 def is_too_new(found: dict[str, Reached]) -> bool:
     """Whether a newer library has changed the file beyond what this one can use."""
-    return any(there.oldest > max(wanted(slice_), 1) for slice_, there in found.items() if slice_ in FOLDERS)
+    return any(found[name].oldest > wanted(name) for name in FOLDERS if name in found)
 
 
 def _refuse_moved(connection: sqlite3.Connection) -> None:
