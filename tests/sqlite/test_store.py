@@ -145,7 +145,7 @@ def test_a_newer_schema_is_refused(url, path):
     db = sqlite3.connect(path)
     db.execute(f"pragma user_version = {SCHEMA + 1}")
     db.close()
-    with pytest.raises(WrongVersion, match="pip install --upgrade"):
+    with pytest.raises(WrongVersion, match="git pull"):
         SqliteStore(url)
 
 

@@ -9,6 +9,7 @@ import click
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NOT_AS_WISHED, App, Command, command, group, pass_app
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import SchemaStatus
 
 
@@ -74,7 +75,7 @@ def status(app: App) -> None:
 def _tell(found: SchemaStatus) -> None:
     if found.too_new:
         _show.out(f"At step {found.current}, where this version of turnabout cannot follow.")
-        _show.note("Upgrade it: pip install -U turnabout")
+        _show.note(f"Too old: {UPGRADE_HINT}")
     elif found.pending:
         _show.out(f"At step {found.current} of {found.wanted}. To be applied:")
         for name in found.pending:

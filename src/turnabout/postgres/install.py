@@ -24,6 +24,7 @@ from turnabout.postgres.errors import translated
 from turnabout.postgres.permissions import kinds_as_json, verbs_functions
 from turnabout.postgres.revision import REVISION, SCHEMA, rendered, schema
 from turnabout.words.errors import Busy, UsageError, WrongVersion
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, SchemaStatus, step_of
 from turnabout.words.urls import without_secrets
 
@@ -193,9 +194,9 @@ def _note(step: Migration) -> str:
 
 
 def _drop_older(steps: list[Migration]) -> str:
-    """Sets that these steps leave behind. Revision 1 had no schema of its own."""
+    """Sets that these steps leave behind."""
     oldest = max((step.oldest for step in steps), default=1)
-    gone = [_drop_set(number) for number in range(2, oldest)]
+    gone = [_drop_set(number) for number in range(1, oldest)]
     return "\n".join(gone)
 
 
@@ -352,7 +353,7 @@ def refuse_newer(step: int, oldest: int) -> None:
     if oldest > REVISION:
         raise WrongVersion(
             f"the database's schema is at step {step}, which needs revision {oldest} of the "
-            f"library; this one is {REVISION}: upgrade turnabout (pip install -U turnabout)"
+            f"library; this one is {REVISION}: {UPGRADE_HINT}"
         )
 
 

@@ -15,6 +15,7 @@ from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import WrongVersion
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, step_of
 
 APPLICATION_ID = 0x5455524E  # "TURN"; in migrations it must be a literal, here it is explained
@@ -103,8 +104,7 @@ def schema(connection: sqlite3.Connection) -> int:
     step = last_step(connection)
     if is_too_new(connection, step):
         raise WrongVersion(
-            f"the file has schema {step}, this library knows {SCHEMA}: "
-            "update it (pip install --upgrade turnabout)"
+            f"the file has schema {step}, this library knows {SCHEMA}: {UPGRADE_HINT}"
         )
     return step
 

@@ -38,9 +38,7 @@ def _check_reader(subscription: str, generation: int, lease_ms: int) -> None:
 
 @value
 class Opened:
-    """The caller has the subscription; whoever had it before is refused from now on: a generation
-    is never used again. `acked` is the last epoch acknowledged: where a new reader begins.
-    """
+    """The caller has the subscription now; `acked` is the last epoch that was acknowledged."""
 
     generation: int
     acked: int
@@ -494,7 +492,8 @@ class WatermarkList(Verb[tuple[Watermark, ...]]):
     reads = True
 
 
-PIPELINE: tuple[type[Verb[Any]], ...] = tuple(
-    kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, Verb)
-)[1:]
-"""All of the above, in their order; the first is `Verb` itself."""
+PIPELINE: tuple[type[Verb[Any]], ...] = (
+    *(SubscriptionOpen, SubscriptionRelease, SubscriptionList, EpochLease, EpochPlan, EpochExtend),
+    *(Stage, Publish, Unstage, LogNext, LogAt, LogCut, LogLook, LogPurge),
+    *(WatermarkSet, WatermarkDelete, WatermarkList),
+)
