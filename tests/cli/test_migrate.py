@@ -77,8 +77,7 @@ def test_a_file_has_no_sets_and_no_roles(run: Runner, tmp_path: Path) -> None:
 def test_sql_since_a_step(run: Runner) -> None:
     for dialect in ("sqlite", "postgresql"):
         document = run("sql", "--dialect", dialect, "--since", "1", "--json").document()
-        assert "create table turnabout.queue" not in document["script"]
-        assert "create table turnabout_queue" not in document["script"]
+        assert "create table turnabout.message" not in document["script"]
     run("sql", "--dialect", "sqlite", "--since", "-1", code=2)
 
 

@@ -1,4 +1,4 @@
--- Policy set: a channel's own policy on its row. A row without a policy is left to `tend`.
+-- Policy set: a channel's own policy on its row. A row without a policy is left to `maintain`.
 
 -- name: set
 -- The policy in the order of `POLICY_COLUMNS`; the channel is looked at again.

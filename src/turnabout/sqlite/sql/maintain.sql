@@ -1,4 +1,4 @@
--- Tend: a bounded share of housekeeping. Writes nothing when there is nothing to do.
+-- Maintain: a bounded share of housekeeping. Writes nothing when there is nothing to do.
 
 -- name: done_to
 -- Up to where the history of done messages is too old: before the first one that is not, among the
