@@ -77,9 +77,7 @@ def test_a_file_has_no_sets_and_no_roles(run: Runner, tmp_path: Path) -> None:
 def test_sql_since_a_step(run: Runner) -> None:
     for dialect in ("sqlite", "postgresql"):
         document = run("sql", "--dialect", dialect, "--since", "1", "--json").document()
-        assert document["migrations"][0]["number"] == 2
-        assert document["migrations"][0]["oldest"] == 2
-        assert "0001_tables\n" not in document["script"]
+        assert "-- 0001_" not in document["script"]
     run("sql", "--dialect", "sqlite", "--since", "-1", code=2)
 
 

@@ -22,6 +22,7 @@ from turnabout.words.verbs import (
     Endings,
     Fail,
     History,
+    Maintain,
     Peek,
     QueueCreate,
     QueueGet,
@@ -31,7 +32,6 @@ from turnabout.words.verbs import (
     RedriveStep,
     Send,
     Stats,
-    Tend,
 )
 
 NOW = 1_800_000_000_000
@@ -206,10 +206,10 @@ def test_an_ending_is_news_whichever_verb_finds_it(memory, clock):
     memory.run(Send("q", (Outgoing(b"x"), Outgoing(b"y", ttl_ms=1))))
     seen = [memory.signal("q")]
     memory.run(Receive("q", 1, lease_ms=1_000))
-    memory.run(Tend("q"))
+    memory.run(Maintain("q"))
     assert memory.signal("q") == seen[0], "a lease alone is none"
     clock.now += 1
-    memory.run(Tend("q"))  # one has expired
+    memory.run(Maintain("q"))  # one has expired
     seen.append(memory.signal("q"))
     clock.now += 1_000
     memory.run(Receive("q", 1))  # the other is dead
@@ -223,7 +223,7 @@ def test_a_redrive_is_news_of_both_queues(memory):
     memory.run(Fail("q", (Failure(receipt, retry=False),)))
     seen = [memory.signal("q"), memory.signal("q-dead")]
     memory.run(RedriveStart("q-dead"))
-    memory.run(Tend("q-dead"))
+    memory.run(Maintain("q-dead"))
     assert sent_in(memory) == 2
     assert memory.signal("q") != seen[0]
     assert memory.signal("q-dead") != seen[1]
@@ -248,13 +248,13 @@ def test_what_stays_for_longer_is_in_nobody_s_way(timed, clock):
         ended(timed, well=well)
     clock.now += 10_001
     ended(timed, well=True)
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == ["done", "dead", "dead"]
     clock.now += 10_001
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == ["dead", "dead"]
     clock.now += 90_000
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == []
 
 
@@ -263,10 +263,10 @@ def test_what_stays_for_less_goes_before_the_others(timed, clock):
     for well in (True, False, True):
         ended(timed, well=well)
     clock.now += 10_001
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == ["done", "done"]
     timed.run(QueueUpdate("q", {"history_seconds": 5.0}))
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == []
 
 
@@ -275,10 +275,10 @@ def test_tend_writes_nothing_when_there_is_nothing_to_do(timed, clock, path):
     key = Outgoing(b"x", dedup_key="k", dedup_mode="until_finished")
     timed.run(Send("q", (Outgoing(b"x", ttl_ms=60_000), key)))
     ended(timed, well=True)
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     with closing(sqlite3.connect(path)) as other:
         (before,) = other.execute("pragma data_version").fetchone()
-        timed.run(Tend("q"))
+        timed.run(Maintain("q"))
         assert other.execute("pragma data_version").fetchone() == (before,)
 
 
@@ -292,7 +292,7 @@ def test_dedup_entries_go_with_what_they_stand_for(timed, clock, path):
     timed.run(Cancel("q", ids[:2]))
     clock.now += 10_000
     for _ in range(20):  # it looks from a place that chance chooses
-        timed.run(Tend("q"))
+        timed.run(Maintain("q"))
     assert by_hand(path, "select key from dedup") == [("stays",)]
 
 

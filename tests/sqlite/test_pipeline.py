@@ -11,12 +11,21 @@ import pytest
 
 from turnabout import UsageError
 from turnabout._connect import database
-from turnabout.sqlite.procedures import NEWS, READS, WRITES
+from turnabout.sqlite.procedures import PROCEDURES
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words import pipeline as p
 from turnabout.words.entities import Failure, Outgoing
 from turnabout.words.policy import QueueSettings
-from turnabout.words.verbs import Ack, Clear, Fail, QueueCreate, QueueDelete, Receive, Send, Tend
+from turnabout.words.verbs import (
+    Ack,
+    Clear,
+    Fail,
+    Maintain,
+    QueueCreate,
+    QueueDelete,
+    Receive,
+    Send,
+)
 
 DAY_MS = 86_400_000
 
@@ -44,8 +53,8 @@ def timed(url):
 
 
 def test_every_verb_is_carried_out_and_none_is_news_of_a_queue_that_it_does_not_name():
-    assert set(p.PIPELINE) <= READS.keys() | WRITES.keys()
-    assert not set(p.PIPELINE) & NEWS
+    assert set(p.PIPELINE) <= PROCEDURES.keys()
+    assert not any(kind.notifies for kind in p.PIPELINE)
 
 
 # --- which stores ---
@@ -154,7 +163,7 @@ def test_from_the_start_one_reads_on_past_rows_that_were_removed_between_others(
         else:
             timed.run(Fail("q", (Failure(d.receipt, "why"),)))
     timed.now += 8 * DAY_MS
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert timed.run(p.LogLook()).floor == "1=4"
     first = timed.run(p.LogNext(p.START, 1))
     assert (first.until, first.more) == ("-1=4,1=1", True)
@@ -186,7 +195,7 @@ def test_all_that_removes_history_raises_the_floor_to_the_last_row_removed(timed
     assert timed.run(p.LogLook()).floor == "1=5"
     timed.now += 8 * DAY_MS
     timed.ended("q", 1)
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert timed.run(p.LogLook()) == p.LogState("1=10", "1=9", None)
 
 
@@ -266,7 +275,7 @@ def test_tending_any_queue_removes_what_was_staged_a_day_ago(timed):
     timed.now += DAY_MS
     timed.run(p.Stage("new", staged))
     timed.now += 1
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert timed.run(p.Unstage(("old",))) == 0
     assert timed.run(p.Unstage(("new",))) == 1
 
