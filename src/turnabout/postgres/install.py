@@ -194,9 +194,9 @@ def _note(step: Migration) -> str:
 
 
 def _drop_older(steps: list[Migration]) -> str:
-    """Sets that these steps leave behind. Revision 1 had no schema of its own."""
+    """Sets that these steps leave behind."""
     oldest = max((step.oldest for step in steps), default=1)
-    gone = [_drop_set(number) for number in range(2, oldest)]
+    gone = [_drop_set(number) for number in range(1, oldest)]
     return "\n".join(gone)
 
 

@@ -12,9 +12,6 @@ create index redrive_namespace on turnabout.redrive (
     (left(queue, greatest(position('/' in queue), 1) - 1)), id
 );
 
--- A tenant's counts must not cost what all others have sent: quotas ask for them every second.
-create index tally_queue on turnabout.tally (queue_id);
-
 -- Tenants and their quotas; null: not limited. The row '' is of queues without a namespace.
 create table turnabout.namespace (
     name text collate "C" primary key,
