@@ -13,7 +13,7 @@ from turnabout.sqlite.procedures.redrives import redrive_step
 from turnabout.words.pipeline import STAGE_SECONDS
 from turnabout.words.verbs import Maintain, RedriveStep
 
-_SQL = statements("tend")
+_SQL = statements("maintain")
 _ROWS = 10_000
 _EXPIRE, _ENTRIES = 1_000, 1_000
 _EVENTS_MS = 86_400_000
@@ -39,7 +39,7 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
         if idle:
             names = json.dumps([row["name"] for row in idle], ensure_ascii=False)
             connection.execute(_SQL["drop"], {**about, "names": names})
-    # Hardly anybody receives from a dead-letter queue: its redrives are tended from here, too.
+    # Hardly anybody receives from a dead-letter queue: its redrives go on from here, too.
     asked = {**about, "dead": queue["dead_letter_id"]}
     for (redrive,) in connection.execute(_SQL["redrives"], asked).fetchall():
         redrive_step(connection, RedriveStep(redrive), now)
