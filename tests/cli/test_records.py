@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.each import each
 from turnabout.cli._records import BadLine, Format, Lines, Record, Records, Shape
 from turnabout.words import limits
 from turnabout.words.payload import JSON, TEXT
@@ -107,7 +108,7 @@ def test_the_channel_from_a_field_or_a_path() -> None:
     assert [r.message.channel for r in read(data, "jsonl", shape)] == ["7", "ada"]
 
 
-@pytest.mark.parametrize("line", [b'{"a": 1}', b'{"id": null}', b'{"id": true}', b'{"id": 1.5}'])
+@each("line", [b'{"a": 1}', b'{"id": null}', b'{"id": true}', b'{"id": 1.5}'])
 def test_a_channel_that_a_line_does_not_tell(line: bytes) -> None:
     number, text = bad(b'{"id": 1}\n' + line, "jsonl", Shape(channel_from="id"))
     assert number == 2
@@ -134,7 +135,7 @@ def test_cells_with_line_feeds_and_tabs() -> None:
     assert payloads(read(b"a\tb\n1\t2\n", "tsv")) == [b'{"a":"1","b":"2"}']
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "line"),
     [
         (b"a,b\n1\n", 2),

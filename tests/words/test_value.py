@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.each import each
 from turnabout import Policy, Rate, Sent
 from turnabout.words.entities import Outgoing
 from turnabout.words.value import value
@@ -42,7 +43,7 @@ def test_there_is_no_room_for_anything_else():
     assert not any(hasattr(verb, "__dict__") for verb in map(object.__new__, VOCABULARY))
 
 
-@pytest.mark.parametrize("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c")])
+@each("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c")])
 def test_it_can_be_copied_and_pickled(given):
     assert pickle.loads(pickle.dumps(given)) == given
     assert copy.deepcopy(given) == given
