@@ -72,7 +72,7 @@ class App:
     # --- answers ---
 
     def say(self, value: Any, text: str, **fields: Any) -> None:
-        """Print an answer: with `--json` the value, after these fields of its own; else the text."""
+        """Print an answer: with `--json` the value, after these fields; else the text."""
         _show.out(_json.line(value, **fields) if self.as_json else text)
 
     def outcome(self, value: Any, text: str, **fields: Any) -> None:

@@ -1,13 +1,12 @@
-"""How commands are declared, in the core and in the slices. A command is a function:
+"""How commands are declared, in the core and in the slices: a command is a function.
 
     @queue.command("pause", "turnabout queue pause emails --reason 'it moves'", json=QueueEntry)
     @argument("queue", QUEUE)
     @option("--reason", "Why; `turnabout queue get` shows it.", metavar="TEXT")
     def pause(app: App, queue: str, reason: str | None) -> None:
-        \"""Hand out no message of QUEUE until `resume`.\"""
+        ...  # (its text goes here)
         with app.queue(queue) as handle:
             handle.pause(reason=reason)
-        ...
 
 `group.command` for a command of a group, `command` for one of its own, which goes into a section
 of the program (`cli/__init__.py`, or a slice's `commands`). The words behind the name are
@@ -19,7 +18,7 @@ in `_app.py`; how to make tables: `table` in `_show.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -36,8 +35,8 @@ def option(names: str, text: str, kind: Any = None, default: Any = None, **more:
     """
     if kind is bool:
         more["is_flag"] = True
-    elif isinstance(kind, (tuple, list)):
-        more["type"] = click.Choice(kind)
+    elif isinstance(kind, tuple):
+        more["type"] = click.Choice(cast("tuple[str, ...]", kind))
     elif kind is not None:
         more["type"] = kind
     if default is not None:
@@ -116,7 +115,7 @@ class Group(click.Group):
         width = max((len(name) for name in self.list_commands(ctx)), default=0)
         for title, names in self.sections.items():
             rows = [
-                (name.ljust(width), self.commands[name].get_short_help_str(75)) for name in names
+                (name.ljust(width), self.commands[name].get_short_help_str(200)) for name in names
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)

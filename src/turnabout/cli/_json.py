@@ -106,28 +106,33 @@ def _form(hint: Any) -> str:
     if len(kinds) == 1:
         return _form(kinds[0])
     if kinds and all(is_dataclass(kind) for kind in kinds):
-        return " | ".join(_object(kind, tagged=True) for kind in kinds)
+        same: dict[str, list[str]] = {}  # outcomes of the same fields are told together
+        for kind in kinds:
+            fields = "".join(f", {field}" for field in _fields(kind))
+            same.setdefault(fields, []).append(json.dumps(_snake(kind)))
+        told = (f'{{"outcome": {" | ".join(names)}{fields}}}' for fields, names in same.items())
+        return " | ".join(told)
     from turnabout.words.entities import Delivery
 
     if is_dataclass(hint) or hint is Delivery:
-        return _object(hint, tagged=False)
+        return "{" + ", ".join(_fields(hint)) + "}"
     return ""
 
 
-def _object(kind: Any, *, tagged: bool) -> str:
-    return "{" + ", ".join(_fields(kind, tagged=tagged)) + "}"
+def _snake(kind: type) -> str:
+    from turnabout.wire.shapes import snake
+
+    return snake(kind.__name__)
 
 
-def _fields(kind: Any, *, tagged: bool) -> Iterator[str]:
+def _fields(kind: Any) -> Iterator[str]:
     from msgspec import UnsetType
 
     from turnabout.wire.content import Content
-    from turnabout.wire.shapes import parts_of, shape_of, snake
+    from turnabout.wire.shapes import parts_of, shape_of
     from turnabout.words.entities import Delivery
     from turnabout.words.policy import QueueSettings
 
-    if tagged:
-        yield f'"outcome": "{snake(kind.__name__)}"'
     if kind is Delivery:
         for name, hint in get_type_hints(shape_of(kind).type).items():
             absent = "?" if UnsetType in get_args(hint) else ""

@@ -76,7 +76,9 @@ def _rate(text: str) -> Rate:
         raise ValueError(text)
     count, period, burst = match.groups()
     # "10/s" is ten in one second.
-    return Rate(int(count), seconds(period if period[0].isdigit() else f"1{period}"), int(burst or 1))
+    return Rate(
+        int(count), seconds(period if period[0].isdigit() else f"1{period}"), int(burst or 1)
+    )
 
 
 def _per_second(text: str) -> int:

@@ -25,14 +25,22 @@ class Report:
     """What was sent; printed by --json."""
 
     queue: str
-    sent: int = 0
-    refused: int = 0
-    duplicates: int = 0
-    replaced: int = 0
-    blank: int = 0
-    first_id: int | None = None
-    last_id: int | None = None
-    next_line: int | None = None
+    sent: int
+    refused: int
+    duplicates: int
+    """Not sent: an earlier message with the same key stands for each, and its id is named."""
+    replaced: int
+    """They took the place of a waiting one."""
+    blank: int
+    first_id: int | None
+    last_id: int | None
+    next_line: int | None
+    """Where to go on if it stopped early."""
+
+
+def begun(queue: str) -> Report:
+    """The report before anything was sent."""
+    return Report(queue, 0, 0, 0, 0, 0, None, None, None)
 
 
 class Full(Exception):

@@ -237,9 +237,9 @@ class Bench:
 def bench(
     app: App, seconds: float, threads: int, batch: int, payload_bytes: int, channels: int
 ) -> None:
-    """Measure send, receive and ack on your own database, with threads in this one process.
+    """Measure throughput and latency of your database.
 
-    It works in a queue of its own with a name that nobody else has, and deletes it afterwards,
+    Threads of this one process send, receive and ack. It works in a queue of its own with a name that nobody else has, and deletes it afterwards,
     also after Ctrl-C. Other users of the database will feel it while it runs.
     """
     plan = Plan(max(0.5, seconds), threads, batch, payload_bytes, channels)
@@ -302,7 +302,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return _show.table(heads, lines)
+    return _show.grid(heads, lines, range(1, 9))
 
 
 def _ms(value: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +35,9 @@ DATABASE = "turnabout"
 @click.option("--port", type=click.IntRange(1, 65_535), help="Also open 127.0.0.1 on this port.")
 @click.option("--version", "version", type=int, help="PostgreSQL's major version: 16 or 18.")
 def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: int | None) -> None:
-    """Start a PostgreSQL server of your own, with Turnabout's schema, and print its URL.
+    """Start a real PostgreSQL for development, and print its URL.
 
-    Runs until Ctrl-C; the data is kept for the next time. Only this user can reach it, through a
+    There is nothing to install, and the schema is applied. Runs until Ctrl-C; the data is kept for the next time. Only this user can reach it, through a
     socket, unless --port opens 127.0.0.1.
     """
     if not postgres:
@@ -124,8 +123,9 @@ def demo(
     no_open: bool,
     **numbers: float | None,
 ) -> None:
-    """Send a year of flights through a queue, kill a worker, and count that nothing was lost.
+    """See it work: a year of flights, and a worker killed on the way.
 
+    In the end it is counted that nothing was lost.
     It uses a new SQLite file of its own, unless --url names a database; TURNABOUT_URL is left
     alone, as that may be the one you work with.
     """

@@ -13,8 +13,8 @@ import click
 
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._declare import command
 from turnabout.cli._check import Check, fail, ok, warn
+from turnabout.cli._declare import command
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT
 
@@ -32,9 +32,9 @@ MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
     '  "text", "todo"}]}',
 )
 def doctor(app: App) -> None:
-    """Look at this machine and the database, and say what to do about what is not right.
+    """Check versions, the database, and that all counts add up.
 
-    It changes nothing. Exit code 1 if a check failed; warnings leave it at 0.
+    For what is not right it says what to do. It changes nothing. Exit code 1 if a check failed; warnings leave it at 0.
     """
     found: list[Check] = []
     for check in _all(app.url):

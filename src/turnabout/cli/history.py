@@ -60,9 +60,9 @@ ENTRIES: _show.Columns = (
 def history(
     app: App, queue: str, limit: int, cursor: str | None, everything: bool, **which: Any
 ) -> None:
-    """Show the finished messages of QUEUE, the newest first, with results and errors.
+    """Show finished messages of QUEUE: how they ended, results, errors.
 
-    How long they are kept, and whether with their payloads: `turnabout queue update --history`,
+    The newest come first.     How long they are kept, and whether with their payloads: `turnabout queue update --history`,
     `--history-failed`, `--history-payload`. With --json, if there are more, a last line {"cursor"}.
     """
     if everything and cursor:
@@ -105,9 +105,9 @@ def _print_all(app: App, entries: Iterable[HistoryEntry]) -> None:
 def clear(
     app: App, queue: str, which: Literal["done", "failed", "all"], limit: int | None, yes: bool
 ) -> None:
-    """Remove finished messages of QUEUE from its history: those done, all others, or all.
+    """Remove finished messages from the history of QUEUE.
 
-    Messages that have not ended are untouched (`turnabout purge` cancels those).
+    WHICH: those that are done, those that failed, which is all others, or all. Messages that have not ended are untouched (`turnabout purge` cancels those).
     """
     with app.queue(queue) as handle:
         handle.settings()  # a wrong name is told before a question is asked
@@ -128,9 +128,9 @@ def clear(
 @option("--after", "Go on after this event; unless given, from now.", metavar="CURSOR")
 @option("--idle", "End when nothing has happened for this long.", DURATION)
 def events(app: App, queue: str, after: str | None, idle: float | None) -> None:
-    """Print a line for each thing that happens to a message of QUEUE, until Ctrl-C.
+    """Watch what happens in QUEUE, as it happens, until Ctrl-C.
 
-    The queue has to tell: `turnabout queue update QUEUE --events all`; with `hints` there is only
+    It prints a line for each thing that happens to a message. The queue has to tell: `turnabout queue update QUEUE --events all`; with `hints` there is only
     a line "changed" now and then. Events are kept for a day: --after goes on where a run ended.
     """
     last: str | None = None

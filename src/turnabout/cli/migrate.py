@@ -90,7 +90,9 @@ def prune(app: App) -> None:
     app.need_file()
     names = list(_installer(app).prune(app.url))
     text = "\n".join(f"dropped {name}" for name in names)
-    app.say({"dropped": names}, text or "Nothing to drop: there are no functions of older versions.")
+    app.say(
+        {"dropped": names}, text or "Nothing to drop: there are no functions of older versions."
+    )
 
 
 def _permission(what: str, done: str, text: str) -> Command:

@@ -20,9 +20,9 @@ FILES = {"grafana": "grafana.json", "alerts": "alerts.yaml"}
 )
 @click.argument("what", type=click.Choice(list(FILES)))
 def monitoring(app: App, what: str) -> None:
-    """Print the board for Grafana (to import there) or the rules for Prometheus (for rule_files).
+    """Print the Grafana board or the alert rules.
 
-    Both read the /metrics of `turnabout serve`.
+    The board is imported in Grafana; the rules are for rule_files of Prometheus. Both read the /metrics of `turnabout serve`.
     """
     file = FILES[what]
     # Not files("turnabout.server"): that would load the server, which may not be installed here.

@@ -41,8 +41,9 @@ _JSON = (
 @click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing.")
 @click.option("--abort", is_flag=True, help="Give up a move that did not come to its end.")
 def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) -> None:
-    """Move all queues of the file SOURCE, with all that is in them, to the database TARGET.
+    """Move all queues from an SQLite file to PostgreSQL.
 
+    SOURCE is the file, whose queues move with all that is in them to the database TARGET.
     TARGET is the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
 
     Senders and workers go on using the file meanwhile. At the end it is closed for a moment; from

@@ -14,8 +14,8 @@ import click
 
 from turnabout.cli import _places, _show, pipeline_jobs, pipeline_report, pipeline_status
 from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._declare import command, group
 from turnabout.cli._check import Check, fail, ok
+from turnabout.cli._declare import command, group
 from turnabout.cli.doctor import show_check
 from turnabout.words.extras import install_hint
 

@@ -156,7 +156,9 @@ def pause(app: App, name: str, reason: str | None) -> None:
     """Hand out no message of QUEUE until `resume`. Sends are still taken."""
     with app.open() as turnabout:
         turnabout.queue(name).pause(reason=reason)
-        _print(app, turnabout, name, f"Paused {name}. Hand out again: turnabout queue resume {name}")
+        _print(
+            app, turnabout, name, f"Paused {name}. Hand out again: turnabout queue resume {name}"
+        )
 
 
 @queue.command("resume", "turnabout queue resume emails", json=QueueEntry)

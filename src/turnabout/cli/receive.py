@@ -34,16 +34,18 @@ SLICE_SECONDS = 0.5
     json=lines(Delivery),
 )
 @argument("queue", QUEUE)
-@option("-n --max-messages", "At most this many.", click.IntRange(1, limits.RECEIVE_MESSAGES_MAX), 1)
+@option(
+    "-n --max-messages", "At most this many.", click.IntRange(1, limits.RECEIVE_MESSAGES_MAX), 1
+)
 @option("--wait", "How long to wait for the first (20s).", DURATION)
 @option("--lease", "How long they are yours; unless given, as the queue says.", DURATION)
 @option("--ack", "Ack them once they are printed: they are done.", bool)
 def receive(
     app: App, queue: str, max_messages: int, wait: float | None, lease: float | None, ack: bool
 ) -> None:
-    """Lease messages of QUEUE, the channels in turn, and print them with their receipts.
+    """Lease messages of QUEUE and print them with their receipts.
 
-    They are yours until the lease ends: `turnabout ack`, `defer`, `fail`, `extend` or `release`
+    The channels are served in turn. The messages are yours until the lease ends: `turnabout ack`, `defer`, `fail`, `extend` or `release`
     them by their receipts, or let --ack do it once they are printed. If they cannot be printed
     they are given back. Exit code 1 if there was nothing to receive.
     """
@@ -100,7 +102,11 @@ def _print_and_settle(app: App, queue: Queue, batch: Batch[Message], ack: bool) 
 
 
 def _delivery(one: Delivery) -> str:
-    head = [f"{one.id}.{one.attempt}", _show.channel(one.channel), f"sent {_show.when(one.sent_at)}"]
+    head = [
+        f"{one.id}.{one.attempt}",
+        _show.channel(one.channel),
+        f"sent {_show.when(one.sent_at)}",
+    ]
     if one.attempt > 1:
         head.append(f"attempt {one.attempt}")
     return _message(head, one, one.state)

@@ -17,14 +17,16 @@ from turnabout.cli._declare import argument, command, option, options
 from turnabout.cli._kinds import DURATION, HEADER, QUEUE
 from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
 from turnabout.cli._progress import progress
-from turnabout.cli._sender import Full, Report, Sender, WhenFull
+from turnabout.cli._sender import Full, Report, Sender, WhenFull, begun
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import TurnaboutError, Uncertain
 from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
 
 message_options = options(
-    option("--channel", "The channel; unless given, the default one.", default="", show_default=False),
+    option(
+        "--channel", "The channel; unless given, the default one.", default="", show_default=False
+    ),
     option("--priority", "Smaller numbers first, in a channel.", int, 0, show_default=False),
     option("--delay delay_seconds", "Deliver after this time (90s, 5m, 2h).", DURATION),
     option("--ttl ttl_seconds", "Expire if it still waits after this time.", DURATION),
@@ -106,9 +108,9 @@ def send(
     when_full: WhenFull,
     **given: Any,
 ) -> None:
-    """Send messages to QUEUE, which is made if it does not exist.
+    """Send a message to QUEUE, or a file or pipe full of them.
 
-    PAYLOAD is one message. Without it, or with "-", each line of the standard input is one; with
+    The queue is made if it does not exist. PAYLOAD is one message. Without it, or with "-", each line of the standard input is one; with
     --file, each line of the file. A text that is a JSON object or list is sent as JSON. Blank
     lines are skipped.
 
@@ -130,7 +132,7 @@ def send(
     if kind == "jsonl" and given["as_text"]:
         raise click.UsageError("--text does not go with JSON lines")
     with _opened(path) as stream, app.queue(queue, create=True) as handle:
-        sender = Sender(handle, batch_size, when_full, Report(queue))
+        sender = Sender(handle, batch_size, when_full, begun(queue))
         lines = Lines(stream, sender.flush)
         records = Records(lines, kind, shape, from_line=from_line)
         _send_all(app, sender, lines, records, _size_of(path))
@@ -168,7 +170,7 @@ def _size_of(path: Path | None) -> int | None:
 
 
 def _send_one(app: App, name: str, message: Outgoing, when_full: WhenFull) -> None:
-    report = Report(name)
+    report = begun(name)
     with app.queue(name, create=True) as queue:
         try:
             Sender(queue, 1, when_full, report).add(Record(1, message))

@@ -81,7 +81,10 @@ def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None)
 def defer(
     app: App, queue: str, receipts: tuple[Receipt, ...], delay: float | None, state: str | None
 ) -> None:
-    """Bring messages of QUEUE back later, uncharged: it is not a failure."""
+    """Bring messages of QUEUE back later, uncharged.
+
+    It is not a failure.
+    """
     delay_ms = limits.delay_ms(delay or 0)
     saved = None if state is None else limits.state(state.encode(errors="surrogateescape"))
     _settle(
@@ -141,12 +144,10 @@ def extend(app: App, queue: str, receipts: tuple[Receipt, ...], lease: float | N
     _settle(app, queue, receipts, lambda q, some: q.extend(some, lease_seconds=lease))
 
 
-@command(
-    "release", "turnabout release emails 4711.1", json=lines(o.ReleaseOutcome, "receipt")
-)
+@command("release", "turnabout release emails 4711.1", json=lines(o.ReleaseOutcome, "receipt"))
 @RECEIPTS
 def release(app: App, queue: str, receipts: tuple[Receipt, ...]) -> None:
-    """Give messages of QUEUE back: they are ready at once, and nothing is charged."""
+    """Give messages of QUEUE back at once, uncharged."""
     _settle(app, queue, receipts, lambda q, some: q.release(some))
 
 
@@ -224,11 +225,11 @@ def _change(
     json=lines(Ending),
 )
 @IDS
-@option("--timeout", "How long to wait.", DURATION, 30.0, show_default="30s")
+@option("--timeout", "How long to wait.", DURATION, "30s")
 def wait(app: App, queue: str, ids: tuple[int, ...], timeout: float) -> None:
-    """Wait until messages of QUEUE have ended, and print how, with the results of their acks.
+    """Wait until messages of QUEUE have ended, and print how.
 
-    The IDs are arguments, or lines of the input. Exit code 0 if all are done; 1 if one ended
+    The IDs are arguments, or lines of the input; the results of acks are printed, too. Exit code 0 if all are done; 1 if one ended
     otherwise or has not ended in time: then its line of JSON has only its id.
     """
     limits.milliseconds(timeout, "--timeout", limits.WAIT_SECONDS_MAX)
@@ -285,11 +286,18 @@ def _from_input(kind: Kind) -> list[Any]:
     return found
 
 
-def _told(outcome: Any) -> str:  # noqa: PLR0911  (one for each outcome)
+_PLAIN = {
+    o.Acked: "done",
+    o.Cancelled: "cancelled",
+    o.CancelRequested: "its worker is told: it will not come back",
+    o.Retried: "ready",
+    o.Released: "released",
+}
+
+
+def _told(outcome: Any) -> str:
     """An outcome in words."""
     match outcome:
-        case o.Acked():
-            return "done"
         case o.Deferred():
             return f"deferred, due {_show.when(outcome.due_at)}"
         case o.Retrying():
@@ -302,18 +310,10 @@ def _told(outcome: Any) -> str:  # noqa: PLR0911  (one for each outcome)
             return text + wish if outcome.cancel_requested else text
         case o.Blocked():
             return _show.yellow("no attempts left: its channel waits for `retry` or `cancel`")
-        case o.Cancelled():
-            return "cancelled"
-        case o.CancelRequested():
-            return "its worker is told: it will not come back"
-        case o.Retried():
-            return "ready"
-        case o.Released():
-            return "released"
         case o.NotWaiting():
             why = "it is leased" if outcome.now == "leased" else LOST["gone"]
             return _show.yellow(f"not changed: {why}")
         case o.LeaseLost():
             return _show.yellow(f"lease lost: {LOST[outcome.now]}")
         case _:
-            return str(outcome)
+            return _PLAIN[type(outcome)]

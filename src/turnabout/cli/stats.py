@@ -84,7 +84,9 @@ def stats(app: App, queue: str | None, limit: int) -> None:
     """
     with app.open() as turnabout:
         if queue is None:
-            app.show(turnabout.stats(), QUEUES, "No queues yet: `turnabout send QUEUE …` makes one.")
+            app.show(
+                turnabout.stats(), QUEUES, "No queues yet: `turnabout send QUEUE …` makes one."
+            )
             return
         handle = turnabout.queue(queue)
         counts, channels = handle.stats(), handle.channels(limit)

@@ -22,9 +22,9 @@ from turnabout.cli._declare import argument, command, option
 @option("--until-empty", "End when there is nothing to do.", bool)
 @option("-q --quiet", "Log warnings only.", bool)
 def worker(app: App, target: str, processes: int, until_empty: bool, quiet: bool) -> None:
-    """Run the handlers of a worker: the turnabout.worker.Worker that MODULE:NAME names.
+    """Run the handlers of the worker MODULE:NAME.
 
-    Ctrl-C and SIGTERM stop it cleanly: nothing more is taken, handlers may end, and what is left
+    That is a turnabout.worker.Worker. Ctrl-C and SIGTERM stop it cleanly: nothing more is taken, handlers may end, and what is left
     is given back, uncharged. A second one gives it back at once. This folder may be imported from.
     """
     import logging
