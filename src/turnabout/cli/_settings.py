@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import click
+
 from turnabout.cli import _show
 from turnabout.cli._declare import option, options
 from turnabout.cli._kinds import DURATION, DURATION_OR_NONE, NONE, RATE, WHOLE_OR_NONE
@@ -75,7 +77,7 @@ def _option(row: Row) -> Any:
     field, kind, text, _ = row
     name = f"--{_name(field)}"
     if kind is ...:
-        return option(f"{name}/--no-{_name(field)} {field}", text)
+        return click.option(f"{name}/--no-{_name(field)}", field, default=None, help=text)
     return option(f"{name} {field}", text, kind)
 
 

@@ -239,8 +239,9 @@ def bench(
 ) -> None:
     """Measure throughput and latency of your database.
 
-    Threads of this one process send, receive and ack. It works in a queue of its own with a name that nobody else has, and deletes it afterwards,
-    also after Ctrl-C. Other users of the database will feel it while it runs.
+    Threads of this one process send, receive and ack. It works in a queue of its own with a name
+    that nobody else has, and deletes it afterwards, also after Ctrl-C. Other users of the database
+    will feel it while it runs.
     """
     plan = Plan(max(0.5, seconds), threads, batch, payload_bytes, channels)
     name = f"bench-{secrets.token_hex(4)}"

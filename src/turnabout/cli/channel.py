@@ -53,7 +53,7 @@ def resume(app: App, queue: str, name: str) -> None:
 @WHICH
 @YES
 def delete(app: App, queue: str, name: str, yes: bool) -> None:
-    """Cancel the waiting messages of CHANNEL of QUEUE and clear its policy.
+    """Cancel the waiting messages of CHANNEL and clear its policy.
 
     Leased messages are left to their workers. The next message sent to it makes it again, without
     limits.

@@ -37,8 +37,8 @@ DATABASE = "turnabout"
 def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: int | None) -> None:
     """Start a real PostgreSQL for development, and print its URL.
 
-    There is nothing to install, and the schema is applied. Runs until Ctrl-C; the data is kept for the next time. Only this user can reach it, through a
-    socket, unless --port opens 127.0.0.1.
+    There is nothing to install, and the schema is applied. Runs until Ctrl-C; the data is kept for
+    the next time. Only this user can reach it, through a socket, unless --port opens 127.0.0.1.
     """
     if not postgres:
         raise click.UsageError(

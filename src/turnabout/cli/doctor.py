@@ -34,7 +34,8 @@ MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
 def doctor(app: App) -> None:
     """Check versions, the database, and that all counts add up.
 
-    For what is not right it says what to do. It changes nothing. Exit code 1 if a check failed; warnings leave it at 0.
+    For what is not right it says what to do. It changes nothing. Exit code 1 if a check failed;
+    warnings leave it at 0.
     """
     found: list[Check] = []
     for check in _all(app.url):

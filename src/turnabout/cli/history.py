@@ -62,8 +62,9 @@ def history(
 ) -> None:
     """Show finished messages of QUEUE: how they ended, results, errors.
 
-    The newest come first.     How long they are kept, and whether with their payloads: `turnabout queue update --history`,
-    `--history-failed`, `--history-payload`. With --json, if there are more, a last line {"cursor"}.
+    The newest come first. How long they are kept, and whether with their payloads: `turnabout queue
+    update --history`, `--history-failed`, `--history-payload`. With --json, if there are more, a
+    last line {"cursor"}.
     """
     if everything and cursor:
         raise click.UsageError("--all and --cursor exclude each other")
@@ -107,7 +108,8 @@ def clear(
 ) -> None:
     """Remove finished messages from the history of QUEUE.
 
-    WHICH: those that are done, those that failed, which is all others, or all. Messages that have not ended are untouched (`turnabout purge` cancels those).
+    WHICH: those that are done, those that failed, which is all others, or all. Messages that have
+    not ended are untouched (`turnabout purge` cancels those).
     """
     with app.queue(queue) as handle:
         handle.settings()  # a wrong name is told before a question is asked
@@ -130,8 +132,9 @@ def clear(
 def events(app: App, queue: str, after: str | None, idle: float | None) -> None:
     """Watch what happens in QUEUE, as it happens, until Ctrl-C.
 
-    It prints a line for each thing that happens to a message. The queue has to tell: `turnabout queue update QUEUE --events all`; with `hints` there is only
-    a line "changed" now and then. Events are kept for a day: --after goes on where a run ended.
+    It prints a line for each thing that happens to a message. The queue has to tell: `turnabout
+    queue update QUEUE --events all`; with `hints` there is only a line "changed" now and then.
+    Events are kept for a day: --after goes on where a run ended.
     """
     last: str | None = None
     try:

@@ -23,7 +23,7 @@ POSTGRESQL = "--url postgresql://app@localhost/app"
     f"turnabout migrate up {POSTGRESQL}",
     "turnabout migrate status",
     f"turnabout migrate allow produce web {POSTGRESQL}",
-    short_help="Bring the database to this version's schema: up, status, prune, allow.",
+    short_help="The database's schema: up, status, prune, allow, disallow.",
 )
 def migrate() -> None:
     """The database's schema. An SQLite file is migrated whenever it is opened."""
@@ -37,7 +37,7 @@ def _installer(app: App) -> Any:
 
 @migrate.command("up", f"turnabout migrate up {POSTGRESQL}", json='{"applied": [names]}')
 def up(app: App) -> None:
-    """Bring the database to this version's schema: apply what is missing.
+    """Bring the database to this version's schema.
 
     Safe to repeat, and to run many at once. PostgreSQL: over a direct connection, not through a
     pooler; no superuser is needed.
@@ -116,10 +116,10 @@ def _permission(what: str, done: str, text: str) -> Command:
 allow = _permission(
     "allow",
     "may",
-    """Let a PostgreSQL role produce, consume or operate, also after later upgrades.
+    """Let a PostgreSQL role produce, consume or operate.
 
-    produce: send. consume: what a worker does. operate: everything. No role needs rights on
-    tables; `public` is all roles.
+    This holds after later upgrades, too. produce: send. consume: what a worker does. operate:
+    everything. No role needs rights on tables; `public` is all roles.
     """,
 )
 disallow = _permission(

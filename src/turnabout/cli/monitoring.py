@@ -22,7 +22,8 @@ FILES = {"grafana": "grafana.json", "alerts": "alerts.yaml"}
 def monitoring(app: App, what: str) -> None:
     """Print the Grafana board or the alert rules.
 
-    The board is imported in Grafana; the rules are for rule_files of Prometheus. Both read the /metrics of `turnabout serve`.
+    The board is imported in Grafana; the rules are for rule_files of Prometheus. Both read the
+    /metrics of `turnabout serve`.
     """
     file = FILES[what]
     # Not files("turnabout.server"): that would load the server, which may not be installed here.

@@ -85,7 +85,7 @@ def set_(app: App, name: str | None, **quotas: int | str | None) -> None:
 )
 @click.option("--bytes", "measure", is_flag=True, help="Measure payloads, too: reads all messages.")
 def list_(app: App, measure: bool) -> None:
-    """List the namespaces that have quotas, tokens or queues, and what they use.
+    """List namespaces with quotas, tokens or queues, and what they use.
 
     MESSAGES are unfinished ones, TOKENS live ones.
     """

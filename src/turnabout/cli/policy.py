@@ -59,7 +59,7 @@ def get(app: App, queue: str, channel: str) -> None:
 @policy_options
 @PAUSE
 def set_(app: App, queue: str, channel: str, **options: Any) -> None:
-    """Replace the whole policy of CHANNEL: limits that are not named are lifted."""
+    """Replace the policy of CHANNEL: limits not named are lifted."""
     wanted = Policy(**given(options))
     with app.queue(queue) as handle:
         _print(app, handle.channel(channel).set_policy(wanted))

@@ -45,9 +45,10 @@ def receive(
 ) -> None:
     """Lease messages of QUEUE and print them with their receipts.
 
-    The channels are served in turn. The messages are yours until the lease ends: `turnabout ack`, `defer`, `fail`, `extend` or `release`
-    them by their receipts, or let --ack do it once they are printed. If they cannot be printed
-    they are given back. Exit code 1 if there was nothing to receive.
+    The channels are served in turn. The messages are yours until the lease ends: `turnabout ack`,
+    `defer`, `fail`, `extend` or `release` them by their receipts, or let --ack do it once they are
+    printed. If they cannot be printed they are given back. Exit code 1 if there was nothing to
+    receive.
     """
     limits.milliseconds(wait or 0, "--wait", limits.WAIT_SECONDS_MAX)
     with app.queue(queue) as handle:

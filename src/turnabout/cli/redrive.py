@@ -63,10 +63,11 @@ def redrive() -> None:
 @option("--dry-run", "Only count them.", bool)
 @option("--no-wait", "Note it, and leave the work to the queue's receivers.", bool)
 def start(app: App, queue: str, no_wait: bool, **options: Any) -> None:
-    """Move the messages of QUEUE, commonly a dead-letter queue, and show how it goes.
+    """Move dead messages back, and show how it goes.
 
-    Ctrl-C does not undo or stop it: it goes on whenever somebody receives from QUEUE, or with
-    `turnabout redrive resume`. `turnabout redrive cancel` stops it.
+    QUEUE is commonly a dead-letter queue. Ctrl-C does not undo or stop it: it goes on whenever
+    somebody receives from QUEUE, or with `turnabout redrive resume`. `turnabout redrive cancel`
+    stops it.
     """
     with app.open() as turnabout:
         begun = turnabout.queue(queue).redrive_start(**options)
@@ -85,7 +86,7 @@ def start(app: App, queue: str, no_wait: bool, **options: Any) -> None:
 @argument("queue", QUEUE, required=False)
 @limit(limits.PEEK_MESSAGES_MAX)
 def list_(app: App, queue: str | None, limit: int) -> None:
-    """List the redrives out of QUEUE, or of all queues, the newest first."""
+    """List redrives out of QUEUE, or of all queues, the newest first."""
     with app.open() as turnabout:
         found = turnabout.redrives(limit, queue=queue)
     app.show(found, REDRIVES, "No redrives yet: `turnabout redrive start QUEUE` begins one.")

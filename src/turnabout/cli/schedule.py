@@ -64,7 +64,7 @@ class Coming:
     "turnabout schedule set pulse checks ping --every 5m",
     "turnabout schedule next nightly",
     "turnabout schedule run",
-    short_help="Messages sent at given times: set, list, show, next, pause, resume, delete, run.",
+    short_help="Messages sent at given times: set, list, show, next, run, …",
 )
 def schedule() -> None:
     """Messages that are sent at given times: by cron, at an interval, or once.
@@ -191,9 +191,10 @@ def show(app: App, name: str) -> None:
 @when_options
 @limit(1_000, 10, "How many.")
 def next_(app: App, name: str | None, limit: int, **given: Any) -> None:
-    """Show the coming due times of the schedule NAME, by the clocks of its time zone.
+    """Show the coming due times of the schedule NAME.
 
-    Without a NAME, those of a schedule that is not set: to try what --cron says.
+    They are shown by the clocks of its time zone. Without a NAME, those of a schedule that is not
+    set: to try what --cron says.
     """
     if name is None:
         zone, found = given["zone"], _imagined(given, limit)

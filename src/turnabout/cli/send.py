@@ -23,6 +23,12 @@ from turnabout.words.entities import Outgoing
 from turnabout.words.errors import TurnaboutError, Uncertain
 from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
 
+FORMATS = ("text", "jsonl")
+ENDINGS: dict[Format, tuple[str, ...]] = {
+    "text": (".txt", ".log"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+}
+
 message_options = options(
     option(
         "--channel", "The channel; unless given, the default one.", default="", show_default=False
@@ -78,7 +84,7 @@ def bytes_of(payload: str) -> bytes:
 @argument("queue", QUEUE)
 @argument("payload", required=False)
 @option("--file path", "Read messages from here.", click.Path(path_type=Path))
-@option("--jsonl", "Each line is JSON. [default: as the file's ending says]", bool)
+@option("--format kind", "What lines are. [default: by the file's ending, else text]", FORMATS)
 @message_options
 @option("--channel-from", "Take the channel from this field of the JSON.", metavar="FIELD")
 @option("--dedup-key-from", "Take the dedup key from this field.", metavar="FIELD")
@@ -100,7 +106,7 @@ def send(
     queue: str,
     payload: str | None,
     path: Path | None,
-    jsonl: bool,
+    kind: Format | None,
     channel_from: str | None,
     dedup_key_from: str | None,
     batch_size: int,
@@ -110,9 +116,9 @@ def send(
 ) -> None:
     """Send a message to QUEUE, or a file or pipe full of them.
 
-    The queue is made if it does not exist. PAYLOAD is one message. Without it, or with "-", each line of the standard input is one; with
-    --file, each line of the file. A text that is a JSON object or list is sent as JSON. Blank
-    lines are skipped.
+    The queue is made if it does not exist. PAYLOAD is one message. Without it, or with "-", each
+    line of the standard input is one; with --file, each line of the file. A text that is a JSON
+    object or list is sent as JSON. Blank lines are skipped.
 
     A dedup key makes a send safe to repeat: while an earlier message with it stands, as the mode
     says, nothing is sent, and the answer has the id of that one.
@@ -128,7 +134,7 @@ def send(
         return
     if given["dedup_key"] is not None:
         raise click.UsageError("with one key for all lines, one is sent: use --dedup-key-from")
-    kind = "jsonl" if jsonl else _format_of(path)
+    kind = kind or _format_of(path)
     if kind == "jsonl" and given["as_text"]:
         raise click.UsageError("--text does not go with JSON lines")
     with _opened(path) as stream, app.queue(queue, create=True) as handle:
@@ -139,13 +145,15 @@ def send(
 
 
 def _format_of(path: Path | None) -> Format:
-    ending = "" if path is None else path.suffix.lower()
-    if ending in (".csv", ".tsv"):
-        raise click.UsageError(
-            f"{path} is a table: turn its rows into JSON lines first, as "
-            "docs/how-to/shell.md shows, or load it with Spark"
-        )
-    return "jsonl" if ending in (".jsonl", ".ndjson", ".json") else "text"
+    if path is None or str(path) == "-":
+        return "text"
+    for kind, endings in ENDINGS.items():
+        if path.suffix.lower() in endings:
+            return kind
+    raise click.UsageError(
+        f"the ending of {str(path)!r} does not tell its format: add --format text or jsonl "
+        "(tables: docs/how-to/shell.md)"
+    )
 
 
 @contextmanager

@@ -229,8 +229,9 @@ def _change(
 def wait(app: App, queue: str, ids: tuple[int, ...], timeout: float) -> None:
     """Wait until messages of QUEUE have ended, and print how.
 
-    The IDs are arguments, or lines of the input; the results of acks are printed, too. Exit code 0 if all are done; 1 if one ended
-    otherwise or has not ended in time: then its line of JSON has only its id.
+    The IDs are arguments, or lines of the input; the results of acks are printed, too. Exit code 0
+    if all are done; 1 if one ended otherwise or has not ended in time: then its line of JSON has
+    only its id.
     """
     limits.milliseconds(timeout, "--timeout", limits.WAIT_SECONDS_MAX)
     wanted = ids or tuple(_from_input(MESSAGE_ID))

@@ -62,11 +62,11 @@ def token() -> None:
 def create(
     app: App, namespace: str | None, label: str, scopes: tuple[str, ...], expires: float | None
 ) -> None:
-    """Make a token for NAMESPACE, which is made if it is missing, and print it.
+    """Make a token for NAMESPACE, and print it: this once.
 
-    Only a digest of it is kept: a token that is lost cannot be shown again, make another one.
-    Without a NAMESPACE it is for the queues that have none: those that programs use by the
-    database's URL.
+    The namespace is made if it is missing. Only a digest of it is kept: a token that is lost cannot
+    be shown again, make another one. Without a NAMESPACE it is for the queues that have none: those
+    that programs use by the database's URL.
     """
     if expires == 0:
         raise UsageError("a token that ends at once is for nobody: --expires 12h, 30d, or no end")

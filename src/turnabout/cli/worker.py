@@ -24,8 +24,9 @@ from turnabout.cli._declare import argument, command, option
 def worker(app: App, target: str, processes: int, until_empty: bool, quiet: bool) -> None:
     """Run the handlers of the worker MODULE:NAME.
 
-    That is a turnabout.worker.Worker. Ctrl-C and SIGTERM stop it cleanly: nothing more is taken, handlers may end, and what is left
-    is given back, uncharged. A second one gives it back at once. This folder may be imported from.
+    That is a turnabout.worker.Worker. Ctrl-C and SIGTERM stop it cleanly: nothing more is taken,
+    handlers may end, and what is left is given back, uncharged. A second one gives it back at once.
+    This folder may be imported from.
     """
     import logging
     from dataclasses import asdict
