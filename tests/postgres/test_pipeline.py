@@ -12,7 +12,6 @@ import pytest
 import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
-from turnabout.postgres import install
 from turnabout.words import pipeline as p
 from turnabout.words import verbs as v
 
@@ -68,7 +67,7 @@ def test_a_day_that_is_dropped_is_lost_to_who_has_not_read_it(mq, url, clock):
 
         def tended() -> None:
             for _ in range(8):  # a call makes or drops one; here the install's own days as well
-                own.execute("select turnabout.tend_days(%s, false)", [clock.now])
+                own.execute("select turnabout.maintain_days(%s, false)", [clock.now])
 
         tended()
         for days in (0, 1, 0):
@@ -95,21 +94,6 @@ def test_the_notes_of_what_is_gone_stay_few(mq, url):
         mq.store.run(v.Clear("q", "all"))
     with psycopg.connect(url) as own:
         assert own.execute("select count(*) from turnabout.history_floor").fetchone() == (1,)
-
-
-def test_history_from_before_the_log_comes_first(postgres_server):
-    """What has no transaction is put before all that has one, once, by the step itself."""
-    with fresh_database(postgres_server) as url, psycopg.connect(url, autocommit=True) as own:
-        own.execute(install.script().encode())
-        own.execute("drop index turnabout.history_log")
-        own.execute(
-            "insert into turnabout.history (id, sent_at, finished_at, queue_id, attempt, failures,"
-            f" crashes, outcome, channel, xid) values (7, 1, {START}, 1, 1, 0, 0, 1, '', null)"
-        )
-        (step,) = [s for s in install.migrations() if s.name == "0004_pipeline"]
-        own.execute(step.sql.partition("create table")[0].encode())
-        with turnabout.connect(url) as mq:
-            assert log(mq, p.START) == p.LogRange(p.START, "3.7", 1)
 
 
 # --- leases ---------------------------------------------------------------------------------------

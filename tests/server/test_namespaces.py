@@ -17,7 +17,7 @@ from tests.server.tenants import Answer, Yard, texts, yard
 from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import wire
-from turnabout.server.caller import Caller
+from turnabout.server.auth.authorized_store import Caller
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt
@@ -194,7 +194,7 @@ ATTACKS: Mapping[type[Verb[Any]], Attack] = {
         v.ScheduleList(schedule="nightly"),
     ],
     v.ScheduleFire: lambda s, _: [v.ScheduleFire("nightly", s.due_at, s.due_at + 1)],
-    v.Tend: lambda _, q: [v.Tend(q)],
+    v.Maintain: lambda _, q: [v.Maintain(q)],
 }
 ECHOED = {v.PolicySet, v.PolicyGet, v.PolicyList}
 """An answer may hold the name of the channel that was asked for."""

@@ -90,7 +90,7 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
     """
     try:
         from turnabout.server import ServerOptions
-        from turnabout.server.logs import configure
+        from turnabout.server.http.logs import configure
         from turnabout.server.serve import run
     except ImportError as error:
         raise UsageError(

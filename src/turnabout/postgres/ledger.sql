@@ -5,11 +5,10 @@ create table if not exists turnabout.version (
     number int primary key,
     name text not null,
     functions text not null,
+    -- the oldest revision of the functions that works on the tables from this step on
+    oldest int not null default 1,
     applied_at timestamptz not null default clock_timestamp()
 );
-
--- The oldest revision of the functions that works on the tables from this step on.
-alter table turnabout.version add column if not exists oldest int not null default 1;
 
 -- The sets of functions: one in each schema turnabout_r<number>, the last of them in turnabout too.
 -- kinds: the names of the functions that each kind of permission is for.
