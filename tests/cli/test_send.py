@@ -207,7 +207,7 @@ def test_it_can_wait_for_room(
         (("send", "q", "x", "--json-payload", "--text"), "exclude"),
         (("send", "q", "x", "--channel", "a", "--channel-from", "b"), "exclude"),
         (("send", "q", "--format", "jsonl", "--text"), "does not go with JSON lines"),
-        (("send", "q", "--file", "orders.csv"), "tables: docs/how-to/shell.md"),
+        (("send", "q", "--file", "orders.csv"), "tables: docs/how-to/send-many.md"),
         (("send", "q", "{x", "--json-payload"), "not JSON"),
         (("send", "q", "x", "--header", "novalue"), "NAME=VALUE"),
         (("send", "q", "x", "--delay", "soon"), "not a valid duration"),

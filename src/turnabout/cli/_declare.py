@@ -98,7 +98,9 @@ class Group(click.Group):
             self.add_command(one)
             self.sections.setdefault(title, []).append(one.name or "")
 
-    def command(self, name: str, *examples: str, json: Any, section: str = "Commands") -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def command(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, name: str, *examples: str, json: Any, section: str = "Commands"
+    ) -> Any:
         """Make a command of a function, and add it."""
 
         def add(function: Function) -> Command:

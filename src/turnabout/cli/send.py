@@ -152,7 +152,7 @@ def _format_of(path: Path | None) -> Format:
             return kind
     raise click.UsageError(
         f"the ending of {str(path)!r} does not tell its format: add --format text or jsonl "
-        "(tables: docs/how-to/shell.md)"
+        "(tables: docs/how-to/send-many.md)"
     )
 
 

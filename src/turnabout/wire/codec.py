@@ -338,7 +338,7 @@ def dump_value(one: Any, *, tagged: bool = False) -> bytes:
     """A value by itself as answers hold it, or any other dataclass of such types; `tagged`: with
     its name, as the outcomes of a many-form have it.
     """
-    dump = shape_of(type(one), tagged=tagged).dump
+    dump = shape_of(cast("type[Any]", type(one)), tagged=tagged).dump
     assert dump is not None
     return _encode(dump(one))
 
