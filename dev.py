@@ -313,7 +313,8 @@ def make_venv(*, anew: bool = False) -> None:
 
 def fill(text: str) -> None:
     """Install what a lock names, and then ourselves: by uv where it can be had, else by pip."""
-    if uv := fetch_uv():
+    uv = fetch_uv()
+    if uv:
         try:
             install(uv, text)
         except SetupError:
@@ -325,14 +326,13 @@ def fill(text: str) -> None:
 
 
 def fetch_uv() -> list[str]:
-    """The words that run `uv pip install` on .venv; none if the index has no uv, or is not uv's to use."""
+    """The words that run `uv pip install` on .venv; none where uv isn't to be had."""
     settings = subprocess.run(
         [*pip(), "config", "list"], env=environment(), check=False, capture_output=True, text=True
     ).stdout
     if re.search(r"[.]no-index=", settings):
-        return []  # uv reads none of pip's settings, and would ask an index all the same
-    if index := re.search(r"[.]index-url='(.+)'", settings):
-        os.environ.setdefault("UV_DEFAULT_INDEX", index[1])
+        return []  # uv doesn't read pip's settings, and would ask an index all the same
+    index = re.search(r"[.]index-url='(.+)'", settings)
     block = [block for block in blocks_of(LOCKS["dev"].read_text()) if block.startswith("uv==")]
     hurry = ["--retries", "0", "--timeout", "30", "--no-deps", "--require-hashes"]
     try:
@@ -341,7 +341,8 @@ def fetch_uv() -> list[str]:
     except SetupError:
         print("  no uv to be had; pip does its work", flush=True)
         return []
-    return [program("uv"), "pip", "install", "--python", python()]
+    words = [program("uv"), "pip", "install", "--python", python()]
+    return [*words, "--default-index", index[1]] if index else words
 
 
 def install(words: list[str], text: str) -> None:
