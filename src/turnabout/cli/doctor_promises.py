@@ -81,7 +81,8 @@ QUESTIONS = {
         "select count(*) from turnabout.message m where m.expires_at < %(now)s - 60000 and "
         "m.status < 2 and m.id > 0"
     ),
-    "exhausted": "select count(*) from turnabout.message where status < 2 and at >= 9000000000000000",
+    "exhausted": "select count(*) from turnabout.message"
+    " where status < 2 and at >= 9000000000000000",
     "dead letters": (
         "select count(*) from turnabout.queue q where q.dead_letter is not null and not exists "
         "(select 1 from turnabout.queue d where d.name = q.dead_letter)"
