@@ -19,7 +19,6 @@ from turnabout.postgres import (
 )
 from turnabout.postgres.call import Call, Rows
 from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
-from turnabout.postgres.wakeups import WAKING
 from turnabout.words.verbs import Clear, Verb
 
 CALLS: dict[type[Any], Call] = {
@@ -67,4 +66,4 @@ def rung(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
     """The queues that have news after a call."""
     if call.rings is not None:
         return call.rings(verb, rows)
-    return (verb.queue,) if type(verb) in WAKING else ()
+    return (verb.queue,) if verb.notifies else ()

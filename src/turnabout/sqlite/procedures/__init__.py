@@ -1,7 +1,7 @@
 """What each verb does: one procedure per verb, `(connection, verb, now_ms) -> outcome`.
 
 A procedure runs inside a transaction that its caller opened, on a connection that nobody else
-uses. It decides; every statement is in `sql/`. Those of `READS` change nothing.
+uses. It decides; every statement is in `sql/`. A procedure is called as its verb is.
 """
 
 from __future__ import annotations
@@ -10,214 +10,40 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from turnabout.sqlite._connection import Connection
-from turnabout.sqlite.procedures.credentials import (
-    namespace_delete,
-    namespace_list,
-    namespace_set,
-    token_create,
-    token_find,
-    token_list,
-    token_revoke,
-    totals,
+from turnabout.sqlite.procedures import (
+    credentials,
+    endings,
+    events,
+    look,
+    maintenance,
+    messages,
+    pipeline_epochs,
+    pipeline_log,
+    pipeline_sink,
+    policies,
+    queues,
+    receive,
+    redrives,
+    schedules,
+    send,
+    settle,
 )
-from turnabout.sqlite.procedures.endings import clear, endings, history
-from turnabout.sqlite.procedures.events import events
-from turnabout.sqlite.procedures.look import (
-    peek,
-    policy_get,
-    policy_list,
-    queue_get,
-    queue_list,
-    stats,
-    stats_of_channels,
-)
-from turnabout.sqlite.procedures.messages import cancel, retry
-from turnabout.sqlite.procedures.pipeline_epochs import (
-    epoch_extend,
-    epoch_lease,
-    epoch_plan,
-    subscription_list,
-    subscription_open,
-    subscription_release,
-)
-from turnabout.sqlite.procedures.pipeline_log import (
-    log_at,
-    log_cut,
-    log_look,
-    log_next,
-    log_purge,
-    watermark_delete,
-    watermark_list,
-    watermark_set,
-)
-from turnabout.sqlite.procedures.pipeline_sink import publish, stage, unstage
-from turnabout.sqlite.procedures.policies import channel_delete, policy_set
-from turnabout.sqlite.procedures.queues import (
-    purge,
-    queue_create,
-    queue_delete,
-    queue_update,
-)
-from turnabout.sqlite.procedures.receive import receive
-from turnabout.sqlite.procedures.redrives import (
-    redrive_cancel,
-    redrive_list,
-    redrive_start,
-    redrive_step,
-)
-from turnabout.sqlite.procedures.schedules import (
-    schedule_delete,
-    schedule_fire,
-    schedule_list,
-    schedule_set,
-)
-from turnabout.sqlite.procedures.send import repeats, send
-from turnabout.sqlite.procedures.settle import ack, defer, extend, fail, release
-from turnabout.sqlite.procedures.tending import tend
-from turnabout.words.credentials import (
-    NamespaceDelete,
-    NamespaceList,
-    NamespaceSet,
-    Repeats,
-    TokenCreate,
-    TokenFind,
-    TokenList,
-    TokenRevoke,
-    Totals,
-)
-from turnabout.words.pipeline import (
-    PIPELINE,
-    EpochExtend,
-    EpochLease,
-    EpochPlan,
-    LogAt,
-    LogCut,
-    LogLook,
-    LogNext,
-    LogPurge,
-    Publish,
-    Stage,
-    SubscriptionList,
-    SubscriptionOpen,
-    SubscriptionRelease,
-    Unstage,
-    WatermarkDelete,
-    WatermarkList,
-    WatermarkSet,
-)
-from turnabout.words.verbs import (
-    Ack,
-    Cancel,
-    ChannelDelete,
-    Clear,
-    Defer,
-    Endings,
-    Events,
-    Extend,
-    Fail,
-    History,
-    Peek,
-    PolicyGet,
-    PolicyList,
-    PolicySet,
-    Purge,
-    QueueCreate,
-    QueueDelete,
-    QueueGet,
-    QueueList,
-    QueueUpdate,
-    Receive,
-    RedriveCancel,
-    RedriveList,
-    RedriveStart,
-    RedriveStep,
-    Release,
-    Retry,
-    ScheduleDelete,
-    ScheduleFire,
-    ScheduleList,
-    ScheduleSet,
-    Send,
-    Stats,
-    StatsOfChannels,
-    Tend,
-    Verb,
-)
+from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.pipeline import PIPELINE
+from turnabout.words.verbs import VOCABULARY, Verb
 
 Procedure = Callable[[Connection, Any, int], Any]
 
-READS: Mapping[type[Verb[Any]], Procedure] = {
-    Peek: peek,
-    Stats: stats,
-    StatsOfChannels: stats_of_channels,
-    QueueGet: queue_get,
-    QueueList: queue_list,
-    PolicyGet: policy_get,
-    PolicyList: policy_list,
-    Endings: endings,
-    History: history,
-    Events: events,
-    RedriveList: redrive_list,
-    ScheduleList: schedule_list,
-    NamespaceList: namespace_list,
-    TokenFind: token_find,
-    TokenList: token_list,
-    Totals: totals,
-    Repeats: repeats,
-    SubscriptionList: subscription_list,
-    LogNext: log_next,
-    LogAt: log_at,
-    LogCut: log_cut,
-    LogLook: log_look,
-    WatermarkList: watermark_list,
+_BY_NAME: Mapping[str, Procedure] = {
+    name: made
+    for module in (
+        *(credentials, endings, events, look, messages, policies, queues, receive, redrives),
+        *(pipeline_epochs, pipeline_log, pipeline_sink, schedules, send, settle, maintenance),
+    )
+    for name, made in vars(module).items()
+    if getattr(made, "__module__", None) == module.__name__
 }
 
-WRITES: Mapping[type[Verb[Any]], Procedure] = {
-    Send: send,
-    Receive: receive,
-    Ack: ack,
-    Defer: defer,
-    Fail: fail,
-    Extend: extend,
-    Release: release,
-    Cancel: cancel,
-    Retry: retry,
-    Clear: clear,
-    RedriveStart: redrive_start,
-    RedriveStep: redrive_step,
-    RedriveCancel: redrive_cancel,
-    ScheduleSet: schedule_set,
-    ScheduleDelete: schedule_delete,
-    ScheduleFire: schedule_fire,
-    Purge: purge,
-    QueueCreate: queue_create,
-    QueueUpdate: queue_update,
-    QueueDelete: queue_delete,
-    PolicySet: policy_set,
-    ChannelDelete: channel_delete,
-    Tend: tend,
-    NamespaceSet: namespace_set,
-    NamespaceDelete: namespace_delete,
-    TokenCreate: token_create,
-    TokenRevoke: token_revoke,
-    SubscriptionOpen: subscription_open,
-    SubscriptionRelease: subscription_release,
-    EpochLease: epoch_lease,
-    EpochPlan: epoch_plan,
-    EpochExtend: epoch_extend,
-    Stage: stage,
-    Publish: publish,
-    Unstage: unstage,
-    LogPurge: log_purge,
-    WatermarkSet: watermark_set,
-    WatermarkDelete: watermark_delete,
+PROCEDURES: Mapping[type[Verb[Any]], Procedure] = {
+    kind: _BY_NAME[kind.name] for kind in (*VOCABULARY, *ADMINISTRATION, *PIPELINE)
 }
-
-NEWS = frozenset(WRITES) - {
-    *(Receive, Extend, Tend, Clear),
-    *(RedriveStep, RedriveCancel, ScheduleSet, ScheduleDelete, ScheduleFire),
-    *(NamespaceSet, NamespaceDelete, TokenCreate, TokenRevoke),
-    *PIPELINE,
-}
-"""Verbs that are news of their queue for who waits. What others ended or moved all the same, they
-say in the connection's `news`."""
