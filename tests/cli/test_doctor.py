@@ -13,8 +13,10 @@ import pytest
 
 import turnabout
 from tests.cli.conftest import Runner
-from turnabout.cli import _check, doctor_sqlite
-from turnabout.cli._check import Counts
+from turnabout.cli.doctor_words import WORDS, check_of
+from turnabout.sqlite import doctor as doctor_sqlite
+from turnabout.words import findings
+from turnabout.words.findings import PROMISES, Counts
 
 Levels = dict[str, str]
 
@@ -123,13 +125,17 @@ def test_a_file_that_is_not_migrated(levels: Callable[..., Levels], tmp_path: Pa
 @pytest.mark.parametrize(
     ("damage", "check"),
     [
-        ("update queue set sent = sent + 1", "counts"),
-        ("delete from message where id = (select max(id) from message)", "counts"),
-        ("delete from channel", "way out"),
-        ("update message set queue_id = 99", "way out"),
-        ("update channel set size = size + 1", "channels"),
-        ("update channel set leased = leased + 1", "channels"),
-        ("update channel set wake_at = null, leased = 0; delete from message where status = 2",
+        ("update turnabout_queue set sent = sent + 1", "counts"),
+        (
+            "delete from turnabout_message where id = (select max(id) from turnabout_message)",
+            "counts",
+        ),
+        ("delete from turnabout_channel", "way out"),
+        ("update turnabout_message set queue_id = 99", "way out"),
+        ("update turnabout_channel set size = size + 1", "channels"),
+        ("update turnabout_channel set leased = leased + 1", "channels"),
+        (("update turnabout_channel set wake_at = null, leased = 0;"
+         " delete from turnabout_message where status = 2"),
          "way out"),
     ],
 )  # fmt: skip
@@ -146,8 +152,8 @@ def test_damage_in_a_file(
 def test_leases_that_nobody_takes_back(levels: Callable[..., Levels], tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "queues.db")) as db:
         db.executescript(
-            "update message set at = 1 where status = 2;"
-            "update message set sent_at = 1 where status = 0"
+            "update turnabout_message set at = 1 where status = 2;"
+            "update turnabout_message set sent_at = 1 where status = 0"
         )
     found = levels()
     assert found["leases"] == "warn"
@@ -172,7 +178,7 @@ def test_the_wal_reset_bug(
     monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], level: str
 ) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-    assert doctor_sqlite._version().level == level
+    assert doctor_sqlite.version().level == level
 
 
 def test_a_network_file_system(
@@ -185,6 +191,13 @@ def test_a_network_file_system(
 def test_counts_that_do_not_add_up() -> None:
     good = Counts("a", False, sent=5, finished=2, live=3, overdue_leases=0, oldest_ready_ms=None)
     bad = Counts("b", False, sent=5, finished=2, live=2, overdue_leases=0, oldest_ready_ms=None)
-    (failed,) = [c for c in _check.of_counts([good, bad]) if c.level == "fail"]
-    assert failed.text == "b: 5 were sent, but 2 unfinished and 2 finished make 4"
-    assert [c.level for c in _check.of_counts([])] == ["ok", "ok"]
+    (failed,) = [f for f in findings.of_counts([good, bad]) if f.level == "fail"]
+    assert check_of(failed).text == "b: 5 were sent, but 2 unfinished and 2 finished make 4"
+    assert [f.level for f in findings.of_counts([])] == ["ok", "ok"]
+
+
+def test_each_promise_has_words() -> None:
+    assert set(PROMISES) <= set(WORDS)
+    for name, level in PROMISES.items():
+        for number in (0, 2):
+            assert check_of(findings.of_zero(name, number, level)).text

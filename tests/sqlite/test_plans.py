@@ -43,7 +43,10 @@ STEPS = [(file, step) for file in FILES for step in statements(file)]
 
 # What each hot statement goes through, in this order.
 HOT = {
-    ("queue", "counts"): ["sqlite_autoindex_queue_1 (name=?)", "PRIMARY KEY (queue_id=?)"],
+    ("queue", "counts"): [
+        "sqlite_autoindex_turnabout_queue_1 (name=?)",
+        "PRIMARY KEY (queue_id=?)",
+    ],
     ("channel", "rows"): ["PRIMARY KEY (queue_id=? AND name=?)"],
     ("channel", "change"): ["PRIMARY KEY (queue_id=? AND name=?)"],
     ("held", "held"): ["INTEGER PRIMARY KEY"],
@@ -125,34 +128,34 @@ HOT = {
     ("redrive_step", "next"): ["message_of_queue (queue_id=? AND rowid>?)"],
     ("schedule_list", "due"): ["schedule_due (next_at<?)"],
     ("schedule_fire", "is_unfinished"): ["INTEGER PRIMARY KEY", "queue_1 (name=?)"],
-    ("tend", "done_to"): [
+    ("maintain", "done_to"): [
         "PRIMARY KEY (queue_id=? AND seq>?)",
         "PRIMARY KEY (queue_id=? AND seq>?)",
     ],
-    ("tend", "sweep_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("tend", "any_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
-    ("tend", "sweep_failed"): [
+    ("maintain", "sweep_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
+    ("maintain", "any_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
+    ("maintain", "sweep_failed"): [
         "PRIMARY KEY (queue_id=? AND seq=?)",
         "history_failed (queue_id=? AND finished_at<?)",
     ],
-    ("tend", "old_events"): ["event_order (queue_id=?)"],
-    ("tend", "sweep_events"): ["event_order (queue_id=? AND rowid<?)"],
-    ("tend", "any_dedup"): [
+    ("maintain", "old_events"): ["event_order (queue_id=?)"],
+    ("maintain", "sweep_events"): ["event_order (queue_id=? AND rowid<?)"],
+    ("maintain", "any_dedup"): [
         "dedup_sweep (queue_id=? AND until_ms<?)",
         "dedup_sweep (queue_id=? AND until_ms=?)",
         "dedup_sweep (queue_id=? AND until_ms=?)",
     ],
-    ("tend", "windows_over"): [
+    ("maintain", "windows_over"): [
         "dedup_sweep (queue_id=? AND until_ms<?)",
         "INTEGER PRIMARY KEY",
     ],
-    ("tend", "without_window"): ["PRIMARY KEY (queue_id=? AND scope=? AND key=?)"],
-    ("tend", "ended_dedup"): [
+    ("maintain", "without_window"): ["PRIMARY KEY (queue_id=? AND scope=? AND key=?)"],
+    ("maintain", "ended_dedup"): [
         "dedup_sweep (queue_id=? AND until_ms=? AND message_id>?)",
         "INTEGER PRIMARY KEY",
     ],
-    ("tend", "redrives"): ["redrive_running (queue_id=?)"],
-    ("tend", "idle"): ["channel_idle (queue_id=? AND tat_us<?)"],
+    ("maintain", "redrives"): ["redrive_running (queue_id=?)"],
+    ("maintain", "idle"): ["channel_idle (queue_id=? AND tat_us<?)"],
     ("stats", "of_namespace"): [
         "queue_namespace (<expr>=?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
@@ -193,7 +196,10 @@ HOT = {
     ("epoch", "drop_messages"): ["PRIMARY KEY (subscription_id=? AND epoch=?)"],
     ("publish", "staged"): ["stage_attempt (attempt=?)"],
     ("publish", "queues"): ["stage_attempt (attempt=?)"],
-    ("publish", "send"): ["stage_attempt (attempt=?)", "sqlite_autoindex_queue_1 (name=?)"],
+    ("publish", "send"): [
+        "stage_attempt (attempt=?)",
+        "sqlite_autoindex_turnabout_queue_1 (name=?)",
+    ],
     ("publish", "published"): ["PRIMARY KEY (sink=? AND batch=?)"],
     ("unstage", "attempts"): ["stage_attempt (attempt=?)"],
     ("unstage", "old"): ["stage_age (staged_at<?)"],
@@ -202,8 +208,8 @@ HOT = {
     ("log", "at_or_after"): ["PRIMARY KEY (queue_id=? AND seq>?)"],
     ("log_purge", "last"): ["PRIMARY KEY (queue_id=? AND seq<?)"],
     ("log_purge", "purge"): ["PRIMARY KEY (queue_id=? AND seq<?)"],
-    ("tend", "last_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("tend", "last_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
+    ("maintain", "last_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
+    ("maintain", "last_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
 }
 
 TABLES = (
@@ -309,7 +315,7 @@ def plan_of(connection, file: str, step: str) -> list[str]:
 def test_no_statement_reads_a_table_or_sorts(connection, file, step):
     plan = plan_of(connection, file, step)
     shown = "\n".join(plan)
-    tables = rf"^SCAN ({'|'.join(TABLES)})\b"
+    tables = rf"^SCAN (turnabout_)?({'|'.join(TABLES)})\b"
     if (file, step) not in MAY_WALK:
         assert not any(re.match(tables, line) for line in plan), shown
     if (file, step) not in MAY_SORT:
@@ -333,21 +339,23 @@ def test_every_verb_has_a_file_of_statements():
 
 
 VIEWS = {
-    "select * from epoch_rows where subscription = ? and epoch = ? and part = ? order by place": [
+    "select * from turnabout_epoch_rows"
+    " where subscription = ? and epoch = ? and part = ? order by place": [
         "subscription_1 (name=?)",
         "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
         "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
         "INTEGER PRIMARY KEY",
     ],
-    "select channel from log_rows where queue_id = ? and seq > ? and seq <= ? order by seq": [
+    "select channel from turnabout_log_rows"
+    " where queue_id = ? and seq > ? and seq <= ? order by seq": [
         "INTEGER PRIMARY KEY",
         "PRIMARY KEY (queue_id=? AND seq>? AND seq<?)",
     ],
-    "select channel from log_rows where namespace = ? and outcome = ?": [
+    "select channel from turnabout_log_rows where namespace = ? and outcome = ?": [
         "queue_namespace (<expr>=?)",
         "PRIMARY KEY (queue_id=?)",
     ],
-    "select * from dead_rows": [
+    "select * from turnabout_dead_rows": [
         "queue_by_dead_letter (dead_letter_id=?)",
         "message_of_queue (queue_id=?)",
     ],

@@ -1,15 +1,19 @@
-"""The schema of a file: numbered steps, each once, and the ledger that says who may use it.
+"""The schema of a file: numbered steps, each once, and the ledger that says which ones have run.
 
-`pragma user_version` is the last step that ran, `pragma application_id` says whose file it is. A
-step only adds, so an older library can go on; one that it could not live with says so by
+The core has steps, and so has each slice, numbered on their own. The ledger is a table of ours, not
+`pragma user_version`: the file may be an application's, which counts its own steps there. A step
+only adds, so an older library can go on; one that it could not live with says so by
 `-- oldest: <steps that a library must know>` in its comment, and the ledger keeps it.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._turnstile import Turnstile
@@ -18,37 +22,60 @@ from turnabout.words.errors import WrongVersion
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, step_of
 
-APPLICATION_ID = 0x5455524E  # "TURN"; in migrations it must be a literal, here it is explained
-
-_FOLDER = Path(__file__).parent / "migrations"
-_FILES = sorted(_FOLDER.glob("*.sql"))
-SCHEMA = len(_FILES)
+_CORE = Path(__file__).parent / "migrations"
+FOLDERS = {"": _CORE, "server": _CORE / "server", "pipeline": _CORE / "pipeline"}
+"""Where the steps of the core and of each slice are."""
 
 LEDGER = """
 create table if not exists turnabout_migration (
-  number integer primary key,
+  slice text not null,  -- '' for the core
+  number integer not null,
   name text not null,
-  oldest integer not null  -- how many steps a library must know to use the file from here on
-) strict;
+  oldest integer not null,  -- how many steps a library must know to use the file from here on
+  primary key (slice, number)
+) strict, without rowid;
 """
+
+
+class Reached(NamedTuple):
+    """How far the steps of the core, or of a slice, have run in a file."""
+
+    step: int
+    oldest: int
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """The steps, in order."""
-    return tuple(step_of(file.name, file.read_text(encoding="utf-8")) for file in _FILES)
+    """All steps in order, the core's first. A step is the files of one number."""
+    return tuple(
+        step_of(files[0].name, "\n".join(_text(file) for file in files), name)
+        for name, folder in FOLDERS.items()
+        for _, group in groupby(sorted(folder.glob("*.sql")), key=lambda file: file.name[:4])
+        if (files := list(group))
+    )
 
 
-def notes() -> list[str]:
-    """The ledger's rows of all steps. The first version kept none, so they are written each time.
+def wanted(slice_: str = "") -> int:
+    """The last step that this library knows."""
+    return max((step.number for step in migrations() if step.slice == slice_), default=0)
 
-    Our own names and numbers; statements without parameters, as a script needs them.
-    """
-    return [
-        "insert or ignore into turnabout_migration (number, name, oldest)"  # noqa: S608
-        f" values ({step.number}, '{step.name}', {step.oldest});"
-        for step in migrations()
-    ]
+
+def missing(reached: dict[str, Reached]) -> list[Migration]:
+    """The steps that a file lacks."""
+    nothing = Reached(0, 1)
+    return [step for step in migrations() if step.number > reached.get(step.slice, nothing).step]
+
+
+def statements(steps: Sequence[Migration]) -> list[str]:
+    """What applies these steps and notes them; to be run in order, in one transaction."""
+    found = [LEDGER] if steps else []
+    for step in steps:
+        found += split(step.sql)
+        found.append(
+            "insert into turnabout_migration (slice, number, name, oldest)"  # noqa: S608
+            f" values ('{step.slice}', {step.number}, '{step.name}', {step.oldest});"
+        )
+    return [statement.strip() for statement in found]
 
 
 def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
@@ -57,15 +84,14 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
 
     Raises: WrongVersion: a newer library has changed the file beyond what this one can use.
     """
-    if schema(connection) >= SCHEMA:
+    if not missing(schema(connection)):
         return ()
     turnstile = Turnstile(place)
     try:
         turnstile.begin(connection)
-        before = schema(connection)  # asked again, under the lock
-        steps = [step for step in migrations() if step.number > before]
-        if steps:
-            _run(connection, steps)
+        steps = missing(schema(connection))  # asked again, under the lock
+        for statement in statements(steps):
+            connection.execute(statement)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -74,16 +100,6 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
     finally:
         turnstile.close()
     return tuple(step.name for step in steps)
-
-
-def _run(connection: sqlite3.Connection, steps: list[Migration]) -> None:
-    for step in steps:
-        for statement in split(step.sql):
-            connection.execute(statement)
-    for statement in (LEDGER, *notes()):
-        connection.execute(statement)
-    connection.execute(f"pragma user_version = {SCHEMA}")
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
 
 
 def split(script: str) -> list[str]:
@@ -98,40 +114,45 @@ def split(script: str) -> list[str]:
     return statements
 
 
-def schema(connection: sqlite3.Connection) -> int:
-    """The last step that ran on a file; WrongVersion if that leaves this library behind."""
+def schema(connection: sqlite3.Connection) -> dict[str, Reached]:
+    """How far a file has come; WrongVersion if that leaves this library behind."""
     _refuse_moved(connection)
-    step = last_step(connection)
-    if is_too_new(connection, step):
+    found = reached(connection)
+    if is_too_new(found):
         raise WrongVersion(
-            f"the file has schema {step}, this library knows {SCHEMA}: {UPGRADE_HINT}"
+            f"the file has schema {found[''].step}, this library knows {wanted()}: {UPGRADE_HINT}"
         )
-    return step
+    return found
+
+
+def reached(connection: sqlite3.Connection) -> dict[str, Reached]:
+    """How far a file has come, by slice; nothing if it is not ours yet."""
+    if not _has(connection, "turnabout_migration"):
+        return {}
+    rows = connection.execute(
+        "select slice, max(number), max(oldest) from turnabout_migration group by slice"
+    )
+    return {slice_: Reached(step, oldest) for slice_, step, oldest in rows}
+
+
+def is_too_new(found: dict[str, Reached]) -> bool:
+    """Whether a newer library has changed the file beyond what this one can use."""
+    return any(found[name].oldest > wanted(name) for name in FOLDERS if name in found)
 
 
 def _refuse_moved(connection: sqlite3.Connection) -> None:
     """Raise what a file says that `turnabout move` has emptied, before a step meets its views."""
-    (found,) = connection.execute(
-        "select exists (select 1 from sqlite_master where name = 'turnabout_moved_queue')"
-    ).fetchone()
-    if found:
+    if _has(connection, "turnabout_moved_queue"):
         with our_errors():
-            connection.execute("select 1 from queue").fetchone()
+            connection.execute("select 1 from turnabout_queue").fetchone()
 
 
-def last_step(connection: sqlite3.Connection) -> int:
-    """The last step that ran on a file; 0: none."""
-    return connection.execute("pragma user_version").fetchone()[0]
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    (found,) = connection.execute(
+        "select exists (select 1 from sqlite_master where name = ?)", (table,)
+    ).fetchone()
+    return bool(found)
 
 
-def is_too_new(connection: sqlite3.Connection, step: int) -> bool:
-    """Whether this library cannot use a file where that step was the last one."""
-    if step <= SCHEMA:
-        return False
-    try:
-        noted, oldest = connection.execute(
-            "select max(number), max(oldest) from turnabout_migration"
-        ).fetchone()
-    except sqlite3.OperationalError:
-        return True  # no ledger
-    return noted is None or noted < step or oldest > SCHEMA
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")

@@ -20,14 +20,11 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def script(since: int = 0) -> str:
-    """All that a file at that step lacks, to run with any tool; 0: an empty file."""
-    steps = [f"-- {step.name}\n{step.sql}" for step in migrations() if step.number > since]
-    marks = [
-        f"pragma user_version = {_schema.SCHEMA};",
-        f"pragma application_id = {_schema.APPLICATION_ID};",
-    ]
-    ledger = [_schema.LEDGER, *_schema.notes()]
-    return "\n".join(["begin immediate;", *steps, *ledger, *marks, "commit;", ""])
+    """All that a file at that step lacks, to run with any tool in one transaction; 0: a file that
+    has nothing of ours.
+    """
+    steps = [step for step in migrations() if step.number > since]
+    return "\n\n".join(_schema.statements(steps))
 
 
 def up(url: str) -> tuple[str, ...]:
@@ -49,11 +46,14 @@ def prune(url: str) -> tuple[str, ...]:
 def status(url: str) -> SchemaStatus:
     """How far a file has come. Makes no file, changes nothing."""
     path = place(url).path
-    current, too_new = 0, False
+    found: dict[str, _schema.Reached] = {}
     if path is not None and path.exists():
         # Not mode=ro: what a killed process has left in the log could not be read then.
         with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as file:
-            current = _schema.last_step(file)
-            too_new = _schema.is_too_new(file, current)
-    pending = tuple(step.name for step in migrations() if step.number > current)
-    return SchemaStatus(current, _schema.SCHEMA, pending, too_new=too_new)
+            found = _schema.reached(file)
+    return SchemaStatus(
+        found[""].step if found else 0,
+        _schema.wanted(),
+        tuple(step.name for step in _schema.missing(found)),
+        too_new=_schema.is_too_new(found),
+    )

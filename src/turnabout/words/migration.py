@@ -13,6 +13,7 @@ _OLDEST = re.compile(r"^-- oldest: (\d+)$", re.MULTILINE)
 class Migration:
     """One numbered step; steps run in order, each in a transaction, each once.
 
+    slice: which slice numbers it, '' for the core.
     oldest: the oldest library that can use the database from this step on. On PostgreSQL it is a
     revision of the functions, on SQLite the number of steps that a library knows. 1: any.
     """
@@ -21,14 +22,14 @@ class Migration:
     name: str
     sql: str
     oldest: int = 1
+    slice: str = ""
 
 
-def step_of(file: str, sql: str) -> Migration:
+def step_of(file: str, sql: str, slice_: str = "") -> Migration:
     """The step in a file `0001_name.sql`. `-- oldest: 2`, on a line of its own, says which."""
     oldest = _OLDEST.search(sql)
-    return Migration(
-        int(file[:4]), file.removesuffix(".sql"), sql, 1 if oldest is None else int(oldest[1])
-    )
+    name = "/".join(part for part in (slice_, file.removesuffix(".sql")) if part)
+    return Migration(int(file[:4]), name, sql, 1 if oldest is None else int(oldest[1]), slice_)
 
 
 @value

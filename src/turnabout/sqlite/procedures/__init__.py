@@ -15,6 +15,7 @@ from turnabout.sqlite.procedures import (
     endings,
     events,
     look,
+    maintenance,
     messages,
     pipeline_epochs,
     pipeline_log,
@@ -26,7 +27,6 @@ from turnabout.sqlite.procedures import (
     schedules,
     send,
     settle,
-    tending,
 )
 from turnabout.words.credentials import ADMINISTRATION
 from turnabout.words.pipeline import PIPELINE
@@ -38,7 +38,7 @@ _BY_NAME: Mapping[str, Procedure] = {
     name: made
     for module in (
         *(credentials, endings, events, look, messages, policies, queues, receive, redrives),
-        *(pipeline_epochs, pipeline_log, pipeline_sink, schedules, send, settle, tending),
+        *(pipeline_epochs, pipeline_log, pipeline_sink, schedules, send, settle, maintenance),
     )
     for name, made in vars(module).items()
     if getattr(made, "__module__", None) == module.__name__

@@ -9,11 +9,11 @@ from itertools import pairwise
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _floor, _queue
-from turnabout.sqlite.procedures._floor import SQL
 from turnabout.sqlite.procedures._positions import parsed, text_of
 from turnabout.words import pipeline as p
 from turnabout.words.limits import ID_MAX
 
+SQL = statements("log")
 _PURGE = statements("log_purge")
 _LAG_MAX = 1_000_000
 
