@@ -15,6 +15,7 @@ from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._check import Check, fail, ok, warn
 from turnabout.cli._declare import command
+from turnabout.cli.doctor_words import check_of
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT
 
@@ -59,11 +60,11 @@ def _all(url: str) -> Iterator[Check]:
     yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _libraries()
     if _places.is_sqlite(url):
-        from turnabout.cli import doctor_sqlite
+        from turnabout._connect import findings
 
-        yield from doctor_sqlite.checks(url)
-        path = _places.sqlite_path(url)
-        if path is not None and doctor_sqlite.is_there(path):
+        found = list(findings(url))
+        yield from map(check_of, found)
+        if all(finding.name != "database" for finding in found):
             yield from _schema_and_pipelines(url)
     elif _places.is_postgres(url):
         from turnabout.cli import doctor_postgres
