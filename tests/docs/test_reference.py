@@ -18,7 +18,8 @@ import turnabout
 from tests.docs.pages import BLOCK, ROOT
 from tests.support.each import each
 from turnabout import Policy, QueueSettings
-from turnabout.cli import doctor_promises, main
+from turnabout.cli import main
+from turnabout.cli.doctor_words import OF_PROMISES, WORDS
 from turnabout.postgres.url import Options
 from turnabout.sqlite._url import Place
 from turnabout.words import errors, limits, outcomes, policy
@@ -205,9 +206,10 @@ def test_the_page_of_commands_is_fresh() -> None:
 
 def checks_of_doctor() -> set[str]:
     """The names of all findings, read from the source."""
-    makers = {"ok", "warn", "fail", "of_strays", "guarded", "Question"}
+    makers = {"ok", "warn", "fail", "guarded"}
     folder = Path(inspect.getfile(main.callback)).parent  # pyright: ignore[reportArgumentType]
     names = {"fsync", "full_page_writes", "synchronous_commit"}
+    names |= {what.partition(".")[0] for what in WORDS}
     for file in [*folder.glob("doctor*.py"), folder / "_check.py"]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -229,9 +231,9 @@ def test_each_promise_has_its_check_or_a_reason() -> None:
     by = {number: set(re.findall(r"`([^`]+)`", checks)) for number, checks, _ in told}
     assert set().union(*by.values()) <= checks_of_doctor()
     assert all(by[number] or why for number, _, why in told)
-    for question in doctor_promises.QUESTIONS:
-        for number in re.findall(r"\(P(\d+)\)", question.bad):
-            assert question.name in by[number], f"{question.name}: P{number}"
+    for name, words in OF_PROMISES.items():
+        for number in re.findall(r"\(P(\d+)\)", words.bad):
+            assert name in by[number], f"{name}: P{number}"
 
 
 @each("folder", [".", "how-to", "coming-from"])

@@ -16,17 +16,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 import psycopg
 
 from turnabout.postgres.errors import translated
 from turnabout.postgres.permissions import kinds_as_json, verbs_functions
 from turnabout.postgres.revision import REVISION, SCHEMA, rendered, schema
+from turnabout.postgres.source import functions_of, sql_files, statements, text_of
 from turnabout.words.errors import Busy, UsageError, WrongVersion
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, SchemaStatus, step_of
 from turnabout.words.urls import without_secrets
+
+_PACKAGE = "turnabout.postgres"
 
 LOCK_SECONDS = 0.5
 """How long a step waits for a table, since all calls that come later wait behind it."""
@@ -93,7 +95,7 @@ _DAYS = """
 do $$
 begin
     for i in 0 .. 2 loop
-        perform turnabout.tend_days(turnabout.clock_ms());
+        perform turnabout.maintain_days(turnabout.clock_ms());
     end loop;
 end
 $$;
@@ -129,19 +131,19 @@ class _Ledger:
 @cache
 def migrations() -> tuple[Migration, ...]:
     """The steps for tables, in order."""
-    return tuple(step_of(f.name, _text(f)) for f in _sql_files("migrations"))
+    return tuple(step_of(f.name, text_of(f)) for f in sql_files(_PACKAGE, "migrations"))
 
 
 @cache
 def functions() -> str:
     """All functions that verbs call, as one text, as they stand in the schema `turnabout`."""
-    return "\n".join(_text(f) for f in _sql_files("functions"))
+    return "\n".join(functions_of(f) for f in sql_files(_PACKAGE, "functions"))
 
 
 @cache
 def latest() -> str:
     """What stands in the schema `turnabout` only: for people who write SQL, and for permissions."""
-    return "\n".join(_text(f) for f in _sql_files("latest"))
+    return "\n".join(functions_of(f) for f in sql_files(_PACKAGE, "latest"))
 
 
 @cache
@@ -151,12 +153,21 @@ def digest() -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def script(since: int = 0) -> str:
-    """All that a database at that step lacks, to run with any tool; 0: an empty database."""
-    steps = [step for step in migrations() if step.number > since]
-    texts = [f"-- {step.name}\n{step.sql}{_note(step)}" for step in steps]
+def steps(since: int = 0) -> tuple[str, ...]:
+    """All that a database at that step lacks, statement by statement; 0: an empty database.
+
+    To run in this order, in one transaction: nothing in it begins or ends one. Each is a single
+    statement, for drivers that take no more at once.
+    """
+    missing = [step for step in migrations() if step.number > since]
+    texts = [f"-- {step.name}\n{step.sql}{_note(step)}" for step in missing]
     sets = (_ours(), _latest(), _GRANT, _DAYS)
-    return "\n".join(["begin;", _ledger_sql(), *texts, _drop_older(steps), *sets, "commit;"])
+    return tuple(statements("\n".join([_ledger_sql(), *texts, _drop_older(missing), *sets])))
+
+
+def script(since: int = 0) -> str:
+    """The same as one text for psql, as a transaction of its own."""
+    return ";\n\n".join(["begin", *steps(since), "commit"]) + ";\n"
 
 
 def _ours() -> str:
@@ -179,9 +190,10 @@ def _latest() -> str:
 def _set(place: str, texts: str) -> list[str]:
     names = ", ".join(f"'{name}'" for name in verbs_functions())
     return [
-        "set local check_function_bodies = off;",
         _DROP.format(schema=place),
+        "set local check_function_bodies = off;",
         texts,
+        "set local check_function_bodies to default;",
         _PROTECT.format(schema=place, names=names),
     ]
 
@@ -209,17 +221,9 @@ def _drop_set(number: int) -> str:
     )
 
 
+@cache
 def _ledger_sql() -> str:
-    return _text(files("turnabout.postgres") / "ledger.sql")
-
-
-def _sql_files(folder: str) -> list[Traversable]:
-    inside = (files("turnabout.postgres") / folder).iterdir()
-    return sorted((f for f in inside if f.name.endswith(".sql")), key=lambda f: f.name)
-
-
-def _text(file: Traversable) -> str:
-    return file.read_text(encoding="utf-8")
+    return text_of(files(_PACKAGE) / "ledger.sql")
 
 
 # --- installing ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import re
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "3b6bc5a905c21907"
+DIGEST = "a1ee9ed1fd36e70a"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"

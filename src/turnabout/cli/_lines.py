@@ -1,0 +1,190 @@
+"""From a stream of text or JSON lines to messages, one at a time: memory stays constant.
+
+Whatever is wrong with a line is a `BadLine` with its number, raised before anything after it is
+read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal, cast
+
+from turnabout.words import limits
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.payload import JSON, TEXT, decode_json
+from turnabout.words.prepare import outgoing
+
+Format = Literal["text", "jsonl"]
+LINE_BYTES_MAX = limits.PAYLOAD_BYTES_MAX + 4096
+CHUNK_BYTES = 64 * 1024
+BOM = b"\xef\xbb\xbf"
+IDLE_SECONDS = 0.05
+SIGNAL_SECONDS = 0.5
+
+
+class BadLine(Exception):
+    """A line that cannot be sent."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message and the line it was on."""
+
+    line: int
+    message: Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How lines become messages: the options of `send`."""
+
+    channel_from: str | None = None
+    dedup_key_from: str | None = None
+    kind: Literal["auto", "json", "text"] = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments of `outgoing` that all messages have."""
+
+    def from_text(self, text: bytes) -> Outgoing:
+        """A message of one text: JSON if it must be, or if it is an object or a list."""
+        if self.kind == "json":
+            return self._made(text, JSON, decode_json(text))
+        if self.kind == "auto" and text.lstrip()[:1] in (b"{", b"["):
+            try:
+                return self._made(text, JSON, decode_json(text))
+            except UsageError:
+                if self.channel_from is not None or self.dedup_key_from is not None:
+                    raise
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            raise UsageError("the text is not UTF-8") from error
+        return self._made(text, TEXT, None)
+
+    def from_json(self, text: bytes) -> Outgoing:
+        """A message of one JSON text, kept byte by byte."""
+        return self._made(text, JSON, decode_json(text))
+
+    def _made(self, payload: bytes, content_type: str, value: object) -> Outgoing:
+        options = dict(self.options)
+        if self.channel_from is not None:
+            options["channel"] = _text_in(value, self.channel_from, "channel")
+        if self.dedup_key_from is not None:
+            options["dedup_key"] = _text_in(value, self.dedup_key_from, "dedup key")
+        return outgoing(payload, content_type=content_type, **options)
+
+
+def _text_in(value: object, name: str, what: str) -> str:
+    """The text that a field holds: one of just that name first, then a path with dots."""
+    found: object = value
+    for part in [name] if isinstance(value, dict) and name in value else name.split("."):
+        if not isinstance(found, dict) or part not in found:
+            raise UsageError(f"there is no field {name!r} to take the {what} from")
+        found = cast("dict[str, object]", found)[part]
+    if isinstance(found, str):
+        return found
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    raise UsageError(
+        f"the field {name!r} is {limits.shown(found)}: a {what} is text or a whole number"
+    )
+
+
+class Lines:
+    """The lines of a stream, each with its number. Calls `on_idle` before it waits for more."""
+
+    def __init__(self, stream: BinaryIO, on_idle: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_idle = on_idle
+        self._pipe = _pipe_of(stream)
+        self.bytes_read = 0
+        self.number = 0
+        """Of the line handed out last."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Each line, without its line feed."""
+        rest = b""
+        while chunk := self._read():
+            if not self.bytes_read:
+                chunk = chunk.removeprefix(BOM)
+            self.bytes_read += len(chunk)
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield self._checked(line)
+            if len(rest) > LINE_BYTES_MAX:
+                self._checked(rest)
+        if rest:
+            yield self._checked(rest)
+
+    def _checked(self, line: bytes) -> bytes:
+        self.number += 1
+        if len(line) > LINE_BYTES_MAX:
+            raise BadLine(
+                self.number,
+                f"the line is longer than {limits.PAYLOAD_BYTES_MAX:,} bytes, the limit of a "
+                "payload: store it elsewhere and send its address",
+            )
+        return line
+
+    def _read(self) -> bytes:
+        if self._pipe is None:
+            return self._stream.read(CHUNK_BYTES)
+        # A pipe that pauses: what came so far is sent before we wait, so that
+        # `tail -f log | turnabout send` does not sit on half a batch.
+        if not _is_readable(self._pipe, IDLE_SECONDS):
+            self._on_idle()
+            # Not by a read that blocks: a signal right before it would only be noted.
+            while not _is_readable(self._pipe, SIGNAL_SECONDS):
+                pass
+        return os.read(self._pipe, CHUNK_BYTES)
+
+
+def _is_readable(pipe: int, seconds: float) -> bool:
+    return bool(select.select([pipe], [], [], seconds)[0])
+
+
+def _pipe_of(stream: BinaryIO) -> int | None:
+    """The file descriptor of a stream whose data may pause; None for files and for tests."""
+    try:
+        number = stream.fileno()
+        return None if stat.S_ISREG(os.fstat(number).st_mode) else number
+    except (OSError, ValueError, io.UnsupportedOperation):
+        return None
+
+
+class Records:
+    """The messages of a stream, from a line on. Blank lines are counted and skipped."""
+
+    def __init__(self, lines: Lines, kind: Format, shape: Shape, *, from_line: int = 1) -> None:
+        self._lines = lines
+        self._make = shape.from_json if kind == "jsonl" else shape.from_text
+        self._from_line = from_line
+        self.blank = 0
+        self.next_line = from_line
+        """The line after the record handed out last."""
+
+    def __iter__(self) -> Iterator[Record]:
+        for raw in self._lines:
+            number = self._lines.number
+            if number < self._from_line:
+                continue
+            line = raw.removesuffix(b"\r")
+            if not line.strip():
+                self.blank += 1
+                continue
+            try:
+                record = Record(number, self._make(line))
+            except UsageError as error:
+                raise BadLine(number, str(error)) from error
+            self.next_line = number + 1
+            yield record

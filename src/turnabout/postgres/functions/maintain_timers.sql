@@ -1,0 +1,30 @@
+-- Run all timers, from the first on; and where an old snapshot has left many dead entries before
+-- them, let receive start its look behind those. What is due before that bound, a late commit, is
+-- found here, a second later.
+create or replace function turnabout.maintain_timers(queue turnabout.queue, now_ms bigint)
+returns void
+language plpgsql as $$
+declare
+    v_before bigint := turnabout.dead_timers_read();
+    v_first bigint;
+    v_bound bigint := 0;
+begin
+    queue.timers_since := 0;
+    perform turnabout.run_timers(queue, now_ms, 10000);
+    select m.at into v_first from turnabout.message m
+    where m.queue_id = queue.id and m.status > 0
+    order by m.at
+    limit 1;
+    if turnabout.dead_timers_read() > v_before + 500 then
+        v_bound := least(v_first, now_ms) - 1;
+    end if;
+    update turnabout.queue q
+    set timers_since = v_bound
+    where q.id = (
+        select s.id from turnabout.queue s
+        where s.id = queue.id and s.timers_since <> v_bound
+            and (v_bound = 0 or s.timers_since < v_bound - 1000 or s.timers_since > v_bound)
+        for update skip locked
+    );
+end
+$$;

@@ -1,0 +1,379 @@
+"""A connection that nobody can hold for ever: HTTP/1.1 by httptools' parser, with deadlines.
+
+A connection is always in one phase, and each phase but `RUNNING`, which is ours, ends by itself.
+What is refused here, before there is a request, is answered and then read to its end for a
+moment: closing at once would reset the connection, and take the answer along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
+
+import httptools
+
+from turnabout.server.http import refusals
+from turnabout.server.http.exchange import Exchange
+
+if TYPE_CHECKING:
+    from turnabout.server.http.connection_reaper import ConnectionReaper
+
+LINGER_SECONDS = 2.0
+"""For a client to send the rest of what is refused already, and to take the answer."""
+PIPELINE_MAX = 100
+"""Requests that a client may send ahead on one connection."""
+NEVER = math.inf
+
+
+class Phase(Enum):
+    """What a connection waits for."""
+
+    IDLE = "idle_seconds"
+    HEAD = "head_seconds"
+    BODY = "body_seconds"
+    RUNNING = "running"
+    """The whole request is here; its answer is not."""
+    LEAVING = "leaving"
+    """Nothing more is read for a purpose; what was written may still be taken."""
+
+
+class Refusal(Exception):
+    """Stops the parser: this request is answered here."""
+
+    def __init__(self, status: int, code: str, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.limit, self.message = status, code, limit, message
+
+
+class Connection(asyncio.Protocol):
+    """One connection, with its phase and the time when that ends."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, reaper: ConnectionReaper) -> None:
+        self.reaper = reaper
+        self.app = reaper.app
+        self.options = reaper.options
+        self.loop = asyncio.get_running_loop()
+        self.parser = httptools.HttpRequestParser(self)
+        self.phase = Phase.HEAD
+        self.deadline = NEVER
+        self.write_deadline = NEVER
+        self.writable: asyncio.Event | None = None
+        """Set when the client has taken what was written; None: there is room."""
+        self._exchanges: deque[Exchange] = deque()
+        """Those without a whole answer; the first is the app's, the others wait for their turn."""
+        self._newest: Exchange | None = None
+        """The one whose body comes now, or came last."""
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body_until = NEVER
+        self._unused = 0
+        """Bytes since the last byte of a body or the last end of a head."""
+        self._header_bytes = 0
+        self._is_silent = True
+        """The client has not sent anything yet."""
+        self._is_paused = False
+        """Nothing is read: the app has to take a body first, or to answer."""
+        self._owes = False
+        """Leaving, but requests that came before are answered first."""
+
+    # --- the transport's side -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client came. Over `max_connections` it is told so, and has to leave."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is not one by its class
+        self._places = {
+            "server": _address(transport.get_extra_info("sockname")),
+            "client": _address(transport.get_extra_info("peername")),
+            "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
+        }
+        there = self.reaper.connections
+        there.add(self)
+        self.deadline = self.loop.time() + self.options.head_seconds
+        if len(there) > self.options.max_connections:
+            self._refuse(
+                503, "busy", "max_connections",
+                "this server has as many connections as it takes: repeat later, or use another one",
+            )  # fmt: skip
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is left to look after; what has not begun never will."""
+        self.reaper.connections.discard(self)
+        for exchange in self._exchanges:
+            exchange.disconnect()
+        self._exchanges.clear()
+        self.resume_writing()
+
+    def eof_received(self) -> None:
+        """The client has sent all that it will. None: the transport is closed."""
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and see whether it goes on within its bounds."""
+        phase = self.phase
+        if phase is Phase.LEAVING:
+            return
+        self._is_silent = False
+        if phase is Phase.IDLE:
+            self._begin(Phase.HEAD, self.options.head_seconds)
+        elif phase is Phase.BODY:
+            self.deadline = min(self.loop.time() + self.options.body_idle_seconds, self._body_until)
+        self._unused += len(data)
+        try:
+            self._feed(data)
+        except Refusal as refusal:
+            self._refuse(refusal.status, refusal.code, refusal.limit, refusal.message)
+            return
+        if self._unused > self.options.max_header_bytes and self.phase is not Phase.LEAVING:
+            self._refuse(431, "headers_too_large", "max_header_bytes", self._too_large())
+
+    def pause_writing(self) -> None:
+        """The client takes less than it is given: not for ever."""
+        self.write_deadline = self.loop.time() + self.options.write_seconds
+        self.writable = asyncio.Event()
+
+    def resume_writing(self) -> None:
+        """It took it."""
+        self.write_deadline = NEVER
+        if self.writable is not None:
+            self.writable.set()
+            self.writable = None
+
+    def pause_reading(self) -> None:
+        """Read nothing until the app has taken what is here."""
+        if not self._is_paused:
+            self._is_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
+
+    def shutdown(self) -> None:
+        """The server closes: after the present answer, or now."""
+        if self.phase is Phase.LEAVING:
+            return
+        if self._exchanges:
+            self._exchanges[-1].keep_alive = False
+        else:
+            self.transport.close()
+
+    # --- the parser's side ----------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A request begins, perhaps right behind another one."""
+        self._url = b""
+        self._headers = []
+        self._unused = self._header_bytes = 0
+        if self.phase is not Phase.HEAD:
+            self._begin(Phase.HEAD, self.options.head_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request's target."""
+        self._url += url
+        self._header_bytes += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header. Those behind the body (trailers) are ignored."""
+        if self.phase is not Phase.HEAD:
+            return
+        self._header_bytes += len(name) + len(value) + 4
+        if len(self._headers) >= self.options.max_headers:
+            raise Refusal(
+                431, "headers_too_large", "max_headers",
+                f"a request has at most {self.options.max_headers} headers",
+            )  # fmt: skip
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole: the request may be answered from now on."""
+        if self._header_bytes > self.options.max_header_bytes:
+            raise Refusal(431, "headers_too_large", "max_header_bytes", self._too_large())
+        if self.parser.get_method() == b"CONNECT":
+            raise Refusal(400, "usage", "syntax", "this server is not a proxy")
+        for name, value in self._headers:
+            if name == b"transfer-encoding" and value.lower() != b"chunked":
+                raise Refusal(400, "usage", "syntax", "of transfer encodings only chunked is known")
+        if len(self._exchanges) > PIPELINE_MAX:
+            raise Refusal(400, "usage", "syntax", "too many requests ahead of their answers")
+        if self.parser.should_upgrade():
+            return  # `_feed` begins again without the wish
+        self._newest = exchange = self._exchange()
+        self._exchanges.append(exchange)
+        if len(self._exchanges) == 1:
+            self.reaper.start(exchange.run())
+        else:
+            self.pause_reading()
+        self._unused = 0
+        self._body_until = self.loop.time() + self.options.body_seconds
+        self._begin(Phase.BODY, min(self.options.body_idle_seconds, self.options.body_seconds))
+
+    def _exchange(self) -> Exchange:
+        """The request whose head is whole. Raises whatever, where its target is not a path."""
+        url = httptools.parse_url(self._url)
+        path = url.path.decode("ascii")
+        version = self.parser.get_http_version()
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "method": self.parser.get_method().decode("ascii"),
+            **self._places,
+            "root_path": "",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "headers": self._headers,
+            "state": {},
+        }
+        return Exchange(
+            self,
+            scope,
+            expects=any(n == b"expect" and v.lower() == b"100-continue" for n, v in self._headers),
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+        )
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._unused = 0
+        if self._newest is not None and not self._newest.is_answered:
+            self._newest.arrived(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        if self.parser.should_upgrade() or self._newest is None:
+            return
+        if self._newest.is_answered:
+            self._begin(Phase.IDLE, self.options.idle_seconds)
+        else:
+            self._newest.is_complete()
+            self._begin(Phase.RUNNING, NEVER)
+
+    # --- the answers' side ----------------------------------------------------------------------
+
+    def answered(self, exchange: Exchange) -> None:
+        """An answer is written. The next request, or none, or the rest of one answered early."""
+        self._exchanges.popleft()
+        if not exchange.keep_alive:
+            self.close_when_read()
+        if self.phase is Phase.LEAVING and not self._owes:
+            return
+        if self.transport.is_closing():
+            self._begin(Phase.LEAVING, self.options.write_seconds)
+            return
+        self.resume_reading()
+        if self._exchanges:
+            if self.phase is Phase.BODY:  # reading had been stopped meanwhile
+                self._begin(Phase.BODY, self.options.body_idle_seconds)
+            self.reaper.start(self._exchanges[0].run())
+        elif self.phase is Phase.LEAVING:
+            self.close_when_read()
+        elif self.phase is Phase.BODY:
+            self._body_until = self.deadline = self.loop.time() + LINGER_SECONDS
+        elif self.phase is Phase.RUNNING:
+            self._begin(Phase.IDLE, self.options.idle_seconds)
+
+    def close_when_read(self) -> None:
+        """The last answer is written: close, though not in the face of one who still sends."""
+        if self.phase is Phase.BODY and not self._exchanges:
+            self._leave()
+        else:
+            self._begin(Phase.LEAVING, self.options.write_seconds)
+            self.transport.close()
+
+    # --- ends -----------------------------------------------------------------------------------
+
+    def overdue(self, now: float) -> None:
+        """The time for something is over: say so where that makes sense, and end it."""
+        if self.phase is Phase.LEAVING or self.transport.is_closing():
+            self.transport.abort()
+        elif now >= self.write_deadline:
+            self._cut("write_seconds")
+        elif self.phase is Phase.IDLE:
+            if self.transport.get_write_buffer_size():
+                self._cut("write_seconds")
+            else:
+                self.transport.close()
+        elif self.phase is Phase.BODY and self._is_paused:
+            self._begin(Phase.BODY, self.options.body_idle_seconds)  # we are the slow ones
+            self._body_until = now + self.options.body_seconds
+        elif self._is_silent or (self.phase is Phase.BODY and not self._exchanges):
+            self.transport.close()
+        else:
+            what = "headers" if self.phase is Phase.HEAD else "body"
+            limit = "head_seconds" if self.phase is Phase.HEAD else "body_seconds"
+            self._refuse(408, "too_slow", limit, f"the {what} of this request took too long")
+
+    def _begin(self, phase: Phase, seconds: float) -> None:
+        self.phase = phase
+        self.deadline = self.loop.time() + seconds
+
+    def _feed(self, data: bytes) -> None:
+        """Raises: Refusal, for whatever the parser doesn't like."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_upgrade(data[upgrade.args[0] :])
+            except httptools.HttpParserError as error:
+                if isinstance(error.__context__, Refusal):
+                    raise error.__context__ from None
+                raise Refusal(400, "usage", "syntax", "this is not a request of HTTP/1.1") from None
+            else:
+                return
+
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """Some clients ask for HTTP/2 beside every first request. The answer is no, but the parser
+        takes it for a yes and gives the body up: it begins again, and is not told of the wish.
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        head = [b"%s %s HTTP/%s" % (method, self._url, version)]
+        head += [b"%s: %s" % pair for pair in self._headers if pair[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        return b"\r\n".join([*head, b"", b""]) + rest
+
+    def _too_large(self) -> str:
+        return f"the request line and headers have at most {self.options.max_header_bytes:,} bytes"
+
+    def _refuse(self, status: int, code: str, limit: str, message: str) -> None:
+        """Answer here, and leave. Earlier requests on the same connection are answered first."""
+        self.reaper.counts.refused(limit)
+        if self.phase is Phase.BODY and self._exchanges:
+            newest = self._exchanges.pop()
+            if newest.is_started:
+                self.transport.abort()
+                return
+            newest.disconnect()
+        if self._exchanges:
+            self._begin(Phase.LEAVING, NEVER)
+            self._owes = True
+            return
+        self._leave(refusals.raw_refusal(status, code, message, retryable=status == 503))
+
+    def _leave(self, answer: bytes = b"") -> None:
+        """Say that nothing more will come, and read on for a moment."""
+        self._begin(Phase.LEAVING, LINGER_SECONDS)
+        self._owes = False
+        self.resume_reading()
+        if answer:
+            self.transport.write(answer)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:  # TLS has no half of a close
+            self.transport.close()
+
+    def _cut(self, limit: str) -> None:
+        self.reaper.counts.refused(limit)
+        self.transport.abort()
+
+
+def _address(given: Sequence[Any] | None) -> tuple[str, int] | None:
+    """Host and port of one end; None where a transport has none."""
+    return (str(given[0]), int(given[1])) if given and len(given) > 1 else None
