@@ -39,7 +39,7 @@ class Services:
     lifecycle: Lifecycle
 
 
-class AuthorizedStore:
+class AuthorizedStore(AsyncStore):
     """An `AsyncStore` for one request's credential."""
 
     __slots__ = ("rights", "services")

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from turnabout.server.batching.merging import Batch, Key, Kind, channels_of, kind_of
-from turnabout.store import AsyncJoined, AsyncStore
+from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull, Received
 from turnabout.words.verbs import Receive, Release, Send, Verb
@@ -42,7 +42,7 @@ async def gather(line: Sized, before: int) -> None:
         await asyncio.sleep(GATHER_SECONDS)
 
 
-class BatchingStore:
+class BatchingStore(AsyncForwardingStore):
     """See `turnabout.store.AsyncStore`; on one event loop.
 
     A call whose task is cancelled did not happen if its turn had not come; else it may happen.
@@ -52,6 +52,7 @@ class BatchingStore:
 
     def __init__(self, store: AsyncStore) -> None:
         """Before that store."""
+        super().__init__(store)
         self.store = store
         self._batchers: dict[Key, VerbBatcher] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,22 +74,6 @@ class BatchingStore:
             if answer.done() and not answer.cancelled() and answer.exception() is None:
                 self.give_back(verb, answer.result())  # it was on its way to a task that is gone
             raise
-
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        """As the store's: a transaction is one client's."""
-        return await self.store.run_together(verbs)
-
-    async def signal(self, queue: str) -> int:
-        """As the store's."""
-        return await self.store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        await self.store.wait(queue, seen, seconds)
-
-    def within(self, connection: object) -> AsyncJoined:
-        """As the store's."""
-        return self.store.within(connection)
 
     async def close(self) -> None:
         """Finish what is under way, then close the store."""
