@@ -10,7 +10,7 @@ import pytest
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout import Disconnected, Uncertain
-from turnabout.postgres import async_store, store, wire
+from turnabout.postgres import async_store, libpq_connection, store
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Acked, Sent
@@ -36,7 +36,7 @@ class Together:
         self.runner = asyncio.Runner()
         self.cut: int | None = None
         self.statements = 0
-        kind = wire.Connection if colour == "sync" else async_store._Connection
+        kind = libpq_connection.Connection if colour == "sync" else async_store._Connection
         run = kind.run
 
         def counted(connection: Any, sql: Any, parameters: Any) -> Any:

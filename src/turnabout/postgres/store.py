@@ -21,9 +21,9 @@ from turnabout.postgres.call import Call, Looks
 from turnabout.postgres.calls import rung, steps
 from turnabout.postgres.errors import meaning, translate
 from turnabout.postgres.joined import PostgresJoined
+from turnabout.postgres.libpq_connection import Connection
 from turnabout.postgres.url import Options, parse
 from turnabout.postgres.wakeups import NOTIFY, Bell
-from turnabout.postgres.wire import Connection
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, UsageError
 from turnabout.words.verbs import Verb
 

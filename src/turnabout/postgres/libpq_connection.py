@@ -66,10 +66,8 @@ class Connection:
 
     def _result(self) -> pq.abc.PGresult:
         """The answer to what was sent; waits for it."""
-        while self._pg.flush():
-            readable, _, _ = select.select([self.raw], [self.raw], [])
-            if readable:
-                self._pg.consume_input()
+        if self._pg.flush():
+            self._flush()
         result = None
         while True:
             while self._pg.is_busy():
@@ -84,6 +82,17 @@ class Connection:
         if result.status not in _GOOD:
             raise error_from_result(result)
         return result
+
+    def _flush(self) -> None:
+        """Wait for room to write. What the server says meanwhile is read, so that it goes on."""
+        file = self.raw.fileno()
+        self._poll.modify(file, select.POLLIN | select.POLLOUT)
+        try:
+            while self._pg.flush():
+                self._poll.poll()
+                self._pg.consume_input()
+        finally:
+            self._poll.modify(file, select.POLLIN)
 
 
 def _encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
