@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import turnabout
-from turnabout.cli import main
-from turnabout.cli._app import Command
+from turnabout.cli import _json, main
+from turnabout.cli._declare import Command
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -68,10 +68,10 @@ def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
 def test_every_command_takes_json_and_url_and_documents_its_json(path: tuple[str, ...]) -> None:
     command = command_at(path)
     assert isinstance(command, Command)
-    assert command.json_form
+    assert _json.told(command.json)
     assert {"--json", "--url"} <= {word for param in command.params for word in param.opts}
-    assert command.short_help
     assert command.help
+    assert command.get_short_help_str(200)
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)

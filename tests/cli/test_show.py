@@ -8,8 +8,8 @@ import sys
 import click
 import pytest
 
-from turnabout.cli import _kinds, _places, _show
-from turnabout.cli._policy import rate
+from turnabout.cli import _json, _kinds, _places, _show
+from turnabout.cli._settings import rate
 from turnabout.words.policy import Rate
 
 
@@ -86,7 +86,7 @@ def test_escape_sequences_are_spelled_out() -> None:
 
 
 def test_tables_are_aligned_also_with_wide_characters() -> None:
-    lines = _show.table(("NAME", "N"), [("日本", "1"), ("abc", "1,000")]).splitlines()
+    lines = _show.grid(("NAME", "N"), [("日本", "1"), ("abc", "1,000")], {1}).splitlines()
     assert lines == ["NAME      N", "日本      1", "abc   1,000"]
 
 
@@ -98,10 +98,10 @@ def test_bars() -> None:
 
 def test_json_that_the_output_cannot_write_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    assert _show.json_line({"a": "é"}) == '{"a": "\\u00e9"}'
+    assert _json.line({"a": "é"}) == '{"a": "\\u00e9"}'
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
-    assert _show.json_line({"a": "é"}) == '{"a": "é"}'
-    assert _show.json_line("\ud800") == '"\\ud800"'
+    assert _json.line({"a": "é"}) == '{"a": "é"}'
+    assert _json.line({"a": "\ud800"}) == '{"a": "\\ud800"}'
 
 
 @pytest.mark.parametrize(
