@@ -1,15 +1,19 @@
-"""One PostgreSQL connection in autocommit, spoken to in libpq's own terms.
+"""What a blocking store has by itself: its connections, and how long it waits for a condition.
+
+A connection is in autocommit, and spoken to in libpq's own terms.
 
 psycopg makes the connection, and its loaders read the answers; but its cursors do much for each
 call that ours never need (conversions by type, transactions, server-side cursors), and that is most
 of a small call's time in the client. Here a call is one prepared statement, its parameters written
-straight into the protocol's forms, and a wait that Ctrl-C can end.
+straight into the protocol's forms, and a wait that Ctrl-C can end (decision 21). The same for
+asyncio is `async_connection`; all else is written once, in `_async`.
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -38,6 +42,16 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(self.raw.fileno(), select.POLLIN)
 
+    @classmethod
+    def open(cls, options: Options) -> Connection:
+        """A new one."""
+        return cls(options)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or broke."""
+        return self.raw.closed
+
     def run(self, sql: bytes, parameters: Sequence[Any]) -> list[Any]:
         """The rows of one statement, in a transaction of its own.
 
@@ -56,6 +70,10 @@ class Connection:
     def is_fresh(self) -> bool:
         """False if the server has hung up meanwhile: an idle connection has nothing to say."""
         return not self.raw.closed and not self._poll.poll(0)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.raw.close()
 
     def _prepared(self, sql: bytes) -> bytes:
         name = b"turnabout_%d" % len(self._names)
@@ -93,6 +111,13 @@ class Connection:
                 self._pg.consume_input()
         finally:
             self._poll.modify(file, select.POLLIN)
+
+
+def wait_for(
+    condition: threading.Condition, predicate: Callable[[], object], seconds: float
+) -> bool:
+    """Wait until it holds, which `condition` is notified of; False: not within that time."""
+    return bool(condition.wait_for(predicate, seconds))
 
 
 def _encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:

@@ -68,9 +68,9 @@ class PostgresStore:
             self._pool.forget()
             return self._execute(call, call.sql, parameters, verb)
         except Busy as error:
-            if call.impatient is None or not isinstance(error.__cause__, psycopg.Error):
+            if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already
-            return self._execute(call, call.impatient, parameters, verb)
+            return self._execute(call, call.nowait, parameters, verb)
 
     def _now(self) -> int | None:
         return None if self._clock is None else self._clock()
@@ -141,7 +141,7 @@ class PostgresStore:
             while True:
                 parameters = call.parameters(part, self._now())
                 try:
-                    rows = connection.run(call.impatient or call.sql, parameters)
+                    rows = connection.run(call.nowait or call.sql, parameters)
                 except psycopg.Error as error:
                     if (error.sqlstate or "").startswith("PQ"):
                         raise meaning(error, self._options.url, part) from error
