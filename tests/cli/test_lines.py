@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.support.each import each
 from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
 from turnabout.words import limits
 from turnabout.words.payload import JSON, TEXT
@@ -110,7 +111,7 @@ def test_the_channel_from_a_field_or_a_path() -> None:
     assert [r.message.channel for r in read(data, "jsonl", shape)] == ["7", "ada"]
 
 
-@pytest.mark.parametrize("line", [b'{"a": 1}', b'{"id": null}', b'{"id": true}', b'{"id": 1.5}'])
+@each("line", [b'{"a": 1}', b'{"id": null}', b'{"id": true}', b'{"id": 1.5}'])
 def test_a_channel_that_a_line_does_not_tell(line: bytes) -> None:
     number, text = bad(b'{"id": 1}\n' + line, "jsonl", Shape(channel_from="id"))
     assert number == 2

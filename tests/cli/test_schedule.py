@@ -8,10 +8,9 @@ import signal
 import subprocess
 from collections.abc import Callable
 
-import pytest
-
 import turnabout
 from tests.cli.conftest import Runner
+from tests.support.each import each
 from turnabout.words.schedules import Schedule
 from turnabout.words.verbs import ScheduleSet
 
@@ -75,7 +74,7 @@ def test_next(run: Runner) -> None:
     assert "nothing more" in run("schedule", "next", "s").err
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (["set", "s", "q", "x"], "one of cron, every and at"),

@@ -11,6 +11,7 @@ import pytest
 
 import turnabout
 from tests.cli.conftest import Runner
+from tests.support.each import each
 from turnabout.cli import _show
 from turnabout.words import limits
 
@@ -198,7 +199,7 @@ def test_it_can_wait_for_room(
     assert "Waiting for room in channel c" in ran.err
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (("send", "q", "x", "--file", "y.txt"), "not both"),

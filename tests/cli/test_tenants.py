@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 import turnabout
 from tests.cli.conftest import Runner
+from tests.support.each import each
 from turnabout.words import credentials as c
 
 
@@ -62,7 +61,7 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
     assert "no token" in run("token", "revoke", "a" * 12, code=2).err
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "text"),
     [
         (("token", "create", "a", "--expires", "0"), "ends at once"),

@@ -13,6 +13,7 @@ import pytest
 
 import turnabout
 from tests.support.doors import migrate
+from tests.support.each import each
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
 from tests.upgrade.up import ended, start
@@ -27,6 +28,7 @@ from turnabout.words.pipeline import PIPELINE
 from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
 
+pytestmark = pytest.mark.driving  # what each version makes of the set
 needs_server = pytest.mark.slow
 
 FOLDER = files("turnabout.postgres") / "functions"
@@ -50,7 +52,7 @@ def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
 # --- the files -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
+@each("name", sorted(FILES))
 def test_a_file_holds_one_function_of_its_name_and_opens_with_a_comment(name):
     text = FILES[name]
     assert re.findall(r"(?im)^\s*create\b.*", text) == re.findall(
@@ -88,7 +90,7 @@ def test_a_set_calls_itself_and_nothing_but_itself():
 
 def test_what_nobody_calls_is_not_there():
     """Each function is called by another, or is a verb's."""
-    called = [(call.text, (call.impatient or b"").decode()) for call in CALLS.values()]
+    called = [(call.text, (call.nowait or b"").decode()) for call in CALLS.values()]
     texts = "\n".join([*FILES.values(), *(text for both in called for text in both)])
     calls = re.findall(r"turnabout\w*\.(\w+)\(", texts)
     assert {name for name in FILES if calls.count(name) < 2} == set()
@@ -101,7 +103,7 @@ def test_every_verb_has_its_call_and_nothing_else_has():
     assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION, *PIPELINE}
 
 
-@pytest.mark.parametrize("verb", VOCABULARY + ADMINISTRATION + PIPELINE, ids=lambda v: v.name)
+@each("verb", VOCABULARY + ADMINISTRATION + PIPELINE)
 def test_a_verb_s_call_names_the_function_of_that_verb(verb):
     called = set(re.findall(r"turnabout_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
     also = {"queue_list"} if verb.name == "queue_create" else set[str]()

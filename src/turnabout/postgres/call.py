@@ -41,7 +41,9 @@ class Call:
         if self.nowait is not None:
             object.__setattr__(self, "nowait", rendered(self.nowait.decode()).encode())
         if self.without_timers is not None:
-            object.__setattr__(self, "without_timers", rendered(self.without_timers.decode()).encode())
+            object.__setattr__(
+                self, "without_timers", rendered(self.without_timers.decode()).encode()
+            )
 
 
 class TimerThrottle:

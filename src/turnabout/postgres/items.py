@@ -46,7 +46,9 @@ def _of(verb: v.Verb[Any], wanted: Sequence[bool]) -> Any:
     return replace(verb, **some)
 
 
-def merge_duplicates(verb: v.Verb[Any], first: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
+def merge_duplicates(
+    verb: v.Verb[Any], first: Sequence[Any], others: Sequence[Any]
+) -> tuple[Any, ...]:
     """The outcomes of both parts, in the order of the whole verb's items."""
     items = verb.items
     assert items is not None

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import psycopg
-
-from turnabout.adapters import AsyncClient, Client, Paramstyle, adapted, adapted_async
-from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, AsyncJoined, Joined, check_joins
+from turnabout.adapters import Paramstyle
+from turnabout.adapters.joined import OPEN_ONE
 from turnabout.adapters.protocol import Parameters, Rows
 from turnabout.postgres.calls import CALLS
-from turnabout.postgres.errors import BUSY, NOT_MIGRATED, translated
-from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
-from turnabout.postgres.url import Options
+from turnabout.postgres.errors import BUSY, NOT_MIGRATED
 from turnabout.words.errors import (
     Busy,
     Forbidden,
@@ -46,6 +41,7 @@ _PLACED = {"format": "%s", "qmark": "?"}
 
 
 def check_open(*, in_transaction: bool) -> None:
+    """Refuse a connection that commits each statement by itself."""
     if not in_transaction:
         raise UsageError(OPEN_ONE)
 

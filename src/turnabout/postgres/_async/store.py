@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
+from turnabout import store
 from turnabout.postgres._async.joined import AsyncPostgresJoined
 from turnabout.postgres._async.pool import AsyncPool
 from turnabout.postgres.async_connection import AsyncConnection
@@ -26,13 +27,10 @@ from turnabout.postgres.url import Options, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
 from turnabout.words.verbs import Verb
 
-if TYPE_CHECKING:
-    from turnabout.postgres.connections import PostgresConnections
-
 A = TypeVar("A")
 
 
-class AsyncPostgresStore:
+class AsyncPostgresStore(store.AsyncStore):
     """See `turnabout.store.AsyncStore`."""
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
@@ -130,9 +128,7 @@ class AsyncPostgresStore:
                 return connection
         raise AssertionError("the second round ends")
 
-    async def _inside(
-        self, connection: AsyncConnection, verb: Verb[Any], changed: set[str]
-    ) -> Any:
+    async def _inside(self, connection: AsyncConnection, verb: Verb[Any], changed: set[str]) -> Any:
         """A verb in the transaction of that connection. Nothing in it waits for rows."""
         exchange = exchange_of(verb)
         try:
@@ -208,7 +204,7 @@ class AsyncPostgresStore:
         await self._notify(await self._pool.take(), (queue,))
 
     # asyncio only
-    def connections(self) -> PostgresConnections:
+    def connections(self) -> store.Connections:
         """Connections for handlers that work in a transaction."""
         from turnabout.postgres.connections import PostgresConnections
 
