@@ -356,7 +356,7 @@ def test_dev_says_what_it_can_start(run: Runner) -> None:
 @pytest.mark.slow
 def test_dev_postgres(program: Start, tmp_path: Path) -> None:
     psycopg = pytest.importorskip("psycopg")
-    pgserver = pytest.importorskip("turnabout.pgserver")
+    pgserver = pytest.importorskip("turnabout.dev.pgserver")
     try:
         pgserver.find_binaries(None)
     except pgserver.PostgresError as error:

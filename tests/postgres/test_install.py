@@ -18,7 +18,7 @@ from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
 from tests.upgrade.up import ended, start
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema

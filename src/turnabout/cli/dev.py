@@ -15,7 +15,7 @@ from turnabout.cli._interrupt import stop_like_interrupt
 from turnabout.cli._kinds import DURATION
 
 if TYPE_CHECKING:
-    from turnabout.pgserver import PostgresServer
+    from turnabout.dev.pgserver import PostgresServer
 
 DATA_FOLDER = Path(".turnabout")
 DATABASE = "turnabout"
@@ -45,7 +45,7 @@ def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: 
             "say what to start: --postgres. SQLite needs no server: --url sqlite:///app.db"
         )
     try:
-        from turnabout.pgserver import PostgresError, PostgresServer
+        from turnabout.dev.pgserver import PostgresError, PostgresServer
     except ImportError as error:  # Windows: it is for Linux and macOS
         app.refuse("unavailable", f"no PostgreSQL can be started here: {error}", NEGATIVE)
     stop_like_interrupt()
@@ -129,7 +129,7 @@ def demo(
     It uses a new SQLite file of its own, unless --url names a database; TURNABOUT_URL is left
     alone, as that may be the one you work with.
     """
-    from turnabout.demo import main
+    from turnabout.dev.demo import main
 
     words = [f"--{name}={value:.15g}" for name, value in numbers.items() if value is not None]
     switches = {

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.each import each
 from tests.support.postgres import GIVEN, VERSIONS
-from turnabout.pgserver import (
+from turnabout.dev.pgserver import (
     PostgresError,
     PostgresNotFound,
     PostgresServer,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(GIVEN is not None, reason="this run uses a given
 # What another process does in the tests below: start a server, say where, and wait to be killed.
 OWNER = """
 import sys
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 server = PostgresServer()
 server.start()
 print(server.pid, server.data, flush=True)
