@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import turnabout.sqlite
+from tests.support.each import each
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures._round_robin import DELIVERIES
 from turnabout.sqlite.store import SqliteStore
@@ -308,7 +309,7 @@ def plan_of_statement(connection, statement: str) -> list[str]:
     return [row["detail"] for row in plan]
 
 
-@pytest.mark.parametrize(("file", "step"), STEPS, ids=".".join)
+@each(("file", "step"), STEPS)
 def test_no_statement_reads_a_table_or_sorts(connection, file, step):
     plan = plan_of(connection, file, step)
     shown = "\n".join(plan)
@@ -320,7 +321,7 @@ def test_no_statement_reads_a_table_or_sorts(connection, file, step):
     assert "AUTOMATIC" not in shown, shown
 
 
-@pytest.mark.parametrize(("file", "step"), HOT, ids=".".join)
+@each(("file", "step"), HOT)
 def test_a_hot_statement_takes_its_index(connection, file, step):
     plan = [line for line in plan_of(connection, file, step) if line.startswith("SEARCH")]
     searches = [line for line in plan if "(subquery" not in line]
@@ -366,7 +367,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("query", VIEWS)
+@each("query", VIEWS)
 def test_a_part_of_a_view_is_found_by_its_keys(connection, query):
     plan = [
         row["detail"]
