@@ -357,7 +357,9 @@ def install(words: list[str], text: str) -> None:
     # Their tools are there by now, so nothing is fetched that the lock doesn't name.
     with requirements(source) as path:
         names = " and ".join(block.split("==")[0] for block in source)
-        step(f"Building {names}", [*locked, "--no-build-isolation", "-r", path])
+        # Jars are packed already: to pack them again takes longer than all else.
+        unpacked = "--config-settings=--build-option=--compression=stored"
+        step(f"Building {names}", [*locked, "--no-build-isolation", unpacked, "-r", path])
     ourselves = ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
     step("Installing turnabout itself", [*words, *ourselves])
 

@@ -242,11 +242,6 @@ def test_every_page_is_in_the_index(folder: str) -> None:
     assert {p for p in pages if f"({p})" not in page("index")} == set()
 
 
-def test_every_decision_is_in_the_index() -> None:
-    decisions = [p.name for p in (DOCS / "design" / "decisions").glob("*.md")]
-    assert [name for name in decisions if name not in page("index")] == []
-
-
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
