@@ -74,7 +74,7 @@ def test_every_figure_is_there(expression: str, exposed: dict[str, set[str]]) ->
 
 @pytest.mark.slow
 def test_the_figures_of_postgresql_are_there() -> None:
-    from turnabout.postgres.async_store import AsyncPostgresStore
+    from turnabout.postgres._async.store import AsyncPostgresStore
     from turnabout.server.api.metrics import STORE
 
     shown = AsyncPostgresStore("postgresql://nowhere/x").measures()
