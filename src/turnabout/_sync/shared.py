@@ -1,14 +1,13 @@
-"""The blocking face. Generated from `_async/shared.py` by `tools/unasync.py`: do not edit."""
+"""For blocking callers. Generated from `_async/shared.py` by `tools/unasync.py`: do not edit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from turnabout._sync.lookout import Lookout
+from turnabout.pacing import Rounds, Watch
 from turnabout.store import Store
 from turnabout.words import limits
-from turnabout.words.turns import Rounds
-from turnabout.words.watch import Watch
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
-"""The blocking face. Generated from `_async/waiting.py` by `tools/unasync.py`: do not edit."""
+"""For blocking callers. Generated from `_async/waiting.py` by `tools/unasync.py`: do not edit."""
 
 from __future__ import annotations
 
 import time
 
 from turnabout._sync.shared import Shared
+from turnabout.pacing import Patience
 from turnabout.words.errors import Unavailable, Uncertain
-from turnabout.words.patience import Patience
 from turnabout.words.records import Ending
 
 
