@@ -13,8 +13,7 @@ from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
 from turnabout.cli._kinds import DURATION
 from turnabout.cli.pipeline_jobs import need_spark, refusals
 from turnabout.cli.queue import YES, confirm
-from turnabout.words.errors import UsageError
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     Subscription,
     SubscriptionList,
     SubscriptionRelease,
@@ -22,6 +21,7 @@ from turnabout.words.pipeline import (
     WatermarkDelete,
     WatermarkList,
 )
+from turnabout.words.errors import UsageError
 
 if TYPE_CHECKING:
     from turnabout.spark.jobs.status import Status

@@ -19,7 +19,7 @@ import psycopg
 from turnabout.adapters import AsyncClient, Client, Paramstyle, adapted, adapted_async
 from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, AsyncJoined, Joined, check_joins
 from turnabout.adapters.protocol import Parameters, Rows
-from turnabout.postgres.calls import CALLS
+from turnabout.postgres.calls import call_of
 from turnabout.postgres.errors import BUSY, NOT_MIGRATED, translated
 from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
 from turnabout.postgres.url import Options
@@ -214,7 +214,7 @@ def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None
 
 def call(verb: Verb[Any], clock: Now, style: Paramstyle) -> tuple[str, Parameters]:
     """The statement of a verb and its parameters, as a library of that style takes them."""
-    known = CALLS[type(verb)]
+    known = call_of(type(verb))
     text = known.text if known.impatient is None else known.impatient.decode()
     values = list(known.parameters(verb, None if clock is None else clock()))
     for place in _arrays(text):
@@ -261,7 +261,7 @@ def answer(verb: Verb[A], rows: Rows) -> A:
     clean = [tuple(map(_plain, row)) for row in rows]
     if isinstance(verb, (PolicyGet, PolicySet)) and isinstance(clean[0][0], str):
         clean = [(json.loads(clean[0][0]),)]
-    return CALLS[type(verb)].answer(verb, clean)
+    return call_of(type(verb)).answer(verb, clean)
 
 
 def _plain(value: Any) -> Any:

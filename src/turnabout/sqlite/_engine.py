@@ -16,7 +16,7 @@ from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._url import Place
 from turnabout.sqlite._wakes import Wakes
 from turnabout.sqlite._writer import Ticket, Writer
-from turnabout.sqlite.procedures import NEWS, READS, WRITES
+from turnabout.sqlite.procedures import NEWS, READS, WRITES, of_slices
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import Sent
 from turnabout.words.value import value
@@ -80,7 +80,9 @@ class Engine:
 
     def reads_aside(self, verb: Verb[Any]) -> bool:
         """Whether the verb can be answered beside the writer. Memory has one connection only."""
-        return self._place.path is not None and type(verb) in READS
+        kind = type(verb)
+        is_read = kind in READS or (kind not in WRITES and kind in of_slices("READS"))
+        return is_read and self._place.path is not None
 
     def read(self, verb: Verb[A]) -> A:
         """Answer a verb that changes nothing, from one snapshot."""
@@ -128,7 +130,9 @@ class Engine:
         if procedure is None:
             if isinstance(verb, Together):
                 return [self._carry_or_skip(connection, one) for one in verb.verbs]
-            raise UsageError(f"{kind.__name__} is no verb of this store")
+            procedure = of_slices("WRITES").get(kind) or of_slices("READS").get(kind)
+            if procedure is None:
+                raise UsageError(f"this store does not know the verb {kind.__name__}")
         return procedure(connection, verb, self._time.now_ms())
 
     def _carry_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:

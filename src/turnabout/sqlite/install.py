@@ -5,7 +5,9 @@ this module is for those who want to look first, or to do it by hand.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
+from types import MappingProxyType
 
 from turnabout.sqlite import _schema
 from turnabout.sqlite._connection import open_writer
@@ -19,15 +21,19 @@ def migrations() -> tuple[Migration, ...]:
     return _schema.migrations()
 
 
-def script(since: int = 0) -> str:
-    """All that a file at that step lacks, to run with any tool; 0: an empty file."""
-    steps = [f"-- {step.name}\n{step.sql}" for step in migrations() if step.number > since]
+def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
+    """All that a file lacks whose core (`""`) and slices have come this far; any tool can run it.
+
+    What isn't named is missing: without anything, the file is empty.
+    """
+    texts: list[str] = []
+    for step in _schema.beyond(since):
+        texts += [f"-- {step.name}\n{step.sql}", _schema.note(step)]
     marks = [
-        f"pragma user_version = {_schema.SCHEMA};",
+        f"pragma user_version = {_schema.wanted()['']};",
         f"pragma application_id = {_schema.APPLICATION_ID};",
     ]
-    ledger = [_schema.LEDGER, *_schema.notes()]
-    return "\n".join(["begin immediate;", *steps, *ledger, *marks, "commit;", ""])
+    return "\n".join(["begin immediate;", _schema.LEDGER, *texts, *marks, "commit;", ""])
 
 
 def up(url: str) -> tuple[str, ...]:
@@ -49,11 +55,13 @@ def prune(url: str) -> tuple[str, ...]:
 def status(url: str) -> SchemaStatus:
     """How far a file has come. Makes no file, changes nothing."""
     path = place(url).path
-    current, too_new = 0, False
+    there: dict[str, int] = {}
+    too_new = False
     if path is not None and path.exists():
         # Not mode=ro: what a killed process has left in the log could not be read then.
         with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as file:
-            current = _schema.last_step(file)
-            too_new = _schema.is_too_new(file, current)
-    pending = tuple(step.name for step in migrations() if step.number > current)
-    return SchemaStatus(current, _schema.SCHEMA, pending, too_new=too_new)
+            there = _schema.last_steps(file)
+            too_new = _schema.is_too_new(file)
+    pending = tuple(step.name for step in _schema.beyond(there))
+    current = there.pop("", 0)
+    return SchemaStatus(current, _schema.wanted()[""], pending, there, too_new=too_new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from turnabout.words.value import value
 
@@ -15,19 +16,29 @@ class Migration:
 
     oldest: the oldest library that can use the database from this step on. On PostgreSQL it is a
     revision of the functions, on SQLite the number of steps that a library knows. 1: any.
+    slice:  whose it is; each slice numbers its own. "": the core's.
     """
 
     number: int
     name: str
     sql: str
     oldest: int = 1
+    slice: str = ""
 
 
-def step_of(file: str, sql: str) -> Migration:
-    """The step in a file `0001_name.sql`. `-- oldest: 2`, on a line of its own, says which."""
+def step_of(file: str, sql: str, slice_: str = "") -> Migration:
+    """The step in a file `0001_name.sql`, `pipeline/0001_name` if it is of that slice.
+
+    `-- oldest: 2`, on a line of its own, says which.
+    """
     oldest = _OLDEST.search(sql)
+    name = file.removesuffix(".sql")
     return Migration(
-        int(file[:4]), file.removesuffix(".sql"), sql, 1 if oldest is None else int(oldest[1])
+        int(file[:4]),
+        f"{slice_}/{name}" if slice_ else name,
+        sql,
+        1 if oldest is None else int(oldest[1]),
+        slice_,
     )
 
 
@@ -35,9 +46,10 @@ def step_of(file: str, sql: str) -> Migration:
 class SchemaStatus:
     """How far a database has come.
 
-    current    the last step that ran; 0: none
-    wanted     the library's last step; current may be above it, after a newer library
-    pending    what `up` would apply
+    current    the core's last step that ran; 0: none
+    wanted     the library's last one; current may be above it, after a newer library
+    pending    what `up` would apply, of the core and of each slice that is here
+    slices     the last step of each slice that the database has, here or not
     revisions  the sets of functions that are installed; empty on SQLite, which has none
     too_new    whether the library is too old for this database: upgrade it
     """
@@ -45,5 +57,6 @@ class SchemaStatus:
     current: int
     wanted: int
     pending: tuple[str, ...]
+    slices: Mapping[str, int]
     revisions: tuple[int, ...] = ()
     too_new: bool = False

@@ -7,8 +7,10 @@ uses. It decides; every statement is in `sql/`. Those of `READS` change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
+from turnabout import slices
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures.credentials import (
     namespace_delete,
@@ -32,25 +34,6 @@ from turnabout.sqlite.procedures.look import (
     stats_of_channels,
 )
 from turnabout.sqlite.procedures.messages import cancel, retry
-from turnabout.sqlite.procedures.pipeline_epochs import (
-    epoch_extend,
-    epoch_lease,
-    epoch_plan,
-    subscription_list,
-    subscription_open,
-    subscription_release,
-)
-from turnabout.sqlite.procedures.pipeline_log import (
-    log_at,
-    log_cut,
-    log_look,
-    log_next,
-    log_purge,
-    watermark_delete,
-    watermark_list,
-    watermark_set,
-)
-from turnabout.sqlite.procedures.pipeline_sink import publish, stage, unstage
 from turnabout.sqlite.procedures.policies import channel_delete, policy_set
 from turnabout.sqlite.procedures.queues import (
     purge,
@@ -84,26 +67,6 @@ from turnabout.words.credentials import (
     TokenList,
     TokenRevoke,
     Totals,
-)
-from turnabout.words.pipeline import (
-    PIPELINE,
-    EpochExtend,
-    EpochLease,
-    EpochPlan,
-    LogAt,
-    LogCut,
-    LogLook,
-    LogNext,
-    LogPurge,
-    Publish,
-    Stage,
-    SubscriptionList,
-    SubscriptionOpen,
-    SubscriptionRelease,
-    Unstage,
-    WatermarkDelete,
-    WatermarkList,
-    WatermarkSet,
 )
 from turnabout.words.verbs import (
     Ack,
@@ -164,12 +127,6 @@ READS: Mapping[type[Verb[Any]], Procedure] = {
     TokenList: token_list,
     Totals: totals,
     Repeats: repeats,
-    SubscriptionList: subscription_list,
-    LogNext: log_next,
-    LogAt: log_at,
-    LogCut: log_cut,
-    LogLook: log_look,
-    WatermarkList: watermark_list,
 }
 
 WRITES: Mapping[type[Verb[Any]], Procedure] = {
@@ -200,24 +157,18 @@ WRITES: Mapping[type[Verb[Any]], Procedure] = {
     NamespaceDelete: namespace_delete,
     TokenCreate: token_create,
     TokenRevoke: token_revoke,
-    SubscriptionOpen: subscription_open,
-    SubscriptionRelease: subscription_release,
-    EpochLease: epoch_lease,
-    EpochPlan: epoch_plan,
-    EpochExtend: epoch_extend,
-    Stage: stage,
-    Publish: publish,
-    Unstage: unstage,
-    LogPurge: log_purge,
-    WatermarkSet: watermark_set,
-    WatermarkDelete: watermark_delete,
 }
 
 NEWS = frozenset(WRITES) - {
     *(Receive, Extend, Tend, Clear),
     *(RedriveStep, RedriveCancel, ScheduleSet, ScheduleDelete, ScheduleFire),
     *(NamespaceSet, NamespaceDelete, TokenCreate, TokenRevoke),
-    *PIPELINE,
 }
 """Verbs that are news of their queue for who waits. What others ended or moved all the same, they
 say in the connection's `news`."""
+
+
+@cache
+def of_slices(table: str) -> Mapping[type[Verb[Any]], Procedure]:
+    """`READS` or `WRITES` of all slices: their procedures for verbs that the core doesn't know."""
+    return slices.merged("sqlite", table)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 
-SQL = statements("log")
-"""The steps of log.sql."""
+_SQL = statements("floor")
 
 
 def raise_to(connection: Connection, queue: int, seq: int | None) -> None:
     """Rows of a queue up to that place were removed; None: none were."""
     if seq is not None:
-        connection.execute(SQL["raise_floor"], {"queue": queue, "seq": seq})
+        connection.execute(_SQL["raise"], {"queue": queue, "seq": seq})

@@ -1,0 +1,180 @@
+-- Subscriptions, staged messages, archives, and views of the log. What they mean:
+-- docs/design/pipeline.md.
+
+-- Who leases by the batch. generation: of the reader that has it; from a sequence, so that one that
+-- was forgotten and made again knows no older readers. turn: how often it has leased.
+create sequence turnabout.generation;
+
+create table turnabout.subscription (
+    name text collate "C" primary key,
+    owner text not null,
+    generation bigint not null,
+    epoch bigint not null default 0,
+    acked bigint not null default 0,
+    max_messages int,  -- while a failing epoch is isolated
+    turn bigint not null default 0,
+    queues text[] not null default '{}',
+    opened_at bigint not null,
+    seen_at bigint not null
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- Where the round robin of each queue goes on.
+create table turnabout.subscription_turn (
+    subscription text collate "C" not null,
+    queue text collate "C" not null,
+    channel text not null,
+    served int not null,
+    primary key (subscription, queue)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- Epochs that are leased and not acknowledged. until: what their leases were last renewed to.
+create table turnabout.epoch (
+    subscription text collate "C" not null,
+    epoch bigint not null,
+    plans int not null default 0,
+    leased_at bigint not null,
+    until bigint not null,
+    primary key (subscription, epoch)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- Their messages: receipts of one queue, in order.
+create table turnabout.epoch_part (
+    subscription text collate "C" not null,
+    epoch bigint not null,
+    part int not null,
+    queue_id int not null,
+    queue text collate "C" not null,
+    ids bigint[] not null,
+    attempts int[] not null,
+    primary key (subscription, epoch, part)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+alter table turnabout.epoch_part
+    alter column ids set storage external,
+    alter column attempts set storage external;
+
+-- Messages put aside until their batch is published. A crash of the server may empty it: then the
+-- count is wrong, and the batch is repeated.
+create unlogged table turnabout.stage (
+    attempt text collate "C" not null,
+    nr bigint generated always as identity,
+    staged_at bigint not null,
+    queue text collate "C" not null,
+    channel text not null,
+    priority smallint not null,
+    content_type text not null,
+    headers text,
+    payload bytea not null,
+    delay bigint,
+    ttl bigint,
+    dedup_key text,
+    dedup_mode text,
+    dedup_window bigint,
+    dedup_scope text,
+    primary key (attempt, nr)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index stage_old on turnabout.stage using brin (staged_at) with (pages_per_range = 8);
+
+-- Batches that were published.
+create table turnabout.sink_batch (
+    sink text collate "C" not null,
+    batch bigint not null,
+    messages bigint not null,
+    published_at bigint not null,
+    primary key (sink, batch)
+);
+
+-- How far archives have come.
+create table turnabout.watermark (
+    archive text collate "C" primary key,
+    place text not null,
+    xid xid8 not null,
+    id bigint not null,
+    messages bigint not null,
+    set_at bigint not null
+) with (fillfactor = 50);
+
+-- For bulk reading. They show all namespaces; instants are milliseconds.
+
+create view turnabout.log_rows as
+select
+    left(q.name, greatest(position('/' in q.name), 1) - 1) as namespace,
+    substr(q.name, position('/' in q.name) + 1) as queue,
+    h.channel::text as channel,
+    h.id as message_id,
+    case h.outcome when 1 then 'done' when 2 then 'dead' when 3 then 'cancelled' else 'expired' end
+        as outcome,
+    h.attempt,
+    h.failures,
+    h.crashes,
+    h.sent_at,
+    h.leased_at,
+    h.finished_at,
+    h.error,
+    h.result,
+    h.result_type,
+    h.payload as value,
+    h.content_type,
+    h.headers,
+    h.xid
+from turnabout.history h
+left join turnabout.queue q on q.id = h.queue_id;
+
+-- A message is looked up by its key, one after another (`offset 0` keeps it so): that takes as long
+-- as the part is, whatever else lies in the table. They come in the order of `place`.
+create view turnabout.epoch_rows as
+select
+    p.subscription::text as subscription,
+    p.epoch,
+    p.part,
+    t.place,
+    left(p.queue, greatest(position('/' in p.queue), 1) - 1) as namespace,
+    substr(p.queue, position('/' in p.queue) + 1) as queue,
+    m.channel,
+    m.id as message_id,
+    m.attempt,
+    m.priority,
+    m.failures,
+    m.crashes,
+    m.sent_at,
+    m.leased_at,
+    m.lease_until,
+    m.value,
+    m.content_type,
+    m.headers,
+    m.state
+from turnabout.epoch_part p
+cross join lateral unnest(p.ids, p.attempts) with ordinality t (id, attempt, place)
+cross join lateral (
+    select r.channel::text as channel, r.id, r.attempt, r.priority, r.failures, r.crashes,
+        r.sent_at, r.leased_at, r.at as lease_until, r.payload as value, r.content_type,
+        r.headers, r.state
+    from turnabout.message r
+    where r.id = t.id and r.attempt = t.attempt and r.status + 0 = 2
+        and r.queue_id + 0 = p.queue_id
+    offset 0
+) m;
+
+create view turnabout.dead_rows as
+select
+    left(q.name, greatest(position('/' in q.name), 1) - 1) as namespace,
+    substr(q.name, position('/' in q.name) + 1) as queue,
+    m.channel::text as channel,
+    m.id as message_id,
+    o.story ->> 'queue' as source_queue,
+    o.story ->> 'reason' as reason,
+    (o.story ->> 'died_at')::bigint as died_at,
+    coalesce((o.story ->> 'failures')::int, m.failures) as failures,
+    coalesce((o.story ->> 'crashes')::int, m.crashes) as crashes,
+    coalesce((o.story ->> 'redrives')::int, 0) as redrives,
+    o.story ->> 'first_error' as first_error,
+    o.story ->> 'last_error' as last_error,
+    m.sent_at,
+    m.payload as value,
+    m.content_type,
+    m.headers
+from turnabout.queue q
+join turnabout.message m on m.queue_id = q.id and m.id > 0
+cross join lateral (select m.origin::jsonb as story offset 0) o
+where exists (select from turnabout.queue s where s.dead_letter = q.name);
