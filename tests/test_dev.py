@@ -76,10 +76,12 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
 def test_all_tests_run_on_all_cores_but_chosen_ones_run_alone() -> None:
     whole = dev.test_command([])
     assert "-n" in whole
-    assert whole[whole.index("-m", 2) + 1] == "not bench"
+    assert whole[whole.index("-m", 2) + 1] == "not long and not bench"
     quick = dev.test_command(["--quick"])
     assert "-n" in quick
-    assert quick[quick.index("-m", 2) + 1] == "not slow and not bench"
+    assert quick[quick.index("-m", 2) + 1] == "not slow and not long and not bench"
+    everything = dev.test_command(["--all"])
+    assert everything[everything.index("-m", 2) + 1] == "not bench"
     chosen = dev.test_command(["-k", "fairness", "--quick"])
     assert "-n" not in chosen
     assert chosen[-2:] == ["-k", "fairness"]

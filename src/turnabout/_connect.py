@@ -18,6 +18,7 @@ from turnabout._sync import Turnabout
 from turnabout.store import AsyncStore, Store
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout._async import AsyncTurnabout
@@ -196,9 +197,9 @@ def _scheme(url: str) -> str:
 
 def _need_psycopg() -> None:
     if find_spec("psycopg") is None:
-        raise UsageError("PostgreSQL needs the psycopg package: pip install 'turnabout[postgres]'")
+        raise UsageError(f"PostgreSQL needs the psycopg package: {install_hint('postgres')}")
 
 
 def _need_httpx2() -> None:
     if find_spec("httpx2") is None:
-        raise UsageError("http://… needs the httpx2 package: pip install 'turnabout[client]'")
+        raise UsageError(f"http://… needs the httpx2 package: {install_hint('client')}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 from turnabout.words.schedules import Schedule, ScheduleEntry
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def _parsed(expression: str, start: datetime) -> CronSim:
         from cronsim import CronSim, CronSimError
     except ImportError:
         raise UsageError(
-            "cron schedules need the cronsim package: pip install 'turnabout[cron]'"
+            f"cron schedules need the cronsim package: {install_hint('cron')}"
         ) from None
     if plain := _NAMES.get(expression.strip().lower()):
         raise UsageError(f"{limits.shown(expression)} is not known here: write {plain!r}")

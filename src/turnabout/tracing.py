@@ -23,6 +23,7 @@ from turnabout.store import AsyncJoined, AsyncStore, Joined, Store
 from turnabout.words import limits
 from turnabout.words.entities import Delivery, Outgoing, Receipt
 from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.extras import install_hint
 from turnabout.words.outcomes import Received, Sent
 from turnabout.words.verbs import Ack, Defer, Fail, Receive, Release, Send, Verb
 
@@ -91,7 +92,7 @@ class Spans:
     def __init__(self, *, parent: bool) -> None:
         """Raises: UsageError without OpenTelemetry."""
         if find_spec("opentelemetry") is None:
-            raise UsageError("tracing needs OpenTelemetry: pip install 'turnabout[otel]'")
+            raise UsageError(f"tracing needs OpenTelemetry: {install_hint('otel')}")
         from opentelemetry import trace
 
         self._tracer = trace.get_tracer("turnabout")

@@ -85,7 +85,7 @@ def program(door_url: str, tmp_path: Path) -> Iterator[Callable[..., subprocess.
     def start(*words: str, **env: str) -> subprocess.Popen[bytes]:
         paths = os.pathsep.join([str(SOURCE), *sys.path])
         process = subprocess.Popen(
-            [sys.executable, "-m", "turnabout.cli", *words],
+            [sys.executable, "-m", "turnabout", *words],
             cwd=tmp_path,
             env={**os.environ, "TURNABOUT_URL": door_url, "PYTHONPATH": paths, **env},
             stdin=subprocess.PIPE,

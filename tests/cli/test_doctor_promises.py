@@ -20,7 +20,7 @@ from tests.conformance.life import Life, live
 from tests.support import postgres
 from tests.support.doors import migrate, opened
 from turnabout.cli import doctor_promises, main
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words.credentials import TokenCreate, scopes
 from turnabout.words.entities import Outgoing
 from turnabout.words.limits import FOREVER_MS

@@ -14,9 +14,9 @@ import turnabout
 from tests.spark.test_archive_steps import finish
 from tests.spark.test_archive_steps import run as archive
 from turnabout.cli import pipeline_jobs
+from turnabout.pipeline.verbs import EpochLease, SubscriptionOpen
 from turnabout.spark.access import Access
 from turnabout.spark.lake import Lake
-from turnabout.words.pipeline import EpochLease, SubscriptionOpen
 
 Run = Any
 

@@ -15,6 +15,7 @@ def test_an_acked_message_is_done(queue, clock):
     assert is_empty(queue)
 
 
+@pytest.mark.driving
 def test_a_second_ack_finds_nothing(queue):
     sent(queue, "a")
     got = one(queue)
@@ -23,6 +24,7 @@ def test_a_second_ack_finds_nothing(queue):
     assert counts(queue).done == 1
 
 
+@pytest.mark.driving
 def test_a_stale_receipt_changes_nothing_while_somebody_else_has_the_message(queue, clock):
     sent(queue, "a")
     stale = one(queue, lease_seconds=1)
@@ -43,6 +45,7 @@ def test_after_the_lease_but_before_anybody_else_has_it_an_ack_counts(queue, clo
     assert counts(queue).done == 1
 
 
+@pytest.mark.driving
 def test_a_lease_that_was_taken_away_is_lost(queue, clock):
     sent(queue, "a", channel="a")
     late = one(queue, lease_seconds=1)
@@ -106,6 +109,7 @@ def test_among_ours_a_message_of_another_queue_stays(door, queue):
     assert (counts(other).done, counts(queue).done) == (2, 2)
 
 
+@pytest.mark.driving
 def test_many_at_once_answer_each_in_order(queue, clock):
     sent(queue, *"abcd")
     a, b, c, d = queue.receive(4)
@@ -133,6 +137,7 @@ def test_the_same_receipt_twice_in_one_call_is_done_once(queue):
     assert counts(queue).done == 1
 
 
+@pytest.mark.driving
 def test_no_receipts_are_no_outcomes(queue):
     assert queue.ack([]) == ()
 
@@ -151,6 +156,7 @@ def test_a_thousand_at_once(queue):
     assert counts(queue).done == 1_100
 
 
+@pytest.mark.driving
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound):
         door.mq.queue("nosuch").ack([Receipt(1, 1)])

@@ -50,6 +50,7 @@ def test_a_send_up_to_the_bound_is_taken_and_one_over_it_refused_whole(door, mor
     assert counts(queue).sent == (1 + more if more <= 2 else 1)
 
 
+@pytest.mark.driving
 def test_all_that_is_unfinished_counts_in_every_channel(door, clock):
     queue = door.fresh(max_messages=3)
     sent(queue, "ready", channel="a")
@@ -139,6 +140,7 @@ def test_a_queue_s_pause_keeps_its_reason(queue):
     assert texts(queue.receive()) == ["a"]
 
 
+@pytest.mark.driving
 def test_a_channel_s_pause_keeps_its_reason(queue):
     sent(queue, "a", channel="a")
     policy = Policy(paused=True, pause_reason="their server is down")
@@ -210,6 +212,7 @@ def test_a_default_policy_stays_when_a_channel_goes(door):
     assert is_empty(queue)
 
 
+@pytest.mark.driving
 def test_a_channel_that_was_never_there_is_gone_already(queue):
     assert queue.channel("nobody").delete() == Deleted(0)
     assert queue.channel("").delete() == Deleted(0)
@@ -235,6 +238,7 @@ def test_a_deleted_queue_takes_history_and_endings_along(door):
     assert len(finished(queue)) == 1
 
 
+@pytest.mark.driving
 def test_a_named_dead_letter_queue_in_use_stays(door):
     grave = door.fresh()
     queue = door.fresh(dead_letter=grave.name)

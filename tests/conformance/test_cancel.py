@@ -32,6 +32,7 @@ def test_a_waiting_message_ends_at_once(door, clock, delay, fifo):
     assert queue.cancel((number,)) == (NotWaiting("gone"),)
 
 
+@pytest.mark.driving
 def test_what_is_gone_stays_gone(door):
     queue, other = door.fresh(max_attempts=1), door.fresh()
     done, dead = sent(queue, "done", "dead")
@@ -45,6 +46,7 @@ def test_what_is_gone_stays_gone(door):
     assert grave_of(queue).cancel((dead,)) == (Cancelled(),)
 
 
+@pytest.mark.driving
 def test_many_are_answered_in_order(queue):
     numbers = sent(queue, *"abcd")
     (held,) = queue.receive()
@@ -54,6 +56,7 @@ def test_many_are_answered_in_order(queue):
     assert counts(queue).cancelled == 3
 
 
+@pytest.mark.driving
 def test_the_holder_sees_the_wish_at_its_next_extend(queue, clock):
     (number,) = sent(queue, "a")
     held = one(queue)
@@ -86,6 +89,7 @@ COMES_BACK = {
 
 @pytest.mark.parametrize("fifo", [False, True])
 @pytest.mark.parametrize("how", COMES_BACK)
+@pytest.mark.driving
 def test_it_never_comes_back(door, clock, how, fifo):
     queue = door.fresh(fifo=fifo)
     (number,) = sent(queue, "a")
@@ -171,6 +175,7 @@ def test_acked_before_it_was_cancelled(queue):
     assert ending(queue, number).outcome == "done"
 
 
+@pytest.mark.driving
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound):
         door.mq.queue("nosuch").cancel((1,))

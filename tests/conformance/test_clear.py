@@ -78,6 +78,7 @@ def test_clearing_nothing_and_clearing_again(queue, clock):
     assert queue.clear("all", limit=5) == Cleared(3)
 
 
+@pytest.mark.driving
 def test_another_queue_keeps_its_own(door, clock):
     queue, other = door.fresh(), door.fresh()
     aged(queue, clock)

@@ -13,6 +13,7 @@ def limited(queue, most, backlog=10, channel="a"):
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.driving
 def test_never_more_leases_than_slots(queue, most):
     limited(queue, most)
     assert len(queue.receive(10)) == most
@@ -182,6 +183,7 @@ def fifo(door):
     return door.fresh(fifo=True, backoff_jitter=0.0, max_attempts=2)
 
 
+@pytest.mark.driving
 def test_fifo_is_one_at_a_time_in_order(fifo):
     sent(fifo, "1", "2", "3", channel="a")
     for name in "123":

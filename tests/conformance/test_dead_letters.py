@@ -52,6 +52,7 @@ def how(request):
 # --- dead_letter: tests/conformance/test_fail.py has its story ---
 
 
+@pytest.mark.driving
 def test_a_named_dead_letter_queue_is_made_and_used(door, clock, how):
     name = door.name_of_a_queue()
     grave = door.mq.queue(f"{name}-shared")
@@ -75,6 +76,7 @@ def test_settings_name_it_only_if_it_was_named(door):
     assert one(queue).fail("no") == Dead(f"{queue.name}-dead")
 
 
+@pytest.mark.driving
 def test_the_dead_never_come_back_by_themselves(door):
     a, b, c = (door.fresh() for _ in "abc")
     a.update(dead_letter=b.name)
@@ -141,6 +143,7 @@ def test_a_blocked_channel_waits_and_the_others_do_not(blocked, clock):
     assert counts(grave_of(blocked)).sent == 0
 
 
+@pytest.mark.driving
 def test_a_blocked_channel_says_why(blocked, how):
     (channel,) = [c for c in blocked.channels() if c.channel == "a"]
     assert channel.blocked == "exhausted"
@@ -187,6 +190,7 @@ def test_purging_opens_it(blocked):
     assert texts(one_by_one(blocked)) == ["new"]
 
 
+@pytest.mark.driving
 def test_old_receipts_of_a_blocked_message_are_stale(door, clock):
     queue = door.fresh(fifo=True, on_exhausted="block", max_attempts=1)
     sent(queue, "a")
@@ -280,6 +284,7 @@ def test_retry_makes_a_message_ready_now(door, clock, fifo):
     assert (got[failed].failures, got[failed].attempt) == (0, 2)
 
 
+@pytest.mark.driving
 def test_retry_leaves_what_is_leased_or_gone(door, clock):
     queue = door.fresh(max_attempts=1)
     leased, done, dead = sent(queue, "leased", "done", "dead")

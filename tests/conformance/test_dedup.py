@@ -90,6 +90,7 @@ def test_what_a_second_send_meets(door, mode, stage, scope):
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("mode", DEDUP_MODES)
 @pytest.mark.parametrize("scope", DEDUP_SCOPES)
+@pytest.mark.driving
 def test_a_repeat_is_known_beforehand(door, clock, mode, stage, scope):
     """Before a quota refuses it: whether a send would put nothing in, and nothing is changed."""
     queue = door.fresh(dedup_mode=mode, dedup_scope=scope)
@@ -214,6 +215,7 @@ def test_a_sliding_window_is_as_long_as_the_last_attempt_says(queue, clock):
     assert keyed(queue, dedup_mode="sliding")[1] == "new"
 
 
+@pytest.mark.driving
 def test_the_call_says_mode_window_and_scope_before_the_queue_does(door, clock):
     queue = door.fresh(dedup_mode="until_finished", dedup_scope="channel", dedup_window_seconds=5)
     first, _ = keyed(queue, dedup_mode="window", dedup_window_seconds=60, dedup_scope="queue")
@@ -343,6 +345,7 @@ def test_the_second_of_a_send_meets_the_entry_of_the_first(door, mode):
     assert counts(queue).sent == 1
 
 
+@pytest.mark.driving
 def test_each_place_of_a_send_has_the_id_that_survives(queue):
     before, _ = keyed(queue, "there", key="old")
     keys = ["x", None, "old", "y", "x", None, "y", "old"]
@@ -363,6 +366,7 @@ def test_each_place_of_a_send_has_the_id_that_survives(queue):
     }
 
 
+@pytest.mark.driving
 def test_modes_mix_in_one_send(queue):
     outcome = queue.send_many(
         [

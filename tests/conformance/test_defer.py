@@ -26,6 +26,7 @@ def test_without_a_delay_it_is_back_at_once(queue, clock):
     assert one(queue).attempt == 2
 
 
+@pytest.mark.driving
 def test_state_is_kept_replaced_and_emptied(queue):
     sent(queue, "a")
     one(queue).defer(state=b"page 2\x00\xff")
@@ -66,6 +67,7 @@ def test_deferring_is_never_charged(door):
         assert isinstance(got.defer(), Deferred)
 
 
+@pytest.mark.driving
 def test_a_stale_receipt_defers_nothing(queue, clock):
     sent(queue, "a")
     stale = one(queue, lease_seconds=1)
@@ -86,6 +88,7 @@ def test_after_the_lease_but_before_anybody_else_has_it_a_defer_counts(queue, cl
     assert (got.state, got.crashes) == (b"late", 0)
 
 
+@pytest.mark.driving
 def test_many_at_once_each_with_its_own(queue, clock):
     sent(queue, "a", "b", "c")
     a, b, c = queue.receive(3)
@@ -171,6 +174,7 @@ def test_a_released_message_is_back_at_once_and_uncharged(door):
         assert counts(queue).ready == 2
 
 
+@pytest.mark.driving
 def test_a_stale_receipt_releases_nothing(queue, clock):
     sent(queue, "a")
     stale = one(queue, lease_seconds=1)

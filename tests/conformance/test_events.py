@@ -46,6 +46,7 @@ def test_without_a_cursor_there_are_no_events_and_the_cursor_of_now(queue):
     assert [event.id for event in do(queue, Events, page.cursor).events] == [number]
 
 
+@pytest.mark.driving
 def test_the_life_of_a_message_event_by_event(queue, clock):
     reader, began = Reader(queue), clock.now
     (number,) = sent(queue, "a", channel="c", delay_seconds=5)
@@ -80,6 +81,7 @@ def test_the_life_of_a_message_event_by_event(queue, clock):
     ]
 
 
+@pytest.mark.driving
 def test_every_ending_is_an_event(queue, clock):
     reader = Reader(queue)
     numbers = sent(queue, *"abcd")
@@ -107,6 +109,7 @@ def test_a_crash_is_a_failure_and_the_last_one_a_death_alone(queue, clock):
     assert reader.kinds() == ["created", "leased", "failed", "leased", "dead"]
 
 
+@pytest.mark.driving
 def test_what_puts_a_message_off_is_deferred(queue, clock):
     reader = Reader(queue)
     (number,) = sent(queue, "a", channel="c", delay_seconds=5)
@@ -180,6 +183,7 @@ def test_after_a_crash_it_is_due_when_that_is_noticed(queue, clock):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
+@pytest.mark.driving
 def test_events_come_in_order_whatever_the_page(queue, limit):
     reader = Reader(queue, limit)
     numbers = sent(queue, *map(str, range(10)))
@@ -270,6 +274,7 @@ def test_a_cursor_is_good_on_another_connection(door, queue):
     assert [e.id for e in page.events] == [number]
 
 
+@pytest.mark.driving
 def test_wrong_levels_and_missing_queues_are_refused(door, queue):
     with pytest.raises(UsageError):
         queue.update(events="some")
@@ -278,6 +283,7 @@ def test_wrong_levels_and_missing_queues_are_refused(door, queue):
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-", "1;2", "9" * 40])
+@pytest.mark.driving
 def test_a_cursor_of_nobody_s_is_refused(queue, cursor):
     with pytest.raises(UsageError):
         do(queue, Events, cursor)

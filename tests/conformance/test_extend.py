@@ -42,6 +42,7 @@ def test_after_the_lease_but_before_anybody_else_has_it_it_can_be_kept(queue, cl
     assert got.ack() == Acked()
 
 
+@pytest.mark.driving
 def test_a_lost_lease_cannot_be_kept(queue, clock):
     sent(queue, "a")
     stale = one(queue, lease_seconds=1)
@@ -53,6 +54,7 @@ def test_a_lost_lease_cannot_be_kept(queue, clock):
     assert fresh.extend() == LeaseLost("leased")
 
 
+@pytest.mark.driving
 def test_what_is_not_leased_cannot_be_kept(queue):
     sent(queue, "a")
     got = one(queue)
@@ -64,6 +66,7 @@ def test_what_is_not_leased_cannot_be_kept(queue):
     assert queue.extend([Receipt(10**9, 1)]) == (LeaseLost("gone"),)
 
 
+@pytest.mark.driving
 def test_many_at_once_answer_each_in_order(queue, clock):
     sent(queue, *"abc")
     a, b, c = queue.receive(3, lease_seconds=5)

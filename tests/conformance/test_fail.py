@@ -89,6 +89,7 @@ def test_a_named_delay_goes_over_the_back_off(queue, clock):
 # --- the end ---
 
 
+@pytest.mark.driving
 def test_the_last_failed_attempt_is_the_end(door, clock):
     queue = door.fresh(max_attempts=3, backoff_seconds=0)
     dead = door.mq.queue(f"{queue.name}-dead")
@@ -225,6 +226,7 @@ def test_a_dead_letter_queue_by_name_is_shared(door):
 # --- who may fail what ---
 
 
+@pytest.mark.driving
 def test_a_stale_receipt_fails_nothing(queue, clock):
     sent(queue, "a")
     stale = one(queue, lease_seconds=1)
@@ -248,6 +250,7 @@ def test_after_the_lease_but_before_anybody_else_has_it_a_failure_counts(queue, 
     assert (got.failures, got.crashes) == (1, 0)
 
 
+@pytest.mark.driving
 def test_many_at_once_answer_each_in_order(door, clock):
     queue = door.fresh(backoff_jitter=0.0)
     sent(queue, "a", "b", "c")
@@ -280,6 +283,7 @@ def test_a_long_error_keeps_its_ends(queue):
     assert error.endswith("end")
 
 
+@pytest.mark.driving
 def test_any_error_text_can_be_kept(queue):
     sent(queue, "a")
     one(queue).fail("NUL \x00 lone \ud800 ok ñ")

@@ -27,6 +27,7 @@ OUTCOMES = ["done", "dead", "cancelled", "expired"]
 
 
 @pytest.mark.parametrize("payload", [False, True])
+@pytest.mark.driving
 def test_a_row_tells_the_whole_story(door, clock, payload):
     queue = door.fresh(history_payload=payload, backoff_seconds=0)
     began = clock.now
@@ -65,6 +66,7 @@ def test_the_payload_is_kept_whatever_the_outcome(door, clock, outcome):
     assert (row.leased_at is None) == (outcome in ("cancelled", "expired"))
 
 
+@pytest.mark.driving
 def test_the_newest_come_first_page_by_page(queue, clock):
     numbers = []
     for n in range(25):
@@ -108,6 +110,7 @@ def test_what_ends_between_two_pages_moves_nothing(queue, clock):
     assert [entry.id for entry in rest] == numbers[1::-1]
 
 
+@pytest.mark.driving
 def test_history_is_asked_by_outcome_channel_error_and_time(queue, clock):
     began, numbers = clock.now, {}
     for outcome in OUTCOMES:
@@ -136,6 +139,7 @@ def test_history_is_asked_by_outcome_channel_error_and_time(queue, clock):
     assert found(finished_from=began + 2_000, limit=1) == ["expired", "cancelled", "dead"]
 
 
+@pytest.mark.driving
 def test_history_of_another_queue_is_another(door):
     queue, other = door.fresh(), door.fresh()
     ended(queue, "done")
@@ -215,6 +219,7 @@ def test_wrong_settings_are_refused(queue, changes):
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-", "1;2", "9" * 40], ids=str)
+@pytest.mark.driving
 def test_a_cursor_of_nobody_s_is_refused(queue, cursor):
     with pytest.raises(UsageError):
         queue.history(cursor=cursor)

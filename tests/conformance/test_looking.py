@@ -84,6 +84,7 @@ def test_a_wrong_question_is_refused(queue, options):
 # --- stats ---
 
 
+@pytest.mark.driving
 def test_counts_follow_a_message_through_its_life(queue, clock):
     def now():
         s = counts(queue)
@@ -125,6 +126,7 @@ def test_the_oldest_ready_message(queue, clock):
     assert queue.stats().oldest_ready_ms == 7_000
 
 
+@pytest.mark.driving
 def test_channels_by_size_with_what_blocks_them(queue, clock):
     sent(queue, *"123", channel="open")
     sent(queue, *"12345", channel="full")

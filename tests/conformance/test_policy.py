@@ -11,6 +11,7 @@ WHOLE = Policy(
 )
 
 
+@pytest.mark.driving
 def test_a_policy_is_kept_as_it_was_set(queue):
     channel = queue.channel("a")
     assert channel.policy() == NO_POLICY
@@ -26,6 +27,7 @@ def test_setting_replaces_all_of_it(queue):
     assert channel.policy() == Policy(weight=2)
 
 
+@pytest.mark.driving
 def test_changing_keeps_what_is_not_named(queue):
     channel = queue.channel("a")
     channel.set_policy(WHOLE)
@@ -40,6 +42,7 @@ def test_changing_nothing_changes_nothing(queue):
     assert channel.change_policy() == WHOLE
 
 
+@pytest.mark.driving
 def test_a_cleared_policy_is_gone(queue):
     channel = queue.channel("a")
     channel.set_policy(WHOLE)
@@ -53,6 +56,7 @@ def test_clearing_what_is_not_there_is_fine(queue):
     assert queue.policies() == ()
 
 
+@pytest.mark.driving
 def test_policies_are_listed_by_name(queue):
     for name in ("b", "", "a"):
         queue.channel(name).set_policy(Policy(weight=2))
@@ -158,6 +162,7 @@ def test_what_is_no_policy_is_refused(queue, wrong):
     ],
     ids=["set", "change", "get", "pause", "list"],
 )
+@pytest.mark.driving
 def test_a_missing_queue_is_said(door, verb):
     with pytest.raises(QueueNotFound):
         verb(door.mq.queue("nosuch"))

@@ -30,6 +30,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.driving
 def test_a_queue_keeps_the_settings_it_was_made_with(door, clock):
     queue = door.mq.queue(door.name_of_a_queue())
     outcome = queue.create(**SETTINGS)
@@ -51,6 +52,7 @@ def test_a_queue_without_settings_has_the_defaults(door):
             assert getattr(got, name) == getattr(default, name), name
 
 
+@pytest.mark.driving
 def test_a_queue_that_is_there_is_left_as_it_is(queue):
     queue.update(lease_seconds=7)
     outcome = queue.create(lease_seconds=99)
@@ -69,6 +71,7 @@ def test_its_dead_letter_queue_comes_with_it(door):
     assert entries[grave.name].dead_letter is None
 
 
+@pytest.mark.driving
 def test_settings_change_and_the_others_stay(queue):
     before = queue.settings()
     after = queue.update(lease_seconds=99, max_attempts=None)
@@ -139,6 +142,7 @@ def test_fifo_is_fixed_at_creation(door):
     assert queue.settings().fifo
 
 
+@pytest.mark.driving
 def test_queues_are_listed_by_name(door):
     names = [door.fresh().name for _ in range(3)]
     listed = [entry.name for entry in door.mq.queues()]
@@ -151,6 +155,7 @@ def test_queues_are_listed_by_name(door):
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "0", "x" * 64, "x" * 64 + "-dead"])
+@pytest.mark.driving
 def test_names_at_their_limits_are_taken(door, name):
     queue = door.mq.queue(name)
     sent(queue, "x")
@@ -192,6 +197,7 @@ def test_names_differ_by_case(door):
 # --- deletion ---
 
 
+@pytest.mark.driving
 def test_a_deleted_queue_is_gone_with_its_messages(door):
     queue = door.fresh()
     sent(queue, "a", "b", "c")
@@ -253,6 +259,7 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
         *("channels", "peek", "purge", "release", "extend"),
     ],
 )
+@pytest.mark.driving
 def test_a_missing_queue_is_said(door, verb):
     with pytest.raises(QueueNotFound, match="nosuch"):
         verb(door.mq.queue("nosuch"))

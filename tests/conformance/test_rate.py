@@ -58,6 +58,7 @@ def test_a_fast_rate_with_a_coarse_clock(queue, clock):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.driving
 def test_no_window_of_time_has_more_than_the_rate(queue, clock, seed):
     chance = random.Random(seed)
     count, per_ms, burst = chance.choice([(2, 1_000, 1), (3, 500, 4), (7, 2_000, 3)])

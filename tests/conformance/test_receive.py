@@ -15,6 +15,7 @@ def test_nothing_to_receive_is_an_empty_answer(queue):
     assert batch.retry_after_seconds is None
 
 
+@pytest.mark.driving
 def test_a_received_message_is_nobody_else_s(queue):
     sent(queue, "a")
     assert texts(queue.receive(10)) == ["a"]
@@ -73,6 +74,7 @@ def test_a_missing_queue_is_said(door):
 # --- order inside a channel (P9) ---
 
 
+@pytest.mark.driving
 def test_inside_a_channel_priority_then_order_of_sending(queue):
     for name, priority in [("c", 0), ("e", 5), ("a", -3), ("d", 0), ("f", 5), ("b", -3)]:
         queue.send(name, priority=priority)
@@ -102,6 +104,7 @@ def test_priorities_at_the_ends_of_their_range(queue):
 # --- leases ---
 
 
+@pytest.mark.driving
 def test_a_lease_runs_out_at_its_millisecond_and_is_charged(queue, clock):
     sent(queue, "x")
     first = one(queue, lease_seconds=10)
@@ -153,6 +156,7 @@ def test_many_messages_that_are_due_at_once_all_come(queue, clock):
 # --- when to ask again ---
 
 
+@pytest.mark.driving
 def test_when_to_ask_again_is_exact(queue, clock):
     sent(queue, "x", delay_seconds=7)
     assert queue.receive().retry_after_seconds == 7
@@ -200,6 +204,7 @@ def test_a_paused_queue_hands_out_nothing_and_takes_everything(queue):
     assert texts(queue.receive(10)) == ["b"]
 
 
+@pytest.mark.driving
 def test_a_paused_channel_hands_out_nothing(queue):
     sent(queue, "a1", "a2", channel="a")
     sent(queue, "b", channel="b")
@@ -227,6 +232,7 @@ def test_a_lease_runs_out_in_a_paused_queue_too(queue, clock):
 # --- iteration ---
 
 
+@pytest.mark.driving
 def test_messages_are_iterated_until_there_are_none(queue):
     queue.send_many([message(str(n)) for n in range(5)])
     got = []

@@ -78,6 +78,7 @@ def test_the_dead_go_back_to_where_they_died(queue, grave, clock):
     assert again[0].origin == first.origin
 
 
+@pytest.mark.driving
 def test_counts_add_up_when_messages_move(queue, grave):
     (number, _) = bury(queue, "a", "b")
     redriven(grave)
@@ -115,6 +116,7 @@ def test_the_loop_guard_is_what_the_redrive_says(queue, grave):
 # --- which ---
 
 
+@pytest.mark.driving
 def test_a_redrive_takes_what_its_filter_names(door, clock):
     def fresh():
         queue = door.fresh(max_attempts=1)
@@ -191,6 +193,7 @@ def test_a_message_that_never_died_has_no_way_back(grave):
 # --- where ---
 
 
+@pytest.mark.driving
 def test_a_redrive_to_another_queue(door, queue, grave):
     target = door.fresh()
     numbers = bury(queue, "a", "b")
@@ -277,6 +280,7 @@ def test_tend_takes_steps_too(queue, grave, tender):
 # --- what it leaves alone ---
 
 
+@pytest.mark.driving
 def test_a_dry_run_counts_and_changes_nothing(queue, grave, clock):
     bury(queue, "a", "b", "c")
     before = (counts(queue), counts(grave), grave.peek())
@@ -309,6 +313,7 @@ def test_two_steppers_move_each_message_once(queue, grave, clock):
     assert sorted(texts(queue.receive(10))) == [str(n) for n in range(9)]
 
 
+@pytest.mark.driving
 def test_a_cancelled_redrive_stays_where_it_was(queue, grave, clock):
     bury(queue, *"abcdef")
     redrive = run(grave, RedriveStep(do(grave, RedriveStart, per_second=1).id))
@@ -335,6 +340,7 @@ def test_one_that_has_ended_is_left_as_it_is(queue, grave, clock):
 # --- the record ---
 
 
+@pytest.mark.driving
 def test_the_record_says_who_moved_what_and_when(door, queue, grave, clock):
     other = door.fresh()
     bury(queue, "a", channel="c")
@@ -354,6 +360,7 @@ def test_the_record_says_who_moved_what_and_when(door, queue, grave, clock):
     assert do(grave, RedriveList) == (second, first)
 
 
+@pytest.mark.driving
 def test_what_cannot_be_is_refused(door, queue, grave):
     with pytest.raises(QueueNotFound):
         do(door.mq.queue("nosuch"), RedriveStart)

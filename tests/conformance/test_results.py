@@ -34,6 +34,7 @@ def test_the_result_of_an_ack_is_kept_with_the_ending(queue, clock, value, kept)
     assert [entry.result for entry in finished(queue)] == [kept]
 
 
+@pytest.mark.driving
 def test_results_come_back_as_what_they_were(queue):
     numbers = sent(queue, "a", "b")
     for held, value in zip(queue.receive(2), ({"n": 1}, "text"), strict=True):
@@ -43,6 +44,7 @@ def test_results_come_back_as_what_they_were(queue):
     assert second.result.text() == "text"
 
 
+@pytest.mark.driving
 def test_each_receipt_has_its_own_result(queue, clock):
     sent(queue, *"abc")
     (lost,) = queue.receive(lease_seconds=1)
@@ -87,6 +89,7 @@ def test_results_over_the_limit_are_refused():
 # --- endings ---
 
 
+@pytest.mark.driving
 def test_every_ending_is_told(door, clock):
     queue = door.fresh(max_attempts=2, backoff_seconds=0, lease_seconds=5)
     ids = dict(zip(("dead", "crashed", "refused", "cancelled"), sent(queue, *"abcd"), strict=True))
@@ -158,6 +161,7 @@ def test_an_ending_without_history_is_unknown(door, clock, how):
     assert finished(queue) == []
 
 
+@pytest.mark.driving
 def test_endings_of_many_come_in_the_order_asked(queue):
     numbers = sent(queue, *map(str, range(20)))
     for held in queue.receive(10):

@@ -44,6 +44,7 @@ def due(queue):
     return [e.schedule.name for e in run(queue, ScheduleList(queue.name, due=True))]
 
 
+@pytest.mark.driving
 def test_a_schedule_is_kept_as_it_was_set(queue, name, clock):
     outgoing = message(
         {"n": 1},
@@ -104,6 +105,7 @@ def test_a_schedule_makes_its_queue_as_a_send_does(door, queue, name, clock):
     run(queue, ScheduleDelete(name))
 
 
+@pytest.mark.driving
 def test_schedules_are_listed_by_name_of_all_queues_or_one(door, queue, clock):
     other = door.fresh()
     names = [f"list-{queue.name}-{letter}" for letter in "cab"]
@@ -129,6 +131,7 @@ def test_what_is_due_is_listed_at_its_millisecond_and_not_when_paused(queue, eve
     assert due(queue) == [], "it has nothing more to send"
 
 
+@pytest.mark.driving
 def test_firing_sends_the_message_and_moves_on(queue, every, name, clock):
     outgoing = message("tick", channel="c", priority=4, headers={"h": "v"})
     due_at = clock.now
@@ -146,6 +149,7 @@ def test_firing_sends_the_message_and_moves_on(queue, every, name, clock):
     assert held.headers["due-at"] == str(due_at)
 
 
+@pytest.mark.driving
 def test_each_due_time_is_fired_once(queue, every, name, clock):
     run(queue, ScheduleSet(every(), clock.now))
     fire = ScheduleFire(name, clock.now, clock.now + MINUTE)

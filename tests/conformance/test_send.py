@@ -27,6 +27,7 @@ DAY = 86_400
     ],
     ids=repr,
 )
+@pytest.mark.driving
 def test_payloads_come_out_as_they_went_in(queue, payload, kind, data):
     queue.send(payload)
     got = one(queue)
@@ -37,6 +38,7 @@ def test_payloads_come_out_as_they_went_in(queue, payload, kind, data):
         assert got.payload == data
 
 
+@pytest.mark.driving
 def test_every_field_comes_out_as_it_went_in(queue, clock):
     headers = {"trace": "00-ab", "Ünï": "côde ' \" \\ %s $1 {}", "empty": ""}
     outcome = queue.send(
@@ -75,6 +77,7 @@ def test_ids_grow_through_single_and_many_sends(queue):
     assert list(ids) == sorted(set(ids))
 
 
+@pytest.mark.driving
 def test_many_keep_their_order_and_their_fields(queue, clock):
     ids = queue.send_many(
         [message("a", channel="x"), message(b"b", priority=3), message({"c": 1}, delay_seconds=2)]
@@ -135,6 +138,7 @@ def test_a_send_makes_a_missing_queue_and_its_dead_letter_queue(door):
     ],
     ids=lambda o: ",".join(o),
 )
+@pytest.mark.driving
 def test_at_a_limit_is_taken(queue, options):
     assert isinstance(queue.send(**options), Sent)
     assert len(queue.receive(1)) == 1
@@ -218,6 +222,7 @@ def test_what_is_no_message_is_refused(queue, wrong):
 # --- max_size ---
 
 
+@pytest.mark.driving
 def test_a_full_channel_refuses(queue):
     queue.channel("a").set_policy(Policy(max_size=2))
     sent(queue, "1", "2", channel="a")
@@ -226,6 +231,7 @@ def test_a_full_channel_refuses(queue):
     assert counts(queue).sent == 3
 
 
+@pytest.mark.driving
 def test_a_send_of_many_is_refused_whole(queue):
     queue.channel("a").set_policy(Policy(max_size=2))
     sent(queue, "1", channel="a")
@@ -280,6 +286,7 @@ def test_a_size_below_what_is_there_refuses_until_it_has_shrunk(queue):
 # --- delays ---
 
 
+@pytest.mark.driving
 def test_a_delay_is_kept_to_the_millisecond(queue, clock):
     sent(queue, "x", delay_seconds=1.5)
     assert counts(queue).scheduled == 1

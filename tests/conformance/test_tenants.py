@@ -36,6 +36,7 @@ def send(run, queue, *texts, **options):
 # --- namespaces and tokens -----------------------------------------------------------------------
 
 
+@pytest.mark.driving
 def test_a_namespace_is_made_changed_listed_and_deleted(run, tenant, clock):
     first = run(c.NamespaceSet(c.Namespace(tenant, max_messages=7)))
     assert first == c.Namespace(tenant, max_messages=7, created_at=clock.now)
@@ -67,6 +68,7 @@ def test_a_token_makes_its_namespace_and_is_found_with_its_quotas(run, tenant, c
     assert run(c.TokenFind("a" * 12)) is None
 
 
+@pytest.mark.driving
 def test_a_token_made_twice_is_one_and_another_of_its_id_is_refused(run, tenant):
     token_id, _, digest = c.new_token()
     create = c.TokenCreate(token_id, digest, tenant, "", c.scopes(["send"]))
@@ -76,6 +78,7 @@ def test_a_token_made_twice_is_one_and_another_of_its_id_is_refused(run, tenant)
     assert len(run(c.TokenList(tenant))) == 1
 
 
+@pytest.mark.driving
 def test_tokens_are_listed_newest_first_and_revoked_once(run, tenant, clock):
     old = made(run, tenant)
     clock.advance(1)
@@ -99,6 +102,7 @@ def test_the_unnamed_namespace_has_quotas_and_tokens_too(run):
     assert token in run(c.TokenList(""))
 
 
+@pytest.mark.driving
 def test_a_namespace_with_queues_or_schedules_is_not_deleted(run, tenant):
     token = made(run, tenant)
     queue = f"{tenant}/emails"
@@ -140,6 +144,7 @@ def names_of(found):
 
 
 @pytest.mark.parametrize("listing", [v.QueueList, v.Stats, c.Totals])
+@pytest.mark.driving
 def test_lists_show_a_namespace_the_unnamed_one_or_all(run, tenant, both, listing):
     inside, beside, plain = both
     assert names_of(run(listing(namespace=tenant))) == [inside, f"{inside}-dead"]

@@ -20,6 +20,8 @@ from turnabout import (
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import QueueFull
 
+pytestmark = pytest.mark.driving  # each door has a way of its own to run some together
+
 
 @pytest.fixture
 def together(door):

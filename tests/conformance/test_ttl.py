@@ -27,6 +27,7 @@ def mortal(queue, text="a", ttl=5, **options):
 
 @pytest.mark.parametrize("fifo", [False, True])
 @pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.driving
 def test_the_last_millisecond_delivers_and_the_next_does_not(door, clock, fifo, limited):
     queue = door.fresh(fifo=fifo, policy=Policy(max_concurrency=5) if limited else Policy())
     for early in (True, False):
@@ -63,6 +64,7 @@ def test_a_changed_setting_holds_for_the_next_send(queue, clock):
     assert texts(queue.receive(10)) == ["old"]
 
 
+@pytest.mark.driving
 def test_tend_ends_what_nobody_receives(queue, clock):
     number = mortal(queue)
     clock.advance(5)

@@ -44,6 +44,7 @@ def test_channels_stand_in_the_order_of_their_bytes(queue):
     assert texts(one_by_one(queue)) == sorted(names, key=str.encode)
 
 
+@pytest.mark.driving
 def test_a_new_channel_waits_for_at_most_one_turn(queue):
     """Before, inside and behind a noisy crowd: nobody's backlog is in the way."""
     noisy = [f"n{n}" for n in range(5)]

@@ -108,6 +108,7 @@ def test_wrong_ids_are_refused(queue, ids):
             verb(ids)
 
 
+@pytest.mark.driving
 def test_a_missing_queue_is_said(door):
     with pytest.raises(QueueNotFound):
         door.mq.queue("nosuch").wait([1], timeout_seconds=1)

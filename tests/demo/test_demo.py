@@ -73,7 +73,7 @@ def test_a_url_that_names_no_store_is_told(capsys: pytest.CaptureFixture[str]) -
 
 def test_missing_data_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(UsageError, match=r"pip install 'turnabout\[demo\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[demo\]'"):
         flights.folder()
 
 

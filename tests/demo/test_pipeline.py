@@ -61,7 +61,7 @@ def test_without_spark_the_command_to_install_it_is_told_at_once(
     monkeypatch.setitem(__import__("sys").modules, "turnabout.spark", None)
     assert main(["--rows", "10", "--pipeline"]) == 2
     out = " ".join(capsys.readouterr().out.split())
-    assert "pip install 'turnabout[spark-jre]'" in out
+    assert "pip install '.[spark-jre]'" in out
     assert "Reading" not in out
 
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from tests.support.doors import DOORS, Door
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 LEASE_MS = 60_000
 COLOURED = ("postgres-16", "postgres-18-async", "postgres", "postgres-async")

@@ -12,8 +12,7 @@ import pytest
 import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
-from turnabout.postgres import install
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
@@ -97,21 +96,6 @@ def test_the_notes_of_what_is_gone_stay_few(mq, url):
         assert own.execute("select count(*) from turnabout.history_floor").fetchone() == (1,)
 
 
-def test_history_from_before_the_log_comes_first(postgres_server):
-    """What has no transaction is put before all that has one, once, by the step itself."""
-    with fresh_database(postgres_server) as url, psycopg.connect(url, autocommit=True) as own:
-        own.execute(install.script().encode())
-        own.execute("drop index turnabout.history_log")
-        own.execute(
-            "insert into turnabout.history (id, sent_at, finished_at, queue_id, attempt, failures,"
-            f" crashes, outcome, channel, xid) values (7, 1, {START}, 1, 1, 0, 0, 1, '', null)"
-        )
-        (step,) = [s for s in install.migrations() if s.name == "0004_pipeline"]
-        own.execute(step.sql.partition("create table")[0].encode())
-        with turnabout.connect(url) as mq:
-            assert log(mq, p.START) == p.LogRange(p.START, "3.7", 1)
-
-
 # --- leases ---------------------------------------------------------------------------------------
 
 
@@ -152,7 +136,8 @@ def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
     generation = opened(mq)
     with psycopg.connect(url) as slow:
         slow.execute(
-            "select turnabout.epoch_lease('s', %s, '{q}', 0, 1, %s)", [generation, LEASE_MS]
+            rendered("select turnabout_pipeline.epoch_lease('s', %s, '{q}', 0, 1, %s)"),
+            [generation, LEASE_MS],
         )
         answers: list[Any] = []
         newer = threading.Thread(target=lambda: answers.append(opened(mq)))

@@ -75,7 +75,7 @@ def test_a_token_is_for_servers_and_a_clock_is_not() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnabout._connect.find_spec", lambda _: None)
-    with pytest.raises(turnabout.UsageError, match=r"pip install 'turnabout\[client\]'"):
+    with pytest.raises(turnabout.UsageError, match=r"pip install '\.\[client\]'"):
         turnabout.connect("http://host")
 
 

@@ -250,7 +250,7 @@ def test_a_machine_without_cronsim(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'turnabout\[cron\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[cron\]'"):
         next_due(cron("* * * * *"), 0)
     assert next_due(schedule(every_ms=1_000), 0) == 1_000
 

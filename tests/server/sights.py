@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.house import House
+from turnabout.server.context import House
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.words import entities as e
 from turnabout.words import verbs as v

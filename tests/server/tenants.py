@@ -12,7 +12,7 @@ import turnabout.aio
 from tests.support.doors import Clock
 from turnabout import wire
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.house import House
+from turnabout.server.context import House
 from turnabout.store import AsyncStore
 from turnabout.words.credentials import (
     Namespace,

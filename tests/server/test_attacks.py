@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.server.tenants import Seconds, Yard, there
-from turnabout.server import ServerOptions, shield
-from turnabout.server.shield import Shield
+from turnabout.server import ServerOptions
+from turnabout.server.http import request_guard as shield
+from turnabout.server.http.request_guard import Shield
 from turnabout.words import verbs as v
 from turnabout.words.policy import QueueSettings
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.server.sights import AWAY, Sight, looking
-from turnabout.server import health
+from turnabout.server.api import health
 from turnabout.words.credentials import TokenFind
 from turnabout.words.errors import WrongVersion
 

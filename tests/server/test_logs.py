@@ -16,7 +16,7 @@ import pytest
 import turnabout.aio
 from tests.server.sights import Sight, looking
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.logs import configure, scrubbed, told
+from turnabout.server.http.logs import configure, scrubbed, told
 from turnabout.words.errors import BrokenInvariant, Busy, TurnaboutError
 
 SECRET = "canary7f3a"  # in whatever is sent; nothing that holds it may be logged

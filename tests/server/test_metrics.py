@@ -13,7 +13,8 @@ from tests.server.running import running
 from tests.server.sights import AWAY, Sight, looking
 from tests.support import postgres
 from tests.support.doors import migrate
-from turnabout.server import ServerOptions, counts, metrics
+from turnabout.server import ServerOptions, counts
+from turnabout.server.api import metrics
 from turnabout.server.counts import BUCKETS, Histogram
 from turnabout.words import verbs as v
 from turnabout.words.credentials import TokenRevoke, Totals

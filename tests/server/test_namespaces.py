@@ -17,7 +17,7 @@ from tests.server.tenants import Answer, Yard, texts, yard
 from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import wire
-from turnabout.server.caller import Caller
+from turnabout.server.auth.authorized_store import Caller
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt

@@ -377,7 +377,7 @@ def test_events_are_streamed_and_go_on_after_the_last_one(ask: Ask) -> None:
 
 
 def test_a_silent_stream_is_kept_open(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnabout.server.streams.ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr("turnabout.server.api.streams.ALIVE_SECONDS", 0.01)
     ask.create(events="all")
     with ask.server.connect() as client:
         client.send(request("GET", f"{ask.path}/events/stream"))

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from tests.server.running import running
 from turnabout import wire
-from turnabout.server import openapi
-from turnabout.server.examples import EXAMPLES
+from turnabout.server.api import openapi
+from turnabout.server.api.examples import EXAMPLES
 from turnabout.words import verbs as v
 from turnabout.words.credentials import VERBS
 

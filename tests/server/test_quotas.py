@@ -14,7 +14,7 @@ from tests.server.tenants import Seconds, Yard, there, yard
 from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import wire
-from turnabout.server.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
+from turnabout.server.auth.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
 from turnabout.words.entities import Outgoing

@@ -16,8 +16,9 @@ from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout._connect import database
 from turnabout.cli import main
+from turnabout.pipeline.verbs import SubscriptionList
 from turnabout.spark import doctor, java
-from turnabout.words.pipeline import SubscriptionList
+from turnabout.words.extras import install_hint
 
 SECRET = "hush-hush"
 Run = Callable[..., Any]
@@ -83,13 +84,13 @@ def test_without_java_there_are_remedies(
     monkeypatch.setattr(java, "find", find)
     level, text, todo = checks(run(code=1))["Java"]
     assert (level, text) == ("fail", "none that will do; PATH: /usr/bin/java: is Java 11.0.2")
-    assert all(word in todo for word in ("turnabout[spark-jre]", "install Java 17", "JAVA_HOME"))
+    assert all(word in todo for word in (".[spark-jre]", "install Java 17", "JAVA_HOME"))
 
 
 @pytest.mark.parametrize(
     ("versions", "todo"),
     [
-        ({"pyarrow": None}, "pip install 'turnabout[spark]'"),
+        ({"pyarrow": None}, install_hint("spark")),
         ({"pandas": "3.0.1"}, "pip install 'pandas>=2.2,<3'"),
     ],
 )
@@ -118,7 +119,7 @@ def test_without_pyspark_it_names_what_to_install(
             "name": "packages",
             "level": "fail",
             "text": "pyspark is missing",
-            "todo": "pip install 'turnabout[spark-jre]'",
+            "todo": install_hint("spark-jre"),
         }
     ]
 

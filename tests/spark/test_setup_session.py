@@ -23,7 +23,7 @@ def test_without_its_packages_it_names_the_extra(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=r"pip install 'turnabout\[spark\]'") as caught:
+    with pytest.raises(ImportError, match=r"pip install '\.\[spark\]'") as caught:
         runpy.run_path(str(PACKAGE))
     assert caught.value.name == missing
 

@@ -13,7 +13,7 @@ import pytest
 from tests.sqlite.support import full, one, sent_in, spawn
 from turnabout.sqlite import _checkpoint
 from turnabout.sqlite._connection import SQLITE_SAFE
-from turnabout.sqlite._schema import APPLICATION_ID, SCHEMA
+from turnabout.sqlite._schema import APPLICATION_ID, wanted
 from turnabout.sqlite._url import place
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Receipt
@@ -77,7 +77,7 @@ def test_any_other_url_is_refused(wrong):
 def test_opening_makes_the_file_and_its_schema(store, path):
     with sqlite3.connect(path) as db:
         assert db.execute("pragma application_id").fetchone() == (APPLICATION_ID,)
-        assert db.execute("pragma user_version").fetchone() == (SCHEMA,)
+        assert db.execute("pragma user_version").fetchone() == (wanted()[""],)
         assert db.execute("pragma journal_mode").fetchone() == ("wal",)
     db.close()
     assert store.run(Stats()) == ()
@@ -143,9 +143,9 @@ def test_a_file_of_another_program_is_refused(url, path, mark):
 def test_a_newer_schema_is_refused(url, path):
     SqliteStore(url).close()
     db = sqlite3.connect(path)
-    db.execute(f"pragma user_version = {SCHEMA + 1}")
+    db.execute(f"pragma user_version = {wanted()[''] + 1}")
     db.close()
-    with pytest.raises(WrongVersion, match="pip install --upgrade"):
+    with pytest.raises(WrongVersion, match="git pull"):
         SqliteStore(url)
 
 

@@ -1,11 +1,13 @@
 """The doors: every place where Turnabout can be used, opened for a test, with a clock of its own.
 
-A test asks for `door` (or for `queue`, a fresh queue behind it) and runs once at each door. It
-never asks which door it is. What not every door has, it states: `@pytest.mark.needs("sharing")`
-runs only where several connections see the same queues. Time stands still until a test moves it.
+A test asks for `door` (or for `queue`, a fresh queue behind it) and runs at the full doors: SQLite
+in memory and the newest PostgreSQL, which are the two places where the verbs are written. The other
+doors share that code and differ in how it is reached; at them run the tests marked `driving`, which
+meet every outcome of every verb, and those that need several connections. `dev.py test --all` runs
+every test at every door, and so does `TURNABOUT_DOORS=sqlite,postgres-16` at a choice of doors.
 
-A door that cannot be opened fails its tests. `TURNABOUT_DOORS=sqlite,sqlite-memory` runs a choice
-of doors, on purpose and said at the top of the run. Another store joins by a line in `DOORS`.
+A test never asks which door it is. What not every door has, it states: `@pytest.mark.needs(…)`.
+Time stands still until a test moves it. A door that cannot be opened fails its tests.
 """
 
 import asyncio
@@ -103,7 +105,7 @@ class Recipe:
     asynchronous: bool = False
     has: frozenset[str] = frozenset({"sharing"})
     lives: int = 100  # random ones, in `test_life`
-    slow: bool = False
+    full: bool = False  # each test runs here, not only the driving ones
     served: bool = False  # over HTTP: the URL is the database's, and we reach it by a server
     by_name: bool = False  # only where TURNABOUT_DOORS names it
 
@@ -139,36 +141,29 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
     return place
 
 
-# Each version of PostgreSQL and each colour is in the default set; over HTTP each database and each
-# colour of the client, and the asyncio store of SQLite stands behind the former. Other pairs of
-# them can be named. They cost minutes and show little: colours share all but the driving, and the
-# client knows no database.
+# The others that nobody has to name: a file, with group commit and other processes; the older
+# PostgreSQL; asyncio; each database behind a server, by a client of either colour.
 DOORS: Final[dict[str, Recipe]] = {
-    "sqlite": Recipe(_file, lives=160, slow=True),
-    "sqlite-async": Recipe(_file, asynchronous=True, lives=60, slow=True, by_name=True),
+    "sqlite-memory": Recipe(_memory, has=frozenset(), full=True),
+    "sqlite": Recipe(_file, lives=160),
+    "sqlite-async": Recipe(_file, asynchronous=True, lives=60, by_name=True),
     "sqlite-unsynced": Recipe(_unsynced, by_name=True),
-    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=100),
-    "http-sqlite": Recipe(_file, lives=24, slow=True, served=True),
-    "http-sqlite-async": Recipe(
-        _file, asynchronous=True, lives=24, slow=True, served=True, by_name=True
-    ),
+    "http-sqlite": Recipe(_file, lives=24, served=True),
+    "http-sqlite-async": Recipe(_file, asynchronous=True, lives=24, served=True, by_name=True),
 }
-if postgres.GIVEN:
-    DOORS["postgres"] = Recipe(_postgres(0), lives=60, slow=True)
-    DOORS["postgres-async"] = Recipe(_postgres(0), asynchronous=True, lives=60, slow=True)
-    DOORS["http-postgres-async"] = Recipe(
-        _postgres(0), asynchronous=True, lives=24, slow=True, served=True
-    )
-else:
-    DOORS["postgres-16"] = Recipe(_postgres(16), lives=30, slow=True)
-    DOORS["postgres-18"] = Recipe(_postgres(18), lives=60, slow=True, by_name=True)
-    DOORS["postgres-18-async"] = Recipe(_postgres(18), asynchronous=True, lives=60, slow=True)
-    DOORS["http-postgres-18"] = Recipe(
-        _postgres(18), lives=24, slow=True, served=True, by_name=True
-    )
-    DOORS["http-postgres-18-async"] = Recipe(
-        _postgres(18), asynchronous=True, lives=24, slow=True, served=True
-    )
+_NEWEST: Final = "postgres" if postgres.GIVEN else "postgres-18"
+_newest: Final = _postgres(0 if postgres.GIVEN else 18)
+DOORS |= {
+    _NEWEST: Recipe(_newest, lives=60, full=True),
+    f"{_NEWEST}-async": Recipe(_newest, asynchronous=True, lives=60),
+    f"http-{_NEWEST}": Recipe(_newest, lives=24, served=True, by_name=True),
+    f"http-{_NEWEST}-async": Recipe(_newest, asynchronous=True, lives=24, served=True),
+}
+if not postgres.GIVEN:
+    DOORS["postgres-16"] = Recipe(_postgres(16), lives=30)
+
+EVERYTHING: Final = os.environ.get("TURNABOUT_TESTS") == "all"
+"""`dev.py test --all`: each test at each door, and what is marked `long`."""
 
 
 def chosen() -> list[str]:
@@ -274,10 +269,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "door" not in metafunc.fixturenames:
         return
     needed = {what for mark in metafunc.definition.iter_markers("needs") for what in mark.args}
+    anywhere = EVERYTHING or "TURNABOUT_DOORS" in os.environ or "sharing" in needed
+    anywhere = anywhere or metafunc.definition.get_closest_marker("driving") is not None
     rounds = [
-        pytest.param(name, marks=[pytest.mark.slow] if DOORS[name].slow else [])
+        pytest.param(name, marks=[] if DOORS[name].full else [pytest.mark.slow])
         for name in chosen()
-        if needed <= DOORS[name].offers
+        if needed <= DOORS[name].offers and (anywhere or DOORS[name].full)
     ]
     if not rounds:  # only when TURNABOUT_DOORS names none that would do
         reason = f"none of the chosen doors has {', '.join(sorted(needed))}"

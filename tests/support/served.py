@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 
 import turnabout.aio
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.house import House
+from turnabout.server.context import House
 from turnabout.server.serve import Server as Serving
 from turnabout.server.serve import _listener, _loop_factory
 

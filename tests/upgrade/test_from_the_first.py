@@ -1,68 +1,15 @@
 """What the first version left is brought to this one in place, and is as if made new, with data."""
 
 import sqlite3
-import subprocess
-
-import pytest
 
 import turnabout
-from tests.support.doors import Clock, migrate
-from tests.support.postgres import fresh_database
+from tests.support.doors import Clock
 from tests.upgrade import catalog
-from tests.upgrade.first import first_postgres, first_sqlite
-from turnabout import Acked, WrongVersion
-from turnabout.pgserver import PostgresServer
-from turnabout.postgres import install
+from tests.upgrade.first import first_sqlite
+from turnabout import Acked
 from turnabout.sqlite import install as sqlite_install
 
 THEN = 1_800_000_000_000
-
-
-@pytest.fixture
-def first(postgres_server):
-    with fresh_database(postgres_server, fill=first_postgres) as url:
-        yield url
-
-
-@pytest.fixture
-def fresh(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
-
-
-@pytest.mark.slow
-def test_an_upgraded_database_is_like_a_new_one(first, fresh):
-    status = install.status(first)
-    assert (status.current, status.revisions, status.too_new) == (1, (), False)
-    assert status.pending[-1] == f"functions {install.digest()}"
-    assert install.up(first) == status.pending
-    assert catalog.of_postgres(first) == catalog.of_postgres(fresh)
-    assert install.up(first) == ()
-    look_at_what_the_first_version_left(first)
-
-
-@pytest.mark.slow
-def test_the_printed_steps_do_the_same(postgres_server, first, fresh):
-    if not isinstance(postgres_server, PostgresServer):
-        pytest.skip("psql comes with our own servers")
-    said = subprocess.run(
-        [postgres_server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", first],
-        input=install.script(since=1),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (said.returncode, said.stdout.strip()) == (0, ""), said.stderr
-    assert catalog.of_postgres(first) == catalog.of_postgres(fresh)
-    assert install.status(first).pending == ()
-    look_at_what_the_first_version_left(first)
-
-
-@pytest.mark.slow
-def test_until_then_it_is_refused_with_the_command_to_run(first):
-    with turnabout.connect(first) as mq, pytest.raises(WrongVersion) as refused:
-        mq.queue("orders").send("x")
-    assert "turnabout migrate up --url 'postgresql://" in str(refused.value)
 
 
 def test_an_upgraded_file_is_like_a_new_one(tmp_path):

@@ -1,7 +1,6 @@
 """Many processes bring one database up at once; and it is killed in the middle, and run again."""
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database, only_newest
 from tests.upgrade import catalog
-from tests.upgrade.first import first_postgres, first_sqlite
+from tests.upgrade.first import first_sqlite
 from tests.upgrade.up import ended, start
 from turnabout._connect import installer
 
@@ -58,26 +57,20 @@ def moments(longest: float) -> list[float]:
 
 @pytest.mark.slow
 @only_newest
-@pytest.mark.parametrize("fill", [None, first_postgres], ids=["new", "first"])
-def test_ten_processes_on_one_database(
-    nursery: Any, postgres_server: Any, fill: Callable[[str], None] | None
-):
-    with fresh_database(postgres_server, fill=fill) as url:
+def test_ten_processes_on_one_database(nursery: Any, postgres_server: Any):
+    with fresh_database(postgres_server) as url:
         applied = ten_at_once(nursery, url)
     assert len(applied) == len(set(applied)), "two have applied the same"
 
 
 @pytest.mark.slow
 @only_newest
-@pytest.mark.parametrize("fill", [None, first_postgres], ids=["new", "first"])
-def test_killed_on_postgresql(
-    nursery: Any, postgres_server: Any, fill: Callable[[str], None] | None
-):
+def test_killed_on_postgresql(nursery: Any, postgres_server: Any):
     with fresh_database(postgres_server, fill=migrate) as new:
         wanted = catalog.of_postgres(new)
     again: list[bool] = []
     for seconds in moments(0.12):
-        with fresh_database(postgres_server, fill=fill) as url:
+        with fresh_database(postgres_server) as url:
             again.append(killed(nursery, url, seconds))
             assert catalog.of_postgres(url) == wanted
     assert any(again), "no kill came before the end"

@@ -134,7 +134,7 @@ def test_a_step_may_leave_older_versions_of_a_file_behind(tmp_path):
     strict = Version(write_newer(tmp_path / "strict", leaves_behind=True))
     strict.agent(url, "newer").end()
     assert installer(url).status(url).too_new
-    with pytest.raises(WrongVersion, match="pip install --upgrade"):
+    with pytest.raises(WrongVersion, match="git pull"):
         turnabout.connect(url).stats()
     with pytest.raises(WrongVersion):
         installer(url).up(url)

@@ -15,6 +15,7 @@ from turnabout.cli import _places, _show
 from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
 from turnabout.cli._check import Check, fail, ok, warn
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.extras import UPGRADE_HINT
 
 _WORDS = (("fail", "failure"), ("warn", "warning"))
 LIBRARIES = ("click", "rich", "msgspec")
@@ -135,7 +136,7 @@ def _schema(url: str) -> Check:
         return fail(
             "schema",
             f"step {status.current}, beyond this library's {status.wanted}",
-            "pip install -U turnabout",
+            UPGRADE_HINT,
         )
     if status.pending:
         names = ", ".join(status.pending)

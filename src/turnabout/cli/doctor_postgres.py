@@ -18,6 +18,7 @@ from turnabout.cli._check import (
     ok,
     warn,
 )
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     import psycopg
@@ -64,6 +65,7 @@ select q.name, q.paused,
   coalesce(t.sent, 0)::bigint, coalesce(t.finished, 0)::bigint,
   coalesce(m.live, 0), coalesce(m.overdue, 0), m.oldest
 from turnabout.queue q
+from turnabout.words.extras import install_hint
 left join (
   select queue_id, sum(sent) as sent, sum(done + dead + cancelled + expired) as finished
   from turnabout.tally group by queue_id
@@ -112,7 +114,7 @@ def checks(url: str) -> Iterator[Check]:
     try:
         import psycopg
     except ImportError:
-        yield fail("psycopg", "is not installed", "pip install 'turnabout[postgres]'")
+        yield fail("psycopg", "is not installed", install_hint("postgres"))
         return
     yield ok("psycopg", f"{psycopg.__version__}, libpq {psycopg.pq.version()}")
     try:

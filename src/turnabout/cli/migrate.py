@@ -9,6 +9,7 @@ import click
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NOT_AS_WISHED, App, Command, command, group, pass_app
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import SchemaStatus
 
 
@@ -53,8 +54,9 @@ def up(app: App) -> None:
     "status",
     short_help="Say what is missing.",
     examples=["turnabout migrate status", "turnabout migrate status || turnabout migrate up"],
-    json_form='{"current", "wanted", "pending": [names], "revisions": [numbers], "too_new"}\n'
-    "revisions: the sets of functions that are installed (PostgreSQL)",
+    json_form='{"current", "wanted", "pending": [names], "slices": {name: step},\n'
+    ' "revisions": [numbers], "too_new"}\n'
+    "slices: their last steps; revisions: the sets of functions that are installed (PostgreSQL)",
 )
 @pass_app
 def status(app: App) -> None:
@@ -74,7 +76,7 @@ def status(app: App) -> None:
 def _tell(found: SchemaStatus) -> None:
     if found.too_new:
         _show.out(f"At step {found.current}, where this version of turnabout cannot follow.")
-        _show.note("Upgrade it: pip install -U turnabout")
+        _show.note(f"Too old: {UPGRADE_HINT}")
     elif found.pending:
         _show.out(f"At step {found.current} of {found.wanted}. To be applied:")
         for name in found.pending:
@@ -86,6 +88,9 @@ def _tell(found: SchemaStatus) -> None:
         )
     else:
         _show.out(f"Up to date, at step {found.current}.")
+    if found.slices:
+        steps = ", ".join(f"{name} {step}" for name, step in found.slices.items())
+        _show.out(f"Steps of slices: {steps}.")
     if found.revisions:
         _show.out(f"Functions: {', '.join(f'revision {number}' for number in found.revisions)}.")
 
@@ -154,16 +159,27 @@ disallow = _permission(
 )
 
 
+def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        if not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is not a step: 2, or pipeline=1", param=option)
+        found[name] = int(number)
+    return found
+
+
 @command(
     "sql",
     short_help="Print the schema as SQL, for any migration tool.",
     examples=[
         "turnabout sql --dialect postgresql > turnabout.sql",
-        "turnabout sql --dialect postgresql --since 1 > upgrade.sql",
+        "turnabout sql --dialect postgresql --since 1 --since pipeline=1 > upgrade.sql",
         "turnabout sql --dialect sqlite | sqlite3 app.db",
         "turnabout sql --dialect postgresql --json | jq -r '.migrations[].name'",
     ],
-    json_form='{"dialect", "script", "migrations": [{"number", "name", "sql", "oldest"}]}\n'
+    json_form='{"dialect", "script",\n'
+    ' "migrations": [{"number", "name", "sql", "oldest", "slice"}]}\n'
     "script: the whole, functions included; migrations: the numbered steps for tables",
 )
 @click.option(
@@ -173,13 +189,14 @@ disallow = _permission(
 )
 @click.option(
     "--since",
-    type=click.IntRange(min=0),
-    default=0,
+    multiple=True,
     metavar="STEP",
-    help="The last step that the database has, as `migrate status` says; 0: it is empty.",
+    callback=_steps,
+    help="The last step that the database has, as `migrate status` says: `2`, and `pipeline=1` for"
+    " that of a slice. What is not named is missing.",
 )
 @pass_app
-def sql(app: App, dialect: str | None, since: int) -> None:
+def sql(app: App, dialect: str | None, since: dict[str, int]) -> None:
     """Print all SQL that a database needs, in order, as one transaction. Touches no database."""
     from turnabout._connect import installer
 
@@ -189,7 +206,7 @@ def sql(app: App, dialect: str | None, since: int) -> None:
         dialect = "sqlite" if _places.is_sqlite(app.url) else "postgresql"
     module = installer(f"{dialect}://")
     script: str = module.script(since)
-    steps = [asdict(step) for step in module.migrations() if step.number > since]
+    steps = [asdict(step) for step in module.migrations() if step.number > since.get(step.slice, 0)]
     app.outcome({"dialect": dialect, "script": script, "migrations": steps}, script.rstrip("\n"))
 
 

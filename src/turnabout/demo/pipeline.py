@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from turnabout.demo.show import Scene, Show
 from turnabout.demo.verdict import Check
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.spark.jobs.report import Reported
@@ -54,8 +55,8 @@ def need() -> None:
         from turnabout.spark import java
     except ImportError as error:
         raise UsageError(
-            "`turnabout demo --pipeline` needs Apache Spark: pip install 'turnabout[spark-jre]', "
-            "which brings a Java along, or 'turnabout[spark]' where there is one; "
+            f"`turnabout demo --pipeline` needs Apache Spark: {install_hint('spark-jre')}, "
+            "which brings a Java, or '.[spark]' where there is one; "
             f"{error.name} is not installed"
         ) from error
     java.use()

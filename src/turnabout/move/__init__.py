@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from turnabout.move._report import Left, Moved, MovedQueue, Progress
 from turnabout.move._source import Begun, Source
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.move._target import Target
@@ -100,7 +101,7 @@ def abort(source: str, target: str) -> bool:
 
 def _database(url: str) -> Target:
     if find_spec("psycopg") is None:
-        raise UsageError("PostgreSQL needs the psycopg package: pip install 'turnabout[postgres]'")
+        raise UsageError(f"PostgreSQL needs the psycopg package: {install_hint('postgres')}")
     from turnabout.move._target import Target
 
     return Target(url)

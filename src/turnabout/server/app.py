@@ -14,16 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from turnabout.server.auth.authenticator import Gate
+from turnabout.server.batching.batcher import together
+from turnabout.server.batching.bounded_receive import Portions
+from turnabout.server.batching.long_poll import Parking
+from turnabout.server.context import Background, Crowd, House
 from turnabout.server.counts import Counted, Counts
-from turnabout.server.gate import Gate
-from turnabout.server.house import Background, Crowd, House
+from turnabout.server.http.access_log import Seen
+from turnabout.server.http.fast_path import App, Layer
+from turnabout.server.http.request_guard import Shield
 from turnabout.server.options import ServerOptions
-from turnabout.server.parking import Parking
-from turnabout.server.portions import Portions
-from turnabout.server.seen import Seen
-from turnabout.server.shield import Shield
-from turnabout.server.shortcut import App, Layer
-from turnabout.server.together import together
 from turnabout.store import AsyncStore
 from turnabout.wire.errors import error_body, plain_error, retry_after
 from turnabout.words.errors import TurnaboutError, Unauthorized
@@ -32,12 +32,12 @@ Door = Callable[[House], Sequence[BaseRoute]]
 """A door is a function that gives its routes."""
 
 DOORS = (
-    "turnabout.server.native",
-    "turnabout.server.health",
-    "turnabout.server.metrics",
-    "turnabout.compat.hq",
-    "turnabout.compat.toxmq",
-    "turnabout.dashboard",
+    "turnabout.server.api.native",
+    "turnabout.server.api.health",
+    "turnabout.server.api.metrics",
+    "turnabout.server.compat.hq",
+    "turnabout.server.compat.toxmq",
+    "turnabout.server.dashboard",
 )
 """Modules with a door named `routes`; the busiest first, as a route is looked for in this order.
 By name: some stand above the server, which knows nothing of them but that they are there.
@@ -83,7 +83,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> FastA
     app.add_exception_handler(HTTPException, _answer_no_route)
     layers: list[Layer] = [lambda inner: Shield(inner, house)]
     if options.tracing:
-        from turnabout.server.spans import Spanned
+        from turnabout.server.http.spans import Spanned
 
         layers.append(Spanned)
     layers.append(lambda inner: Seen(inner, house))  # the last one is the outermost

@@ -24,9 +24,9 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from turnabout._connect import connect_async, installer
 from turnabout.server.app import create_app
-from turnabout.server.house import House
+from turnabout.server.context import House
+from turnabout.server.http.protocol import Connection, Watchman
 from turnabout.server.options import ServerOptions
-from turnabout.server.protocol import Connection, Watchman
 from turnabout.words.credentials import TokenFind
 from turnabout.words.errors import BrokenInvariant, Unavailable, UsageError
 from turnabout.words.value import value

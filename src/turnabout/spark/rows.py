@@ -22,6 +22,7 @@ from turnabout.spark.access import Access
 from turnabout.spark.filters import Condition, Names
 from turnabout.spark.schema import DEAD, HEADERS, LEASE, LOG, TIMESTAMP, Column, arrow_schema
 from turnabout.words.errors import Disconnected, Forbidden, TurnaboutError, UsageError, WrongVersion
+from turnabout.words.extras import install_hint
 from turnabout.words.value import value
 
 _arrow: Any = pa
@@ -230,7 +231,7 @@ def _glob(pattern: str, put: Put, *, is_postgres: bool) -> str:
 def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> Iterator[Any]:
     if find_spec("adbc_driver_postgresql") is None:
         raise UsageError(
-            "reading from PostgreSQL needs adbc-driver-postgresql: pip install 'turnabout[spark]'"
+            f"reading from PostgreSQL needs adbc-driver-postgresql: {install_hint('spark')}"
         )
     from adbc_driver_postgresql import dbapi
     from psycopg.conninfo import make_conninfo

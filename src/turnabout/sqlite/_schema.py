@@ -18,6 +18,7 @@ from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import WrongVersion
+from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, step_of
 
 APPLICATION_ID = 0x5455524E  # "TURN"; in migrations it must be a literal, here it is explained
@@ -130,8 +131,7 @@ def checked_steps(connection: sqlite3.Connection) -> dict[str, int]:
         step = there.get(name, 0)
         if _is_too_new(connection, name, step):
             raise WrongVersion(
-                f"the file has {name or 'schema'} {step}, this library knows {last}: "
-                "update it (pip install --upgrade turnabout)"
+                f"the file has {name or 'schema'} {step}, this library knows {last}: {UPGRADE_HINT}"
             )
     return there
 

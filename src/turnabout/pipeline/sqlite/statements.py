@@ -5,9 +5,9 @@ from pathlib import Path
 
 from turnabout.sqlite import _statements
 
-_FOLDER = Path(__file__).parent / "sql"
+FOLDER = Path(__file__).parent / "sql"
 
 
 def statements(file: str) -> Mapping[str, str]:
     """The statements of `sql/<file>.sql` by their names."""
-    return _statements.statements(file, _FOLDER)
+    return _statements.statements(file, FOLDER)

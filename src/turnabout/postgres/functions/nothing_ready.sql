@@ -2,10 +2,10 @@
 -- of a channel; soon, if something is there that others hold. `at` is milliseconds from now; null:
 -- only a send can help.
 create or replace function turnabout.nothing_ready(queue turnabout.queue, now_ms bigint)
-returns setof turnabout.handout
+returns setof turnabout.delivery
 language plpgsql stable as $$
 declare
-    v_next turnabout.handout;
+    v_next turnabout.delivery;
 begin
     if not queue.paused then
         select least(

@@ -32,7 +32,7 @@ create or replace function turnabout.receive(
     inner_call boolean default false,
     bare boolean default false,
     check_due boolean default true
-) returns setof turnabout.handout
+) returns setof turnabout.delivery
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

@@ -13,7 +13,7 @@ create or replace function turnabout.receive_limited(
     now_ms bigint,
     until_ms bigint,
     bare boolean default false
-) returns setof turnabout.handout
+) returns setof turnabout.delivery
 language plpgsql as $$
 #variable_conflict use_column
 declare

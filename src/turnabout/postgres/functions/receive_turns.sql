@@ -20,7 +20,7 @@ create or replace function turnabout.receive_turns(
     now_ms bigint,
     until_ms bigint,
     bare boolean default false
-) returns setof turnabout.handout
+) returns setof turnabout.delivery
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -37,7 +37,7 @@ declare
     v_boost int := 1;         -- how many more channels to look at, after rounds that gave nothing
     v_before int;
     v_weight int;
-    v_turn turnabout.handout;  -- the answer's last row
+    v_turn turnabout.delivery;  -- the answer's last row
 begin
     -- 1. A channel of weight above one whose turn is not over comes first.
     if limits and served > 0 then

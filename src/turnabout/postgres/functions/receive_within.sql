@@ -14,7 +14,7 @@ create or replace function turnabout.receive_within(
     shard int default null,
     shards int default null,
     now_ms bigint default null
-) returns setof turnabout.handout
+) returns setof turnabout.delivery
 language plpgsql as $$
 #variable_conflict use_column
 declare

@@ -19,7 +19,7 @@ begin
         where p.subscription = epoch_end.subscription and p.epoch <= up_to
         returning p.queue_id, p.queue, p.ids, p.attempts
     loop
-        v_count := turnabout.end_leases(v_part.queue_id, v_part.ids, v_part.attempts, now_ms);
+        v_count := turnabout_pipeline.end_leases(v_part.queue_id, v_part.ids, v_part.attempts, now_ms);
         acked := acked + v_count;
         lost := lost + cardinality(v_part.ids) - v_count;
         if v_count > 0 and v_part.queue <> all (rung) then

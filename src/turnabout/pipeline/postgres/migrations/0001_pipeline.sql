@@ -1,5 +1,8 @@
--- Subscriptions, staged messages, archives, and views of the log. What they mean:
+-- Subscriptions, staged messages and the log, for pipelines. What they mean:
 -- docs/design/pipeline.md.
+
+-- The log is the history in the order of commits.
+create index history_log on turnabout.history (xid, id);
 
 -- Who leases by the batch. generation: of the reader that has it; from a sequence, so that one that
 -- was forgotten and made again knows no older readers. turn: how often it has leased.

@@ -1,5 +1,0 @@
-"""`python -m turnabout.cli`: the same as the command `turnabout`."""
-
-from turnabout.cli import main
-
-main(prog_name="turnabout")

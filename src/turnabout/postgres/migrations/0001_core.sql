@@ -1,0 +1,290 @@
+-- The tables of Turnabout. What they mean: docs/design/scheduling.md and docs/design/life.md.
+--
+-- Channel names sort by their bytes (collate "C"), so that the skip scan's order does not depend on
+-- the database's locale. Instants are milliseconds since 1970, durations are milliseconds.
+
+create table turnabout.queue (
+    id int generated always as identity primary key,
+    name text collate "C" not null unique,
+    lease_ms bigint not null,
+    max_attempts int,
+    backoff_ms bigint not null,
+    backoff_max_ms bigint not null,
+    backoff_jitter_percent int not null,
+    delay_ms bigint not null,
+    ttl_ms bigint,
+    fifo boolean not null,
+    on_exhausted text not null default 'dead_letter',
+    paused boolean not null,
+    pause_reason text,
+    dead_letter text collate "C",
+    max_messages int,
+    dedup_mode text not null default 'window',
+    dedup_window_ms bigint not null default 300000,
+    dedup_scope text not null default 'queue',
+    history_ms bigint not null,
+    history_failed_ms bigint,
+    history_payload boolean not null default false,
+    events text not null default 'off',
+    max_concurrency int,
+    rate_count int,
+    rate_period_ms bigint,
+    rate_burst int,
+    rate_interval_us bigint,
+    max_size int,
+    weight int,
+    created_at bigint not null,
+    -- receive looks for due messages after this; above 0 only while dead entries are in its way
+    timers_since bigint not null default 0,
+    -- every channel of this queue has a row in channel, made when it is first needed
+    limited boolean not null generated always as (
+        fifo or max_concurrency is not null or rate_count is not null
+        or max_size is not null or weight is not null
+    ) stored
+);
+
+-- Unfinished messages. Fixed-width columns first, so that rows carry no padding.
+create table turnabout.message (
+    id bigint generated always as identity primary key,
+    at bigint not null,
+    sent_at bigint not null,
+    leased_at bigint,
+    expires_at bigint,
+    queue_id int not null,
+    attempt int not null default 0,
+    failures int not null default 0,
+    crashes int not null default 0,
+    priority smallint not null,
+    status smallint not null,  -- 0 ready, 1 scheduled, 2 leased
+    limited boolean not null,
+    cancel_requested boolean not null default false,
+    channel text collate "C" not null,
+    content_type text not null,
+    headers text,
+    payload bytea not null,
+    state bytea,
+    first_error text,
+    last_error text,
+    origin text
+) with (
+    fillfactor = 85,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_scale_factor = 0.2,
+    autovacuum_analyze_scale_factor = 0.1,
+    autovacuum_vacuum_cost_delay = 0,
+    toast.autovacuum_vacuum_cost_delay = 0
+);
+
+create index message_ready on turnabout.message (queue_id, channel, priority, id)
+    where status = 0 and not limited;
+create index message_limited on turnabout.message (queue_id, channel, status, priority, id)
+    where limited;
+create index message_timer on turnabout.message (queue_id, at, id)
+    where status > 0;
+
+-- What expires while it waits. Head marks stand here as well, at 0: so one look tells receive that
+-- there is nothing of either kind.
+create index message_expiry on turnabout.message (queue_id, expires_at)
+    where expires_at is not null and status < 2;
+
+-- Head marks (rows with negative ids, see functions/set_head_marks.sql), and what a redrive walks
+-- through: messages that died once. One index, as each more costs every send and every lease.
+create index message_odd on turnabout.message (queue_id, id) where id < 0 or origin is not null;
+
+-- Channels with limits, now or before. Only receive and policy changes lock these rows.
+create table turnabout.channel (
+    queue_id int not null,
+    name text collate "C" not null,
+    max_concurrency int,
+    rate_count int,
+    rate_period_ms bigint,
+    rate_burst int,
+    rate_interval_us bigint,
+    max_size int,
+    weight int,
+    paused boolean not null default false,
+    pause_reason text,
+    own boolean not null default false,  -- has a policy of its own
+    awake boolean not null default true,
+    wake_at bigint,                      -- asleep until then; null: until something wakes it
+    rate_tat_us bigint not null default 0,
+    -- of its own, so that nothing but its index leads from one awake channel to the next
+    awake_name text collate "C" generated always as (case when awake then name end) stored,
+    primary key (queue_id, name)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index channel_awake on turnabout.channel (queue_id, awake_name) where awake_name is not null;
+create index channel_timer on turnabout.channel (queue_id, wake_at) where wake_at is not null;
+
+-- Limited channels to look at again. Only inserted and deleted, so nobody waits for anybody (P13).
+create table turnabout.wake (
+    id bigint generated always as identity primary key,
+    queue_id int not null,
+    channel text collate "C" not null,
+    policy jsonb  -- null: look again; else the channel's policy as it is from now on
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index wake_queue on turnabout.wake (queue_id, id);
+create index wake_policy on turnabout.wake (queue_id, channel) where policy is not null;
+
+-- Dedup entries. Made and changed only under the advisory lock of their key. scope: '' for the
+-- queue, '/' and the name for a channel. until_ms is null where the message's life decides.
+create table turnabout.dedup (
+    queue_id int not null,
+    scope text collate "C" not null,
+    key text collate "C" not null,
+    message_id bigint not null,
+    until_ms bigint,
+    primary key (queue_id, scope, key)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index dedup_sweep on turnabout.dedup (queue_id, until_ms, message_id);
+
+-- Finished messages, a partition a day; maintenance makes them ahead and drops them. The first one
+-- ends with the day of the install; the default one takes what no day was made for.
+-- xid puts rows in the order of commits.
+create table turnabout.history (
+    id bigint not null,
+    sent_at bigint not null,
+    leased_at bigint,
+    finished_at bigint not null,
+    queue_id int not null,
+    attempt int not null,
+    failures int not null,
+    crashes int not null,
+    outcome smallint not null,  -- 1 done, 2 dead, 3 cancelled, 4 expired
+    channel text collate "C" not null,
+    error text,
+    result bytea,
+    result_type text,
+    payload bytea,
+    content_type text,
+    headers text,
+    xid xid8 not null default pg_current_xact_id()
+) partition by range (finished_at);
+
+create index history_id on turnabout.history (id);
+-- Apart, as each kind has its own retention: a sweep never walks over rows that stay.
+create index history_done on turnabout.history (queue_id, finished_at, id) where outcome = 1;
+create index history_failed on turnabout.history (queue_id, finished_at, id) where outcome > 1;
+create table turnabout.history_default partition of turnabout.history default;
+create index history_default_day on turnabout.history_default (finished_at);
+
+do $$
+declare
+    v_day bigint := 86400000;
+    v_until bigint := (
+        (extract(epoch from clock_timestamp()) * 1000)::bigint / v_day + 1) * v_day;
+begin
+    execute format(
+        'create table turnabout.%I partition of turnabout.history'
+        ' for values from (minvalue) to (%s)',
+        'history_' || to_char(
+            to_timestamp((v_until - v_day) / 1000) at time zone 'UTC', 'YYYYMMDD'),
+        v_until);
+end
+$$;
+
+-- Positions in the order of commits up to which something was removed from history: the highest one
+-- counts. Only inserted and deleted, so nobody waits for anybody.
+create table turnabout.history_floor (
+    xid xid8 not null,
+    id bigint not null
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index history_floor_log on turnabout.history_floor (xid, id);
+
+-- Counts, in parts that are only inserted; maintenance folds a queue's parts into one.
+create table turnabout.tally (
+    queue_id int not null,
+    sent bigint not null default 0,
+    done bigint not null default 0,
+    dead bigint not null default 0,
+    cancelled bigint not null default 0,
+    expired bigint not null default 0
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- A queue's counts must not cost what all others have sent.
+create index tally_queue on turnabout.tally (queue_id);
+
+-- Events, of queues that want all of them; only inserted, swept after a day.
+create table turnabout.event (
+    seq bigint generated always as identity,
+    xid xid8 not null default pg_current_xact_id(),
+    at bigint not null,
+    message_id bigint not null,
+    due_at bigint,
+    queue_id int not null,
+    attempt int not null,
+    kind text not null,
+    channel text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index event_order on turnabout.event (queue_id, xid, seq);
+
+-- Redrives, running and ended. phase: 1 looks at messages that died, 2 at all others. last_id: the
+-- last one looked at in it. next_at: no step before that.
+create table turnabout.redrive (
+    id bigint generated always as identity primary key,
+    queue_id int not null,
+    queue text collate "C" not null,
+    target text collate "C",
+    channel text collate "C",
+    died_from bigint,
+    died_until bigint,
+    error text,
+    per_second int,
+    max_redrives int not null,
+    state text not null,
+    moved bigint not null default 0,
+    skipped bigint not null default 0,
+    phase smallint not null default 1,
+    last_id bigint not null default 0,
+    next_at bigint,
+    created_at bigint not null,
+    finished_at bigint
+);
+
+create index redrive_running on turnabout.redrive (queue_id) where state = 'running';
+
+-- Schedules. template: the message to send, without its payload.
+create table turnabout.schedule (
+    name text collate "C" primary key,
+    queue text collate "C" not null,
+    template jsonb not null,
+    payload bytea not null,
+    cron text,
+    zone text not null,
+    every_ms bigint,
+    anchor bigint not null,
+    at bigint,
+    missed text not null,
+    overlap text not null,
+    gap text not null,
+    fold text not null,
+    paused boolean not null,
+    next_at bigint,
+    last_at bigint,
+    last_id bigint,
+    sent bigint not null default 0
+);
+
+create index schedule_due on turnabout.schedule (next_at) where next_at is not null;
+
+-- A message as receive hands it out, with the story of a dead one.
+create type turnabout.delivery as (
+    id bigint,
+    attempt int,
+    channel text,
+    priority smallint,
+    payload bytea,
+    content_type text,
+    headers text,
+    state bytea,
+    failures int,
+    crashes int,
+    sent_at bigint,
+    origin text,
+    at bigint,       -- the lease's end
+    lease_ms bigint
+);

@@ -1,0 +1,1 @@
+"""The routes of `/v1`, its streams, health, metrics, and the OpenAPI document."""

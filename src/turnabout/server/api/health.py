@@ -1,0 +1,144 @@
+"""Is it alive, and can it serve? `/livez`, `/readyz`, and `/healthz` with the details.
+
+The database is asked at most once a second, however many ask us; a probe never waits longer than
+two. No probe needs a token: without the right to see metrics `/healthz` says yes or no only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from turnabout import __version__
+from turnabout.server.api.metrics import check_look, measures
+from turnabout.words.credentials import TokenFind
+from turnabout.words.errors import Disconnected, Forbidden, StorageFull, TurnaboutError, Unavailable
+
+if TYPE_CHECKING:
+    from turnabout.server.context import House
+
+FRESH_SECONDS = 1.0
+"""How long an answer of the database stands for the next ones."""
+PATIENCE_SECONDS = 2.0
+DISK_FREE_BYTES = 16 * 1024 * 1024
+"""Below this an SQLite file cannot be written for long: not even acks."""
+_PING = TokenFind("a" * 12)
+"""A look at one row that is not there: it needs the schema, our functions, and rights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How one look went. `problem` is a code, never a text of the database's."""
+
+    name: str
+    problem: str | None = None
+    seconds: float | None = None
+
+
+class Health:
+    """What is known of the store, not older than a second."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._ping = Check("store", "unknown")
+        self._asked_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    async def checks(self) -> tuple[Check, ...]:
+        """How all is, in no more than two seconds."""
+        if self._house.closing:
+            return (Check("closing", "closing"),)
+        await self._ask()
+        return Check("closing"), self._ping, self._disk()
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _ask(self) -> None:
+        now = time.monotonic()
+        if self._asking is None:
+            if now - self._asked_at < FRESH_SECONDS:
+                return
+            self._asking = asyncio.create_task(self._look())
+        done, _ = await asyncio.wait({self._asking}, timeout=PATIENCE_SECONDS)
+        if not done:  # the look goes on, and the next probe waits for the same one
+            self._ping = Check("store", "timeout")
+
+    async def _look(self) -> None:
+        started = time.perf_counter()
+        problem = None
+        try:
+            await self._house.store.run(_PING)
+        except TurnaboutError as error:
+            problem = error.code
+        except OSError:
+            problem = Disconnected.code
+        except Exception:  # noqa: BLE001 - a bug is no reason to call the store healthy
+            problem = "internal"
+        finally:
+            self._asking = None
+            self._asked_at = time.monotonic()
+        self._ping = Check("store", problem, time.perf_counter() - started)
+
+    def _disk(self) -> Check:
+        free = measures(self._house).get("disk_free_bytes")
+        full = free is not None and free < DISK_FREE_BYTES
+        return Check("disk", StorageFull.code if full else None)
+
+
+def problems(checks: Sequence[Check]) -> list[str]:
+    """Their codes; none if all is well."""
+    return [check.problem for check in checks if check.problem is not None]
+
+
+def routes(house: House) -> Sequence[BaseRoute]:
+    """The door."""
+    health = Health(house)
+    house.on_close.append(health.close)
+
+    async def _may_look(request: Request) -> bool:
+        try:
+            await check_look(house, request)
+        except (Forbidden, Unavailable):  # no token, or the database cannot tell
+            return False
+        return True
+
+    async def livez(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        found = problems(await health.checks())
+        if found:
+            headers = {"Retry-After": "1"}
+            return PlainTextResponse(f"not ready: {', '.join(found)}\n", 503, headers=headers)
+        return PlainTextResponse("ok\n")
+
+    async def healthz(request: Request) -> Response:
+        checks = await health.checks()
+        found = problems(checks)
+        document: dict[str, Any] = {"status": "not ready" if found else "ok"}
+        if await _may_look(request):
+            document["version"] = __version__
+            document["checks"] = {
+                check.name: {"ok": check.problem is None}
+                | ({} if check.problem is None else {"code": check.problem})
+                | ({} if check.seconds is None else {"seconds": round(check.seconds, 6)})
+                for check in checks
+            }
+            document["store"] = dict(measures(house))
+        return JSONResponse(document, 503 if found else 200)
+
+    return [
+        Route("/livez", livez, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
+        Route("/healthz", healthz, methods=["GET"]),
+    ]

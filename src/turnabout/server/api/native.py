@@ -1,0 +1,321 @@
+"""Our own door, `/v1`: every verb at its route, in JSON.
+
+One way for all verbs, worked out from the table of routes. Beside it what HTTP alone has: waiting,
+a payload as the body, several verbs in one request, the signal. Errors are raised; the app makes
+them answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from turnabout import wire
+from turnabout._async.schedules import AsyncSchedules
+from turnabout._async.shared import Shared
+from turnabout.server.api import openapi
+from turnabout.server.api.streams import stream_endings, stream_events
+from turnabout.server.api.waiting import Asked, Waiting
+from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.context import House
+from turnabout.server.http.delivery_response import answer, hand_over, has_gone
+from turnabout.server.options import ServerOptions
+from turnabout.words import limits
+from turnabout.words import verbs as v
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.payload import BYTES
+
+A = TypeVar("A")
+
+Way = Callable[[Request], Awaitable[None]]
+"""What happens at one path by one method: it answers by itself."""
+
+KEY_BYTES_MAX = 200
+"""Of an `Idempotency-Key`: a dedup key is made of it."""
+LARGE_BODY_BYTES = 256 * 1024
+"""To read such a body takes so long that others must not wait for it."""
+_HEADER = b"turnabout-header-"
+_MANY = ("messages", "receipts", "deferrals", "failures", "ids")
+
+
+def routes(house: House) -> Sequence[BaseRoute]:
+    """The routes of this door, the busiest first."""
+    door = Native(house)
+    places: dict[str, dict[str, Way]] = {}
+    for row in wire.ROUTES:
+        way = door.ways.get(row.verb) or partial(door.verb, row.verb)
+        for path in filter(None, (row.path, row.also)):
+            places.setdefault(path, {})[row.method] = way
+    for method, path, way in door.beside():
+        places.setdefault(path, {})[method] = way
+    made: list[BaseRoute] = [Route(path, Place(ways)) for path, ways in places.items()]
+    return [*made, Route("/v1/{rest:path}", Place({}, status=404))]
+
+
+class Place:
+    """The ASGI app of one path."""
+
+    def __init__(self, ways: Mapping[str, Way], status: int = 405) -> None:
+        """`status`: of a request by another method."""
+        self.ways = dict(ways)
+        self._status = status
+        if "GET" in ways:
+            self.ways["HEAD"] = ways["GET"]
+        self._allow = {"Allow": ", ".join(sorted(self.ways))} if ways else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        way = self.ways.get(scope["method"])
+        if way is None:
+            raise HTTPException(self._status, headers=self._allow)
+        await way(Request(scope, receive, send))
+
+
+class Native:
+    """The ways of this door."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.waiting = Waiting(house)
+        self._reading = asyncio.Lock()
+        self.ways: Mapping[type[v.Verb[Any]], Way] = {
+            v.Send: self.send,
+            v.Receive: self.receive,
+            v.Endings: self.endings,
+            v.Events: self.events,
+            v.ScheduleSet: self.schedule_set,
+        }
+        self._document = openapi.document()
+
+    def beside(self) -> Sequence[tuple[str, str, Way]]:
+        """What there is beside the verbs."""
+        queue = "/v1/queues/{queue}"
+        return (
+            ("POST", f"{queue}/send", self.send_raw),
+            ("POST", "/v1/together", self.together),
+            ("GET", f"{queue}/signal", self.signal),
+            ("GET", f"{queue}/events/stream", partial(stream_events, self.waiting)),
+            ("GET", f"{queue}/endings/stream", partial(stream_endings, self.waiting)),
+            ("GET", "/v1", partial(answer, body=_INDEX)),
+            ("GET", "/v1/openapi.json", partial(answer, body=self._document)),
+        )
+
+    # --- verbs ------------------------------------------------------------------------------------
+
+    async def verb(self, kind: type[v.Verb[Any]], request: Request) -> None:
+        """Any verb that needs nothing else."""
+        caller, call = await self._call(kind, request)
+        await self._done(request, kind, await caller.run(call.verb))
+
+    async def send(self, request: Request) -> None:
+        """`send`, once for each `Idempotency-Key`."""
+        caller, call = await self._call(v.Send, request)
+        verb = _once(cast("v.Send", call.verb), request)
+        await self._done(request, v.Send, await caller.run(verb))
+
+    async def send_raw(self, request: Request) -> None:
+        """One message whose payload is the body."""
+        caller = await self.house.caller(request)
+        fields = wire.load_query(request.scope["query_string"])
+        headers, content_type = _headers_of(request)
+        message = wire.load_fields(
+            Outgoing,
+            fields,
+            payload=await request.body(),
+            content_type=content_type,
+            headers=headers or None,
+        )
+        queue = limits.queue_name(request.path_params["queue"])
+        verb = v.Send(queue, (message,))
+        check_limits(verb, self.house.options)
+        await self._done(request, v.Send, await caller.run(_once(verb, request)))
+
+    async def receive(self, request: Request) -> None:
+        """`receive`, which may wait. Who has gone meanwhile leaves the messages to others."""
+        caller, call = await self._call(v.Receive, request)
+        verb = cast("v.Receive", call.verb)
+        wait_seconds = self._wait_seconds(call)
+        if "turn" in call.left_out or wait_seconds:
+            received = await caller.receive(verb, wait_seconds, partial(has_gone, request))
+        else:
+            received = await caller.run(verb)
+        body = wire.dump_answer(v.Receive, received)
+        await hand_over(request, caller, verb.queue, received, body)
+
+    async def endings(self, request: Request) -> None:
+        """`endings`, which may wait until all have ended."""
+        caller, call = await self._call(v.Endings, request)
+        verb = cast("v.Endings", call.verb)
+        seconds = self._wait_seconds(call)
+        found = await caller.run(verb)
+        if seconds and any(ending is None for ending in found):
+            waited = await self.waiting.endings(caller, verb, seconds, request)
+            found = found if waited is None else waited
+        await self._done(request, v.Endings, found)
+
+    async def events(self, request: Request) -> None:
+        """`events`, which may wait for one."""
+        caller, call = await self._call(v.Events, request)
+        verb = cast("v.Events", call.verb)
+        seconds = self._wait_seconds(call)
+        page = await caller.run(verb)
+        if seconds and verb.cursor is not None and not page.events:
+            waited = await self.waiting.events(caller, verb, seconds, request)
+            page = page if waited is None else waited
+        await self._done(request, v.Events, page)
+
+    async def schedule_set(self, request: Request) -> None:
+        """`schedule_set`; unless it says when the schedule is due, that is worked out here."""
+        caller, call = await self._call(v.ScheduleSet, request)
+        verb = cast("v.ScheduleSet", call.verb)
+        if "next_at" in call.left_out:
+            schedules = AsyncSchedules(Shared(caller))
+            entry = await schedules._set(verb.schedule, keeps_pause="paused" in call.left_out)
+        else:
+            entry = await caller.run(verb)
+        await self._done(request, v.ScheduleSet, entry)
+
+    async def together(self, request: Request) -> None:
+        """Some verbs in one transaction."""
+        caller = await self.house.caller(request)
+        body = await request.body()
+        verbs = await self._read(body, partial(wire.load_together, body))
+        for verb in verbs:
+            check_limits(verb, self.house.options)
+        check_sum(verbs, self.house.options)
+        answers = await caller.run_together(verbs) if verbs else []
+        await answer(request, wire.dump_together_answer(verbs, answers))
+
+    async def signal(self, request: Request) -> None:
+        """A number that changes with news of the queue, as soon as it is another than `seen`."""
+        caller = await self.house.caller(request)
+        asked = wire.load_fields(Asked, wire.load_query(request.scope["query_string"]))
+        queue = limits.queue_name(request.path_params["queue"])
+        wait_seconds = min(asked.wait_seconds, self.house.options.max_wait_seconds)
+        number = await self.waiting.signal(caller, queue, asked, wait_seconds, request)
+        body = msgspec.json.encode({"signal": number, "instance": self.waiting.instance})
+        await answer(request, body)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    async def _call(self, kind: type[v.Verb[Any]], request: Request) -> tuple[Caller, wire.Call]:
+        """Who asks for what. Who may not come in is told so before the body is read."""
+        caller = await self.house.caller(request)
+        scope = request.scope
+        given: dict[str, Any] = dict(scope["path_params"])
+        if scope["query_string"]:
+            asked = wire.load_query(scope["query_string"])
+            for name in asked.keys() & given.keys():
+                raise UsageError(f"{name}: is there twice, in the path and in the query")
+            given |= asked
+        body = await request.body()
+        call = await self._read(body, partial(wire.load_call, kind, body, **given))
+        check_limits(call.verb, self.house.options)
+        return caller, call
+
+    async def _read(self, body: bytes, load: Callable[[], A]) -> A:
+        """What a body says. A large one is read beside the loop, one at a time."""
+        if len(body) <= LARGE_BODY_BYTES:
+            return load()
+        async with self._reading:
+            return await asyncio.to_thread(load)
+
+    def _wait_seconds(self, call: wire.Call) -> float:
+        return min(call.wait_seconds, self.house.options.max_wait_seconds)
+
+    @staticmethod
+    async def _done(request: Request, kind: type[v.Verb[Any]], outcome: Any) -> None:
+        await answer(request, wire.dump_answer(kind, outcome), wire.status_of(outcome))
+
+
+def check_limits(verb: v.Verb[Any], options: ServerOptions) -> None:
+    """Raises: UsageError for a verb that is over what this server takes in one request."""
+    for name in _MANY:
+        many = getattr(verb, name, None)
+        if many is not None and len(many) > options.max_messages:
+            raise UsageError(
+                f"$.{name}: at most {options.max_messages:,} in one request to this server, "
+                f"not {len(many):,} (max_messages)"
+            )
+    if isinstance(verb, v.Send):
+        for message in verb.messages:
+            limits.payload(message.payload, options.max_payload_bytes)
+    elif isinstance(verb, v.ScheduleSet):
+        limits.payload(verb.schedule.message.payload, options.max_payload_bytes)
+    elif isinstance(verb, v.Receive) and verb.max_messages > options.max_messages:
+        raise UsageError(
+            f"$.max_messages: at most {options.max_messages:,} in one request to this server"
+        )
+
+
+def check_sum(verbs: Sequence[v.Verb[Any]], options: ServerOptions) -> None:
+    """Raises: UsageError for verbs that together answer with more than one may."""
+    most = sum(verb.max_messages for verb in verbs if isinstance(verb, v.Receive))
+    if most > options.max_messages:
+        raise UsageError(
+            f"$.verbs: at most {options.max_messages:,} messages are received in one request to "
+            f"this server, not {most:,} (max_messages)"
+        )
+
+
+def _once(verb: v.Send, request: Request) -> v.Send:
+    """With an `Idempotency-Key`, the send whose repeats answer with the first one's ids."""
+    keys = [one for name, one in request.scope["headers"] if name == b"idempotency-key"]
+    if not keys:
+        return verb
+    if len(keys) > 1:
+        raise UsageError("the header Idempotency-Key is there twice")
+    (key,) = keys
+    if not 1 <= len(key) <= KEY_BYTES_MAX:
+        raise UsageError(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
+    text = _utf8(key, "Idempotency-Key")
+    messages = [
+        message
+        if message.dedup_key is not None
+        else replace(message, dedup_key=f"{text}:{place}", dedup_mode="window")
+        for place, message in enumerate(verb.messages)
+    ]
+    return v.Send(verb.queue, tuple(messages))
+
+
+def _headers_of(request: Request) -> tuple[dict[str, str], str]:
+    """The message's headers and its content type, out of the request's."""
+    headers: dict[str, str] = {}
+    content_type = BYTES
+    for name, one in request.scope["headers"]:
+        if name == b"content-type":
+            content_type = _utf8(one, "Content-Type")
+        elif name.startswith(_HEADER):
+            plain = _utf8(name[len(_HEADER) :], "a header's name")
+            if plain in headers:
+                raise UsageError(f"the header Turnabout-Header-{plain} is there twice")
+            headers[plain] = _utf8(one, f"Turnabout-Header-{plain}")
+    return headers, content_type
+
+
+def _utf8(given: bytes, name: str) -> str:
+    try:
+        return given.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the header {name} is not UTF-8") from error
+
+
+_INDEX = msgspec.json.encode(
+    {
+        "service": "turnabout",
+        "openapi": "/v1/openapi.json",
+        "verbs": [
+            {"verb": row.verb.name, "method": row.method, "path": row.path} for row in wire.ROUTES
+        ],
+    }
+)

@@ -1,0 +1,141 @@
+"""Requests that wait for something else than messages: endings, events, news of a queue.
+
+One look answers for all who wait on a queue. Whoever waits has a place among `max_polls`, is
+answered when the server closes, and is forgotten when the client has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from turnabout._async.lookout import Lookout
+from turnabout._async.shared import Shared
+from turnabout._async.waiting import wait_for
+from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.context import House
+from turnabout.words import verbs as v
+from turnabout.words.namespaces import stored
+from turnabout.words.patience import Patience
+from turnabout.words.records import Ending, EventPage
+from turnabout.words.value import value
+
+A = TypeVar("A")
+
+CHECK_SECONDS = 5.0
+"""So often it is checked whether one who waits still is there."""
+STRANGE_SECONDS = 1.0
+"""For one whose `seen` is another server's: it says nothing here."""
+
+
+@value
+class Asked:
+    """What is asked of a queue's signal."""
+
+    seen: int | None = None
+    instance: str | None = None
+    wait_seconds: float = 0.0
+
+
+class Waiting:
+    """Those who wait at one server."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.instance = secrets.token_hex(8)
+        """Of which process a signal is a number: another one counts from elsewhere."""
+        self._lookouts: dict[str, tuple[Lookout, int]] = {}
+        """By stored name: who looks for endings there, and for how many."""
+        self._shared: dict[int, Shared] = {}
+        house.on_close.append(self._close)
+
+    def _close(self) -> None:
+        for shared in self._shared.values():
+            shared.is_closed = True
+
+    @contextmanager
+    def shared(self, caller: Caller, queue: str) -> Generator[Shared]:
+        """What the loops of the face need, for as long as one waits."""
+        name = stored(queue, caller.namespace)
+        lookout, users = self._lookouts.get(name) or (Lookout(self.house.together, name), 0)
+        self._lookouts[name] = (lookout, users + 1)
+        shared = Shared(caller, is_closed=self.house.closing, lookouts={queue: lookout})
+        self._shared[id(shared)] = shared
+        try:
+            yield shared
+        finally:
+            del self._shared[id(shared)]
+            lookout, users = self._lookouts.pop(name)
+            if users > 1:
+                self._lookouts[name] = (lookout, users - 1)
+
+    async def endings(
+        self, caller: Caller, verb: v.Endings, seconds: float, request: Request
+    ) -> tuple[Ending | None, ...] | None:
+        """The endings of all, or after `seconds` of some; None: the client has gone."""
+        with self.house.polls.one(), self.shared(caller, verb.queue) as shared:
+            found = await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
+        await self.house.gate.check(caller.rights)  # it may have been revoked meanwhile
+        return found
+
+    async def events(
+        self, caller: Caller, verb: v.Events, seconds: float, request: Request
+    ) -> EventPage | None:
+        """The events after the cursor, as soon as there is one; None: the client has gone."""
+        with self.house.polls.one():
+            return await while_there(request, self._events(caller, verb, seconds))
+
+    async def _events(self, caller: Caller, verb: v.Events, seconds: float) -> EventPage:
+        patience = Patience(time.monotonic(), seconds, hint_seconds_max=1.0)
+        while True:
+            is_last = patience.is_over(time.monotonic()) or self.house.closing
+            seen = await caller.signal(verb.queue)
+            patience.looked(time.monotonic())
+            page = await caller.run(verb)
+            if page.events or is_last:
+                return page
+            await caller.wait(verb.queue, seen, patience.for_hint(time.monotonic()))
+            await asyncio.sleep(patience.before_look(time.monotonic()))
+
+    async def signal(
+        self, caller: Caller, queue: str, asked: Asked, seconds: float, request: Request
+    ) -> int:
+        """The queue's signal, as soon as it is not what was seen."""
+        number = await caller.signal(queue)
+        seen = asked.seen
+        if asked.instance not in {None, self.instance}:
+            seen, seconds = number, min(seconds, STRANGE_SECONDS)
+        if seen != number or not seconds:
+            return number
+        with self.house.polls.one():
+            await while_there(request, self._changed(caller, queue, number, seconds))
+        return await caller.signal(queue)
+
+    async def _changed(self, caller: Caller, queue: str, seen: int, seconds: float) -> None:
+        ends_at = time.monotonic() + seconds
+        while (left := ends_at - time.monotonic()) > 0 and not self.house.closing:
+            await caller.wait(queue, seen, left)
+            if await caller.signal(queue) != seen:
+                return
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, A]) -> A | None:
+    """What comes of the work; None when the client has gone, and the work is given up."""
+    task = asyncio.ensure_future(work)
+    try:
+        while True:
+            done, _ = await asyncio.wait({task}, timeout=CHECK_SECONDS)
+            if done:
+                return task.result()
+            if await request.is_disconnected():
+                return None
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})

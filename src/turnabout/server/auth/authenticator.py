@@ -1,0 +1,345 @@
+"""Who comes in: tokens, and the rule that without them only this machine is served.
+
+A token comes in the header `Authorization`, never in the address, and is not kept: only its id and
+the digest that the database has. No text of an error, no log and no repr holds a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import ipaddress
+import time
+from base64 import b64decode
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.requests import Request
+
+from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.quotas import Bucket, Quotas
+from turnabout.server.auth.rights import Rights
+from turnabout.server.options import is_loopback
+from turnabout.words.credentials import (
+    TOKEN_PREFIX,
+    FoundToken,
+    TokenFind,
+    TokenList,
+    parse_token,
+)
+from turnabout.words.errors import TooManyRequests, Unauthorized, UsageError
+
+if TYPE_CHECKING:
+    from turnabout.server.context import House
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+FOUND_SECONDS = 5.0
+"""How long a token that was found is believed: a revocation counts after that."""
+UNKNOWN_SECONDS = 1.0
+"""How long an id is known to be unknown."""
+UNKNOWN_PER_SECOND = 100
+"""Unknown ids that the database is asked for. Who makes up ever new ones costs a look for each."""
+LOOK_SECONDS = 5.0
+"""Between two looks for the first token."""
+CACHED_MAX = 10_000
+"""Tokens, and unknown ids, that are kept in mind."""
+
+MAKE_ONE = "`turnabout token create`"
+REFUSED = (
+    "this needs a token that is known, not revoked and not expired, in the header "
+    f"`Authorization: Bearer {TOKEN_PREFIX}…`: {MAKE_ONE} makes one, and Turnabout's own clients "
+    "find it in TURNABOUT_TOKEN"
+)
+PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
+"""What a proxy puts on a request: who asks is somewhere else then."""
+
+
+class _Known:
+    """A token that was found, for some seconds; None in its place is an unknown id."""
+
+    __slots__ = ("digest", "rights", "until")
+
+    def __init__(self, digest: bytes, rights: Rights, until: float) -> None:
+        self.digest = digest
+        self.rights = rights
+        self.until = until
+
+
+class Gate:
+    """Turns the credential of a request into its caller."""
+
+    house: House
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[bytes, _Known] = {}
+        """By the digest of the whole header, so that most requests cost one look."""
+        self._known: dict[str, _Known] = {}
+        """By the id of the token."""
+        self._unknown: dict[str, float] = {}
+        """Ids that nobody has, and until when that is believed."""
+        self._strangers = Bucket(UNKNOWN_PER_SECOND, clock())
+        self._finding: dict[str, asyncio.Task[_Known | None]] = {}
+        self._looking: asyncio.Task[bool] | None = None
+        self._looked_until = float("-inf")
+        self._has_tokens = False
+        self._always_needed: bool | None = None
+        self._everybody = Rights()
+        self._quotas: Quotas | None = None
+        self._waits: set[asyncio.Timeout] | None = None
+
+    @property
+    def quotas(self) -> Quotas:
+        """Those of all namespaces."""
+        if self._quotas is None:
+            self._quotas = Quotas(self.house.store, self._clock)
+        return self._quotas
+
+    async def check_start(self, host: str) -> None:
+        """Whether a server may be bound to that address.
+
+        Raises: UsageError with what to do, and as `AsyncStore.run`.
+        """
+        if is_loopback(host):
+            return
+        if self.house.options.auth == "none":
+            raise UsageError(
+                f"auth=none would open every queue to whoever reaches {host}: bind to 127.0.0.1, "
+                f"or make a token with {MAKE_ONE} and leave auth=none away"
+            )
+        found = await self.house.store.run(TokenList())
+        # Whether one has expired by now is the database's to say.
+        for token in found:
+            if token.revoked_at is None:
+                known = await self.house.store.run(TokenFind(token.id))
+                if known is not None and known.token.is_live(known.now):
+                    return
+        raise UsageError(
+            f"{host} can be reached from other machines, and there is no token yet: make one "
+            f"with {MAKE_ONE} (with the same --url), or bind to 127.0.0.1"
+        )
+
+    async def caller(self, request: Request) -> Caller:
+        """Who asks.
+
+        Raises: Unauthorized, TooManyRequests, and as `AsyncStore.run` where a token has to be
+        looked up.
+        """
+        rights = await self._rights(request.scope)
+        if rights.token is not None:
+            self.quotas.request(rights.namespace)
+        return Caller(self.house, rights=rights)
+
+    async def _rights(self, scope: Any) -> Rights:
+        given = _authorization(scope)
+        if given is not None:
+            seen = sha256(given).digest()  # no secret is kept, not even in memory
+            known = self._seen.get(seen)
+            if known is not None and known.until > self._clock():
+                return known.rights
+            shown = _token_in(given)
+            if shown is not None and shown.startswith(TOKEN_PREFIX):
+                known = await self._found(shown)
+                _keep(self._seen, seen, known)
+                return known.rights
+        if self._needs_token(scope) or (
+            self.house.options.auth != "none" and await self._any_tokens()
+        ):
+            raise Unauthorized(REFUSED)
+        return self._everybody
+
+    def believed(self, request: Request) -> Rights | None:
+        """The rights of a token that was good when the database was asked last, however long ago:
+        for what has to be told while it is away. None for any other.
+        """
+        given = _authorization(request.scope)
+        seen = None if given is None else self._seen.get(sha256(given).digest())
+        if seen is None or seen.rights.token is None or seen.rights.token.id not in self._known:
+            return None
+        return seen.rights
+
+    async def still_opens(self, rights: Rights) -> bool:
+        """Whether what let a caller in would do so now: for those who stay, as streams do.
+
+        Raises: as `AsyncStore.run`.
+        """
+        token = rights.token
+        if token is None:
+            return self.house.options.auth == "none" or not await self._any_tokens()
+        known = self._known.get(token.id)
+        if known is None or known.until <= self._clock():
+            known = await self._find(token.id)
+        return known is not None
+
+    async def check(self, rights: Rights) -> None:
+        """For a request that has gone on for long: whether its token still is good.
+
+        Raises: Unauthorized, and as `AsyncStore.run`.
+        """
+        if rights.good_until <= self._clock() and not await self.still_opens(rights):
+            raise Unauthorized(REFUSED)
+
+    @contextmanager
+    def closing(self, limit: asyncio.Timeout) -> Generator[None]:
+        """A block that ends, by its timeout, when the server closes."""
+        if self._waits is None:
+            self._waits = set()
+            self.house.on_close.append(self._let_go)
+        self._waits.add(limit)
+        if self.house.closing:
+            self._let_go()
+        try:
+            yield
+        finally:
+            self._waits.discard(limit)
+
+    def _let_go(self) -> None:
+        for limit in self._waits or ():
+            limit.reschedule(0)
+
+    # --- with a token -----------------------------------------------------------------------------
+
+    async def _found(self, text: str) -> _Known:
+        presented = parse_token(text)
+        if presented is None:
+            raise Unauthorized(REFUSED)
+        id_, digest = presented
+        known = self._known.get(id_)
+        if known is None or known.until <= self._clock():
+            known = await self._find(id_)
+        if known is None or not compare_digest(known.digest, digest):
+            raise Unauthorized(REFUSED)
+        return known
+
+    async def _find(self, id_: str) -> _Known | None:
+        """Look the token up; whoever asks for the same one meanwhile gets the same answer."""
+        if self._unknown.get(id_, float("-inf")) > self._clock():
+            return None
+        task = self._finding.get(id_)
+        if task is None:
+            # Tokens that were here before are not kept out by strangers.
+            if id_ not in self._known and (wait := self._strangers.take(self._clock())):
+                raise TooManyRequests(
+                    "too many tokens that nobody knows are shown to this server: repeat later", wait
+                )
+            task = self._finding[id_] = asyncio.ensure_future(self._ask(id_))
+            task.add_done_callback(lambda done: self._asked(id_, done))
+        return await asyncio.shield(task)
+
+    async def _ask(self, id_: str) -> _Known | None:
+        began = self._clock()
+        found = await self.house.store.run(TokenFind(id_))
+        known = None if found is None else self._judged(id_, found, began)
+        if known is None:
+            old = self._known.pop(id_, None)
+            if old is not None:
+                old.rights.good_until = began
+            _keep(self._unknown, id_, began + UNKNOWN_SECONDS)
+        else:
+            self._strangers.put_back()
+            known.rights.good_until = known.until
+            _keep(self._known, id_, known)
+        return known
+
+    def _judged(self, id_: str, found: FoundToken, began: float) -> _Known | None:
+        token = found.token
+        if not token.is_live(found.now):
+            return None
+        until = began + FOUND_SECONDS
+        if token.expires_at is not None:
+            until = min(until, began + (token.expires_at - found.now) / 1000)
+        self.quotas.learn(found.namespace)
+        self._has_tokens = True
+        old = self._known.get(id_)
+        if old is not None and old.rights.token == token:
+            return _Known(found.digest, old.rights, until)
+        return _Known(found.digest, Rights(token.namespace, token), until)
+
+    def _asked(self, id_: str, task: asyncio.Task[Any]) -> None:
+        del self._finding[id_]
+        if not task.cancelled():
+            task.exception()  # who waits for it is told
+
+    # --- without one ------------------------------------------------------------------------------
+
+    def _needs_token(self, scope: Any) -> bool:
+        """Whether a token is needed, whatever the database holds."""
+        options = self.house.options
+        if self._always_needed is None:
+            self._always_needed = options.auth == "tokens" or not options.is_loopback
+        if self._always_needed:
+            return True
+        client = scope.get("client")
+        if client is not None and not _is_here(client[0]):
+            return True  # the app was bound elsewhere than it was told
+        if options.auth == "none":
+            return False
+        return any(name in PASSED_ON for name, _ in scope["headers"])
+
+    async def _any_tokens(self) -> bool:
+        """Whether there is a token, or was one: that the last one has ended opens nothing."""
+        if self._has_tokens:
+            return True
+        if self._clock() < self._looked_until:
+            return False
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self._look())
+            self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> bool:
+        try:
+            self._has_tokens = bool(await self.house.store.run(TokenList()))
+            self._looked_until = self._clock() + LOOK_SECONDS
+        finally:
+            self._looking = None
+        return self._has_tokens
+
+
+def _is_here(host: str) -> bool:
+    """Whether a client is on this machine; a transport without addresses is."""
+    if host in ("127.0.0.1", "::1"):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return is_loopback(host)
+
+
+def _authorization(scope: Any) -> bytes | None:
+    """The header. Raises: Unauthorized if there are two."""
+    given: bytes | None = None
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            if given is not None:
+                raise Unauthorized(REFUSED)
+            given = value
+    return given
+
+
+def _token_in(given: bytes) -> str | None:
+    """What the header carries as a token: after `Bearer`, or as the password after `Basic`."""
+    scheme, _, rest = given.partition(b" ")
+    scheme, rest = scheme.lower(), rest.strip()
+    if scheme == b"basic":
+        try:
+            rest = b64decode(rest, validate=True).partition(b":")[2]
+        except binascii.Error:
+            return None
+    elif scheme != b"bearer":
+        return None
+    return rest.decode("latin-1")
+
+
+def _keep(cache: dict[K, V], key: K, value: V) -> None:
+    """Put it in as the newest; the oldest goes where there are too many."""
+    cache.pop(key, None)
+    if len(cache) >= CACHED_MAX:
+        del cache[next(iter(cache))]
+    cache[key] = value

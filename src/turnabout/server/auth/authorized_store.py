@@ -1,0 +1,218 @@
+"""One who asks: a store that sees one namespace, lets through what the token allows, and counts.
+
+Every door runs its verbs here, so none of them can forget a name, a scope or a quota. The order:
+rights, quotas, names put in, the store, names taken out, lists cut to the rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+
+from turnabout.server.auth.quotas import sends_in
+from turnabout.server.auth.rights import LISTS, Rights
+from turnabout.words import verbs as v
+from turnabout.words.credentials import NO_NAMESPACE, Token
+from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.namespaces import ANSWERS_NAME, inside, outside, outside_error, stored
+from turnabout.words.outcomes import NotDue, Received
+from turnabout.words.verbs import Receive, Verb
+
+if TYPE_CHECKING:
+    from turnabout.server.context import House
+
+A = TypeVar("A")
+
+_SPECIAL: frozenset[type[Verb[Any]]] = frozenset(
+    {v.Tend, v.ScheduleSet, v.ScheduleDelete, v.ScheduleList, v.ScheduleFire}
+)
+"""Verbs whose rights are not those of the queue that they name."""
+
+
+class Caller:
+    """An `AsyncStore` for one request's credential."""
+
+    __slots__ = ("house", "rights")
+
+    def __init__(
+        self,
+        house: House,
+        namespace: str = NO_NAMESPACE,
+        token: Token | None = None,
+        rights: Rights | None = None,
+    ) -> None:
+        """`token` None: nobody has to show one here. `rights`: those of them both, if at hand."""
+        self.house = house
+        self.rights = Rights(namespace, token) if rights is None else rights
+
+    @property
+    def namespace(self) -> str:
+        """Where all names are."""
+        return self.rights.namespace
+
+    @property
+    def token(self) -> Token | None:
+        """What was shown; None: there was no need to."""
+        return self.rights.token
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb, in the caller's namespace.
+
+        Raises: Forbidden, QuotaExceeded, and as `AsyncStore`.
+        """
+        rights = self.rights
+        await self.house.gate.check(rights)
+        kind = cast("type[Verb[Any]]", type(verb))
+        if rights.scopes is not None:
+            if kind in _SPECIAL:
+                refused = await self._judge(verb)
+                if refused is not None:
+                    return refused[0]
+            else:
+                rights.check(verb)
+        try:
+            told: Verb[Any] = inside(verb, rights.namespace)
+            if rights.scopes is not None and kind in LISTS:
+                told = rights.widened(told)
+            usage = None
+            if kind is v.Send:
+                usage = self.house.gate.quotas.usage(rights.namespace)
+            if usage is None:
+                answer = await self.house.together.run(told)
+            else:
+                async with usage.room(sends_in((told,))) as outcomes:
+                    answer = await self.house.together.run(told)
+                    outcomes.append(answer)
+        except TurnaboutError as error:
+            raise outside_error(error, rights.namespace) from error.__cause__
+        return self._shown(verb, answer) if kind in ANSWERS_NAME else answer
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """As `AsyncStore.run_together`, each verb allowed."""
+        rights = self.rights
+        await self.house.gate.check(rights)
+        answers: dict[int, Any] = {}
+        for place, verb in enumerate(verbs):
+            if rights.scopes is None:
+                continue
+            if type(verb) not in _SPECIAL:
+                rights.check(verb)
+            elif (refused := await self._judge(verb)) is not None:
+                answers[place] = refused[0]
+        rest = [place for place in range(len(verbs)) if place not in answers]
+        try:
+            told = [rights.widened(inside(verbs[place], rights.namespace)) for place in rest]
+            done = await self._together(told) if told else []
+        except TurnaboutError as error:
+            raise outside_error(error, rights.namespace) from error.__cause__
+        for place, answer in zip(rest, done, strict=True):
+            verb = verbs[place]
+            answers[place] = self._shown(verb, answer) if type(verb) in ANSWERS_NAME else answer
+        return [answers[place] for place in range(len(verbs))]
+
+    async def receive(
+        self, verb: Receive, wait_seconds: float, gone: Callable[[], Awaitable[bool]]
+    ) -> Received:
+        """A receive that waits for messages; what comes after the caller is `gone` is released."""
+        rights = self.rights
+        if rights.scopes is not None:
+            rights.need(Receive, verb.queue)
+        try:
+            told = inside(verb, rights.namespace)
+            received = await self.house.parking.receive(told, wait_seconds, gone)
+        except TurnaboutError as error:
+            raise outside_error(error, rights.namespace) from error.__cause__
+        try:
+            await self.house.gate.check(rights)  # it may have been revoked while this waited
+        except BaseException:
+            self.house.parking.give_back(told.queue, received.deliveries)
+            raise
+        return outside(received, rights.namespace)
+
+    async def signal(self, queue: str) -> int:
+        """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
+        return await self.house.store.signal(self._known(queue))
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As `AsyncStore.wait`; ends when the server closes."""
+        name = self._known(queue)
+        with suppress(TimeoutError):  # by `closing`, not by time
+            async with asyncio.timeout(None) as limit:
+                with self.house.gate.closing(limit):
+                    await self.house.store.wait(name, seen, seconds)
+
+    def within(self, connection: object) -> NoReturn:
+        """There is no transaction of the caller's behind a server."""
+        raise UsageError("a server has no transactions of yours: connect to the database itself")
+
+    async def close(self) -> None:
+        """Nothing: the house is closed by whoever opened it."""
+
+    # --- rights -----------------------------------------------------------------------------------
+
+    async def _judge(self, verb: Verb[Any]) -> tuple[Any] | None:
+        """Of tending and schedules: None, go on; else the answer of one who has nothing to do with
+        it. Rights to a schedule are rights to the queue that it sends to. Raises: Forbidden.
+        """
+        rights = self.rights
+        match verb:
+            case v.Tend(queue):
+                may = rights.allows(v.Tend, queue) or rights.allows(Receive, queue)
+                return None if may else (None,)
+            case v.ScheduleSet(schedule):
+                rights.need(v.ScheduleSet, schedule.queue)
+                before = await self._queue_of(schedule.name)
+                if before is not None:  # it is taken away from that queue
+                    rights.need(v.ScheduleSet, before)
+            case v.ScheduleDelete(name) if not rights.allows(v.ScheduleDelete, None):
+                queue = await self._queue_of(name) if rights.allows_any(v.ScheduleDelete) else None
+                rights.need(v.ScheduleDelete, queue)
+            case v.ScheduleFire(name) if not rights.allows(v.ScheduleFire, None):
+                queue = await self._queue_of(name) if rights.allows_any(v.ScheduleFire) else None
+                if queue is None or not rights.allows(v.ScheduleFire, queue):
+                    return (NotDue(),)
+            case v.ScheduleList(due=True):
+                return None if rights.allows_any(v.ScheduleFire) else ((),)
+            case v.ScheduleList():
+                rights.check(verb)
+            case _:
+                pass
+        return None
+
+    async def _queue_of(self, schedule: str) -> str | None:
+        """The queue that a schedule sends to, if there is one of that name."""
+        found = await Caller(self.house, self.namespace).run(v.ScheduleList(schedule=schedule))
+        return next((one.schedule.queue for one in found), None)
+
+    def _known(self, queue: str) -> str:
+        """The stored name of a queue at which the caller has any right."""
+        rights = self.rights
+        name = stored(queue, rights.namespace)
+        if rights.scopes is not None and not rights.knows(queue):
+            rights.need(Receive, queue)
+        return name
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    async def _together(self, told: Sequence[Verb[Any]]) -> list[Any]:
+        sends = sends_in(told)
+        usage = self.house.gate.quotas.usage(self.namespace) if sends else None
+        if usage is None:
+            return await self.house.together.run_together(told)
+        async with usage.room(sends) as outcomes:
+            answers = await self.house.together.run_together(told)
+            outcomes.extend(answers)
+            return answers
+
+    def _shown(self, verb: Verb[Any], answer: Any) -> Any:
+        """The answer as the caller may see it."""
+        rights = self.rights
+        answer = outside(answer, rights.namespace)
+        if rights.scopes is None or type(verb) not in LISTS:
+            return answer
+        if isinstance(verb, v.ScheduleList) and verb.due:
+            return rights.only(v.ScheduleFire, answer)
+        answer = rights.only(type(verb), answer)
+        return answer[: verb.limit] if isinstance(verb, v.RedriveList) else answer

@@ -1,0 +1,1 @@
+"""Many clients, few transactions: merged verbs, long polls, bounded answers, maintenance."""

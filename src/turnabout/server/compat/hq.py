@@ -1,0 +1,293 @@
+"""hq's door: its queues and messages over HTTP. Source: github.com/ckampfe/hq, README and client.
+
+What hq gets wrong is right here, and what it cannot say is said in headers, as its clients take no
+other answer: `Turnabout-Fence` (see `answers`) and `Turnabout-Error: queue_not_found`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from math import ceil
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute
+
+from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.compat import answers
+from turnabout.server.compat.answers import FENCE, Refused, json
+from turnabout.server.compat.unfenced import Unfenced, fence
+from turnabout.server.context import House
+from turnabout.server.http.delivery_response import Handed, has_gone
+from turnabout.words.entities import Failure, Outgoing, QueueEntry
+from turnabout.words.errors import QueueNotFound, UsageError
+from turnabout.words.limits import DEAD_SUFFIX, INTEGER_MAX, LEASE_SECONDS_MAX
+from turnabout.words.namespaces import inside, outside
+from turnabout.words.outcomes import AlreadyExists, Sent
+from turnabout.words.payload import JSON
+from turnabout.words.policy import QueueSettings
+from turnabout.words.verbs import (
+    Ack,
+    Fail,
+    QueueCreate,
+    QueueDelete,
+    QueueGet,
+    QueueList,
+    QueueUpdate,
+    Receive,
+    Send,
+)
+
+_BEFORE = "Something went wrong: "
+"""What hq says before the text of an error."""
+_MOST = {"max_attempts": INTEGER_MAX, "visibility_timeout_seconds": LEASE_SECONDS_MAX}
+_HASH_BITS = 59
+_NAMES_MAX = 10_000
+
+
+def routes(house: House) -> Sequence[BaseRoute]:
+    """The routes of hq."""
+    hq = _Hq(house)
+    found: list[BaseRoute] = []
+    for path, handlers in (
+        ("/queues", {"GET": hq.list, "POST": hq.create}),
+        ("/queues/{queue}", {"GET": hq.show, "PUT": hq.update, "DELETE": hq.delete}),
+        ("/queues/{queue}/enqueue", {"POST": hq.enqueue}),
+        ("/queues/{queue}/receive", {"GET": hq.receive}),
+        ("/messages/{id}/complete", {"PUT": hq.complete}),
+        ("/messages/{id}/fail", {"PUT": hq.fail}),
+    ):
+        found += answers.on(house, path, handlers, before_text=_BEFORE)
+    if house.options.dashboard:
+        found += answers.open_to_all("/web", _web)
+    return found
+
+
+class _Hq:
+    """An action for each of hq's routes."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._unfenced = Unfenced(house)
+        self._names = _Names(house)
+
+    async def create(self, request: Request, caller: Caller) -> Response:
+        """POST /queues?name&max_attempts&visibility_timeout_seconds."""
+        name = answers.one(request, "name")
+        given = {field: _whole(request, field) for field in _MOST}
+        if name is None:
+            raise _missing("name")
+        for field, value in given.items():
+            if value is None:
+                raise _missing(field)
+        _check(given)
+        settings = QueueSettings().changed(_settings(given))
+        try:
+            verb = QueueCreate(name, settings)
+            outcome = await caller.run(verb)
+        except UsageError as error:
+            raise Refused(422, str(error)) from error
+        if isinstance(outcome, AlreadyExists):
+            raise Refused(409, "Error: queue name must be unique")
+        return Response()
+
+    async def list(self, request: Request, caller: Caller) -> Response:
+        """GET /queues. Dead-letter queues are not among them: no client of hq's made one."""
+        entries = await caller.run(QueueList())
+        return json([_shown(e) for e in entries if not e.name.endswith(DEAD_SUFFIX)])
+
+    async def show(self, request: Request, caller: Caller) -> Response:
+        """GET /queues/{name}; `null` if there is none."""
+        try:
+            return json(_shown(await caller.run(QueueGet(_name(request)))))
+        except QueueNotFound as error:
+            return json(None, answers.missing(error))
+
+    async def update(self, request: Request, caller: Caller) -> Response:
+        """PUT /queues/{name}?max_attempts&visibility_timeout_seconds: one, both or neither."""
+        given = {field: _whole(request, field) for field in _MOST}
+        _check(given)
+        try:
+            await caller.run(QueueUpdate(_name(request), _settings(given)))
+        except QueueNotFound as error:
+            return Response(headers=answers.missing(error))
+        return Response()
+
+    async def delete(self, request: Request, caller: Caller) -> Response:
+        """DELETE /queues/{name}, with its messages; what died before stays among the dead."""
+        try:
+            await caller.run(QueueDelete(_name(request)))
+        except QueueNotFound as error:
+            return Response(headers=answers.missing(error))
+        return Response()
+
+    async def enqueue(self, request: Request, caller: Caller) -> Response:
+        """POST /queues/{name}/enqueue: any JSON, whatever its content type."""
+        name = _name(request)
+        body = await request.body()
+        answers.check_payload(self._house, body)
+        answers.strict_json(body)
+        caller.rights.need(Send, name)
+        await self._need(caller, name)
+        outcome = await caller.run(Send(name, (Outgoing(body.strip(), JSON),)))
+        if not isinstance(outcome, Sent):
+            return answers.refuse_full(outcome)
+        return json({"message_id": self._names.uuid(caller, name, outcome.id)})
+
+    async def receive(self, request: Request, caller: Caller) -> Response:
+        """GET /queues/{name}/receive; `null` if there is nothing, or no such queue."""
+        name = _name(request)
+        try:
+            received = await caller.receive(Receive(name, 1), 0.0, partial(has_gone, request))
+        except QueueNotFound as error:
+            return json(None, answers.missing(error))
+        if not received.deliveries:
+            return json(None)
+        (message,) = received.deliveries
+        self._unfenced.saw(received.deliveries)
+        return Handed(
+            caller,
+            name,
+            received,
+            {
+                "id": self._names.uuid(caller, name, message.id),
+                "args": answers.json_of(message.payload, message.content_type),
+                "queue": name,
+                "attempts": message.attempt,
+            },
+        )
+
+    async def complete(self, request: Request, caller: Caller) -> Response:
+        """PUT /messages/{id}/complete."""
+        return await self._settle(request, caller, fails=False)
+
+    async def fail(self, request: Request, caller: Caller) -> Response:
+        """PUT /messages/{id}/fail: it is dead, whatever attempts it has left."""
+        return await self._settle(request, caller, fails=True)
+
+    async def _need(self, caller: Caller, name: str) -> None:
+        """A send makes a missing queue; hq tells of a name that was mistyped."""
+        try:
+            await self._house.together.run(inside(QueueGet(name), caller.namespace))
+        except QueueNotFound:
+            raise QueueNotFound(name) from None  # without the namespace
+
+    async def _settle(self, request: Request, caller: Caller, *, fails: bool) -> Response:
+        found = await self._names.place(caller, request.path_params["id"])
+        if found is None:
+            return Response(headers={FENCE: "no-lease"})
+        queue, id_ = found
+        settle = self._unfenced.settle
+        try:
+            if fails:
+                outcomes = await settle(
+                    caller, queue, [id_], lambda rs: Fail(queue, tuple(map(_final, rs)))
+                )
+            else:
+                outcomes = await settle(caller, queue, [id_], lambda rs: Ack(queue, rs))
+        except QueueNotFound:
+            return Response(headers={FENCE: "no-lease"})
+        return Response(headers={FENCE: fence(outcomes)})
+
+
+class _Names:
+    """Between a message in a queue and hq's id of it, a UUID of version 8 (RFC 9562).
+
+    Of its 122 free bits the first 63 are the message's id, so that ids sort as they were sent; the
+    rest is a hash of the queue's name, which is looked up here.
+    """
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._known: dict[tuple[str, int], str] = {}
+
+    def uuid(self, caller: Caller, queue: str, id_: int) -> str:
+        """What hq's clients know a message by."""
+        self._note(caller.namespace, queue)
+        free = id_ << _HASH_BITS | _hash(queue)
+        high, middle, low = free >> 74, free >> 62 & 0xFFF, free & (1 << 62) - 1
+        return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
+
+    async def place(self, caller: Caller, text_: str) -> tuple[str, int] | None:
+        """The queue and id that it says; None if it is none of ours, or its queue is gone."""
+        try:
+            whole = UUID(text_).int
+        except ValueError as error:
+            raise Refused(400, f"Invalid URL: UUID parsing failed: {error}") from error
+        if whole >> 76 & 0xF != 0x8 or whole >> 62 & 0b11 != 0b10:
+            return None
+        free = whole >> 80 << 74 | (whole >> 64 & 0xFFF) << 62 | whole & (1 << 62) - 1
+        key = caller.namespace, free & (1 << _HASH_BITS) - 1
+        if key not in self._known:
+            # It came from another process, or is invented. The list is asked for on our own
+            # account: the caller's scopes are for the queue, and it is not told any name.
+            verb = inside(QueueList(), caller.namespace)
+            entries = outside(await self._house.together.run(verb), caller.namespace)
+            for entry in entries:
+                self._note(caller.namespace, entry.name)
+        queue = self._known.get(key)
+        return None if queue is None else (queue, free >> _HASH_BITS)
+
+    def _note(self, namespace: str, queue: str) -> None:
+        self._known[namespace, _hash(queue)] = queue
+        while len(self._known) > _NAMES_MAX:
+            del self._known[next(iter(self._known))]
+
+
+async def _web(_: Request) -> Response:
+    return RedirectResponse("/dashboard/", 307)
+
+
+def _hash(queue: str) -> int:
+    return int.from_bytes(hashlib.sha256(queue.encode()).digest()[:8]) >> 64 - _HASH_BITS
+
+
+def _final(receipt: Any) -> Failure:
+    return Failure(receipt, retry=False)
+
+
+def _name(request: Request) -> str:
+    return request.path_params["queue"]
+
+
+def _shown(entry: QueueEntry) -> dict[str, object]:
+    """A queue as hq tells it: whole numbers, -1 for no limit; it keeps no time of its changes."""
+    made = answers.moment(entry.created_at).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    attempts = entry.settings.max_attempts
+    return {
+        "name": entry.name,
+        "max_attempts": -1 if attempts is None else attempts,
+        "visibility_timeout_seconds": ceil(entry.settings.lease_seconds),
+        "inserted_at": made,
+        "updated_at": made,
+    }
+
+
+def _whole(request: Request, field: str) -> int | None:
+    value = answers.one(request, field)
+    return None if value is None else answers.whole_number(value, field)
+
+
+def _missing(field: str) -> Refused:
+    return Refused(400, f"Failed to deserialize query string: missing field `{field}`")
+
+
+def _check(given: dict[str, int | None]) -> None:
+    for field, value in given.items():
+        if value is not None and value < 1:
+            raise Refused(422, f"{field} must be >= 1")
+        if value is not None and value > _MOST[field]:
+            raise Refused(422, f"{field} must be <= {_MOST[field]}")
+
+
+def _settings(given: dict[str, int | None]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if (attempts := given["max_attempts"]) is not None:
+        changes["max_attempts"] = attempts
+    if (seconds := given["visibility_timeout_seconds"]) is not None:
+        changes["lease_seconds"] = float(seconds)
+    return changes

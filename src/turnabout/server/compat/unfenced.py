@@ -1,0 +1,86 @@
+"""Messages named without proof of a lease: what is said of them goes to the lease there is now.
+
+The doors' systems have no receipts: anybody may finish any message by its id. What a client says is
+meant for the current lease, and only if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.context import House
+from turnabout.words.entities import Delivery, Receipt
+from turnabout.words.limits import ID_MAX, INTEGER_MAX
+from turnabout.words.namespaces import inside
+from turnabout.words.outcomes import LeaseLost
+from turnabout.words.verbs import Peek, Verb
+
+A = TypeVar("A")
+
+KNOWN_MAX = 10_000
+ROUNDS = 3
+_NO_ATTEMPT = INTEGER_MAX
+"""Of no delivery: a verb with it learns where the message is, and changes nothing."""
+
+
+class Unfenced:
+    """Finds the current lease of a message by its id.
+
+    What this process has handed out lately it knows: then a verb is one round trip. Else the answer
+    LeaseLost tells that there is a lease, and a look which; again, if that was over by then.
+    """
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._attempts: dict[int, int] = {}
+
+    def saw(self, deliveries: Iterable[Delivery]) -> None:
+        """These were handed out just now."""
+        for delivery in deliveries:
+            self._attempts.pop(delivery.id, None)  # to the end of the line
+            self._attempts[delivery.id] = delivery.attempt
+        while len(self._attempts) > KNOWN_MAX:
+            del self._attempts[next(iter(self._attempts))]
+
+    async def settle(
+        self,
+        caller: Caller,
+        queue: str,
+        ids: Sequence[int],
+        verb: Callable[[tuple[Receipt, ...]], Verb[tuple[A, ...]]],
+    ) -> list[A | LeaseLost]:
+        """The outcome for each of `ids`, in order. Raises: QueueNotFound, and as `Caller.run`."""
+        outcomes: dict[int, A | LeaseLost] = dict.fromkeys(ids, LeaseLost("gone"))
+        receipts = [
+            Receipt(id_, self._attempts.get(id_, _NO_ATTEMPT))
+            for id_ in outcomes
+            if 1 <= id_ <= ID_MAX
+        ]
+        for _ in range(ROUNDS):
+            if not receipts:
+                break
+            answers = await caller.run(verb(tuple(receipts)))
+            again: list[int] = []
+            for receipt, answer in zip(receipts, answers, strict=True):
+                outcomes[receipt.id] = answer
+                if isinstance(answer, LeaseLost) and answer.now == "leased":
+                    again.append(receipt.id)
+            receipts = [r for id_ in again if (r := await self._look(caller, queue, id_))]
+        return [outcomes[id_] for id_ in ids]
+
+    async def _look(self, caller: Caller, queue: str, id_: int) -> Receipt | None:
+        # The verb has been let through for this queue, so what a look tells is no secret.
+        verb = Peek(queue, 1, after_id=id_ - 1)
+        for found in await self._house.together.run(inside(verb, caller.namespace)):
+            if found.id == id_ and found.state == "leased":
+                return Receipt(id_, found.attempt)
+        return None
+
+
+def fence(outcomes: Sequence[object]) -> str:
+    """The header's value: `none`, `no-lease`, or both where some had a lease and some had none."""
+    lost = sum(isinstance(outcome, LeaseLost) for outcome in outcomes)
+    said = ["none"] if lost < len(outcomes) or not outcomes else []
+    return ", ".join(said + ["no-lease"] * bool(lost))

@@ -1,0 +1,135 @@
+"""Around every request: its id, its place in the counts, and its line in the access log.
+
+`X-Request-Id` of the client is taken over if it is a short word; else one is made. It is in the
+answer, in the log, and in `scope["state"]["request_id"]`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnabout.server.counts import template
+from turnabout.server.http.logs import scrubbed, told
+
+if TYPE_CHECKING:
+    from turnabout.server.context import House
+
+access = logging.getLogger("turnabout.server.access")
+errors = logging.getLogger("turnabout.server.error")
+
+PROBES = frozenset({"/livez", "/readyz", "/healthz", "/metrics"})
+PATH_CHARS_MAX = 200
+
+_PROCESS = os.urandom(4).hex().encode()
+_NUMBER = itertools.count(1)
+"""Ids that no two requests of a day share; nobody has to be unable to guess one."""
+_SANE = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_FAILED = (
+    b'{"error":{"code":"internal","message":"a bug of the server: its log says more, '
+    b'under the X-Request-Id of this answer","retryable":false}}'
+)
+
+
+class Seen:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp, house: House) -> None:
+        self.app = app
+        self._house = house
+        self._counts = house.counts
+        self._all = house.options.access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and note how it went."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id.decode()
+        status = 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message.setdefault("headers", [])
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        counts = self._counts
+        counts.in_flight += 1
+        try:
+            await self.app(scope, receive, noted)
+        except Exception as error:  # noqa: BLE001 - the client gets an answer, the log the places
+            if not _is_disconnect(error):
+                # Not `exc_info`: another formatter than ours would show what the error quotes.
+                errors.error("a request failed: %s", told(error), extra=_about(scope))
+                if not status:
+                    await _fail(noted)
+        finally:
+            counts.in_flight -= 1
+            self._note(scope, status, time.perf_counter() - started)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """`status` 0: the client was gone before there was an answer, counted as 499."""
+        status = status or 499
+        path = template(scope)
+        self._counts.request(path, scope["method"], status, seconds)
+        if path in PROBES and status < 400:
+            level = logging.DEBUG
+        elif status >= 500:
+            level = logging.WARNING
+        elif status >= 400 or self._all:
+            level = logging.INFO
+        else:
+            return
+        if access.isEnabledFor(level):
+            extra = {**_about(scope), "status": status, "seconds": round(seconds, 6)}
+            access.log(level, "%s %s", scope["method"][:10], _shown(scope["path"]), extra=extra)
+
+
+def _request_id(scope: Scope) -> bytes:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _SANE.fullmatch(value):
+            return value
+    return b"%s%08x" % (_PROCESS, next(_NUMBER) & 0xFFFFFFFF)
+
+
+def _about(scope: Scope) -> dict[str, Any]:
+    """What the log may say of a request. Never a header, a body or a query string."""
+    about: dict[str, Any] = {
+        "request_id": scope["state"]["request_id"],
+        "route": template(scope),
+        "client": (scope.get("client") or ("",))[0],
+    }
+    caller = scope["state"].get("caller")
+    if caller is not None:
+        about["namespace"] = caller.namespace
+        if caller.token is not None:
+            about["token"] = caller.token.id
+    return about
+
+
+def _shown(path: str) -> str:
+    """A path fit for a log: one line, not too long, without a token that strayed into it."""
+    word = (path if path.isprintable() else repr(path)).replace(" ", "%20")  # no field of the line
+    clean = scrubbed(word)
+    return clean if len(clean) <= PATH_CHARS_MAX else f"{clean[:PATH_CHARS_MAX]}…"
+
+
+def _is_disconnect(error: Exception) -> bool:
+    return type(error).__name__ == "ClientDisconnect" or isinstance(error, ConnectionError)
+
+
+async def _fail(send: Send) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(_FAILED))]
+    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await send({"type": "http.response.body", "body": _FAILED})

@@ -1,0 +1,287 @@
+"""What a request has to be before any door sees it; and headers that every answer has.
+
+Its Host is one of ours, so that no page can reach a loopback server by a name of its own (DNS
+rebinding). It comes from no web page but ours and those that were allowed, as a browser sends what
+any page tells it to. Its body is not too large, and there is room.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnabout.server.http import refusals
+from turnabout.server.options import is_loopback
+from turnabout.words.limits import shown
+
+if TYPE_CHECKING:
+    from turnabout.server.context import House
+
+ALWAYS = frozenset({"/livez", "/readyz"})
+"""Asked by address, by machines, also of a full or closing server."""
+PAGES = ("/dashboard", "/web")
+"""What a link on another site may lead to; nothing happens by looking at it."""
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+"""Unless a door gives its own."""
+BODIES_MAX = 64
+"""As many bodies of the largest size may be in memory at once; or more that are smaller."""
+SMALL_BYTES = 64 * 1024
+"""Of such a body nobody keeps account."""
+_KNOWN_MAX, _KNOWN_BYTES_MAX = 1_024, 256
+_NAMES = frozenset(name for name, _ in HEADERS)
+_CORS = (
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (b"access-control-max-age", b"600"),
+)
+_EXPOSED = (b"access-control-expose-headers", b"retry-after, turnabout-fence, x-request-id")
+
+
+class Refused(Exception):
+    """A request that no door sees."""
+
+    def __init__(
+        self, status: int, code: str, limit: str, message: str, *, retryable: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.limit, self.message = status, code, limit, message
+        self.retryable = retryable
+
+
+class Shield:
+    """ASGI middleware around all doors."""
+
+    def __init__(self, app: ASGIApp, house: House) -> None:
+        self.app = app
+        self.house = house
+        self._options = house.options
+        self._hosts = {name.lower() for name in house.options.allowed_hosts}
+        self._hosts |= {"localhost", house.options.host.lower()}
+        self._good: set[bytes] = set()
+        """Host headers that were looked at and found good."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        crowd = self.house.polls
+        origin: bytes | None = None
+        counted = started = False
+        body: _Body | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = _with_ours(message.get("headers", ()), origin)
+            await send(message)
+
+        try:
+            host, page, length, is_chunked, site = _read(scope)
+            self._check_room(scope)
+            self._check_host(scope, host)
+            origin = self._check_origin(scope, host, page, site)
+            if length > self._options.max_body_bytes:
+                raise self._too_large()
+            if origin is not None and scope["method"] == "OPTIONS":
+                await _preflight(scope, answer)
+                return
+            crowd.requests += 1
+            counted = True
+            if is_chunked or length > SMALL_BYTES:
+                body = _Body(self, receive)
+                receive = body.receive
+            await self.app(scope, receive, answer)
+        except Refused as refused:
+            self.house.counts.refused(refused.limit)
+            if not started:
+                await _refuse(refused, answer)
+        finally:
+            if counted:
+                crowd.requests -= 1
+            if body is not None:
+                crowd.body_bytes -= body.taken
+
+    # --- the rules ------------------------------------------------------------------------------
+
+    def _check_room(self, scope: Scope) -> None:
+        house = self.house
+        if scope["path"] in ALWAYS:
+            return
+        if house.closing:
+            raise Refused(
+                503, "unavailable", "closing",
+                "the server is closing: repeat at another one, or later", retryable=True,
+            )  # fmt: skip
+        if house.polls.is_full:
+            raise Refused(
+                503, "busy", "max_pending",
+                f"{house.polls.pending:,} requests are under way, and no more may be "
+                "(max_pending): repeat later",
+                retryable=True,
+            )  # fmt: skip
+
+    def _check_host(self, scope: Scope, host: list[bytes]) -> None:
+        if scope["path"] in ALWAYS:
+            return
+        if len(host) != 1:
+            raise Refused(400, "usage", "host", "a request has exactly one Host header")
+        given = host[0]
+        if given in self._good:
+            return
+        name = _host_name(given)
+        if not self._is_ours(name):
+            raise Refused(
+                400, "usage", "host",
+                f"this server is not known as {shown(name)}: if it should be, start it with "
+                f"--allow-host {name if name.isprintable() and name else 'NAME'}",
+            )  # fmt: skip
+        if len(self._good) < _KNOWN_MAX and len(given) <= _KNOWN_BYTES_MAX:
+            self._good.add(given)
+
+    def _is_ours(self, name: str) -> bool:
+        if "*" in self._hosts or name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        # A page's own name is never an address, so on a network any address is right.
+        return is_loopback(name) or not self._options.is_loopback
+
+    def _check_origin(
+        self, scope: Scope, host: list[bytes], origin: bytes | None, site: tuple[bytes, bytes]
+    ) -> bytes | None:
+        """The origin that has to be told it may read the answer; None for our own pages."""
+        if origin is not None:
+            text = origin.decode("latin-1")
+            if host and text.partition("://")[2].lower() == host[0].decode("latin-1").lower():
+                return None
+            if text in self._options.allowed_origins:
+                return origin
+            raise self._foreign(text)
+        # An image or a form's GET has no Origin. Browsers say all the same where it comes from.
+        where, mode = site
+        if where in (b"cross-site", b"same-site"):
+            path = scope["path"]
+            is_page = path == "/" or path.startswith(PAGES)
+            if not (is_page and mode == b"navigate" and scope["method"] == "GET"):
+                raise self._foreign("another site")
+        return None
+
+    @staticmethod
+    def _foreign(origin: str) -> Refused:
+        return Refused(
+            403, "forbidden", "origin",
+            f"pages of {shown(origin)} may not use this server: if they should, start it with "
+            "--allow-origin and the page's scheme, host and port",
+        )  # fmt: skip
+
+    def _too_large(self) -> Refused:
+        most = self._options.max_body_bytes
+        return Refused(413, "too_large", "max_body_bytes", f"a body has at most {most:,} bytes")
+
+    @staticmethod
+    def _too_many() -> Refused:
+        return Refused(
+            503, "busy", "max_body_bytes",
+            "the bodies of other requests take all the memory that there is for them: repeat later",
+            retryable=True,
+        )  # fmt: skip
+
+    def take(self, body: _Body, more: int) -> None:
+        """Count bytes of a body that is kept until its request ends. Raises: Refused."""
+        crowd, most = self.house.polls, self._options.max_body_bytes
+        body.taken += more
+        crowd.body_bytes += more
+        if body.taken > most:
+            raise self._too_large()
+        if crowd.body_bytes > BODIES_MAX * most:
+            raise self._too_many()
+
+
+class _Body:
+    """The body of a request: one that is large, or whose length is not known before."""
+
+    __slots__ = ("_receive", "_shield", "taken")
+
+    def __init__(self, shield: Shield, receive: Receive) -> None:
+        self._shield = shield
+        self._receive = receive
+        self.taken = 0
+
+    async def receive(self) -> Message:
+        """As the server's, counted."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._shield.take(self, len(message.get("body", b"")))
+        return message
+
+
+def _read(scope: Scope) -> tuple[list[bytes], bytes | None, int, bool, tuple[bytes, bytes]]:
+    """Of the headers: Host, Origin, the body's length and whether it is chunked, the site."""
+    host: list[bytes] = []
+    origin: bytes | None = None
+    length = 0
+    is_chunked = False
+    where = mode = b""
+    for name, value in scope["headers"]:
+        match name:
+            case b"host":
+                host.append(value)
+            case b"origin":
+                origin = value
+            case b"content-length":
+                length = int(value) if value.isdigit() and len(value) < 20 else 10**20
+            case b"transfer-encoding":
+                is_chunked = True
+            case b"sec-fetch-site":
+                where = value
+            case b"sec-fetch-mode":
+                mode = value
+            case _:
+                pass
+    return host, origin, length, is_chunked, (where, mode)
+
+
+def _host_name(host: bytes) -> str:
+    """The name in a Host header, without port, brackets and the root's dot."""
+    text = host.decode("latin-1").lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.rpartition(":")[0].rstrip(".") if ":" in text else text.rstrip(".")
+
+
+def _with_ours(
+    given: list[tuple[bytes, bytes]] | tuple[()], origin: bytes | None
+) -> list[tuple[bytes, bytes]]:
+    answered = list(given)
+    own = {name for name, _ in answered} & _NAMES
+    answered += HEADERS if not own else [pair for pair in HEADERS if pair[0] not in own]
+    if origin is not None:
+        answered += [(b"access-control-allow-origin", origin), (b"vary", b"origin"), _EXPOSED]
+    return answered
+
+
+async def _preflight(scope: Scope, send: Send) -> None:
+    """A browser asks whether a page of an allowed origin may do what it wants: yes."""
+    headers = [*_CORS]
+    for name, value in scope["headers"]:
+        if name == b"access-control-request-headers":
+            headers.append((b"access-control-allow-headers", value))
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(refused: Refused, send: Send) -> None:
+    headers, body = refusals.refusal(refused.code, refused.message, retryable=refused.retryable)
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,14 @@
+"""How to install what is missing: the one place that says it, for all messages of the program.
+
+There is no release yet, and a bare name on the package index may belong to somebody else: until
+then every hint names the clone.
+"""
+
+from __future__ import annotations
+
+UPGRADE_HINT = "update your clone of Turnabout (git pull) and run: pip install ."
+
+
+def install_hint(extra: str) -> str:
+    """What to type to get an extra, such as `postgres`."""
+    return f"in a clone of Turnabout, run: pip install '.[{extra}]'"

@@ -1,0 +1,350 @@
+"""Receives that wait: one look for all, the first to ask is the first to be served."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.server.batcher_support import Watched, message, settle, watched
+from turnabout.server.batching import long_poll as module
+from turnabout.server.batching.long_poll import Parking
+from turnabout.words import outcomes as o
+from turnabout.words import verbs as v
+from turnabout.words.entities import Outgoing, Shard
+from turnabout.words.errors import Busy, Disconnected, QueueNotFound
+from turnabout.words.policy import QueueSettings
+
+LONG = 30.0
+START = 1_800_000_000_000
+
+
+class Clock:
+    now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Yard:
+    """A queue `q`, and a parking over its store."""
+
+    def __init__(self, store: Watched, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self.parking = Parking(store)
+
+    def receive(self, most: int = 1, wait: float = LONG, gone: Any = None, **more: Any) -> Any:
+        verb = v.Receive("q", most, more.pop("lease_ms", 60_000), **more)
+        return asyncio.ensure_future(self.parking.receive(verb, wait, gone))
+
+    async def parked(self, count: int, most: int = 1, **more: Any) -> list[Any]:
+        """So many who wait, and were looked for."""
+        tasks = [self.receive(most, **more) for _ in range(count)]
+        async with asyncio.timeout(10):
+            while len(self.parking._parked) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await self.quiet()
+        return tasks
+
+    async def quiet(self) -> None:
+        """Until the last look is over and nobody looks any more."""
+        looks = -1
+        while looks != len(self.looks):
+            looks = len(self.looks)
+            await asyncio.sleep(0.03)
+            await settle()  # after a pause of the machine all is still to come
+
+    async def send(self, *payloads: str, channel: str = "", **more: Any) -> None:
+        messages = tuple(message(one, channel, **more) for one in payloads)
+        await self.store.run(v.Send("q", messages))
+
+    async def counts(self) -> tuple[int, int]:
+        """Ready and leased."""
+        (stats,) = await self.store.run(v.Stats("q"))
+        return stats.ready, stats.leased
+
+    @property
+    def looks(self) -> list[v.Receive]:
+        return self.store.of(v.Receive)
+
+
+def in_a_yard(test: Callable[[Yard], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        async def inner() -> None:
+            clock = Clock()
+            async with watched(clock) as store:
+                await store.run(v.QueueCreate("q", QueueSettings()))
+                yard = Yard(store, clock)
+                try:
+                    await asyncio.wait_for(test(yard), 20)
+                finally:
+                    yard.parking.close()
+                    await settle()
+
+        asyncio.run(inner())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def payloads(received: o.Received) -> str:
+    return b"".join(delivery.payload for delivery in received.deliveries).decode()
+
+
+@in_a_yard
+async def test_what_is_there_comes_at_once_to_a_crowd_in_the_order_of_asking(yard: Yard) -> None:
+    await yard.send(*"abcdef")
+    got = await asyncio.gather(*(yard.receive(most, 0.0) for most in (1, 2, 5, 1)))
+    assert [payloads(one) for one in got] == ["a", "bc", "def", ""]
+    assert yard.looks[0].max_messages == 9
+    assert len(yard.looks) == 2  # one more for the last, who is told when to ask again
+
+
+@in_a_yard
+async def test_empty_says_when_to_ask_again(yard: Yard) -> None:
+    await yard.send("later", delay_ms=5_000)
+    assert await yard.receive(1, 0.0) == o.Received((), 5_000)
+    assert (await yard.receive(1, 0.01)).retry_after_ms in range(4_900, 5_001)
+
+
+@in_a_yard
+async def test_one_message_wakes_one_of_many_and_costs_two_looks(yard: Yard) -> None:
+    tasks = await yard.parked(500)
+    before = len(yard.looks)
+    await yard.send("a")
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await yard.quiet()
+    assert payloads(await tasks[0]) == "a"
+    assert (len(done), len(waiting)) == (1, 499)
+    assert len(yard.looks) - before <= 3
+    await yard.send(*"bcd")
+    assert [payloads(await task) for task in tasks[1:4]] == ["b", "c", "d"]
+    yard.parking.close()
+    assert {await task for task in tasks[4:]} == {o.Received(())}
+
+
+@in_a_yard
+async def test_a_crowd_that_comes_to_an_empty_queue_costs_few_looks(yard: Yard) -> None:
+    await yard.parked(300)
+    assert len(yard.looks) <= 5
+
+
+@in_a_yard
+async def test_a_message_that_becomes_due_is_noticed(yard: Yard) -> None:
+    await yard.send("due", delay_ms=50)
+    (task,) = await yard.parked(1)
+    yard.clock.now += 50
+    assert payloads(await task) == "due"
+
+
+@in_a_yard
+async def test_waiting_ends_after_its_time(yard: Yard) -> None:
+    long = yard.receive()
+    assert await yard.receive(1, 0.02) == o.Received(())
+    assert not long.done()
+
+
+@in_a_yard
+async def test_the_round_robin_goes_on_from_poll_to_poll(yard: Yard) -> None:
+    for channel in "abc":
+        await yard.send(channel, channel, channel, channel=channel)
+    got = [payloads(await yard.receive(2, 0.0)) for _ in range(4)]
+    assert got == ["ab", "ca", "bc", "ab"]
+
+
+@in_a_yard
+async def test_shards_and_leases_have_looks_of_their_own(yard: Yard) -> None:
+    await yard.send("x")
+    got = await asyncio.gather(
+        yard.receive(1, 0.0, shard=Shard(0, 2)),
+        yard.receive(1, 0.0, shard=Shard(1, 2)),
+        yard.receive(1, 0.0, lease_ms=5_000),
+    )
+    assert sorted(map(payloads, got)) == ["", "", "x"]
+    assert len(yard.looks) == 3
+
+
+# --- who goes away --------------------------------------------------------------------------------
+
+
+async def _yes() -> bool:
+    return True
+
+
+@in_a_yard
+async def test_one_who_has_gone_is_passed_over(yard: Yard) -> None:
+    (gone,) = await yard.parked(1, gone=_yes)
+    next_ = yard.receive()
+    await asyncio.sleep(module.YOUNG_SECONDS)
+    await yard.send("a")
+    assert payloads(await next_) == "a"
+    assert await gone == o.Received(())
+
+
+@in_a_yard
+async def test_what_comes_only_for_one_who_has_gone_is_released(yard: Yard) -> None:
+    (gone,) = await yard.parked(1, gone=_yes)
+    await asyncio.sleep(module.YOUNG_SECONDS)
+    await yard.send("a")
+    assert await gone == o.Received(())
+    await yard.quiet()
+    assert await yard.counts() == (1, 0)
+    delivery = (await yard.receive(1, 0.0)).deliveries[0]
+    assert (delivery.failures, delivery.crashes) == (0, 0)
+
+
+def test_one_who_has_gone_is_noticed_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(module, "YOUNG_SECONDS", 0.0)
+
+    @in_a_yard
+    async def test(yard: Yard) -> None:
+        (gone, stays) = [*await yard.parked(1, gone=_yes), yard.receive()]
+        assert await gone == o.Received(())
+        assert not stays.done()
+
+    test()
+
+
+@in_a_yard
+async def test_what_is_under_way_to_a_cancelled_task_is_released(yard: Yard) -> None:
+    await yard.send(*"ab")
+    yard.store.hold()
+    first, second = yard.receive(1, 0.0), yard.receive(1, 0.0)
+    await yard.store.came.wait()
+    first.cancel()
+    yard.store.open.set()
+    assert payloads(await second) == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await yard.quiet()
+    assert await yard.counts() == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", range(12))
+def test_a_task_that_is_cancelled_at_any_moment_keeps_no_lease(turns: int) -> None:
+    @in_a_yard
+    async def test(yard: Yard) -> None:
+        (task,) = await yard.parked(1)
+        await yard.send("a")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await yard.quiet()
+        kept = 0 if task.cancelled() else len(task.result().deliveries)
+        assert await yard.counts() == (1 - kept, kept)
+
+    test()
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+@in_a_yard
+async def test_an_error_is_told_to_all_who_are_there(yard: Yard) -> None:
+    tasks = await yard.parked(3)
+
+    def fail(verb: Any) -> None:
+        if isinstance(verb, v.Receive):
+            raise Disconnected("away")
+
+    yard.store.before = fail
+    await yard.send("a")
+    errors = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in errors] == [Disconnected] * 3
+    yard.store.before = lambda _: None
+    assert payloads(await yard.receive()) == "a"
+
+
+@in_a_yard
+async def test_a_missing_queue_is_no_place_to_wait(yard: Yard) -> None:
+    with pytest.raises(QueueNotFound):
+        await yard.parking.receive(v.Receive("no", 1), LONG, None)
+    assert not yard.parking._spots
+
+
+@in_a_yard
+async def test_only_so_many_may_wait(yard: Yard) -> None:
+    class Places:
+        taken = 0
+
+        @contextmanager
+        def one(self) -> Any:
+            if self.taken == 2:
+                raise Busy("two wait already")
+            self.taken += 1
+            try:
+                yield
+            finally:
+                self.taken -= 1
+
+    places = Places()
+    yard.parking = Parking(yard.store, places)
+    tasks = await yard.parked(2)
+    with pytest.raises(Busy):
+        await yard.receive()
+    assert await yard.receive(1, 0.0) == o.Received(())  # who doesn't wait needs no place
+    await yard.send(*"abc")
+    assert [payloads(await task) for task in tasks] == ["a", "b"]
+    assert payloads(await yard.receive()) == "c"
+    assert places.taken == 0
+
+
+@in_a_yard
+async def test_when_the_house_closes_nobody_waits_any_more(yard: Yard) -> None:
+    tasks = await yard.parked(50)
+    yard.parking.close()
+    assert {await task for task in tasks} == {o.Received(())}
+    assert await yard.receive() == o.Received(())
+    await yard.send("a")
+    assert payloads(await yard.receive()) == "a"
+
+
+# --- housekeeping ---------------------------------------------------------------------------------
+
+
+@in_a_yard
+async def test_every_queue_is_tended_in_turn_though_nobody_receives(
+    yard: Yard,
+) -> None:
+    names = [f"q{i}" for i in range(25)]
+    for name in names:
+        await yard.store.run(v.QueueCreate(name, QueueSettings()))
+    keeper = yard.parking.housekeeping
+    await keeper.step()
+    assert not yard.store.of(v.Tend)  # seen for the first time: not yet
+    for _ in range(11):
+        await keeper.step()
+    for name in keeper._tended:
+        keeper._tended[name] -= 2.0
+    for _ in range(11):
+        await keeper.step()
+    assert {verb.queue for verb in yard.store.of(v.Tend)} >= set(names)
+
+
+@in_a_yard
+async def test_a_queue_that_is_gone_is_forgotten(yard: Yard) -> None:
+    keeper = yard.parking.housekeeping
+    await keeper.step()
+    assert "q" in keeper._tended
+    await yard.store.run(v.QueueDelete("q"))
+    for _ in range(3):
+        await keeper.step()
+    assert "q" not in keeper._tended
+
+
+@in_a_yard
+async def test_a_schedule_is_fired_though_nobody_receives(yard: Yard) -> None:
+    from turnabout.words.schedules import Schedule
+
+    schedule = Schedule("s", "q", Outgoing(b"tick"), every_ms=1_000, missed="once")
+    await yard.store.run(v.ScheduleSet(schedule, START + 1_000))
+    yard.clock.now += 1_500
+    keeper = yard.parking.housekeeping
+    keeper._shared.watch.found(any_there=True, more_due=True)
+    await keeper.step()
+    assert await yard.counts() == (1, 0)

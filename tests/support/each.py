@@ -1,0 +1,40 @@
+"""`each`: a table of cases in one test, for what is cheap and many. It tells all that failed."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+
+def each(
+    names: str | Sequence[str], cases: Iterable[Any], ids: Callable[[Any], Any] = repr
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As `pytest.mark.parametrize`, but the cases share one test and its fixtures.
+
+    For look-ups over files and for refusals that leave nothing behind: a test of its own for each
+    costs more than it asks.
+    """
+    keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows = list(cases)
+    assert rows, f"no cases of {names}"
+
+    def around(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def loop(**fixtures: Any) -> None:
+            failures: list[Exception] = []
+            for row in rows:
+                values = [row] if len(keys) == 1 else list(row)
+                try:
+                    test(**fixtures, **dict(zip(keys, values, strict=True)))
+                except Exception as error:  # noqa: BLE001 - raised again below, with the others
+                    error.add_note(f"in the case {ids(row)}")
+                    failures.append(error)
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(rows)} cases", failures)
+
+        signature = inspect.signature(test)
+        rest = [wanted for name, wanted in signature.parameters.items() if name not in keys]
+        loop.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        return loop
+
+    return around

@@ -1,0 +1,95 @@
+"""A later step, made up here, brings a PostgreSQL database to what a new one is, with its data."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import turnabout
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+from tests.upgrade import catalog
+from tests.upgrade.newer import Version, write_newer
+from turnabout import Acked, Policy, Receipt, Sent
+from turnabout.pgserver import PostgresServer
+from turnabout.postgres import install
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = (
+    "import sys; from turnabout.postgres import install;"
+    "sys.stdout.write(install.script(since=int(sys.argv[1])))"
+)
+LEFT = (
+    "import sys, json, turnabout\n"
+    "with turnabout.connect(sys.argv[1]) as mq:\n"
+    "    queue = mq.queue('orders')\n"
+    "    settled = queue.ack([turnabout.Receipt(*map(int, sys.argv[2].split('.')))])\n"
+    "    got = queue.receive(10)\n"
+    "    assert all(m.ack() == turnabout.Acked() for m in got)\n"
+    "    print(json.dumps([len(got), settled == (turnabout.Acked(),)]))"
+)
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Version:
+    """A version whose step leaves this one behind, so that nothing of this one's is left."""
+    return Version(write_newer(tmp_path / "newer", leaves_behind=True))
+
+
+@pytest.fixture
+def ours(postgres_server):
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def fresh(postgres_server, newer):
+    with fresh_database(postgres_server) as url:
+        newer.install("up", url)
+        yield url
+
+
+def fill(url: str) -> Receipt:
+    """Some messages, one of them leased; its receipt."""
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("orders")
+        for n in range(4):
+            assert isinstance(queue.send(f"{n}", channel=f"shop-{n % 2}"), Sent)
+        (leased,) = queue.receive()
+        queue.channel("shop-1").set_policy(Policy(max_concurrency=10))
+        assert (queue.stats().sent, leased.ack()) == (4, Acked())
+        (leased,) = queue.receive()
+        return leased.receipt
+
+
+def look(newer: Version, url: str, receipt: Receipt) -> None:
+    """The older version's receipt settles its message; all others are handed out."""
+    said = newer.python(LEFT, url, f"{receipt.id}.{receipt.attempt}")
+    assert json.loads(said) == [2, True]
+
+
+def test_an_upgraded_database_is_like_a_new_one(newer, ours, fresh):
+    receipt = fill(ours)
+    assert catalog.of_postgres(ours) != catalog.of_postgres(fresh)
+    assert "newer" in newer.install("up", ours)
+    assert catalog.of_postgres(ours) == catalog.of_postgres(fresh)
+    assert newer.install("up", ours) == "()"
+    look(newer, ours, receipt)
+
+
+def test_the_printed_steps_do_the_same(postgres_server, newer, ours, fresh):
+    if not isinstance(postgres_server, PostgresServer):
+        pytest.skip("psql comes with our own servers")
+    receipt = fill(ours)
+    said = subprocess.run(
+        [postgres_server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", ours],
+        input=newer.python(SCRIPT, str(install.migrations()[-1].number)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, said.stdout.strip()) == (0, ""), said.stderr
+    assert catalog.of_postgres(ours) == catalog.of_postgres(fresh)
+    look(newer, ours, receipt)
