@@ -13,6 +13,7 @@ import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
 from turnabout.pipeline import verbs as p
+from turnabout.postgres.revision import rendered
 from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,10 @@ from turnabout.postgres.revision import rendered
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LOADED = 100_000
-LEASE = "select epoch, messages, acked from turnabout_pipeline.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"
+LEASE = (
+    "select epoch, messages, acked from"
+    " turnabout_pipeline.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"
+)
 LOAD = f"""
 insert into turnabout.history (
     id, sent_at, finished_at, queue_id, attempt, failures, crashes, outcome, channel, xid
@@ -85,7 +88,8 @@ class Reader:
 
     def next(self, n: int) -> Touched:
         seen = self.ask(
-            "select xid::text, id, messages, more from turnabout_pipeline.log_next(%s, %s, null, null, %s)",
+            "select xid::text, id, messages, more"
+            " from turnabout_pipeline.log_next(%s, %s, null, null, %s)",
             *(*self.log, n),
         )
         ((*place, messages, more),) = seen.rows
@@ -107,10 +111,10 @@ class Reader:
 
     def publish(self, n: int) -> Touched:
         self.number += 1
-        self.connection.execute(
+        self.ask(
             "select turnabout_pipeline.stage('mine', array_fill('q'::text, array[%s]),"
             " array_fill('x'::bytea, array[%s]), array_fill('text/plain'::text, array[%s]))",
-            [n, n, n],
+            *(n, n, n),
         )
         return self.ask(
             "select state from turnabout_pipeline.publish('sink', %s, '{mine}', %s)", self.number, n
@@ -159,14 +163,9 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
                 rendered("select turnabout_pipeline.epoch_lease('s', %s, '{q}', 0, 9, 600000)"),
                 [reader.generation],
             )
-            connection.execute(
-                rendered("select turnabout_pipeline.log_next(null, null, null, null, 9)")
-            )
-            connection.execute(
-                rendered(
-                    "select turnabout_pipeline.log_look(), turnabout_pipeline.log_cut('0', 0, '9', 9, 2)"
-                )
-            )
+            reader.ask("select turnabout_pipeline.log_next(null, null, null, null, 9)")
+            reader.ask("select turnabout_pipeline.log_look()")
+            reader.ask("select turnabout_pipeline.log_cut('0', 0, '9', 9, 2)")
         connection.execute(rendered(LOAD))
         fill(connection, Load(LOADED, 100, LOADED // 2, LOADED // 2))
         if request.param == "from statistics":
