@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Side = Literal["raw", "bare", "loud", "ours"]
-Action = Literal["drain", "put", "churn", "split", "nothing", "bare", "send", "receive", "ack"]
+Action = Literal["drain", "put", "churn", "split", "nothing", "send", "receive", "ack"]
 """The last five are requests to a server; the others are calls of a client."""
 WARM_CALLS = 6  # PostgreSQL chooses the plan of a prepared statement at its sixth call
 EIGHTHS = 8

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.crew import Base
 
@@ -77,12 +76,12 @@ def main(words: Sequence[str]) -> None:
 
 
 def _serve_empty() -> None:
-    """FastAPI on uvicorn, set up as our server sets it up, with nothing around its handlers."""
+    """Starlette on uvicorn, set up as our server sets it up, with nothing around its handlers."""
     import gc
     import socket
 
     import uvicorn
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -90,16 +89,11 @@ def _serve_empty() -> None:
     from turnabout.server.serve import GC_THRESHOLDS
 
     gc.set_threshold(*GC_THRESHOLDS)
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
-    @app.post("/nothing")
-    async def nothing() -> dict[str, Any]:
-        return {}
-
-    async def bare(_: Request) -> Response:
+    async def nothing(_: Request) -> Response:
         return Response(b"{}", media_type="application/json")
 
-    app.router.routes.append(Route("/bare", bare, methods=["POST"]))
+    app = Starlette(routes=[Route("/nothing", nothing, methods=["POST"])])
     config = uvicorn.Config(
         app,
         lifespan="on",

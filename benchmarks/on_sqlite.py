@@ -159,9 +159,11 @@ class SqliteBase:
         """
         with contextlib.closing(self._admin()) as connection:
             connection.execute("begin immediate")
-            ((queue_id,),) = connection.execute("select id from queue where name = ?", (QUEUE,))
+            ((queue_id,),) = connection.execute(
+                "select id from turnabout_queue where name = ?", (QUEUE,)
+            )
             connection.executemany(
-                "insert into channel (queue_id, name, max_concurrency, rate_count,"
+                "insert into turnabout_channel (queue_id, name, max_concurrency, rate_count,"
                 " rate_period_ms, rate_burst, rate_interval_us) values (?, ?, ?, ?, ?, ?, ?)",
                 (
                     (queue_id, f"blocked-{i}", None, 1, 3_600_000, 1, 3_600_000_000)
@@ -184,7 +186,7 @@ class SqliteBase:
     def empty(self) -> None:
         """No messages, and no raw rows."""
         with contextlib.closing(self._admin()) as connection:
-            connection.execute("delete from message")
+            connection.execute("delete from turnabout_message")
         with contextlib.closing(open_raw(self.url)) as connection:
             connection.execute("delete from raw")
             connection.execute("pragma wal_checkpoint(truncate)").fetchall()
@@ -195,7 +197,7 @@ class SqliteBase:
         """A transaction that sees everything as it is now, held open."""
         with contextlib.closing(self._admin()) as connection:
             connection.execute("begin")
-            connection.execute("select count(*) from queue").fetchall()
+            connection.execute("select count(*) from turnabout_queue").fetchall()
             yield
 
     def server_ns(self) -> dict[int, int]:

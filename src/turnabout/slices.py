@@ -27,7 +27,7 @@ class Slice:
     """What a slice brings. Each part is the name of a module or package; None: nothing.
 
     verbs     `VERBS`: the classes of its verbs
-    sqlite    `READS` and `WRITES`: a procedure for each verb; beside them `sql/` and `migrations/`
+    sqlite    `PROCEDURES`: one for each verb; beside them `sql/` and `migrations/`
     postgres  `CALLS`: a call for each verb, which roles that may `operate` can make, and `VIEWS`,
               which they may read; beside them `functions/` and `migrations/`
     commands  `SECTIONS`: titles of the help, each with commands

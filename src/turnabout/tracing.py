@@ -25,7 +25,7 @@ from turnabout.words.entities import Delivery, Outgoing, Receipt
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.extras import install_hint
 from turnabout.words.outcomes import Received, Sent
-from turnabout.words.verbs import Ack, Defer, Fail, Receive, Release, Send, Verb
+from turnabout.words.verbs import Receive, Send, Verb
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -106,12 +106,10 @@ class Spans:
         match verb:
             case Send():
                 return self._send(verb)
-            case Ack() | Defer() | Fail() | Release():
-                return _Step(self, verb, self._settle(verb))
             case Receive():
                 return _Step(self, verb, None)
             case _:
-                return None
+                return _Step(self, verb, self._settle(verb)) if verb.settles else None
 
     def _send(self, verb: Send) -> _Step:
         from opentelemetry import propagate, trace
@@ -132,16 +130,18 @@ class Spans:
             verb = Send(verb.queue, tuple(_carrying(m, carrier) for m in verb.messages))
         return _Step(self, verb, span)
 
-    def _settle(self, verb: Ack | Defer | Fail | Release) -> Span:
+    def _settle(self, verb: Verb[Any]) -> Span:
         from opentelemetry.trace import SpanKind
 
-        receipts = _receipts(verb)
-        senders = [self._senders.pop((verb.queue, receipt), None) for receipt in receipts]
-        attributes = _attributes(verb.name, "settle", verb.queue, len(receipts))
+        assert verb.items is not None
+        receipts: list[Receipt] = verb.items.receipts(verb)
+        queue: str = cast("Any", verb).queue
+        senders = [self._senders.pop((queue, receipt), None) for receipt in receipts]
+        attributes = _attributes(verb.name, "settle", queue, len(receipts))
         if len(receipts) == 1:
             attributes["messaging.message.id"] = str(receipts[0].id)
         return self._tracer.start_span(
-            f"{verb.name} {verb.queue}",
+            f"{verb.name} {queue}",
             kind=SpanKind.CLIENT,
             attributes=attributes,
             links=_links(senders),
@@ -407,16 +407,6 @@ def _links(contexts: Sequence[SpanContext | None]) -> list[Link]:
 
     found = {(c.trace_id, c.span_id): c for c in contexts if c is not None and c.is_valid}
     return [Link(one) for one in found.values()]
-
-
-def _receipts(verb: Ack | Defer | Fail | Release) -> Sequence[Receipt]:
-    match verb:
-        case Ack() | Release():
-            return verb.receipts
-        case Defer():
-            return [deferral.receipt for deferral in verb.deferrals]
-        case Fail():
-            return [failure.receipt for failure in verb.failures]
 
 
 def _carrying(message: Outgoing, carrier: Mapping[str, str]) -> Outgoing:

@@ -123,13 +123,17 @@ def test_a_file_that_is_not_migrated(levels: Callable[..., Levels], tmp_path: Pa
 @pytest.mark.parametrize(
     ("damage", "check"),
     [
-        ("update queue set sent = sent + 1", "counts"),
-        ("delete from message where id = (select max(id) from message)", "counts"),
-        ("delete from channel", "way out"),
-        ("update message set queue_id = 99", "way out"),
-        ("update channel set size = size + 1", "channels"),
-        ("update channel set leased = leased + 1", "channels"),
-        ("update channel set wake_at = null, leased = 0; delete from message where status = 2",
+        ("update turnabout_queue set sent = sent + 1", "counts"),
+        (
+            "delete from turnabout_message where id = (select max(id) from turnabout_message)",
+            "counts",
+        ),
+        ("delete from turnabout_channel", "way out"),
+        ("update turnabout_message set queue_id = 99", "way out"),
+        ("update turnabout_channel set size = size + 1", "channels"),
+        ("update turnabout_channel set leased = leased + 1", "channels"),
+        (("update turnabout_channel set wake_at = null, leased = 0;"
+         " delete from turnabout_message where status = 2"),
          "way out"),
     ],
 )  # fmt: skip
@@ -146,8 +150,8 @@ def test_damage_in_a_file(
 def test_leases_that_nobody_takes_back(levels: Callable[..., Levels], tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "queues.db")) as db:
         db.executescript(
-            "update message set at = 1 where status = 2;"
-            "update message set sent_at = 1 where status = 0"
+            "update turnabout_message set at = 1 where status = 2;"
+            "update turnabout_message set sent_at = 1 where status = 0"
         )
     found = levels()
     assert found["leases"] == "warn"

@@ -78,7 +78,10 @@ TWICE = (
     "alter table turnabout.{0} drop constraint {0}_pkey;"
     " insert into turnabout.{0} overriding system value select * from turnabout.{0} limit 1"
 )
-ON_SQLITE = {"one lease": COPIED.format("message"), "keys": COPIED.format("dedup")}
+ON_SQLITE = {
+    "one lease": COPIED.format("turnabout_message"),
+    "keys": COPIED.format("turnabout_dedup"),
+}
 ON_POSTGRES = {
     "one lease": TWICE.format("message"),
     "keys": TWICE.format("dedup"),
@@ -162,10 +165,10 @@ def file(filled: Path, tmp_path: Path) -> tuple[str, Damage]:
     def damage(sql: str) -> None:
         with contextlib.closing(sqlite3.connect(path)) as db:
             now = round(time.time() * 1000)
-            top = "(select max(seq) from history)"
+            top = "(select max(seq) from turnabout_history)"
             db.executescript(
                 sql.format(
-                    s="", seq="seq,", seq_of=f"{top} + id,", seq_next=f"{top} + seq,",
+                    s="turnabout_", seq="seq,", seq_of=f"{top} + id,", seq_next=f"{top} + seq,",
                     done=DONE["sqlite"], true=1, now=now, old=OLD, forever=FOREVER_MS,
                 )
             )  # fmt: skip

@@ -360,7 +360,7 @@ class Life(ScheduleSteps, LooksBack):
         """Housekeeping, which the face asks for by the clock on the wall."""
         before = {grave: self.moved(grave) for grave in self.graves()}
         for name in self.model.queues:
-            self.run(v.Tend(name))
+            self.run(v.Maintain(name))
         for name in self.model.queues:
             self.model.tended(name, self.queue(name).peek(1000))
         for grave, moved in before.items():
@@ -470,7 +470,7 @@ def live(
         print_blob=False,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "TEND_SECONDS", float("inf"))  # only where `tend` was drawn
+        patch.setattr(turns, "MAINTAIN_SECONDS", float("inf"))  # only where `tend` was drawn
         patch.setattr(watch.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         run_state_machine_as_test(LifeHere if more else seed(start)(LifeHere), settings=chosen)
     return LifeHere.seen

@@ -48,7 +48,8 @@ class Mutant:
 class NoFenceOnAck(Mutant):
     def ack(self, verb: v.Ack) -> Any:
         now = {
-            r.id: self.sql("select attempt from message where id = ?", r.id) for r in verb.receipts
+            r.id: self.sql("select attempt from turnabout_message where id = ?", r.id)
+            for r in verb.receipts
         }
         current = tuple(Receipt(i, rows[0][0] or 1 if rows else 1) for i, rows in now.items())
         return self.store.run(v.Ack(verb.queue, current))
@@ -57,14 +58,16 @@ class NoFenceOnAck(Mutant):
 class AttemptResetOnRelease(Mutant):
     def release(self, verb: v.Release) -> Any:
         outcomes = self.store.run(verb)
-        self.on_each("update message set attempt = 0 where id = ?", verb.receipts, outcomes)
+        self.on_each(
+            "update turnabout_message set attempt = 0 where id = ?", verb.receipts, outcomes
+        )
         return outcomes
 
 
 class ReleaseCharged(Mutant):
     def release(self, verb: v.Release) -> Any:
         outcomes = self.store.run(verb)
-        statement = "update message set crashes = crashes + 1 where id = ?"
+        statement = "update turnabout_message set crashes = crashes + 1 where id = ?"
         self.on_each(statement, verb.receipts, outcomes)
         return outcomes
 
@@ -72,7 +75,7 @@ class ReleaseCharged(Mutant):
 class DeferCharged(Mutant):
     def defer(self, verb: v.Defer) -> Any:
         outcomes = self.store.run(verb)
-        statement = "update message set failures = failures + 1 where id = ?"
+        statement = "update turnabout_message set failures = failures + 1 where id = ?"
         self.on_each(statement, [d.receipt for d in verb.deferrals], outcomes)
         return outcomes
 
@@ -86,24 +89,28 @@ class StateErasedOnDefer(Mutant):
 class LostLeaseNotCharged(Mutant):
     def receive(self, verb: v.Receive) -> Any:
         self.sql(
-            "update message set crashes = crashes - 1 where status = 2 and at <= ?", self.clock()
+            "update turnabout_message set crashes = crashes - 1 where status = 2 and at <= ?",
+            self.clock(),
         )
         return self.store.run(verb)
 
 
 class OneMillisecondEarly(Mutant):
     def receive(self, verb: v.Receive) -> Any:
-        self.sql("update message set at = at - 1 where status = 1")
+        self.sql("update turnabout_message set at = at - 1 where status = 1")
         answer = self.store.run(verb)
-        self.sql("update message set at = at + 1 where status = 1")
+        self.sql("update turnabout_message set at = at + 1 where status = 1")
         return answer
 
 
 class LeaseEndsEarly(Mutant):
     def receive(self, verb: v.Receive) -> Any:
-        self.sql("update message set at = at - 1 where status = 2")
+        self.sql("update turnabout_message set at = at - 1 where status = 2")
         answer = self.store.run(verb)
-        self.sql("update message set at = at + 1 where status = 2 and leased_at < ?", self.clock())
+        self.sql(
+            "update turnabout_message set at = at + 1 where status = 2 and leased_at < ?",
+            self.clock(),
+        )
         return answer
 
 
@@ -111,7 +118,9 @@ class ExtendShortens(Mutant):
     def extend(self, verb: v.Extend) -> Any:
         outcomes = self.store.run(verb)
         if verb.lease_ms is not None:
-            statement = f"update message set at = {self.clock() + verb.lease_ms} where id = ?"
+            statement = (
+                f"update turnabout_message set at = {self.clock() + verb.lease_ms} where id = ?"
+            )
             self.on_each(statement, verb.receipts, outcomes)
         return outcomes
 
@@ -140,23 +149,24 @@ class FifoOvertakes(Mutant):
 
     def receive(self, verb: v.Receive) -> Any:
         held = self.sql(
-            "update message set status = 1 where status = 0 and at > ? returning id", self.clock()
+            "update turnabout_message set status = 1 where status = 0 and at > ? returning id",
+            self.clock(),
         )
-        self.sql("update channel set wake_at = 0 where wake_at > 0")
+        self.sql("update turnabout_channel set wake_at = 0 where wake_at > 0")
         answer = self.store.run(verb)
         for (number,) in held:
-            self.sql("update message set status = 0 where id = ?", number)
+            self.sql("update turnabout_message set status = 0 where id = ?", number)
         return answer
 
 
 class PriorityIgnored(Mutant):
     def receive(self, verb: v.Receive) -> Any:
-        kept = dict(self.sql("select id, priority from message"))
-        self.sql("update message set priority = 0")
+        kept = dict(self.sql("select id, priority from turnabout_message"))
+        self.sql("update turnabout_message set priority = 0")
         answer = self.store.run(verb)
         for number, priority in kept.items():
             if priority:
-                self.sql("update message set priority = ? where id = ?", priority, number)
+                self.sql("update turnabout_message set priority = ? where id = ?", priority, number)
         given = tuple(_changed(d, priority=kept[d.id]) for d in answer.deliveries)
         return dataclasses.replace(answer, deliveries=given)
 
@@ -179,9 +189,11 @@ class RedeliveriesFree(Mutant):
         for d in answer.deliveries:
             if d.attempt > 1:
                 self.sql(
-                    "update channel set wake_at = 0, tat_us = tat_us - coalesce(rate_interval_us,"
-                    " (select rate_interval_us from queue where id = queue_id), 0)"
-                    " where name = ? and queue_id = (select id from queue where name = ?)",
+                    "update turnabout_channel set wake_at = 0,"
+                    " tat_us = tat_us - coalesce(rate_interval_us,"
+                    " (select rate_interval_us from turnabout_queue where id = queue_id), 0)"
+                    " where name = ?"
+                    " and queue_id = (select id from turnabout_queue where name = ?)",
                     *(d.channel, verb.queue),
                 )
         return answer
@@ -194,7 +206,7 @@ class TurnsForgotten(Mutant):
 
 class IdsUsedAgain(Mutant):
     def send(self, verb: v.Send) -> Any:
-        self.sql("update sqlite_sequence set seq = 0 where name = 'message'")
+        self.sql("update sqlite_sequence set seq = 0 where name = 'turnabout_message'")
         return self.store.run(verb)
 
 
@@ -208,7 +220,7 @@ class DeadIsDropped(Mutant):
 
     def fail(self, verb: v.Fail) -> Any:
         outcomes = self.store.run(verb)
-        self.sql("delete from message where origin is not null")
+        self.sql("delete from turnabout_message where origin is not null")
         return outcomes
 
 
@@ -229,9 +241,13 @@ class WindowsNeverEnd(Mutant):
     """An entry that has expired goes on suppressing until it is swept."""
 
     def send(self, verb: v.Send) -> Any:
-        self.sql("update dedup set until_ms = until_ms + 1000000000 where until_ms < 4e12")
+        self.sql(
+            "update turnabout_dedup set until_ms = until_ms + 1000000000 where until_ms < 4e12"
+        )
         answer = self.store.run(verb)
-        self.sql("update dedup set until_ms = until_ms - 1000000000 where until_ms > 1.8005e12")
+        self.sql(
+            "update turnabout_dedup set until_ms = until_ms - 1000000000 where until_ms > 1.8005e12"
+        )
         return answer
 
 
@@ -239,10 +255,10 @@ class SlidingStandsStill(Mutant):
     """A suppressed attempt does not extend a sliding window."""
 
     def send(self, verb: v.Send) -> Any:
-        kept = self.sql("select until_ms, queue_id, scope, key, message_id from dedup")
+        kept = self.sql("select until_ms, queue_id, scope, key, message_id from turnabout_dedup")
         answer = self.store.run(verb)
         statement = (
-            "update dedup set until_ms = ? where queue_id = ? and scope = ? and key = ?"
+            "update turnabout_dedup set until_ms = ? where queue_id = ? and scope = ? and key = ?"
             " and message_id = ? and until_ms is not null"
         )
         for row in kept:
@@ -278,7 +294,7 @@ class SuppressedIsCounted(Mutant):
     def send(self, verb: v.Send) -> Any:
         answer = self.store.run(verb)
         more = len(getattr(answer, "duplicates", ()))
-        self.sql("update queue set sent = sent + ? where name = ?", more, verb.queue)
+        self.sql("update turnabout_queue set sent = sent + ? where name = ?", more, verb.queue)
         return answer
 
 
@@ -299,10 +315,10 @@ class LatestKeepsTheOld(Mutant):
     first_round = 31
 
     def send(self, verb: v.Send) -> Any:
-        kept = self.sql("select payload, id from message")
+        kept = self.sql("select payload, id from turnabout_message")
         answer = self.store.run(verb)
         for row in kept:
-            self.sql("update message set payload = ? where id = ?", *row)
+            self.sql("update turnabout_message set payload = ? where id = ?", *row)
         return answer
 
 
@@ -311,7 +327,9 @@ class LatestKeepsTheOld(Mutant):
 
 class ExpiredIsDelivered(Mutant):
     def receive(self, verb: v.Receive) -> Any:
-        self.sql("update message set expires_at = null where expires_at <= ?", self.clock())
+        self.sql(
+            "update turnabout_message set expires_at = null where expires_at <= ?", self.clock()
+        )
         return self.store.run(verb)
 
 
@@ -319,7 +337,9 @@ class ExpiryEndsLeases(Mutant):
     """The lease of a message whose time has passed is taken away."""
 
     def receive(self, verb: v.Receive) -> Any:
-        self.sql("update message set at = 0 where status = 2 and expires_at <= ?", self.clock())
+        self.sql(
+            "update turnabout_message set at = 0 where status = 2 and expires_at <= ?", self.clock()
+        )
         return self.store.run(verb)
 
 
@@ -335,7 +355,7 @@ class CancelledComesBack(Mutant):
         return self.store.run(verb)
 
     def _forget(self, receipt: Receipt) -> None:
-        self.sql("update message set cancel_requested = 0 where id = ?", receipt.id)
+        self.sql("update turnabout_message set cancel_requested = 0 where id = ?", receipt.id)
 
 
 class CancelTakesTheLease(Mutant):
@@ -343,7 +363,10 @@ class CancelTakesTheLease(Mutant):
 
     def cancel(self, verb: v.Cancel) -> Any:
         for number in verb.ids:
-            self.sql("update message set status = 0, at = 0 where status = 2 and id = ?", number)
+            self.sql(
+                "update turnabout_message set status = 0, at = 0 where status = 2 and id = ?",
+                number,
+            )
         return self.store.run(verb)
 
 
@@ -351,10 +374,10 @@ class RetryKeepsCharges(Mutant):
     first_round = 23
 
     def retry(self, verb: v.Retry) -> Any:
-        kept = self.sql("select failures, crashes, id from message")
+        kept = self.sql("select failures, crashes, id from turnabout_message")
         outcomes = self.store.run(verb)
         for row in kept:
-            self.sql("update message set failures = ?, crashes = ? where id = ?", *row)
+            self.sql("update turnabout_message set failures = ?, crashes = ? where id = ?", *row)
         return outcomes
 
 
@@ -363,8 +386,8 @@ class BlockDelivers(Mutant):
 
     def receive(self, verb: v.Receive) -> Any:
         now = self.clock()
-        if self.sql("update message set at = ? where at > 8e15 returning id", now):
-            self.sql("update channel set wake_at = 0")
+        if self.sql("update turnabout_message set at = ? where at > 8e15 returning id", now):
+            self.sql("update turnabout_channel set wake_at = 0")
         return self.store.run(verb)
 
 
@@ -378,15 +401,16 @@ class DeadLeaveNoRow(Mutant):
 
     def fail(self, verb: v.Fail) -> Any:
         outcomes = self.store.run(verb)
-        self.sql("delete from history where outcome = 'dead'")
+        self.sql("delete from turnabout_history where outcome = 'dead'")
         return outcomes
 
 
 class ClearTakesTheNewest(Mutant):
     def clear(self, verb: v.Clear) -> Any:
         gone = self.sql(
-            "delete from history where (queue_id, seq) in (select queue_id, seq from history"
-            " where queue_id = (select id from queue where name = ?)"
+            "delete from turnabout_history where (queue_id, seq) in ("
+            "select queue_id, seq from turnabout_history"
+            " where queue_id = (select id from turnabout_queue where name = ?)"
             " and (? = 'all' or (? = 'done') = (outcome = 'done'))"
             " order by seq desc limit ?) returning id",
             *(verb.queue, verb.which, verb.which, -1 if verb.limit is None else verb.limit),
@@ -413,11 +437,11 @@ class RemovalTakesTheLeased(Mutant):
 
 class RedriveLosesOne(Mutant):
     def redrive_step(self, verb: v.RedriveStep) -> Any:
-        before = self.sql("select id, queue_id from message")
+        before = self.sql("select id, queue_id from turnabout_message")
         answer = self.store.run(verb)
-        now = dict(self.sql("select id, queue_id from message"))
+        now = dict(self.sql("select id, queue_id from turnabout_message"))
         moved = [number for number, queue in before if now.get(number) != queue]
-        self.sql("delete from message where id = ?", moved[-1] if moved else 0)
+        self.sql("delete from turnabout_message where id = ?", moved[-1] if moved else 0)
         return answer
 
 

@@ -13,8 +13,12 @@ class FiredTwice(Mutant):
     def schedule_fire(self, verb: v.ScheduleFire) -> Any:
         answer = self.store.run(verb)
         if isinstance(answer, Fired) and answer.id is not None:
-            self.sql("update schedule set next_at = ? where name = ?", verb.due_at, verb.schedule)
-            self.sql("update schedule set last_at = null where name = ?", verb.schedule)
+            self.sql(
+                "update turnabout_schedule set next_at = ? where name = ?",
+                verb.due_at,
+                verb.schedule,
+            )
+            self.sql("update turnabout_schedule set last_at = null where name = ?", verb.schedule)
             self.store.run(verb)
         return answer
 
@@ -24,7 +28,7 @@ class OverlapForgotten(Mutant):
 
     def schedule_set(self, verb: v.ScheduleSet) -> Any:
         name = verb.schedule.name
-        self.sql("update schedule set last_id = null where name = ?", name)
+        self.sql("update turnabout_schedule set last_id = null where name = ?", name)
         return self.store.run(verb)
 
 
@@ -32,8 +36,8 @@ class PauseFires(Mutant):
     def schedule_list(self, verb: v.ScheduleList) -> Any:
         if not verb.due:
             return self.store.run(verb)
-        names = self.sql("select name from schedule where paused = 1")
-        self.sql("update schedule set paused = 0")
+        names = self.sql("select name from turnabout_schedule where paused = 1")
+        self.sql("update turnabout_schedule set paused = 0")
         return self._with_pauses(names, self.store.run(verb))
 
     def _with_pauses(self, names: list[Any], entries: Any) -> Any:
@@ -41,7 +45,7 @@ class PauseFires(Mutant):
             if entry.next_at is not None:
                 self.store.run(v.ScheduleFire(entry.schedule.name, entry.next_at, None))
         for (name,) in names:
-            self.sql("update schedule set paused = 1 where name = ?", name)
+            self.sql("update turnabout_schedule set paused = 1 where name = ?", name)
         return entries
 
 
@@ -51,5 +55,5 @@ class DueTimeLost(Mutant):
     def schedule_fire(self, verb: v.ScheduleFire) -> Any:
         answer = self.store.run(verb)
         if answer == Fired(None):
-            self.sql("update schedule set next_at = null where name = ?", verb.schedule)
+            self.sql("update turnabout_schedule set next_at = null where name = ?", verb.schedule)
         return answer

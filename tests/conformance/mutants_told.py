@@ -11,7 +11,7 @@ class AllDiedInOneQueue(Mutant):
     """Of a dead-letter queue that two share, all go back to the same one."""
 
     def redrive_start(self, verb: v.RedriveStart) -> Any:
-        self.sql("update message set origin = replace(origin, '-next', '') where id > 0")
+        self.sql("update turnabout_message set origin = replace(origin, '-next', '') where id > 0")
         return self.store.run(verb)
 
 
@@ -19,10 +19,10 @@ class DeadGoWhereTheyWent(Mutant):
     """Another dead-letter queue is named, and the old one goes on being used."""
 
     def queue_update(self, verb: v.QueueUpdate) -> Any:
-        kept = self.sql("select dead_letter_id, id from queue")
+        kept = self.sql("select dead_letter_id, id from turnabout_queue")
         answer = self.store.run(verb)
         for row in kept:
-            self.sql("update queue set dead_letter_id = ? where id = ?", *row)
+            self.sql("update turnabout_queue set dead_letter_id = ? where id = ?", *row)
         return answer
 
 
@@ -32,7 +32,7 @@ class DeadGoWhereTheyWent(Mutant):
 class ReleaseIsNoEvent(Mutant):
     def release(self, verb: v.Release) -> Any:
         outcomes = self.store.run(verb)
-        statement = "delete from event where kind = 'deferred' and message_id = ?"
+        statement = "delete from turnabout_event where kind = 'deferred' and message_id = ?"
         self.on_each(statement, verb.receipts, outcomes)
         return outcomes
 
@@ -43,8 +43,8 @@ class DeathIsToldTwice(Mutant):
     def fail(self, verb: v.Fail) -> Any:
         outcomes = self.store.run(verb)
         statement = (
-            "insert into event (queue_id, at, message_id, attempt, kind, channel)"
-            " select queue_id, at, message_id, attempt, 'failed', channel from event"
+            "insert into turnabout_event (queue_id, at, message_id, attempt, kind, channel)"
+            " select queue_id, at, message_id, attempt, 'failed', channel from turnabout_event"
             " where kind = 'dead' and message_id = ?"
         )
         self.on_each(statement, [f.receipt for f in verb.failures], outcomes)

@@ -72,7 +72,7 @@ def grave_of(queue: Any) -> Any:
 def tended(queue: Any, times: int = 1) -> None:
     """Housekeeping, as each process does it about once a second."""
     for _ in range(times):
-        do(queue, v.Tend)
+        do(queue, v.Maintain)
 
 
 def acked(queue: Any, message: Any, value: Any = None) -> None:

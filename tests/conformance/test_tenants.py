@@ -258,7 +258,7 @@ def test_totals_count_as_stats_do(run, tenant, clock):
     run(v.Ack(queue, (first.receipt,)))
     run(v.Fail(queue, (Failure(second.receipt, "no", retry=False),)))
     run(v.Cancel(queue, (ids[3],)))
-    run(v.Tend(queue))
+    run(v.Maintain(queue))
     for stats in run(v.Stats(namespace=tenant)):
         found = totals(run, tenant, bytes=True)[stats.queue.partition("/")[2]]
         for name in ("sent", "done", "dead", "cancelled", "expired", "oldest_ready_ms"):

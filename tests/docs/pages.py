@@ -16,6 +16,7 @@ import io
 import os
 import re
 import shlex
+import sqlite3
 import sys
 import textwrap
 import tomllib
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psycopg
 from click.testing import CliRunner
 
 from turnabout import Turnabout
@@ -202,7 +204,9 @@ def dev_commands() -> set[str]:
 
 @contextlib.contextmanager
 def opened(page: Path, folder: Path, change: Callable[[str], str] = str) -> Iterator[Run]:
-    """A run of a page in an empty folder. Modules that it makes are forgotten afterwards."""
+    """A run of a page in an empty folder. What it left open is closed afterwards, and the modules
+    that it made are forgotten.
+    """
     before, path, here = set(sys.modules), list(sys.path), Path.cwd()
     url = os.environ.pop("TURNABOUT_URL", None)
     os.chdir(folder)
@@ -211,7 +215,7 @@ def opened(page: Path, folder: Path, change: Callable[[str], str] = str) -> Iter
         yield run
     finally:
         for value in run.names.values():
-            if isinstance(value, Turnabout):
+            if isinstance(value, (Turnabout, sqlite3.Connection, psycopg.Connection)):
                 value.close()
         os.chdir(here)
         if url is not None:

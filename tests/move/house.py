@@ -61,10 +61,12 @@ class House:
         with contextlib.closing(sqlite3.connect(self.path)) as file:
             messages = file.execute(
                 "select q.name, m.id, m.attempt, m.status, m.channel, m.payload, m.state, m.origin"
-                " from message m join turnabout_moved_queue q on q.id = m.queue_id order by m.id"
+                " from turnabout_message m join turnabout_moved_queue q on q.id = m.queue_id"
+                " order by m.id"
             ).fetchall()
             history = file.execute(
-                "select q.name, h.id, h.outcome, h.attempt, h.finished_at, h.error from history h"
+                "select q.name, h.id, h.outcome, h.attempt, h.finished_at, h.error"
+                " from turnabout_history h"
                 " join turnabout_moved_queue q on q.id = h.queue_id order by 2, 1, 5"
             ).fetchall()
         return Contents(messages, history)

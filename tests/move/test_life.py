@@ -68,7 +68,7 @@ def test_a_life_goes_on_after_a_move(house: House) -> None:
     more = os.environ.get("TURNABOUT_LIFE_EXAMPLES")
     door, seen, missing = MovingDoor(house), Counter[str](), [*SEEN]
     with contextlib.closing(door), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "TEND_SECONDS", float("inf"))
+        patch.setattr(turns, "MAINTAIN_SECONDS", float("inf"))
         patch.setattr(watch.Watch, "must_look", lambda _: False)
         for number in range(ROUNDS):
             live(door, seen, int(more or LIVES), None if more else number)

@@ -240,7 +240,7 @@ def _loose(answer: Any) -> Any:
 def test_what_moved_answers_as_what_stayed(
     postgres_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(turns, "TEND_SECONDS", float("inf"))
+    monkeypatch.setattr(turns, "MAINTAIN_SECONDS", float("inf"))
     seed = SEED + number
     print(f"TURNABOUT_MOVE_SEED={seed}")  # noqa: T201 (shown if it fails)
     dice, clock = random.Random(seed), Clock()

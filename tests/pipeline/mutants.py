@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from tests.pipeline.steps import Pipe, connection, select
+from tests.pipeline.steps import Pipe, connection, of_file, select
 from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 
@@ -22,7 +22,8 @@ class Mutant(Pipe):
         return self.good.run(verb) if spoiled is None else spoiled(verb)
 
     def sql(self, statement: str, *values: Any) -> None:
-        self.write.execute(statement.replace("?", "%s") if self.is_postgres else statement, values)
+        statement = statement.replace("?", "%s") if self.is_postgres else of_file(statement)
+        self.write.execute(statement, values)
 
     def state(self, name: str) -> p.Subscription | None:
         return next((s for s in self.good.run(p.SubscriptionList()) if s.name == name), None)

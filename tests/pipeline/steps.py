@@ -1,5 +1,6 @@
 """Steps of tests of pipelines: a reader of a subscription, and rows as the views show them."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -111,10 +112,15 @@ def connection(url: str) -> Any:
     return psycopg.connect(url, autocommit=True, options="-c search_path=turnabout,public")
 
 
+def of_file(statement: str) -> str:
+    """The statement for SQLite, where the names of our tables say that they are ours."""
+    return re.sub(r"\b(from|join|into|update) (?=[a-z])(?!pragma_)", r"\1 turnabout_", statement)
+
+
 def select(raw: Any, statement: str, *values: Any) -> list[dict[str, Any]]:
     """The rows of a query; `?` stands for a value."""
     if isinstance(raw, sqlite3.Connection):
-        cursor = raw.execute(statement, values)
+        cursor = raw.execute(of_file(statement), values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
     with raw.cursor(row_factory=dict_row) as cursor:

@@ -39,7 +39,10 @@ HOT = {
     ("epoch", "drop_messages"): ["PRIMARY KEY (subscription_id=? AND epoch=?)"],
     ("publish", "staged"): ["stage_attempt (attempt=?)"],
     ("publish", "queues"): ["stage_attempt (attempt=?)"],
-    ("publish", "send"): ["stage_attempt (attempt=?)", "sqlite_autoindex_queue_1 (name=?)"],
+    ("publish", "send"): [
+        "stage_attempt (attempt=?)",
+        "sqlite_autoindex_turnabout_queue_1 (name=?)",
+    ],
     ("publish", "published"): ["PRIMARY KEY (sink=? AND batch=?)"],
     ("unstage", "attempts"): ["stage_attempt (attempt=?)"],
     ("unstage", "old"): ["stage_age (staged_at<?)"],
@@ -59,21 +62,23 @@ MAY_WALK = {  # over what has few rows
 }
 
 VIEWS = {
-    "select * from epoch_rows where subscription = ? and epoch = ? and part = ? order by place": [
+    "select * from turnabout_epoch_rows"
+    " where subscription = ? and epoch = ? and part = ? order by place": [
         "subscription_1 (name=?)",
         "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
         "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
         "INTEGER PRIMARY KEY",
     ],
-    "select channel from log_rows where queue_id = ? and seq > ? and seq <= ? order by seq": [
+    "select channel from turnabout_log_rows"
+    " where queue_id = ? and seq > ? and seq <= ? order by seq": [
         "INTEGER PRIMARY KEY",
         "PRIMARY KEY (queue_id=? AND seq>? AND seq<?)",
     ],
-    "select channel from log_rows where namespace = ? and outcome = ?": [
+    "select channel from turnabout_log_rows where namespace = ? and outcome = ?": [
         "queue_namespace (<expr>=?)",
         "PRIMARY KEY (queue_id=?)",
     ],
-    "select * from dead_rows": [
+    "select * from turnabout_dead_rows": [
         "queue_by_dead_letter (dead_letter_id=?)",
         "message_of_queue (queue_id=?)",
     ],
@@ -129,5 +134,5 @@ def test_every_verb_has_a_file_of_statements():
 @pytest.mark.parametrize("query", VIEWS)
 def test_a_part_of_a_view_is_found_by_its_keys(connection, query):
     plan = plan_of(connection, query)
-    check_plan([line.replace("TABLE SCAN queue", "SCAN queue") for line in plan])
+    check_plan([line.replace("TABLE SCAN turnabout_queue", "") for line in plan])
     check_searches(plan, VIEWS[query])

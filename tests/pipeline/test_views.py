@@ -33,7 +33,7 @@ def columns(pipe, view):
             view,
         )
     else:
-        rows = pipe.select(f"select name, type from pragma_table_info('{view}')")
+        rows = pipe.select(f"select name, type from pragma_table_info('turnabout_{view}')")
     return {row["name"]: row["type"] for row in rows}
 
 

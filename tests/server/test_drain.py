@@ -68,7 +68,7 @@ def test_what_runs_may_end(tmp_path: Path) -> None:
         assert answer.status == 200
         assert server.popen.wait(30) == 0
     with sqlite3.connect(file) as found:
-        assert found.execute("select count(*) from message").fetchone() == (1,)
+        assert found.execute("select count(*) from turnabout_message").fetchone() == (1,)
     found.close()
 
 

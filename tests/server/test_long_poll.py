@@ -316,25 +316,25 @@ async def test_every_queue_is_tended_in_turn_though_nobody_receives(
         await yard.store.run(v.QueueCreate(name, QueueSettings()))
     keeper = yard.parking.housekeeping
     await keeper.step()
-    assert not yard.store.of(v.Tend)  # seen for the first time: not yet
+    assert not yard.store.of(v.Maintain)  # seen for the first time: not yet
     for _ in range(11):
         await keeper.step()
-    for name in keeper._tended:
-        keeper._tended[name] -= 2.0
+    for name in keeper._maintained:
+        keeper._maintained[name] -= 2.0
     for _ in range(11):
         await keeper.step()
-    assert {verb.queue for verb in yard.store.of(v.Tend)} >= set(names)
+    assert {verb.queue for verb in yard.store.of(v.Maintain)} >= set(names)
 
 
 @in_a_yard
 async def test_a_queue_that_is_gone_is_forgotten(yard: Yard) -> None:
     keeper = yard.parking.housekeeping
     await keeper.step()
-    assert "q" in keeper._tended
+    assert "q" in keeper._maintained
     await yard.store.run(v.QueueDelete("q"))
     for _ in range(3):
         await keeper.step()
-    assert "q" not in keeper._tended
+    assert "q" not in keeper._maintained
 
 
 @in_a_yard

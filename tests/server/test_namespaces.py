@@ -194,7 +194,7 @@ ATTACKS: Mapping[type[Verb[Any]], Attack] = {
         v.ScheduleList(schedule="nightly"),
     ],
     v.ScheduleFire: lambda s, _: [v.ScheduleFire("nightly", s.due_at, s.due_at + 1)],
-    v.Tend: lambda _, q: [v.Tend(q)],
+    v.Maintain: lambda _, q: [v.Maintain(q)],
 }
 ECHOED = {v.PolicySet, v.PolicyGet, v.PolicyList}
 """An answer may hold the name of the channel that was asked for."""

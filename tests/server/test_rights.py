@@ -24,7 +24,7 @@ def token(*texts: str, namespace: str = "acme") -> Token:
     return Token("a" * 12, namespace, "", scopes(texts), 0)
 
 
-NOT_BY_QUEUE = {v.Tend, v.ScheduleDelete, v.ScheduleFire, v.RedriveStep, v.RedriveCancel}
+NOT_BY_QUEUE = {v.Maintain, v.ScheduleDelete, v.ScheduleFire, v.RedriveStep, v.RedriveCancel}
 SCHEDULE = Schedule("nightly", "jobs", Outgoing(b""), every_ms=1_000)
 
 
@@ -72,7 +72,7 @@ class Said:
         return Received(())
 
     async def signal(self, queue: str) -> int:
-        self.asked.append(v.Tend(queue))
+        self.asked.append(v.Maintain(queue))
         return 1
 
 
@@ -94,7 +94,7 @@ def may(kind: type[Verb[Any]], verb: Verb[Any], *texts: str) -> bool:
 @pytest.mark.parametrize("kind", v.VOCABULARY, ids=lambda kind: kind.__name__)
 def test_a_scope_allows_its_verbs_at_its_queues_and_nothing_else(words, kind):
     allowed = kind in KINDS.get(words, ()) or kind.name == words
-    if kind is v.Tend:
+    if kind is v.Maintain:
         allowed = words in ("consume", "operate")
     if kind is v.QueueList:
         assert may(kind, at(kind, ""), f"{words}:*") == allowed
@@ -181,7 +181,7 @@ def test_a_batch_is_allowed_verb_by_verb():
         asyncio.run(caller.run_together([send, v.Send("mail", ())]))
     assert house.asked == []
     fire = v.ScheduleFire("nightly", 1, 2)
-    answers = asyncio.run(caller.run_together([fire, send, v.Tend("mail")]))
+    answers = asyncio.run(caller.run_together([fire, send, v.Maintain("mail")]))
     assert answers == [NotDue(), (), None]
     assert house.asked == [v.Send("acme/jobs", send.messages)]
 
@@ -209,7 +209,11 @@ def test_to_receive_and_to_hear_of_news_there_has_to_be_a_right():
                 await wrong
 
     asyncio.run(main())
-    assert house.asked == [v.Receive("acme/jobs", 1), v.Tend("acme/jobs"), v.Tend("acme/mail")]
+    assert house.asked == [
+        v.Receive("acme/jobs", 1),
+        v.Maintain("acme/jobs"),
+        v.Maintain("acme/mail"),
+    ]
 
 
 def test_what_rights_keep_in_mind_is_bounded():

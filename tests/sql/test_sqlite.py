@@ -153,8 +153,8 @@ def test_what_is_refused(db):
     for arguments, text in WRONG + OF_ANOTHER_TYPE:
         with pytest.raises(sqlite3.IntegrityError, match=rf"^turnabout: .*{text}"):
             insert(db, **arguments)
-        assert db.execute("select count(*) from message").fetchone() == (0,), arguments
-        assert db.execute("select count(*) from queue").fetchone() == (0,), arguments
+        assert db.execute("select count(*) from turnabout_message").fetchone() == (0,), arguments
+        assert db.execute("select count(*) from turnabout_queue").fetchone() == (0,), arguments
         assert db.execute("select count(*) from turnabout_sending").fetchone() == (0,)
 
 
@@ -250,8 +250,10 @@ def rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, ...]
     """The rows of a table, but for the random `version` of a queue, and dedup entries that hold no
     longer: they are swept at any time.
     """
-    holds = " where until_ms is not null or message_id in (select id from message)"
-    cursor = connection.execute(f"select * from {table}{holds if table == 'dedup' else ''}")
+    holds = " where until_ms is not null or message_id in (select id from turnabout_message)"
+    cursor = connection.execute(
+        f"select * from turnabout_{table}{holds if table == 'dedup' else ''}"
+    )
     names = [column[0] for column in cursor.description]
     for row in cursor:
         yield tuple(coarse(x) for name, x in zip(names, row, strict=True) if name != "version")
@@ -321,7 +323,7 @@ def test_a_missing_queue_is_made_as_the_library_makes_it(tmp_path, name):
 def test_an_entry_that_no_longer_holds_suppresses_nothing(db, mq):
     for mode in ("window", "sliding"):
         insert(db, dedup_key=mode, dedup_mode=mode)
-    db.execute("update dedup set until_ms = 1000")
+    db.execute("update turnabout_dedup set until_ms = 1000")
     for mode in ("window", "sliding"):
         insert(db, dedup_key=mode, dedup_mode=mode)
     assert mq.queue("work").stats().ready == 4
@@ -342,6 +344,7 @@ def test_seconds_are_rounded_up_to_whole_milliseconds(db):
     ):
         insert(db, ttl_seconds=max(seconds, 0.001), delay_seconds=seconds)
         row = db.execute(
-            "select at - sent_at, expires_at - sent_at from message order by id desc limit 1"
+            "select at - sent_at, expires_at - sent_at from turnabout_message"
+            " order by id desc limit 1"
         ).fetchone()
         assert row == (wanted, max(wanted, 1)) or seconds == 1e-9

@@ -266,7 +266,7 @@ def test_a_lock_that_does_not_get_free_leaves_no_turnstile_open(path, url, monke
     SqliteStore(url).close()
     monkeypatch.setattr(_schema, "Turnstile", Noting)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("pragma user_version = 1")  # there seems to be something to migrate
+        other.execute("delete from turnabout_migration")  # there seems to be something to migrate
         other.execute("begin immediate")
         with pytest.raises(Busy):
             SqliteStore(f"{url}?busy_seconds=0")

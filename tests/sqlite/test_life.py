@@ -7,31 +7,26 @@ from contextlib import closing
 import pytest
 
 from tests.sqlite.support import one, sent_in
-from turnabout.sqlite import _schema
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words.entities import Failure, Outgoing, Receipt
+from turnabout.words.entities import Failure, Outgoing
 from turnabout.words.errors import QueueNotFound
-from turnabout.words.outcomes import Acked, Retrying
+from turnabout.words.outcomes import Retrying
 from turnabout.words.policy import QueueSettings
-from turnabout.words.records import Result
 from turnabout.words.verbs import (
     Ack,
     Cancel,
     Clear,
-    Endings,
     Fail,
     History,
+    Maintain,
     Peek,
     QueueCreate,
-    QueueGet,
     QueueUpdate,
     Receive,
     RedriveStart,
-    RedriveStep,
     Send,
     Stats,
-    Tend,
 )
 
 NOW = 1_800_000_000_000
@@ -70,72 +65,6 @@ def by_hand(path, statement, *values):
         return connection.execute(statement, values).fetchall()
 
 
-# --- migration ---
-
-FIRST = """
-insert into queue (id, name, created_at, lease_ms, max_attempts, backoff_ms, backoff_max_ms,
-  backoff_jitter_percent, delay_ms, fifo, paused, dead_letter_id, history_ms, sent, done, dead,
-  cancelled)
-values
-  (1, 'q', 1, 30000, 5, 1000, 3600000, 10, 0, 0, 0, 2, 604800000, 5, 1, 1, 1),
-  (2, 'q-dead', 1, 30000, null, 1000, 3600000, 10, 0, 0, 0, null, 604800000, 1, 0, 0, 0);
-insert into message (id, queue_id, status, limited, at, attempt, channel, priority, sent_at,
-  leased_at, origin, content_type, payload)
-values
-  (2, 2, 0, 0, 0, 1, 'c', 0, 10, null, '{"queue": "q", "reason": "refused", "failures": 1,
-    "crashes": 0, "died_at": 20, "first_error": "no", "last_error": "no"}', 'text/plain', x'32'),
-  (4, 1, 2, 0, 1800000009000, 3, 'c', 0, 10, 11, null, 'text/plain', x'34'),
-  (5, 1, 0, 0, 0, 0, 'c', 0, 10, null, null, 'text/plain', x'35');
-insert into history (queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at,
-  leased_at, finished_at, error)
-values
-  (1, 1, 1, 'c', 'done', 1, 0, 0, 10, 11, 1799999999000, null),
-  (1, 2, 2, 'c', 'dead', 1, 1, 0, 10, 11, 1799999999500, 'no'),
-  (1, 3, 3, 'c', 'cancelled', 0, 0, 0, 10, null, 1799999999700, null);
-"""
-
-
-@pytest.fixture
-def first(path):
-    """A file that the first version of the library has left, with data in it."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(_schema.migrations()[0].sql + FIRST)
-        connection.execute(f"pragma application_id = {_schema.APPLICATION_ID}")
-        connection.execute("pragma user_version = 1")
-
-
-@pytest.mark.usefixtures("first")
-def test_a_file_of_the_first_version_goes_on_with_all_that_is_in_it(timed):
-    (stats, dead) = timed.run(Stats())
-    assert (stats.sent, stats.ready, stats.leased) == (5, 1, 1)
-    assert (stats.done, stats.dead, stats.cancelled, stats.expired) == (1, 1, 1, 0)
-    assert dead.ready == 1
-    assert timed.run(QueueGet("q")).settings == QueueSettings()
-    assert [(m.id, m.expires_at) for m in timed.run(Peek("q"))] == [(4, None), (5, None)]
-    assert [e.id for e in timed.run(History("q")).entries] == [3, 2, 1]
-    endings = timed.run(Endings("q", (1, 2, 3, 4, 6)))
-    assert [e and e.outcome for e in endings] == ["done", "dead", "cancelled", None, None]
-    assert timed.run(Ack("q", (Receipt(4, 3),), (Result(b"1", "text/plain"),))) == (Acked(),)
-    assert [e.id for e in timed.run(History("q")).entries] == [4, 3, 2, 1]
-    redrive = timed.run(RedriveStep(timed.run(RedriveStart("q-dead")).id))
-    assert (redrive.state, redrive.moved) == ("done", 1)
-    assert [d.id for d in timed.run(Receive("q", 9)).deliveries] == [2, 5]
-
-
-@pytest.mark.usefixtures("first")
-def test_the_first_version_finds_its_place_in_the_history_of_a_later_one(timed, clock, path):
-    timed.run(Send("q", (Outgoing(b"x", ttl_ms=1),)))
-    clock.now += 1
-    timed.run(Receive("q", 1))
-    assert timed.run(Stats("q"))[0].expired == 1
-    ((last, counted),) = by_hand(
-        path,
-        "select max(seq), done + dead + cancelled from history join queue on queue.id = queue_id"
-        " where name = 'q'",
-    )
-    assert last == counted, "it counts on from there, and knows of no other column"
-
-
 # --- settings that are remembered ---
 
 
@@ -151,7 +80,7 @@ def test_settings_are_those_of_now_whoever_has_changed_them(store, url, path):
         assert lease_of(store) == 5_000
         store.run(QueueUpdate("q", {"lease_seconds": 6.0}))
         assert lease_of(other) == 6_000
-    by_hand(path, "update queue set lease_ms = 7000")
+    by_hand(path, "update turnabout_queue set lease_ms = 7000")
     assert lease_of(store) == 7_000
 
 
@@ -206,10 +135,10 @@ def test_an_ending_is_news_whichever_verb_finds_it(memory, clock):
     memory.run(Send("q", (Outgoing(b"x"), Outgoing(b"y", ttl_ms=1))))
     seen = [memory.signal("q")]
     memory.run(Receive("q", 1, lease_ms=1_000))
-    memory.run(Tend("q"))
+    memory.run(Maintain("q"))
     assert memory.signal("q") == seen[0], "a lease alone is none"
     clock.now += 1
-    memory.run(Tend("q"))  # one has expired
+    memory.run(Maintain("q"))  # one has expired
     seen.append(memory.signal("q"))
     clock.now += 1_000
     memory.run(Receive("q", 1))  # the other is dead
@@ -223,7 +152,7 @@ def test_a_redrive_is_news_of_both_queues(memory):
     memory.run(Fail("q", (Failure(receipt, retry=False),)))
     seen = [memory.signal("q"), memory.signal("q-dead")]
     memory.run(RedriveStart("q-dead"))
-    memory.run(Tend("q-dead"))
+    memory.run(Maintain("q-dead"))
     assert sent_in(memory) == 2
     assert memory.signal("q") != seen[0]
     assert memory.signal("q-dead") != seen[1]
@@ -248,13 +177,13 @@ def test_what_stays_for_longer_is_in_nobody_s_way(timed, clock):
         ended(timed, well=well)
     clock.now += 10_001
     ended(timed, well=True)
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == ["done", "dead", "dead"]
     clock.now += 10_001
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == ["dead", "dead"]
     clock.now += 90_000
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == []
 
 
@@ -263,10 +192,10 @@ def test_what_stays_for_less_goes_before_the_others(timed, clock):
     for well in (True, False, True):
         ended(timed, well=well)
     clock.now += 10_001
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == ["done", "done"]
     timed.run(QueueUpdate("q", {"history_seconds": 5.0}))
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert outcomes(timed) == []
 
 
@@ -275,10 +204,10 @@ def test_tend_writes_nothing_when_there_is_nothing_to_do(timed, clock, path):
     key = Outgoing(b"x", dedup_key="k", dedup_mode="until_finished")
     timed.run(Send("q", (Outgoing(b"x", ttl_ms=60_000), key)))
     ended(timed, well=True)
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     with closing(sqlite3.connect(path)) as other:
         (before,) = other.execute("pragma data_version").fetchone()
-        timed.run(Tend("q"))
+        timed.run(Maintain("q"))
         assert other.execute("pragma data_version").fetchone() == (before,)
 
 
@@ -292,8 +221,8 @@ def test_dedup_entries_go_with_what_they_stand_for(timed, clock, path):
     timed.run(Cancel("q", ids[:2]))
     clock.now += 10_000
     for _ in range(20):  # it looks from a place that chance chooses
-        timed.run(Tend("q"))
-    assert by_hand(path, "select key from dedup") == [("stays",)]
+        timed.run(Maintain("q"))
+    assert by_hand(path, "select key from turnabout_dedup") == [("stays",)]
 
 
 def test_a_clear_reaches_below_its_limit(timed):

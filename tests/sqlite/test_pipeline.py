@@ -12,12 +12,20 @@ import pytest
 from turnabout import UsageError
 from turnabout._connect import database
 from turnabout.pipeline import verbs as p
-from turnabout.pipeline.sqlite import READS, WRITES
-from turnabout.sqlite.procedures import NEWS
+from turnabout.pipeline.sqlite import PROCEDURES
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Failure, Outgoing
 from turnabout.words.policy import QueueSettings
-from turnabout.words.verbs import Ack, Clear, Fail, QueueCreate, QueueDelete, Receive, Send, Tend
+from turnabout.words.verbs import (
+    Ack,
+    Clear,
+    Fail,
+    Maintain,
+    QueueCreate,
+    QueueDelete,
+    Receive,
+    Send,
+)
 
 DAY_MS = 86_400_000
 
@@ -45,8 +53,8 @@ def timed(url):
 
 
 def test_every_verb_is_carried_out_and_none_is_news_of_a_queue_that_it_does_not_name():
-    assert set(p.VERBS) == READS.keys() | WRITES.keys()
-    assert not set(p.VERBS) & NEWS
+    assert set(p.VERBS) == PROCEDURES.keys()
+    assert not any(kind.notifies for kind in p.VERBS)
 
 
 # --- which stores ---
@@ -122,7 +130,7 @@ def test_places_without_a_row_are_no_rows(timed):
     timed.ended("q", 3)
     assert timed.run(p.LogNext(p.START)) == p.LogRange("", "", 0)
     with closing(sqlite3.connect(timed.store._place.path)) as file, file:
-        file.execute("update queue set history_ms = 1000, version = random()")
+        file.execute("update turnabout_queue set history_ms = 1000, version = random()")
     timed.ended("q", 2)
     span = timed.run(p.LogNext(p.START))
     assert (span.until, span.messages) == ("1=5", 2)
@@ -155,7 +163,7 @@ def test_from_the_start_one_reads_on_past_rows_that_were_removed_between_others(
         else:
             timed.run(Fail("q", (Failure(d.receipt, "why"),)))
     timed.now += 8 * DAY_MS
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert timed.run(p.LogLook()).floor == "1=4"
     first = timed.run(p.LogNext(p.START, 1))
     assert (first.until, first.more) == ("-1=4,1=1", True)
@@ -164,15 +172,6 @@ def test_from_the_start_one_reads_on_past_rows_that_were_removed_between_others(
     assert timed.run(p.LogNext("1=1")) == p.LogLost("1=4"), "to who read before it was"
     assert timed.run(p.LogAt(0)) == "-1=4"
     assert timed.run(p.LogNext(timed.run(p.LogAt(0)))).messages == 2
-
-
-def test_what_an_older_library_sweeps_is_noticed(timed):
-    timed.ended("q", 5)
-    with closing(sqlite3.connect(timed.store._place.path)) as file, file:
-        file.execute("delete from history where seq <= 3")
-        file.execute("update queue set swept = 3 where name = 'q'")
-    assert timed.run(p.LogNext("1=2")) == p.LogLost("1=3")
-    assert timed.run(p.LogNext("1=3")).messages == 2
 
 
 def test_all_that_removes_history_raises_the_floor_to_the_last_row_removed(timed):
@@ -187,7 +186,7 @@ def test_all_that_removes_history_raises_the_floor_to_the_last_row_removed(timed
     assert timed.run(p.LogLook()).floor == "1=5"
     timed.now += 8 * DAY_MS
     timed.ended("q", 1)
-    timed.run(Tend("q"))
+    timed.run(Maintain("q"))
     assert timed.run(p.LogLook()) == p.LogState("1=10", "1=9", None)
 
 
@@ -199,7 +198,7 @@ def test_an_instant_is_found_by_halving(timed):
     for at in range(1_000_000 - 1, 1_000_000 + 200):
         before = timed.run(p.LogAt(at)) or "1=0"
         with closing(sqlite3.connect(timed.store._place.path)) as file:
-            statement = "select count(*) from history where finished_at < ?"
+            statement = "select count(*) from turnabout_history where finished_at < ?"
             assert before == f"1={file.execute(statement, (at,)).fetchone()[0]}"
 
 
@@ -213,12 +212,13 @@ def test_of_many_queues_the_next_rows_are_found_at_once(timed):
         timed.run(QueueCreate(f"q{n}", QueueSettings()))
     with closing(sqlite3.connect(timed.store._place.path)) as file, file:
         file.execute(
-            "insert into history (queue_id, seq, id, channel, outcome, attempt, failures, crashes,"
+            "insert into turnabout_history ("
+            "queue_id, seq, id, channel, outcome, attempt, failures, crashes,"
             " sent_at, finished_at) with recursive n (n) as (select 1 union all select n + 1 from n"
-            " where n < ?) select queue.id, n, n, '', 'done', 1, 0, 0, 0, 0 from queue, n",
+            " where n < ?) select q.id, n, n, '', 'done', 1, 0, 0, 0, 0 from turnabout_queue q, n",
             (rows,),
         )
-        file.execute("update queue set done = ?", (rows,))
+        file.execute("update turnabout_queue set done = ?", (rows,))
     steps = 0
 
     def count():
@@ -257,7 +257,7 @@ def test_one_note_of_a_sink_is_kept(timed):
     assert timed.run(p.Publish("sink", 4, (), 0)) == p.AlreadyPublished(0)
     assert timed.run(p.Publish("sink", 2, (), 0)) == p.PublishedLater(4)
     with closing(sqlite3.connect(timed.store._place.path)) as file:
-        assert file.execute("select batch from sink_batch").fetchall() == [(4,)]
+        assert file.execute("select batch from turnabout_sink_batch").fetchall() == [(4,)]
 
 
 def test_unstaging_removes_what_was_staged_a_day_ago(timed):
@@ -279,7 +279,8 @@ def test_a_large_batch_is_published_in_order_and_in_pieces(timed):
     with closing(sqlite3.connect(timed.store._place.path)) as file:
         for n, name in enumerate(("q0", "q1")):
             found = file.execute(
-                "select payload from message join queue on queue.id = queue_id where name = ?"
+                "select payload from turnabout_message as message"
+                " join turnabout_queue as queue on queue.id = queue_id where name = ?"
                 " order by message.id",
                 (name,),
             )

@@ -32,7 +32,10 @@ STEPS = [(file, step) for file in FILES for step in statements(file)]
 
 # What each hot statement goes through, in this order.
 HOT = {
-    ("queue", "counts"): ["sqlite_autoindex_queue_1 (name=?)", "PRIMARY KEY (queue_id=?)"],
+    ("queue", "counts"): [
+        "sqlite_autoindex_turnabout_queue_1 (name=?)",
+        "PRIMARY KEY (queue_id=?)",
+    ],
     ("channel", "rows"): ["PRIMARY KEY (queue_id=? AND name=?)"],
     ("channel", "change"): ["PRIMARY KEY (queue_id=? AND name=?)"],
     ("held", "held"): ["INTEGER PRIMARY KEY"],
@@ -113,34 +116,34 @@ HOT = {
     ("redrive_step", "next"): ["message_of_queue (queue_id=? AND rowid>?)"],
     ("schedule_list", "due"): ["schedule_due (next_at<?)"],
     ("schedule_fire", "is_unfinished"): ["INTEGER PRIMARY KEY", "queue_1 (name=?)"],
-    ("tend", "done_to"): [
+    ("maintain", "done_to"): [
         "PRIMARY KEY (queue_id=? AND seq>?)",
         "PRIMARY KEY (queue_id=? AND seq>?)",
     ],
-    ("tend", "sweep_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("tend", "any_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
-    ("tend", "sweep_failed"): [
+    ("maintain", "sweep_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
+    ("maintain", "any_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
+    ("maintain", "sweep_failed"): [
         "PRIMARY KEY (queue_id=? AND seq=?)",
         "history_failed (queue_id=? AND finished_at<?)",
     ],
-    ("tend", "old_events"): ["event_order (queue_id=?)"],
-    ("tend", "sweep_events"): ["event_order (queue_id=? AND rowid<?)"],
-    ("tend", "any_dedup"): [
+    ("maintain", "old_events"): ["event_order (queue_id=?)"],
+    ("maintain", "sweep_events"): ["event_order (queue_id=? AND rowid<?)"],
+    ("maintain", "any_dedup"): [
         "dedup_sweep (queue_id=? AND until_ms<?)",
         "dedup_sweep (queue_id=? AND until_ms=?)",
         "dedup_sweep (queue_id=? AND until_ms=?)",
     ],
-    ("tend", "windows_over"): [
+    ("maintain", "windows_over"): [
         "dedup_sweep (queue_id=? AND until_ms<?)",
         "INTEGER PRIMARY KEY",
     ],
-    ("tend", "without_window"): ["PRIMARY KEY (queue_id=? AND scope=? AND key=?)"],
-    ("tend", "ended_dedup"): [
+    ("maintain", "without_window"): ["PRIMARY KEY (queue_id=? AND scope=? AND key=?)"],
+    ("maintain", "ended_dedup"): [
         "dedup_sweep (queue_id=? AND until_ms=? AND message_id>?)",
         "INTEGER PRIMARY KEY",
     ],
-    ("tend", "redrives"): ["redrive_running (queue_id=?)"],
-    ("tend", "idle"): ["channel_idle (queue_id=? AND tat_us<?)"],
+    ("maintain", "redrives"): ["redrive_running (queue_id=?)"],
+    ("maintain", "idle"): ["channel_idle (queue_id=? AND tat_us<?)"],
     ("stats", "of_namespace"): [
         "queue_namespace (<expr>=?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
@@ -167,8 +170,8 @@ HOT = {
         "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
     ],
     ("totals", "bytes"): ["message_of_queue (queue_id=?)"],
-    ("tend", "last_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("tend", "last_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
+    ("maintain", "last_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
+    ("maintain", "last_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
 }
 
 # Statements that people wait for, not receivers: they may sort what they show.

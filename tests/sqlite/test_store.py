@@ -13,7 +13,6 @@ import pytest
 from tests.sqlite.support import full, one, sent_in, spawn
 from turnabout.sqlite import _checkpoint
 from turnabout.sqlite._connection import SQLITE_SAFE
-from turnabout.sqlite._schema import APPLICATION_ID, wanted
 from turnabout.sqlite._url import place
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Receipt
@@ -76,8 +75,9 @@ def test_any_other_url_is_refused(wrong):
 
 def test_opening_makes_the_file_and_its_schema(store, path):
     with sqlite3.connect(path) as db:
-        assert db.execute("pragma application_id").fetchone() == (APPLICATION_ID,)
-        assert db.execute("pragma user_version").fetchone() == (wanted()[""],)
+        ledger = db.execute("select number, oldest from turnabout_migration").fetchall()
+        assert set(ledger) == {(1, 1)}
+        assert db.execute("pragma user_version").fetchone() == (0,), "that is the application's"
         assert db.execute("pragma journal_mode").fetchone() == ("wal",)
     db.close()
     assert store.run(Stats()) == ()
@@ -115,12 +115,12 @@ def test_a_missing_folder_is_named(tmp_path):
         SqliteStore(f"sqlite:///{tmp_path}/none/app.db")
 
 
-def test_a_table_of_the_application_may_not_have_a_name_of_ours(url, path):
+def test_a_table_that_is_called_as_ours_is_refused(url, path):
     db = sqlite3.connect(path)
-    db.execute("create table message (id integer)")
-    with pytest.raises(UsageError, match="table message already exists in this file, and is not"):
+    db.execute("create table turnabout_message (id integer)")
+    with pytest.raises(UsageError, match="table turnabout_message already exists"):
         SqliteStore(url)
-    assert db.execute("select name from sqlite_master").fetchall() == [("message",)]
+    assert db.execute("select name from sqlite_master").fetchall() == [("turnabout_message",)]
     db.close()
 
 
@@ -131,19 +131,11 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(url, path):
     assert path.read_bytes() == b"Dear diary, " * 1000
 
 
-@pytest.mark.parametrize("mark", ["application_id = 7", "user_version = 7"])
-def test_a_file_of_another_program_is_refused(url, path, mark):
-    db = sqlite3.connect(path)
-    db.execute(f"pragma {mark}")
-    db.close()
-    with pytest.raises(UsageError, match="another program"):
-        SqliteStore(url)
-
-
 def test_a_newer_schema_is_refused(url, path):
     SqliteStore(url).close()
     db = sqlite3.connect(path)
-    db.execute(f"pragma user_version = {wanted()[''] + 1}")
+    with db:
+        db.execute("insert into turnabout_migration values ('', 2, '0002_newer', 2)")
     db.close()
     with pytest.raises(WrongVersion, match="git pull"):
         SqliteStore(url)

@@ -22,6 +22,7 @@ from turnabout.words.outcomes import Acked, LeaseLost, Sent
 from turnabout.words.policy import QueueSettings
 from turnabout.words.verbs import (
     Ack,
+    Maintain,
     Peek,
     QueueCreate,
     QueueDelete,
@@ -29,7 +30,6 @@ from turnabout.words.verbs import (
     Receive,
     Send,
     Stats,
-    Tend,
 )
 
 # --- locks ---
@@ -255,7 +255,7 @@ def test_a_receive_that_finds_nothing_writes_nothing(store):
     before = store._opened.writer.connection.total_changes
     for _ in range(3):
         assert not store.run(Receive("q", 10)).deliveries
-        store.run(Tend("q"))
+        store.run(Maintain("q"))
     assert store._opened.writer.connection.total_changes == before
 
 
@@ -341,7 +341,7 @@ def test_a_full_disk_stops_a_send_and_not_the_ack_beside_it(url):
     def ack():
         seen.extend(store.run(Ack("q", (Receipt(delivery.id, delivery.attempt),))))
 
-    idle = threading.Thread(target=lambda: store.run(Tend("q")))
+    idle = threading.Thread(target=lambda: store.run(Maintain("q")))
     hold_writer(store, [idle, threading.Thread(target=too_much), threading.Thread(target=ack)])
     assert sorted(map(str, seen)) == ["Acked()", "full"]
     store.close()

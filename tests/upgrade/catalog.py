@@ -68,7 +68,7 @@ def of_postgres(url: str) -> dict[str, list[Any]]:
 
 
 def of_sqlite(path: Path) -> list[Any]:
-    """Tables, indexes, views and triggers, each as SQLite was told; and the file's marks.
+    """Tables, indexes, views and triggers, each as SQLite was told; and the ledger.
 
     Spaces do not count: SQLite keeps the text of a table that was altered as it was typed.
     """
@@ -77,9 +77,7 @@ def of_sqlite(path: Path) -> list[Any]:
         rows = connection.execute(
             "select type, name, tbl_name, sql from sqlite_schema order by 1, 2"
         ).fetchall()
-        rows += connection.execute("select * from turnabout_migration order by 1").fetchall()
-        rows += connection.execute("pragma user_version").fetchall()
-        rows += connection.execute("pragma application_id").fetchall()
+        rows += connection.execute("select * from turnabout_migration order by 1, 2").fetchall()
     finally:
         connection.close()
     return rows

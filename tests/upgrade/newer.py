@@ -42,11 +42,11 @@ def write_newer(folder: Path, *, leaves_behind: bool = False) -> Path:
         "alter table turnabout.queue add newer int not null default 7;\n"
         "create table turnabout.of_newer (messages int not null);\n"
     )
-    step = len(sqlite_install.migrations()) + 1
+    step = sqlite_install.status("sqlite://").wanted + 1
     behind = f"-- oldest: {step}\n" if leaves_behind else ""
     (sqlite / "migrations" / f"{step:04}_newer.sql").write_text(
-        f"{note}{behind}alter table message add newer text;\n"
-        "alter table queue add newer integer not null default 7;\n"
+        f"{note}{behind}alter table turnabout_message add newer text;\n"
+        "alter table turnabout_queue add newer integer not null default 7;\n"
     )
     return folder
 

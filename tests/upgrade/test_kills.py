@@ -8,7 +8,6 @@ import pytest
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database, only_newest
 from tests.upgrade import catalog
-from tests.upgrade.first import first_sqlite
 from tests.upgrade.up import ended, start
 from turnabout._connect import installer
 
@@ -77,24 +76,17 @@ def test_killed_on_postgresql(nursery: Any, postgres_server: Any):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [0, 1], ids=["new", "first"])
-def test_ten_processes_on_one_file(nursery, tmp_path, begun):
-    path = tmp_path / "app.db"
-    if begun:
-        first_sqlite(path)
-    ten_at_once(nursery, f"sqlite:///{path}")
+def test_ten_processes_on_one_file(nursery, tmp_path):
+    ten_at_once(nursery, f"sqlite:///{tmp_path}/app.db")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [0, 1], ids=["new", "first"])
-def test_killed_on_sqlite(nursery, tmp_path, begun):
+def test_killed_on_sqlite(nursery, tmp_path):
     installer("sqlite://").up(f"sqlite:///{tmp_path}/new.db")
     wanted = catalog.of_sqlite(tmp_path / "new.db")
     again: list[bool] = []
     for number, seconds in enumerate(moments(0.015)):
         path = tmp_path / f"{number}.db"
-        if begun:
-            first_sqlite(path)
         again.append(killed(nursery, f"sqlite:///{path}", seconds))
         assert catalog.of_sqlite(path) == wanted
     assert any(again), "no kill came before the end"

@@ -132,8 +132,8 @@ def test_a_queue_is_tended_once_in_a_while(monkeypatch):
     now = 100.0
     monkeypatch.setattr(turns.time, "monotonic", lambda: now)
     rounds = Rounds()
-    assert not rounds.must_tend("q")
-    now += turns.TEND_SECONDS
-    assert rounds.must_tend("q")
-    assert not rounds.must_tend("q")
-    assert not rounds.must_tend("other")
+    assert not rounds.must_maintain("q")
+    now += turns.MAINTAIN_SECONDS
+    assert rounds.must_maintain("q")
+    assert not rounds.must_maintain("q")
+    assert not rounds.must_maintain("other")

@@ -11,7 +11,7 @@ from turnabout._async.shared import Shared
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import Unavailable, Uncertain
 from turnabout.words.turns import in_turn
-from turnabout.words.verbs import Receive, Tend
+from turnabout.words.verbs import Maintain, Receive
 
 
 async def receive_in_turn(
@@ -33,9 +33,9 @@ async def receive_in_turn(
 
 
 async def _receive_once(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
-    if shared.rounds.must_tend(verb.queue):
+    if shared.rounds.must_maintain(verb.queue):
         with suppress(Unavailable, Uncertain):  # housekeeping; the next one will do
-            await shared.store.run(Tend(verb.queue))
+            await shared.store.run(Maintain(verb.queue))
     await fire_when_due(shared)
     return await receive_once(shared, verb)
 

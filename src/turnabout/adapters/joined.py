@@ -10,25 +10,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
 from turnabout.words.errors import UsageError
-from turnabout.words.verbs import (
-    Ack,
-    Cancel,
-    Defer,
-    Extend,
-    Fail,
-    PolicyGet,
-    PolicySet,
-    Receive,
-    Release,
-    Send,
-    Verb,
-)
+from turnabout.words.verbs import VOCABULARY, Verb
 
 A = TypeVar("A")
-
-JOINABLE: frozenset[type[Verb[Any]]] = frozenset(
-    {Send, Receive, Ack, Defer, Fail, Extend, Release, Cancel, PolicyGet, PolicySet}
-)
 
 OPEN_ONE = (
     "the connection commits each statement by itself, and no transaction is open: open one "
@@ -41,8 +25,8 @@ ANOTHER_STORE = (
 
 def check_joins(verb: Verb[Any]) -> None:
     """Refuse a verb that has to have a transaction of its own."""
-    if type(verb) not in JOINABLE:
-        names = ", ".join(sorted(kind.name for kind in JOINABLE))
+    if not verb.joins:
+        names = ", ".join(sorted(kind.name for kind in VOCABULARY if kind.joins))
         raise UsageError(
             f"{verb.name} does not run in your transaction ({names} do): use the queue itself"
         )

@@ -37,11 +37,11 @@ class Question:
 
 
 SQLITE: Mapping[str, str] = {
-    "s": "",
+    "s": "turnabout_",
     "now": ":now",
     "done": "h.outcome = 'done'",
     "for_good": "h.outcome <> 'dead'",
-    "has_table": "select count(*) from sqlite_schema where name = '{}'",
+    "has_table": "select count(*) from sqlite_schema where name = 'turnabout_{}'",
     "namespace": "substr(q.name, 1, max(instr(q.name, '/'), 1) - 1)",
     "other": "substr(o.name, 1, max(instr(o.name, '/'), 1) - 1)",
 }

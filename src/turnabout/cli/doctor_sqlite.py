@@ -35,35 +35,38 @@ QUICK_CHECK_BYTES_MAX = 256 * 1024 * 1024
 COUNTS = """
 select
   q.name, q.paused, q.sent, q.done + q.dead + q.cancelled,
-  (select count(*) from message m where m.queue_id = q.id),
-  (select count(*) from message m where m.queue_id = q.id and m.status = 2 and m.at < :overdue),
-  (select min(m.sent_at) from message m where m.queue_id = q.id and m.status = 0)
-from queue q order by q.name
+  (select count(*) from turnabout_message m where m.queue_id = q.id),
+  (select count(*) from turnabout_message m
+   where m.queue_id = q.id and m.status = 2 and m.at < :overdue),
+  (select min(m.sent_at) from turnabout_message m where m.queue_id = q.id and m.status = 0)
+from turnabout_queue q order by q.name
 """
 
-NO_QUEUE = "select count(*) from message where queue_id not in (select id from queue)"
+NO_QUEUE = """
+select count(*) from turnabout_message where queue_id not in (select id from turnabout_queue)
+"""
 
 NO_CHANNEL = """
-select count(*) from message m where m.limited = 1 and not exists (
-  select 1 from channel c where c.queue_id = m.queue_id and c.name = m.channel)
+select count(*) from turnabout_message m where m.limited = 1 and not exists (
+  select 1 from turnabout_channel c where c.queue_id = m.queue_id and c.name = m.channel)
 """
 
 # A channel's own counts against its messages, those from before it had limits among them.
 DRIFT = """
-select count(*) from channel c where c.size <> (
-  select count(*) from message m
+select count(*) from turnabout_channel c where c.size <> (
+  select count(*) from turnabout_message m
   where m.queue_id = c.queue_id and m.channel = c.name
 ) or c.leased <> (
-  select count(*) from message m
+  select count(*) from turnabout_message m
   where m.queue_id = c.queue_id and m.channel = c.name and m.limited = 1 and m.status = 2
 )
 """
 
 # Asleep until something happens, with work, and nothing under way that could wake it.
 ASLEEP = """
-select count(*) from channel c join queue q on q.id = c.queue_id
+select count(*) from turnabout_channel c join turnabout_queue q on q.id = c.queue_id
 where c.wake_at is null and not c.paused and not q.paused and c.leased = 0 and exists (
-  select 1 from message m
+  select 1 from turnabout_message m
   where m.queue_id = c.queue_id and m.channel = c.name and m.limited = 1 and m.status = 0)
 """
 
@@ -173,7 +176,7 @@ def _of_database(path: Path, url: str) -> Iterator[Check]:
                 )
                 return
         db.execute("begin")
-        if _one(db, "select count(*) from sqlite_schema where name = 'message'"):
+        if _one(db, "select count(*) from sqlite_schema where name = 'turnabout_message'"):
             yield from _of_queues(db)
 
 

@@ -162,7 +162,7 @@ disallow = _permission(
 def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in given:
-        name, _, number = text.rpartition("=")
+        name, _equals, number = text.rpartition("=")
         if not number.isdecimal():
             raise click.BadParameter(f"{text!r} is not a step: 2, or pipeline=1", param=option)
         found[name] = int(number)

@@ -121,8 +121,10 @@ class Source:
     def shut(self, target: str) -> None:
         """No verb gets in any more, by whichever connection: they are told to repeat."""
         with self._writing():
-            for table in self._there(""):
-                self._connection.execute(f"alter table {table} rename to turnabout_moved_{table}")
+            for table in self._there("turnabout_"):
+                self._connection.execute(
+                    f"alter table turnabout_{table} rename to turnabout_moved_{table}"
+                )
             self._put_signs(f"{BEING_MOVED}{target}")
             self._connection.execute(SQL["set_state"], {"state": "closed"})
 
@@ -158,14 +160,16 @@ class Source:
 
     def _take_signs_down(self) -> None:
         for table in self._there("turnabout_moved_"):
-            self._connection.execute(f"drop view {table}")
+            self._connection.execute(f"drop view turnabout_{table}")
         for kind in ("insert", "update", "delete"):
             self._connection.execute(f"drop trigger turnabout_moved_{kind}")
 
     def _reopen(self) -> None:
         self._take_signs_down()
         for table in self._there("turnabout_moved_"):
-            self._connection.execute(f"alter table turnabout_moved_{table} rename to {table}")
+            self._connection.execute(
+                f"alter table turnabout_moved_{table} rename to turnabout_{table}"
+            )
 
     def _there(self, prefix: str) -> list[str]:
         """Those of `HIDDEN` that stand as tables under their name with this in front."""
@@ -292,10 +296,10 @@ class Source:
     # --- how ------------------------------------------------------------------------------------
 
     def _knows_tokens(self) -> bool:
-        return "token" in (*self._there(""), *self._there("turnabout_moved_"))
+        return "token" in (*self._there("turnabout_"), *self._there("turnabout_moved_"))
 
     def _knows_pipelines(self) -> bool:
-        return self._one("has_table", name="sink_batch")
+        return self._one("has_table", name="turnabout_sink_batch")
 
     def _step(self, name: str) -> str:
         """The statement for the file as it is: in a closed one some tables have other names."""

@@ -24,25 +24,25 @@ create table turnabout_move_change (
 
 -- name: note_insert
 -- A trigger, since it sees the writes of every process and of every version.
-create trigger turnabout_move_insert after insert on message begin
+create trigger turnabout_move_insert after insert on turnabout_message begin
   insert into turnabout_move_change (id) values (new.id);
 end;
 
 -- name: note_update
 -- The same for changes.
-create trigger turnabout_move_update after update on message begin
+create trigger turnabout_move_update after update on turnabout_message begin
   insert into turnabout_move_change (id) values (new.id);
 end;
 
 -- name: note_delete
 -- The same for messages that end.
-create trigger turnabout_move_delete after delete on message begin
+create trigger turnabout_move_delete after delete on turnabout_message begin
   insert into turnabout_move_change (id) values (old.id);
 end;
 
 -- name: note_swept
 -- The same for history that is swept or cleared.
-create trigger turnabout_move_swept after delete on history begin
+create trigger turnabout_move_swept after delete on turnabout_history begin
   insert into turnabout_move_change (id, queue_id, attempt, finished_at)
   values (old.id, old.queue_id, old.attempt, old.finished_at);
 end;
@@ -50,20 +50,21 @@ end;
 -- name: begin_move
 -- The move's row.
 insert into turnabout_move (token, place, state, last_id, seen_id)
-select :token, :place, 'copying', coalesce(max(id), 0), :seen_id from message;
+select :token, :place, 'copying', coalesce(max(id), 0), :seen_id from turnabout_message;
 
 -- name: ids_row
 -- A file that never had a message has no row to count ids from.
 insert into sqlite_sequence (name, seq)
-select 'message', 0 where not exists (select 1 from sqlite_sequence where name = 'message');
+select 'turnabout_message', 0
+where not exists (select 1 from sqlite_sequence where name = 'turnabout_message');
 
 -- name: skip_ids
 -- New messages get ids above all that the target has given out.
-update sqlite_sequence set seq = max(seq, :seen_id) where name = 'message';
+update sqlite_sequence set seq = max(seq, :seen_id) where name = 'turnabout_message';
 
 -- name: last_given
 -- The highest id that was ever given out.
-select coalesce(max(seq), 0) from sqlite_sequence where name = 'message';
+select coalesce(max(seq), 0) from sqlite_sequence where name = 'turnabout_message';
 
 -- name: has_move
 -- Whether a move has begun.
@@ -75,7 +76,7 @@ select token, place, state, last_id, seen_id from turnabout_move;
 
 -- name: collisions
 -- How many of these ids are messages here, and the first.
-select count(*), min(id) from message where id in (select value from json_each(:ids));
+select count(*), min(id) from turnabout_message where id in (select value from json_each(:ids));
 
 -- name: forget
 -- Changes that are carried over.
@@ -89,40 +90,40 @@ update turnabout_move set state = :state;
 -- Text of a trigger. Together with the views, nothing gets in: not from connections that have the
 -- file open, not by plain SQL. (%Q and %w quote, as SQLite reads it back.)
 select printf(
-  'create trigger turnabout_moved_insert before insert on message begin
+  'create trigger turnabout_moved_insert before insert on turnabout_message begin
      select raise(abort, %Q); end', :text);
 
 -- name: close_update
 -- The same for changes.
 select printf(
-  'create trigger turnabout_moved_update before update on message begin
+  'create trigger turnabout_moved_update before update on turnabout_message begin
      select raise(abort, %Q); end', :text);
 
 -- name: close_delete
 -- The same for ends.
 select printf(
-  'create trigger turnabout_moved_delete before delete on message begin
+  'create trigger turnabout_moved_delete before delete on turnabout_message begin
      select raise(abort, %Q); end', :text);
 
 -- name: close_queue
 -- Text of a view in the place of a table: whoever looks is told where the queues are.
-select printf('create view queue as select * from "%w"', :text);
+select printf('create view turnabout_queue as select * from "%w"', :text);
 
 -- name: close_schedule
 -- The same for schedules.
-select printf('create view schedule as select * from "%w"', :text);
+select printf('create view turnabout_schedule as select * from "%w"', :text);
 
 -- name: close_redrive
 -- The same for redrives.
-select printf('create view redrive as select * from "%w"', :text);
+select printf('create view turnabout_redrive as select * from "%w"', :text);
 
 -- name: close_namespace
 -- The same for namespaces.
-select printf('create view namespace as select * from "%w"', :text);
+select printf('create view turnabout_namespace as select * from "%w"', :text);
 
 -- name: close_token
 -- The same for tokens.
-select printf('create view token as select * from "%w"', :text);
+select printf('create view turnabout_token as select * from "%w"', :text);
 
 -- name: has_table
 -- Whether there is a table of that name.
@@ -131,8 +132,8 @@ select exists (select 1 from sqlite_master where type = 'table' and name = :name
 -- name: queues
 -- All queues, each with the name of the one that its dead messages go to.
 select queue.*, target.name as dead_letter_name
-from queue
-left join queue as target on target.id = queue.dead_letter_id
+from turnabout_queue as queue
+left join turnabout_queue as target on target.id = queue.dead_letter_id
 order by queue.id;
 
 -- name: closed_queues
@@ -144,19 +145,19 @@ order by queue.id;
 
 -- name: history
 -- The next rows of a queue's history.
-select * from history where queue_id = :queue and seq > :after order by seq limit :most;
+select * from turnabout_history where queue_id = :queue and seq > :after order by seq limit :most;
 
 -- name: events
 -- The next events.
-select * from event where seq > :after order by seq limit :most;
+select * from turnabout_event where seq > :after order by seq limit :most;
 
 -- name: messages
 -- The next messages by id.
-select * from message where id > :after and id <= :last order by id;
+select * from turnabout_message where id > :after and id <= :last order by id;
 
 -- name: changed_messages
 -- Messages as they are now.
-select * from message where id in (select value from json_each(:ids)) order by id;
+select * from turnabout_message where id in (select value from json_each(:ids)) order by id;
 
 -- name: changes
 -- The next changes.
@@ -165,22 +166,22 @@ where seq > :after order by seq limit :most;
 
 -- name: all_messages
 -- Every message, to compare.
-select * from message order by id;
+select * from turnabout_message order by id;
 
 -- name: channels
 -- Channels with a policy of their own, with messages, or with debt.
-select * from channel
+select * from turnabout_channel
 where size > 0 or paused = 1 or max_concurrency is not null or rate_count is not null
   or max_size is not null or weight is not null or tat_us > :now_us
 order by queue_id, name;
 
 -- name: dedup
 -- All entries.
-select * from dedup;
+select * from turnabout_dedup;
 
 -- name: schedules
 -- All schedules.
-select * from schedule order by name;
+select * from turnabout_schedule order by name;
 
 -- name: closed_schedules
 -- The same in a closed file.
@@ -188,7 +189,7 @@ select * from turnabout_moved_schedule order by name;
 
 -- name: redrives
 -- All redrives.
-select * from redrive order by id;
+select * from turnabout_redrive order by id;
 
 -- name: closed_redrives
 -- The same in a closed file.
@@ -196,7 +197,7 @@ select * from turnabout_moved_redrive order by id;
 
 -- name: namespaces
 -- All namespaces.
-select * from namespace order by name;
+select * from turnabout_namespace order by name;
 
 -- name: closed_namespaces
 -- The same in a closed file.
@@ -204,7 +205,7 @@ select * from turnabout_moved_namespace order by name;
 
 -- name: tokens
 -- All tokens.
-select * from token order by id;
+select * from turnabout_token order by id;
 
 -- name: closed_tokens
 -- The same in a closed file.
@@ -212,40 +213,40 @@ select * from turnabout_moved_token order by id;
 
 -- name: batches
 -- All batches that were published.
-select sink, batch, messages, published_at from sink_batch;
+select sink, batch, messages, published_at from turnabout_sink_batch;
 
 -- name: count_batches
 -- How many.
-select count(*) from sink_batch;
+select count(*) from turnabout_sink_batch;
 
 -- name: left
 -- What stays behind of pipelines: subscriptions, the messages leased for them, staged messages and
 -- watermarks.
 select
-  (select count(*) from subscription),
-  (select coalesce(sum(messages), 0) from epoch_part),
-  (select count(*) from stage),
-  (select count(*) from watermark);
+  (select count(*) from turnabout_subscription),
+  (select coalesce(sum(messages), 0) from turnabout_epoch_part),
+  (select count(*) from turnabout_stage),
+  (select count(*) from turnabout_watermark);
 
 -- name: count_messages
 -- How many messages each queue has, and the sum of their ids: from the index alone.
-select queue_id, count(*), sum(id) from message group by queue_id;
+select queue_id, count(*), sum(id) from turnabout_message group by queue_id;
 
 -- name: count_leased
 -- How many of them are leased.
-select queue_id, count(*) from message where status = 2 and at > 0 group by queue_id;
+select queue_id, count(*) from turnabout_message where status = 2 and at > 0 group by queue_id;
 
 -- name: count_history
 -- The same for the history.
-select queue_id, count(*), sum(id) from history group by queue_id;
+select queue_id, count(*), sum(id) from turnabout_history group by queue_id;
 
 -- name: count_policies
 -- Channels with a policy of their own, by queue.
-select queue_id, count(*) from channel
+select queue_id, count(*) from turnabout_channel
 where paused = 1 or max_concurrency is not null or rate_count is not null
   or max_size is not null or weight is not null
 group by queue_id;
 
 -- name: count_dedup
 -- How many entries.
-select count(*) from dedup;
+select count(*) from turnabout_dedup;

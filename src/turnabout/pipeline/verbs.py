@@ -1,11 +1,8 @@
 """What a data pipeline asks of a database: verbs beside the vocabulary, and their answers.
 
-A pipeline reads and writes in bulk, in batches that are recorded, so that each can be repeated
-exactly. The stores of databases carry these verbs out like any other; a server doesn't, as a
-pipeline works on the database itself. What they mean: docs/design/pipeline.md.
-
-A *position* is a place in the log, the history in the order of commits, as text: a store's own
-form, which sorts in no way. `START` is before everything.
+A pipeline reads and writes in bulk, in recorded batches, so that each can be repeated exactly. The
+stores of databases run these verbs like any other. What they mean: docs/design/pipeline.md. A
+*position* is a place in the log, the history in the order of commits, in the store's own form.
 """
 
 from __future__ import annotations
@@ -41,9 +38,7 @@ def _check_reader(subscription: str, generation: int, lease_ms: int) -> None:
 
 @value
 class Opened:
-    """The caller has the subscription; whoever had it before is refused from now on: a generation
-    is never used again. `acked` is the last epoch acknowledged: where a new reader begins.
-    """
+    """The caller has the subscription now; `acked` is the last epoch that was acknowledged."""
 
     generation: int
     acked: int
@@ -238,6 +233,7 @@ class SubscriptionList(Verb[tuple[Subscription, ...]]):
     """All subscriptions, by name."""
 
     name: ClassVar[str] = "subscription_list"
+    reads = True
 
 
 # --- staged sends ---------------------------------------------------------------------------------
@@ -369,6 +365,7 @@ class LogNext(Verb[LogRange | LogLost | LogAhead]):
     """
 
     name: ClassVar[str] = "log_next"
+    reads = True
     after: str
     limit: int | None = None
     ignore_loss: bool = False  # go on at the first row there is, instead of LogLost
@@ -383,6 +380,7 @@ class LogAt(Verb[str]):
     """The position before the first row that finished at `at` or later; the end without one."""
 
     name: ClassVar[str] = "log_at"
+    reads = True
     at: int
 
     def __post_init__(self) -> None:
@@ -394,6 +392,7 @@ class LogCut(Verb[tuple[LogRange, ...]]):
     """A range as up to `parts` ranges of about as many rows each, in order."""
 
     name: ClassVar[str] = "log_cut"
+    reads = True
     after: str
     until: str
     parts: int
@@ -422,6 +421,7 @@ class LogLook(Verb[LogState]):
     """The state of the log."""
 
     name: ClassVar[str] = "log_look"
+    reads = True
 
 
 @value
@@ -489,11 +489,11 @@ class WatermarkList(Verb[tuple[Watermark, ...]]):
     """All archives, by name."""
 
     name: ClassVar[str] = "watermark_list"
+    reads = True
 
 
 VERBS: tuple[type[Verb[Any]], ...] = (
     *(SubscriptionOpen, SubscriptionRelease, SubscriptionList, EpochLease, EpochPlan, EpochExtend),
-    *(Stage, Publish, Unstage),
-    *(LogNext, LogAt, LogCut, LogLook, LogPurge),
+    *(Stage, Publish, Unstage, LogNext, LogAt, LogCut, LogLook, LogPurge),
     *(WatermarkSet, WatermarkDelete, WatermarkList),
 )

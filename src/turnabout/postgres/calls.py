@@ -20,7 +20,6 @@ from turnabout.postgres import (
 )
 from turnabout.postgres.call import Call, Rows
 from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
-from turnabout.postgres.wakeups import WAKING
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
 
@@ -77,4 +76,4 @@ def rung(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
     """The queues that have news after a call."""
     if call.rings is not None:
         return call.rings(verb, rows)
-    return (verb.queue,) if type(verb) in WAKING else ()
+    return (verb.queue,) if verb.notifies else ()

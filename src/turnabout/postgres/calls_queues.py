@@ -174,7 +174,7 @@ CALLS: dict[type[Any], Call] = {
         lambda p, rows: tuple(ChannelPolicy(name, _policy(columns)) for name, columns in rows),
         repeatable=True,
     ),
-    v.Tend: Call(
+    v.Maintain: Call(
         "select turnabout.tend($1::text, $2::bigint)",
         lambda t, now: (t.queue, now),
         lambda t, rows: None,

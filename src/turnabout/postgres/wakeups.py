@@ -10,32 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
-
-from turnabout.words import verbs as v
 
 NOTIFY = b"select pg_notify('turnabout', $1::text)"
 
 PAUSE_SECONDS = 0.05
-
-WAKING: frozenset[type[v.Verb[Any]]] = frozenset(
-    {
-        v.Send,
-        v.Ack,
-        v.Defer,
-        v.Fail,
-        v.Release,
-        v.Cancel,
-        v.Retry,
-        v.Purge,
-        v.PolicySet,
-        v.QueueUpdate,
-        v.ChannelDelete,
-    }
-)
-"""Verbs after which a message may be ready that was not, or may have ended: who waits for either
-listens to the same bell.
-"""
 
 
 class Bell:

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 
-from fastapi import FastAPI
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnabout.server.auth.authenticator import Gate
 from turnabout.server.batching.batcher import together
@@ -21,7 +21,6 @@ from turnabout.server.batching.long_poll import Parking
 from turnabout.server.context import Background, Crowd, House
 from turnabout.server.counts import Counted, Counts
 from turnabout.server.http.access_log import Seen
-from turnabout.server.http.fast_path import App, Layer
 from turnabout.server.http.request_guard import Shield
 from turnabout.server.options import ServerOptions
 from turnabout.store import AsyncStore
@@ -48,7 +47,30 @@ AGAIN_SECONDS = 1.0
 log = logging.getLogger("turnabout.server")
 
 
-def create_app(store: AsyncStore, options: ServerOptions | None = None) -> FastAPI:
+class App:
+    """The ASGI app: our layers around Starlette's router.
+
+    Not Starlette's own app, whose layers for errors cost a request as much as ours do together.
+    """
+
+    def __init__(self, router: Router, house: House) -> None:
+        self.router = router
+        self.state = State({"house": house})
+        app: ASGIApp = Errors(router)
+        app = Shield(app, house)
+        if house.options.tracing:
+            from turnabout.server.http.spans import Spanned
+
+            app = Spanned(app)
+        self._outermost = Seen(app, house)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["app"] = self
+        await self._outermost(scope, receive, send)
+
+
+def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
     """The app over that store; `app.state.house` is its house.
 
     Any ASGI server can run it. `turnabout serve` adds deadlines for connections and the way to
@@ -65,32 +87,12 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> FastA
     gate.house = house
     house.on_close.append(parking.close)
     house.background.append(parking.housekeeping.run)
-    app = App(
-        title="Turnabout",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lambda _: _working(house),
-        # Its own spans would have query strings in them; ours are in `spans`.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
-    )
-    app.state.house = house
+    routes: list[BaseRoute] = []
     for name in DOORS:
         door: Door = import_module(name).routes
-        app.router.routes.extend(door(house))
-    app.add_exception_handler(TurnaboutError, _answer_error)
-    app.add_exception_handler(HTTPException, _answer_no_route)
-    layers: list[Layer] = [lambda inner: Shield(inner, house)]
-    if options.tracing:
-        from turnabout.server.http.spans import Spanned
-
-        layers.append(Spanned)
-    layers.append(lambda inner: Seen(inner, house))  # the last one is the outermost
-    for layer in layers:
-        app.add_middleware(layer)
-    app.shorten(layers, _answer_error)
-    return app
+        routes.extend(door(house))
+    router = Router(routes, redirect_slashes=False, lifespan=lambda _: _working(house))
+    return App(router, house)
 
 
 def _traced(store: AsyncStore) -> AsyncStore:
@@ -130,11 +132,30 @@ async def _keep_doing(work: Background) -> None:
 # --- errors --------------------------------------------------------------------------------------
 
 
-async def _answer_error(request: Request, error: Exception) -> Response:
+class Errors:
+    """The innermost layer: exceptions become answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. What an answer has begun with cannot be taken back."""
+        try:
+            await self.app(scope, receive, send)
+        except TurnaboutError as error:
+            response = _answer_error(scope, error)
+        except HTTPException as error:
+            response = _answer_no_route(scope, error)
+        else:
+            return
+        await response(scope, receive, send)
+
+
+def _answer_error(scope: Scope, error: Exception) -> Response:
     """What a door let through."""
     status, body = error_body(error)
     if status == 500:  # a bug, of which the client is told nothing
-        about = {"request_id": getattr(request.state, "request_id", "")}
+        about = {"request_id": scope["state"].get("request_id", "")}
         log.error("a request failed", exc_info=error, extra=about)
     headers: dict[str, str] = {}
     if (seconds := retry_after(error)) is not None:
@@ -144,13 +165,12 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     return Response(body, status, headers, "application/json")
 
 
-async def _answer_no_route(request: Request, error: Exception) -> Response:
+def _answer_no_route(scope: Scope, error: HTTPException) -> Response:
     """No such path, or not by that method."""
-    assert isinstance(error, HTTPException)
     if error.status_code == 405:
         code = "no_such_method"
         there = sorted((error.headers or {}).get("Allow", "").split(", "))
-        message = f"{request.method[:20]} does nothing here: use {' or '.join(there)}"
+        message = f"{scope['method'][:20]} does nothing here: use {' or '.join(there)}"
     elif error.status_code == 404:
         code, message = "no_such_path", "there is nothing here: GET /v1 tells what there is"
     else:

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from turnabout.store import AsyncStore
 from turnabout.words import outcomes as o
@@ -35,20 +34,10 @@ _DONE: Mapping[type[Verb[Any]], str | None] = {
 }
 
 
-_templates: WeakKeyDictionary[Any, dict[int, str]] = WeakKeyDictionary()
-
-
 def template(scope: Mapping[str, Any]) -> str:
     """The path of the route that took a request, as it was declared."""
-    endpoint = scope.get("endpoint")
-    if endpoint is None:
-        return NO_ROUTE
-    app = scope["app"]
-    paths = _templates.get(app)
-    if paths is None:  # the router tells no more than the endpoint
-        routes = [route for route in app.router.routes if hasattr(route, "endpoint")]
-        paths = _templates[app] = {id(route.endpoint): route.path for route in routes}
-    return paths.get(id(endpoint), "other")
+    route = scope.get("route")
+    return NO_ROUTE if route is None else route.path
 
 
 class Histogram:

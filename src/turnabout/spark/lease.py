@@ -40,9 +40,9 @@ from turnabout.spark.lease_settings import Settings
 from turnabout.spark.streams import IDLE_SECONDS, StreamReader, in_task
 from turnabout.words.credentials import Totals
 from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable, UsageError
-from turnabout.words.verbs import Tend
+from turnabout.words.verbs import Maintain
 
-TEND_SECONDS: Final = 5.0
+MAINTAIN_SECONDS: Final = 5.0
 """Between two rounds of housekeeping, which otherwise receivers do."""
 
 _log = getLogger(__name__)
@@ -393,7 +393,7 @@ class LeaseReader(StreamReader[Settings, _Driver]):
         driver, settings = self._driver, self._settings
         every = settings.lease_ms / 3000
         extended_at = time.monotonic()
-        while not driver.stopping.wait(min(every, TEND_SECONDS)):
+        while not driver.stopping.wait(min(every, MAINTAIN_SECONDS)):
             now = time.monotonic()
             if now - driver.called_at > settings.max_batch_seconds:
                 _log.warning(
@@ -408,7 +408,7 @@ class LeaseReader(StreamReader[Settings, _Driver]):
                     if not self.extend():
                         return
                     extended_at = now
-                self.tend()
+                self.maintain()
             except Unavailable as error:
                 _log.warning("subscription %s: %s", settings.subscription, error)
             except TurnaboutError as error:
@@ -431,11 +431,11 @@ class LeaseReader(StreamReader[Settings, _Driver]):
         )
         return not isinstance(answer, Superseded)
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """A share of housekeeping for each queue."""
         for queue in self._driver.queues:
             with suppress(QueueNotFound):
-                self._access.run(Tend(queue))
+                self._access.run(Maintain(queue))
 
 
 def owner() -> str:

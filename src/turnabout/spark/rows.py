@@ -119,7 +119,7 @@ Put = Callable[[Any], str]
 
 def statements(query: _Query, put: Put, *, is_postgres: bool) -> Iterator[str]:
     """The SQL of a query: one statement, or on SQLite one for each queue of a range."""
-    table = f"turnabout.{query.view}" if is_postgres else query.view
+    table = f"turnabout{'.' if is_postgres else '_'}{query.view}"
     common = [_said(one, put, is_postgres=is_postgres) for one in query.where]
     common += _named(query.names, query.view, put, is_postgres=is_postgres)
     for place, order in _places(query.of, put, is_postgres=is_postgres):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turnabout.sqlite._errors import is_busy, our_errors
-from turnabout.sqlite._schema import APPLICATION_ID, migrate
+from turnabout.sqlite._schema import migrate
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import Forbidden, UsageError, WrongVersion
 
@@ -69,7 +69,6 @@ def open_writer(place: Place) -> Connection:
     connection = connect(place)
     try:
         with our_errors():
-            _check_header(connection, place)
             _use_wal(connection, place)
             connection.applied = migrate(connection, place)
             connection.execute("pragma busy_timeout = 0")  # from now on the turnstile waits
@@ -121,21 +120,6 @@ def _check_file(path: Path) -> None:
     if not os.access(path.parent, os.W_OK):
         raise Forbidden(
             f"{path.parent} may not be written by this user, and SQLite keeps a log beside its file"
-        )
-
-
-def _check_header(connection: sqlite3.Connection, place: Place) -> None:
-    """Refuse a file that is somebody else's. A file of tables without any mark may be shared."""
-    connection.execute("begin")  # both from one moment: another process may be making the file
-    try:
-        (application,) = connection.execute("pragma application_id").fetchone()
-        (version,) = connection.execute("pragma user_version").fetchone()
-    finally:
-        connection.execute("commit")
-    if application != APPLICATION_ID and (application or version):
-        raise UsageError(
-            f"{place.path} belongs to another program (application_id {application:#x}, "
-            f"user_version {version}): give the path of another file"
         )
 
 

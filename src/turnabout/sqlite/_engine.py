@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from turnabout.sqlite._checkpoint import Checkpoints
@@ -16,21 +16,10 @@ from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._url import Place
 from turnabout.sqlite._wakes import Wakes
 from turnabout.sqlite._writer import Ticket, Writer
-from turnabout.sqlite.procedures import NEWS, READS, WRITES, of_slices
+from turnabout.sqlite.procedures import procedure_of
 from turnabout.words.errors import TurnaboutError, UsageError
-from turnabout.words.outcomes import Sent
 from turnabout.words.value import value
-from turnabout.words.verbs import (
-    Ack,
-    Cancel,
-    Defer,
-    Extend,
-    Fail,
-    Release,
-    Retry,
-    Send,
-    Verb,
-)
+from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
 
@@ -40,18 +29,6 @@ class Together(Verb[list[Any]]):
     """Some verbs as one: they are carried out in this order, or not at all."""
 
     verbs: tuple[Verb[Any], ...]
-
-
-_LISTS: dict[type[Verb[Any]], Callable[[Any], tuple[Any, ...]]] = {
-    Ack: lambda verb: verb.receipts,
-    Defer: lambda verb: verb.deferrals,
-    Fail: lambda verb: verb.failures,
-    Extend: lambda verb: verb.receipts,
-    Release: lambda verb: verb.receipts,
-    Send: lambda verb: verb.messages,
-    Cancel: lambda verb: verb.ids,
-    Retry: lambda verb: verb.ids,
-}
 
 
 class Engine:
@@ -73,16 +50,12 @@ class Engine:
     @staticmethod
     def nothing_to_do(verb: Verb[A]) -> A | None:
         """The answer of a verb with an empty list, which touches nothing; else None."""
-        listed = _LISTS.get(type(verb))
-        if listed is None or listed(verb):
-            return None
-        return cast("A", Sent(()) if isinstance(verb, Send) else ())
+        items = verb.items
+        return None if items is None or items.of(verb) else cast("A", verb.nothing)
 
     def reads_aside(self, verb: Verb[Any]) -> bool:
         """Whether the verb can be answered beside the writer. Memory has one connection only."""
-        kind = type(verb)
-        is_read = kind in READS or (kind not in WRITES and kind in of_slices("READS"))
-        return is_read and self._place.path is not None
+        return self._place.path is not None and verb.reads
 
     def read(self, verb: Verb[A]) -> A:
         """Answer a verb that changes nothing, from one snapshot."""
@@ -126,13 +99,11 @@ class Engine:
 
     def _carry(self, connection: Connection, verb: Verb[Any]) -> Any:
         kind = type(verb)
-        procedure = WRITES.get(kind) or READS.get(kind)
+        procedure = procedure_of(kind)
         if procedure is None:
             if isinstance(verb, Together):
                 return [self._carry_or_skip(connection, one) for one in verb.verbs]
-            procedure = of_slices("WRITES").get(kind) or of_slices("READS").get(kind)
-            if procedure is None:
-                raise UsageError(f"this store does not know the verb {kind.__name__}")
+            raise UsageError(f"{kind.__name__} is no verb of this store")
         return procedure(connection, verb, self._time.now_ms())
 
     def _carry_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
@@ -145,11 +116,11 @@ class Engine:
         connection = self.writer.connection
         told = set(connection.news)
         for ticket in tickets:
-            if type(ticket.verb) in NEWS:
+            if ticket.verb.notifies:
                 told.add(cast("Any", ticket.verb).queue)
             elif type(ticket.verb) is Together:
                 together = ticket.verb.verbs
-                told |= {cast("Any", verb).queue for verb in together if type(verb) in NEWS}
+                told |= {cast("Any", verb).queue for verb in together if verb.notifies}
         if told:
             self.wakes.notify(told)
         # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,

@@ -55,7 +55,8 @@ def translated(error: sqlite3.Error) -> TurnaboutError:
         return WrongVersion(f"SQLite: {error}: the schema was changed by hand; restore a backup")
     if str(error).endswith("already exists"):
         return UsageError(
-            f"SQLite: {error} in this file, and is not ours: give Turnabout a file of its own"
+            f"SQLite: {error}, but not as Turnabout made it: the file was changed by hand; restore "
+            "a backup, or give the path of another file"
         )
     return BrokenInvariant(f"SQLite: {error} ({type(error).__name__}): please report this")
 

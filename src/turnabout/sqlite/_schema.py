@@ -1,17 +1,19 @@
-"""The schema of a file: numbered steps, each once, and the ledger that says who may use it.
+"""The schema of a file: numbered steps, each once, and the ledger that says which ones have run.
 
-`pragma user_version` is the core's last step that ran, `pragma application_id` says whose file it
-is. A step only adds, so an older library can go on; one that it could not live with says so by
-`-- oldest: <steps that a library must know>` in its comment, and the ledger keeps it. Slices number
-their own steps; the ledger knows how far each has come. One that isn't here is left as it is.
+The core has steps, and so has each slice, numbered on their own. The ledger is a table of ours, not
+`pragma user_version`: the file may be an application's, which counts its own steps there. A step
+only adds, so an older library can go on; one that it could not live with says so by
+`-- oldest: <steps that a library must know>` in its comment, and the ledger keeps it.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from turnabout import slices
 from turnabout.sqlite._errors import our_errors
@@ -21,53 +23,69 @@ from turnabout.words.errors import WrongVersion
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, step_of
 
-APPLICATION_ID = 0x5455524E  # "TURN"; in migrations it must be a literal, here it is explained
+_CORE = Path(__file__).parent / "migrations"
 
 LEDGER = """
 create table if not exists turnabout_migration (
-  slice text not null,     -- '': the core
+  slice text not null,  -- '' for the core
   number integer not null,
   name text not null,
   oldest integer not null,  -- how many steps a library must know to use the file from here on
   primary key (slice, number)
-) strict;
+) strict, without rowid;
 """
 
 
+class Reached(NamedTuple):
+    """How far the steps of the core, or of a slice, have run in a file."""
+
+    step: int
+    oldest: int
+
+
 @cache
-def _files() -> dict[str, list[Path]]:
-    """The steps' files: the core's, and those of each slice."""
-    folders = {"": Path(__file__).parent}
-    folders |= {s.name: folder for s in slices.found() if (folder := s.folder("sqlite"))}
-    return {name: sorted((at / "migrations").glob("*.sql")) for name, at in folders.items()}
-
-
-def wanted() -> dict[str, int]:
-    """The last step that this library knows, of the core and of each slice."""
-    return {name: len(files) for name, files in _files().items()}
+def folders() -> Mapping[str, Path]:
+    """Where the steps of the core and of each slice are."""
+    others = {s.name: at / "migrations" for s in slices.found() if (at := s.folder("sqlite"))}
+    return {"": _CORE, "server": _CORE / "server", **others}
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """The steps, in order: the core's first."""
+    """All steps in order, the core's first. A step is the files of one number."""
     return tuple(
-        step_of(file.name, file.read_text(encoding="utf-8"), name)
-        for name, files in _files().items()
-        for file in files
+        step_of(files[0].name, "\n".join(_text(file) for file in files), name)
+        for name, folder in folders().items()
+        for _, group in groupby(sorted(folder.glob("*.sql")), key=lambda file: file.name[:4])
+        if (files := list(group))
     )
 
 
-def beyond(there: Mapping[str, int]) -> list[Migration]:
-    """The steps that a file lacks which has come this far."""
-    return [step for step in migrations() if step.number > there.get(step.slice, 0)]
+def wanted(slice_: str = "") -> int:
+    """The last step that this library knows."""
+    return max((step.number for step in migrations() if step.slice == slice_), default=0)
 
 
-def note(step: Migration) -> str:
-    """A step's row in the ledger: our own names and numbers, without parameters, for a script."""
-    return (
-        "insert into turnabout_migration (slice, number, name, oldest)"  # noqa: S608
-        f" values ('{step.slice}', {step.number}, '{step.name}', {step.oldest});"
-    )
+def missing(reached: Mapping[str, Reached]) -> list[Migration]:
+    """The steps that a file lacks."""
+    return beyond({name: there.step for name, there in reached.items()})
+
+
+def beyond(since: Mapping[str, int]) -> list[Migration]:
+    """The steps that come after these, which are the last ones of the core and of slices."""
+    return [step for step in migrations() if step.number > since.get(step.slice, 0)]
+
+
+def statements(steps: Sequence[Migration]) -> list[str]:
+    """What applies these steps and notes them; to be run in order, in one transaction."""
+    found = [LEDGER] if steps else []
+    for step in steps:
+        found += split(step.sql)
+        found.append(
+            "insert into turnabout_migration (slice, number, name, oldest)"  # noqa: S608
+            f" values ('{step.slice}', {step.number}, '{step.name}', {step.oldest});"
+        )
+    return [statement.strip() for statement in found]
 
 
 def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
@@ -76,14 +94,14 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
 
     Raises: WrongVersion: a newer library has changed the file beyond what this one can use.
     """
-    if not _is_behind(checked_steps(connection)):
+    if not missing(schema(connection)):
         return ()
     turnstile = Turnstile(place)
     try:
         turnstile.begin(connection)
-        steps = beyond(checked_steps(connection))  # asked again, under the lock
-        if steps:
-            _run(connection, steps)
+        steps = missing(schema(connection))  # asked again, under the lock
+        for statement in statements(steps):
+            connection.execute(statement)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -92,21 +110,6 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
     finally:
         turnstile.close()
     return tuple(step.name for step in steps)
-
-
-def _is_behind(there: Mapping[str, int]) -> bool:
-    return any(there.get(name, 0) < last for name, last in wanted().items())
-
-
-def _run(connection: sqlite3.Connection, steps: list[Migration]) -> None:
-    connection.execute(LEDGER)
-    for step in steps:
-        for statement in split(step.sql):
-            connection.execute(statement)
-        connection.execute(note(step))
-        if not step.slice:
-            connection.execute(f"pragma user_version = {step.number}")
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
 
 
 def split(script: str) -> list[str]:
@@ -121,59 +124,45 @@ def split(script: str) -> list[str]:
     return statements
 
 
-def checked_steps(connection: sqlite3.Connection) -> dict[str, int]:
-    """How far a file has come; WrongVersion if that leaves this library or one of its slices
-    behind.
-    """
+def schema(connection: sqlite3.Connection) -> dict[str, Reached]:
+    """How far a file has come; WrongVersion if that leaves this library behind."""
     _refuse_moved(connection)
-    there = last_steps(connection)
-    for name, last in wanted().items():
-        step = there.get(name, 0)
-        if _is_too_new(connection, name, step):
-            raise WrongVersion(
-                f"the file has {name or 'schema'} {step}, this library knows {last}: {UPGRADE_HINT}"
-            )
-    return there
+    found = reached(connection)
+    if is_too_new(found):
+        raise WrongVersion(
+            f"the file has schema {found[''].step}, this library knows {wanted()}: {UPGRADE_HINT}"
+        )
+    return found
+
+
+def reached(connection: sqlite3.Connection) -> dict[str, Reached]:
+    """How far a file has come, by slice; nothing if it is not ours yet."""
+    if not _has(connection, "turnabout_migration"):
+        return {}
+    rows = connection.execute(
+        "select slice, max(number), max(oldest) from turnabout_migration group by slice"
+    )
+    return {slice_: Reached(step, oldest) for slice_, step, oldest in rows}
+
+
+def is_too_new(found: dict[str, Reached]) -> bool:
+    """Whether a newer library has changed the file beyond what this one can use."""
+    return any(found[name].oldest > wanted(name) for name in folders() if name in found)
 
 
 def _refuse_moved(connection: sqlite3.Connection) -> None:
     """Raise what a file says that `turnabout move` has emptied, before a step meets its views."""
-    (found,) = connection.execute(
-        "select exists (select 1 from sqlite_master where name = 'turnabout_moved_queue')"
-    ).fetchone()
-    if found:
+    if _has(connection, "turnabout_moved_queue"):
         with our_errors():
-            connection.execute("select 1 from queue").fetchone()
+            connection.execute("select 1 from turnabout_queue").fetchone()
 
 
-def last_steps(connection: sqlite3.Connection) -> dict[str, int]:
-    """The last step that ran on a file, of the core and of each slice. Empty: none."""
-    (core,) = connection.execute("pragma user_version").fetchone()
-    if not core:
-        return {}
-    try:
-        rows = connection.execute(
-            "select slice, max(number) from turnabout_migration where slice <> '' group by slice"
-        ).fetchall()
-    except sqlite3.OperationalError:
-        rows = []  # no ledger, or one from before there were slices
-    return {"": core, **dict(rows)}
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    (found,) = connection.execute(
+        "select exists (select 1 from sqlite_master where name = ?)", (table,)
+    ).fetchone()
+    return bool(found)
 
 
-def is_too_new(connection: sqlite3.Connection) -> bool:
-    """Whether this library cannot use the file any more, or not the slices that it has."""
-    there = last_steps(connection)
-    return any(_is_too_new(connection, name, there.get(name, 0)) for name in wanted())
-
-
-def _is_too_new(connection: sqlite3.Connection, name: str, step: int) -> bool:
-    known = wanted()[name]
-    if step <= known:
-        return False
-    try:
-        noted, oldest = connection.execute(
-            "select max(number), max(oldest) from turnabout_migration where slice = ?", (name,)
-        ).fetchone()
-    except sqlite3.OperationalError:
-        return True  # no ledger
-    return noted is None or noted < step or oldest > known
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")

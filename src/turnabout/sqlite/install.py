@@ -22,18 +22,10 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
-    """All that a file lacks whose core (`""`) and slices have come this far; any tool can run it.
-
-    What isn't named is missing: without anything, the file is empty.
+    """All that a file lacks whose core (`""`) and slices have come this far, to run with any tool
+    in one transaction. What isn't named is missing: without anything, the file has nothing of ours.
     """
-    texts: list[str] = []
-    for step in _schema.beyond(since):
-        texts += [f"-- {step.name}\n{step.sql}", _schema.note(step)]
-    marks = [
-        f"pragma user_version = {_schema.wanted()['']};",
-        f"pragma application_id = {_schema.APPLICATION_ID};",
-    ]
-    return "\n".join(["begin immediate;", _schema.LEDGER, *texts, *marks, "commit;", ""])
+    return "\n\n".join(_schema.statements(_schema.beyond(since)))
 
 
 def up(url: str) -> tuple[str, ...]:
@@ -55,13 +47,15 @@ def prune(url: str) -> tuple[str, ...]:
 def status(url: str) -> SchemaStatus:
     """How far a file has come. Makes no file, changes nothing."""
     path = place(url).path
-    there: dict[str, int] = {}
-    too_new = False
+    found: dict[str, _schema.Reached] = {}
     if path is not None and path.exists():
         # Not mode=ro: what a killed process has left in the log could not be read then.
         with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as file:
-            there = _schema.last_steps(file)
-            too_new = _schema.is_too_new(file)
-    pending = tuple(step.name for step in _schema.beyond(there))
-    current = there.pop("", 0)
-    return SchemaStatus(current, _schema.wanted()[""], pending, there, too_new=too_new)
+            found = _schema.reached(file)
+    return SchemaStatus(
+        found[""].step if found else 0,
+        _schema.wanted(),
+        tuple(step.name for step in _schema.missing(found)),
+        {name: there.step for name, there in found.items() if name},
+        too_new=_schema.is_too_new(found),
+    )

@@ -13,20 +13,26 @@ from msgspec import Meta
 
 from turnabout.words import limits
 from turnabout.words.prepare import PER_SECOND_MAX
+from turnabout.words.verb import IDS
+from turnabout.words.verbs import VOCABULARY
 
 _DELAY = Meta(ge=0, le=limits.DELAY_SECONDS_MAX)
 _SPAN = Meta(ge=0.001, le=limits.DELAY_SECONDS_MAX)
 _LEASE = Meta(ge=0.001, le=limits.LEASE_SECONDS_MAX)
 _INSTANT = Meta(ge=0, le=limits.FOREVER_MS)
 _PAGE = Meta(ge=1, le=limits.PEEK_MESSAGES_MAX)
-_MANY = Meta(max_length=limits.IDS_MAX)
 _ID = Meta(ge=1, le=limits.ID_MAX)
 _WHOLE = Meta(ge=1, le=limits.INTEGER_MAX)
 WAIT = Meta(ge=0, le=limits.WAIT_SECONDS_MAX)
 """Of a request's `wait_seconds`."""
 
 RANGES: Mapping[str, Meta] = {
-    "Send.messages": Meta(max_length=limits.SEND_MESSAGES_MAX),
+    **{
+        f"{kind.__name__}.{field}": Meta(max_length=kind.items.max)
+        for kind in VOCABULARY
+        if kind.items is not None
+        for field in kind.items.fields
+    },
     "Outgoing.priority": Meta(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX),
     "Outgoing.delay_ms": _DELAY,
     "Outgoing.ttl_ms": _SPAN,
@@ -36,18 +42,9 @@ RANGES: Mapping[str, Meta] = {
     "Shard.index": Meta(ge=0, le=1_023),
     "Shard.count": Meta(ge=1, le=1_024),
     "Turn.served": Meta(ge=0, le=limits.ID_MAX),
-    "Ack.receipts": _MANY,
-    "Ack.results": _MANY,
-    "Release.receipts": _MANY,
-    "Extend.receipts": _MANY,
     "Extend.lease_ms": _LEASE,
-    "Defer.deferrals": _MANY,
     "Deferral.delay_ms": _DELAY,
-    "Fail.failures": _MANY,
     "Failure.delay_ms": _DELAY,
-    "Cancel.ids": _MANY,
-    "Retry.ids": _MANY,
-    "Endings.ids": _MANY,
     "Peek.limit": _PAGE,
     "Peek.after_id": Meta(ge=0, le=limits.ID_MAX),
     "StatsOfChannels.limit": _PAGE,
@@ -78,7 +75,9 @@ RANGES: Mapping[str, Meta] = {
 }
 """By class and field. Of a duration in `_ms` the bounds are in seconds."""
 
-MEMBERS: Mapping[str, Meta] = {"Cancel.ids": _ID, "Retry.ids": _ID, "Endings.ids": _ID}
+MEMBERS: Mapping[str, Meta] = {
+    f"{kind.__name__}.{IDS.field}": _ID for kind in VOCABULARY if kind.items is IDS
+}
 """Of the members of a list."""
 
 

@@ -81,7 +81,7 @@ ROUTES: tuple[Route, ...] = (
     Route(v.ScheduleDelete, "DELETE", "/v1/schedules/{schedule}"),
     Route(v.ScheduleList, "GET", "/v1/schedules", ("queue", "due", "schedule")),
     Route(v.ScheduleFire, "POST", "/v1/schedules/{schedule}/fire"),
-    Route(v.Tend, "POST", f"{_QUEUE}/tend"),
+    Route(v.Maintain, "POST", f"{_QUEUE}/maintain"),
 )
 
 ROUTE_OF: Mapping[type[Verb[Any]], Route] = {route.verb: route for route in ROUTES}

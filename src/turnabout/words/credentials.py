@@ -26,23 +26,8 @@ from turnabout.words.value import value
 Verb = v.Verb
 
 KINDS: Mapping[str, tuple[type[Verb[Any]], ...]] = {
-    "produce": (v.Send,),
-    "consume": (
-        v.Receive,
-        v.Ack,
-        v.Defer,
-        v.Fail,
-        v.Extend,
-        v.Release,
-        v.Endings,
-        v.Stats,
-        v.StatsOfChannels,
-        v.QueueCreate,  # a worker makes the queues that it works on
-        v.QueueGet,
-        v.ScheduleList,  # and fires what is due
-        v.ScheduleFire,
-        v.Tend,
-    ),
+    "produce": tuple(kind for kind in v.VOCABULARY if kind.scope == "produce"),
+    "consume": tuple(kind for kind in v.VOCABULARY if kind.scope == "consume"),
     "operate": v.VOCABULARY,
 }
 """What a token of a server or a role of PostgreSQL may be allowed to do: groups of verbs."""
@@ -193,6 +178,7 @@ class NamespaceList(Verb[tuple[Namespace, ...]]):
     """All namespaces by name; the unnamed one only if quotas or tokens were set for it."""
 
     name: ClassVar[str] = "namespace_list"
+    reads = True
 
 
 @value
@@ -233,6 +219,7 @@ class TokenFind(Verb[FoundToken | None]):
     """The token of that id, live or not; None if there never was one."""
 
     name: ClassVar[str] = "token_find"
+    reads = True
     id: str
 
 
@@ -241,6 +228,7 @@ class TokenList(Verb[tuple[Token, ...]]):
     """Tokens of all namespaces or of one, the newest first, expired and revoked ones too."""
 
     name: ClassVar[str] = "token_list"
+    reads = True
     namespace: str | None = None
 
 
@@ -257,6 +245,7 @@ class Totals(Verb[tuple[QueueTotals, ...]]):
     """Counts of all queues, or of a namespace's, by name."""
 
     name: ClassVar[str] = "totals"
+    reads = True
     namespace: str | None = None
     bytes: bool = False
     """Measure the payloads, too. That reads every message."""
@@ -267,6 +256,7 @@ class Repeats(Verb[bool]):
     """Whether earlier messages stand for all of these, so that a send of them puts nothing in."""
 
     name: ClassVar[str] = "repeats"
+    reads = True
     queue: str
     messages: tuple[Outgoing, ...]
 

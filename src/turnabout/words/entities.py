@@ -23,6 +23,7 @@ from turnabout.words.policy import (
     QueueSettings,
 )
 from turnabout.words.value import value
+from turnabout.words.verb import OriginJson, QueueName
 
 State = Literal["scheduled", "ready", "leased"]
 
@@ -131,7 +132,7 @@ class Delivery(NamedTuple):
     failures: int
     crashes: int
     sent_at: int
-    origin_json: str | None
+    origin_json: OriginJson | None
     lease_until: int
     lease_ms: int
 
@@ -155,7 +156,7 @@ class Delivery(NamedTuple):
 class Origin:
     """The story of a dead message: where it came from and why it died."""
 
-    queue: str
+    queue: QueueName
     reason: str
     failures: int
     crashes: int
@@ -203,7 +204,7 @@ class Peeked:
 class QueueStats:
     """Counts of one queue. What was sent is one of the others: they add up."""
 
-    queue: str
+    queue: QueueName
     scheduled: int
     ready: int
     leased: int
@@ -235,9 +236,9 @@ class ChannelStats:
 class QueueEntry:
     """A queue with its settings, and which queue its exhausted messages go to."""
 
-    name: str
+    name: QueueName
     settings: QueueSettings
-    dead_letter: str | None
+    dead_letter: QueueName | None
     created_at: int
 
 

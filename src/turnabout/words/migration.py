@@ -14,9 +14,9 @@ _OLDEST = re.compile(r"^-- oldest: (\d+)$", re.MULTILINE)
 class Migration:
     """One numbered step; steps run in order, each in a transaction, each once.
 
+    slice: which slice numbers it, '' for the core.
     oldest: the oldest library that can use the database from this step on. On PostgreSQL it is a
     revision of the functions, on SQLite the number of steps that a library knows. 1: any.
-    slice:  whose it is; each slice numbers its own. "": the core's.
     """
 
     number: int
@@ -27,19 +27,10 @@ class Migration:
 
 
 def step_of(file: str, sql: str, slice_: str = "") -> Migration:
-    """The step in a file `0001_name.sql`, `pipeline/0001_name` if it is of that slice.
-
-    `-- oldest: 2`, on a line of its own, says which.
-    """
+    """The step in a file `0001_name.sql`. `-- oldest: 2`, on a line of its own, says which."""
     oldest = _OLDEST.search(sql)
-    name = file.removesuffix(".sql")
-    return Migration(
-        int(file[:4]),
-        f"{slice_}/{name}" if slice_ else name,
-        sql,
-        1 if oldest is None else int(oldest[1]),
-        slice_,
-    )
+    name = "/".join(part for part in (slice_, file.removesuffix(".sql")) if part)
+    return Migration(int(file[:4]), name, sql, 1 if oldest is None else int(oldest[1]), slice_)
 
 
 @value

@@ -1,8 +1,8 @@
 """Names in a namespace: what a client calls `emails` is `acme/emails` in the database.
 
 `inside` puts the namespace in front of every name in a verb; `outside` takes it off every name in
-an answer. Which fields hold names is said once, in `NAMED`; a test walks the whole vocabulary and
-fails for a field that may hold a name and is not told here.
+an answer. Which fields hold names, their types say (`QueueName` and the others in `verb`); a test
+walks the whole vocabulary and fails for a field of text that nobody has judged.
 
 A name of another namespace cannot be asked for. In an answer it can only stand because the owner
 of the database has tied queues of two namespaces together; it is then left out.
@@ -12,106 +12,96 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from turnabout.words import entities as e
 from turnabout.words import limits
 from turnabout.words import outcomes as o
-from turnabout.words import records as r
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.errors import QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.policy import QueueSettings
-from turnabout.words.schedules import Schedule, ScheduleEntry
+from turnabout.words.schedules import Schedule
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
 V = TypeVar("V", bound=Verb[Any])
 
-Kind = Literal["name", "or none", "namespace", "changes", "value", "values", "story"]
+Kind = Literal["name", "or none", "namespace", "changes", "value", "values", "origin"]
 """A name; a name or None; the namespace itself; changes of settings; a value or values that hold
 names; an `Origin` as JSON.
 """
 
-NAMED: Mapping[type[Any], Mapping[str, Kind]] = {
-    v.Send: {"queue": "name"},
-    v.Receive: {"queue": "name"},
-    v.Ack: {"queue": "name"},
-    v.Defer: {"queue": "name"},
-    v.Fail: {"queue": "name"},
-    v.Extend: {"queue": "name"},
-    v.Release: {"queue": "name"},
-    v.Cancel: {"queue": "name"},
-    v.Retry: {"queue": "name"},
-    v.Peek: {"queue": "name"},
-    v.Stats: {"queue": "or none", "namespace": "namespace"},
-    v.StatsOfChannels: {"queue": "name"},
-    v.Purge: {"queue": "name"},
-    v.Endings: {"queue": "name"},
-    v.History: {"queue": "name"},
-    v.Clear: {"queue": "name"},
-    v.Events: {"queue": "name"},
-    v.RedriveStart: {"queue": "name", "target": "or none"},
-    v.RedriveStep: {"namespace": "namespace"},
-    v.RedriveCancel: {"namespace": "namespace"},
-    v.RedriveList: {"queue": "or none", "namespace": "namespace"},
-    v.QueueCreate: {"queue": "name", "settings": "value"},
-    v.QueueGet: {"queue": "name"},
-    v.QueueUpdate: {"queue": "name", "changes": "changes"},
-    v.QueueList: {"namespace": "namespace"},
-    v.QueueDelete: {"queue": "name"},
-    v.PolicySet: {"queue": "name"},
-    v.PolicyGet: {"queue": "name"},
-    v.PolicyList: {"queue": "name"},
-    v.ChannelDelete: {"queue": "name"},
-    v.ScheduleSet: {"schedule": "value"},
-    v.ScheduleDelete: {"schedule": "name"},
-    v.ScheduleList: {"queue": "or none", "schedule": "or none", "namespace": "namespace"},
-    v.ScheduleFire: {"schedule": "name"},
-    v.Tend: {"queue": "name"},
-    QueueSettings: {"dead_letter": "or none"},
-    Schedule: {"name": "name", "queue": "name"},
-    ScheduleEntry: {"schedule": "value"},
-    e.QueueStats: {"queue": "name"},
-    e.QueueEntry: {"name": "name", "settings": "value", "dead_letter": "or none"},
-    e.Origin: {"queue": "name"},
-    e.Delivery: {"origin_json": "story"},
-    e.Peeked: {"origin": "value"},
-    o.Created: {"queue": "value"},
-    o.AlreadyExists: {"queue": "value"},
-    o.Dead: {"queue": "or none"},
-    o.Received: {"deliveries": "values"},
-    r.Redrive: {"queue": "name", "target": "or none"},
-    r.Event: {"queue": "name"},
-    r.EventPage: {"events": "values"},
-}
+
+def _plain_types(hint: Any) -> Iterator[Any]:
+    """What a type hint is made of."""
+    if get_origin(hint) in {Union, UnionType, tuple}:
+        for part in get_args(hint):
+            yield from _plain_types(part)
+    else:
+        yield hint
+
+
+@cache
+def names_in(kind: type[Any]) -> Mapping[str, Kind]:
+    """Each field of a verb or value that holds a name, or values that do, by their types."""
+    if not hasattr(kind, "__match_args__"):
+        return {}
+    found: dict[str, Kind] = {}
+    for field, hint in get_type_hints(kind, include_extras=True).items():
+        types = list(_plain_types(hint)) if field in kind.__match_args__ else []
+        told = [part.__metadata__[0] for part in types if get_origin(part) is Annotated]
+        if told:
+            is_optional = told[0] == "name" and type(None) in types
+            found[field] = "or none" if is_optional else told[0]
+        elif any(isinstance(part, type) and names_in(part) for part in types):
+            found[field] = "values" if ... in types else "value"
+    return found
+
+
+def _all_named() -> Iterator[tuple[type[Any], Mapping[str, Kind]]]:
+    """The values that verbs and their answers are made of, with their names."""
+    seen: set[Any] = set()
+    rest: list[Any] = [*v.VOCABULARY, *(part for verb in v.VOCABULARY for part in _answers(verb))]
+    while rest:
+        kind = rest.pop()
+        if kind in seen or not hasattr(kind, "__match_args__"):
+            continue
+        seen.add(kind)
+        if named := names_in(kind):
+            yield kind, named
+        rest += [part for hint in get_type_hints(kind).values() for part in _plain_types(hint)]
+
+
+def _answers(verb: type[Verb[Any]]) -> list[Any]:
+    """The types of a verb's answer."""
+    (base,) = cast("Any", verb).__orig_bases__
+    return [part for hint in get_args(base) for part in _plain_types(hint)]
+
+
+NAMED: Mapping[type[Any], Mapping[str, Kind]] = dict(_all_named())
 """Each field that holds a name of a queue or schedule, or a value that does."""
 
 CHANGES = ("dead_letter",)
 """Settings that hold a name, as keys of `QueueUpdate.changes`."""
 
 ANSWERS_NAME: frozenset[type[Verb[Any]]] = frozenset(
-    {
-        v.Receive,
-        v.Fail,
-        v.Peek,
-        v.Stats,
-        v.Events,
-        v.RedriveStart,
-        v.RedriveStep,
-        v.RedriveCancel,
-        v.RedriveList,
-        v.QueueCreate,
-        v.QueueGet,
-        v.QueueUpdate,
-        v.QueueList,
-        v.ScheduleSet,
-        v.ScheduleList,
-    }
+    verb for verb in v.VOCABULARY if any(part in NAMED for part in _answers(verb))
 )
 """Verbs whose answers may hold a name; the answers of all others are the same outside."""
 
@@ -250,8 +240,8 @@ def _put(how: Kind, given: Any, namespace: str) -> Any:
             return _INSIDE[type(given)](given, namespace)
         case "values":
             return tuple(_INSIDE[type(one)](one, namespace) for one in given)
-        case "story":
-            raise AssertionError("no verb tells a story")
+        case "origin":
+            raise AssertionError("no verb has an origin")
 
 
 def _outside_of(kind: type[Any]) -> Step:
@@ -286,7 +276,7 @@ def _take(how: Kind, given: Any, namespace: str) -> Any:
             return _outside(given, namespace)
         case "values":
             return tuple([_outside(one, namespace) for one in given])
-        case "story":
+        case "origin":
             story = json.loads(given)
             story["queue"] = plain(story["queue"], namespace) or ""
             return json.dumps(story, ensure_ascii=False)
@@ -302,7 +292,7 @@ def _received_outside(value: o.Received, namespace: str) -> o.Received:
 def _delivery_outside(value: e.Delivery, namespace: str) -> e.Delivery:
     if value.origin_json is None:
         return value
-    return value._replace(origin_json=_take("story", value.origin_json, namespace))
+    return value._replace(origin_json=_take("origin", value.origin_json, namespace))
 
 
 _INSIDE: Mapping[type[Any], Step] = {

@@ -10,6 +10,7 @@ from typing import Literal
 from turnabout.words.entities import Delivery, QueueEntry, Turn
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
+from turnabout.words.verb import QueueName
 
 
 @value
@@ -90,7 +91,7 @@ class Dead:
     `queue` is None where there is none to move to: the message has then ended.
     """
 
-    queue: str | None
+    queue: QueueName | None
 
 
 @value

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
+from turnabout.words.verb import QueueName
 
 RATE_PERIOD_SECONDS_MAX = 86_400.0
 WEIGHT_MAX = 1_000
@@ -143,7 +144,7 @@ class QueueSettings:
     paused: bool = False
     pause_reason: str | None = None
     on_exhausted: OnExhausted = "dead_letter"
-    dead_letter: str | None = None
+    dead_letter: QueueName | None = None
     ttl_seconds: float | None = None
     max_messages: int | None = None
     dedup_mode: DedupMode = "window"

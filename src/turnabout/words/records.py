@@ -12,6 +12,7 @@ from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.payload import decode_json, decode_text
 from turnabout.words.value import value
+from turnabout.words.verb import QueueName
 
 Outcome = Literal["done", "dead", "cancelled", "expired"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -102,7 +103,7 @@ class Event:
     """One thing that happened to a message. `changed`, with nothing else, is a hint to look."""
 
     kind: EventKind
-    queue: str
+    queue: QueueName
     at: int
     id: int | None = None
     channel: str | None = None
@@ -147,8 +148,8 @@ class Redrive:
     """A redrive and how far it has come; kept as the record of what was moved."""
 
     id: int
-    queue: str
-    target: str | None
+    queue: QueueName
+    target: QueueName | None
     """None: each message goes to the queue it died in."""
     filter: RedriveFilter
     per_second: int | None

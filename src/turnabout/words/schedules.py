@@ -11,6 +11,7 @@ from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
+from turnabout.words.verb import QueueName, ScheduleName
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["allow", "skip"]
@@ -25,8 +26,8 @@ CRON_CHARS_MAX = 255
 class Schedule:
     """One of `cron`, `every_ms` (counted from `anchor`) or `at` says when `message` is sent."""
 
-    name: str
-    queue: str
+    name: ScheduleName
+    queue: QueueName
     message: Outgoing
     cron: str | None = None
     zone: str = "UTC"

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from turnabout.words.entities import FIRST_TURN, Delivery, Shard, Turn
 
-TEND_SECONDS = 1.0
+MAINTAIN_SECONDS = 1.0
 
 
 def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Delivery], Turn]:
@@ -73,7 +73,7 @@ def _after(last: str, taken: int, start: Turn) -> Turn:
 
 
 class Rounds:
-    """The turns of all receivers in this process, and when each queue was last tended.
+    """The turns of all receivers in this process, and when each queue was last maintained.
 
     A call takes a turn and puts its successor back, so concurrent receivers stand at different
     places and do not run into each other.
@@ -82,7 +82,7 @@ class Rounds:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turns: dict[tuple[str, Shard | None], deque[Turn]] = {}
-        self._tended: dict[str, float] = {}
+        self._maintained: dict[str, float] = {}
 
     def take(self, queue: str, shard: Shard | None = None) -> Turn:
         """A place in the round robin; nobody else has it until it is put back."""
@@ -95,11 +95,11 @@ class Rounds:
         with self._lock:
             self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
 
-    def must_tend(self, queue: str) -> bool:
-        """True once in a while: this caller should tend the queue now."""
+    def must_maintain(self, queue: str) -> bool:
+        """True once in a while: this caller should maintain the queue now."""
         now = time.monotonic()
         with self._lock:
-            if now - self._tended.setdefault(queue, now) < TEND_SECONDS:
+            if now - self._maintained.setdefault(queue, now) < MAINTAIN_SECONDS:
                 return False
-            self._tended[queue] = now
+            self._maintained[queue] = now
             return True

@@ -2,13 +2,14 @@
 
 A verb is a frozen value: its fields are the arguments, its type parameter is the answer. A store
 runs a verb in one transaction. `VOCABULARY` lists them all; the stores, the doors and the tests
-are checked against it. Many is the only form here; `send(one)` is the face's sugar.
+are checked against it. Many is the only form here; `send(one)` is the face's sugar. What the class
+variables say is in `verb`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from turnabout.words.entities import (
     FIRST_TURN,
@@ -40,6 +41,7 @@ from turnabout.words.outcomes import (
     ReleaseOutcome,
     RetryOutcome,
     SendOutcome,
+    Sent,
 )
 from turnabout.words.policy import Policy, QueueSettings
 from turnabout.words.records import (
@@ -54,32 +56,46 @@ from turnabout.words.records import (
 )
 from turnabout.words.schedules import Schedule, ScheduleEntry
 from turnabout.words.value import value
-
-A = TypeVar("A", covariant=True)
-
-
-@value
-class Verb(Generic[A]):
-    """A request to a store; `A` is what it answers."""
-
-    name: ClassVar[str]
+from turnabout.words.verb import (
+    DEFERRALS,
+    FAILURES,
+    IDS,
+    MESSAGES,
+    RECEIPTS,
+    Changes,
+    Items,
+    NamespaceName,
+    QueueName,
+    ScheduleName,
+    Verb,
+)
 
 
 @value
 class Send(Verb[SendOutcome]):
     """All of the messages or none (P3). A missing queue is made with default settings."""
 
-    name: ClassVar[str] = "send"
-    queue: str
+    name = "send"
+    scope = "produce"
+    items = MESSAGES
+    nothing = Sent(())
+    joins = notifies = merges = True
+    queue: QueueName
     messages: tuple[Outgoing, ...]
+
+    def carried_bytes(self) -> int:
+        """Of the payloads."""
+        return sum([len(message.payload) for message in self.messages])
 
 
 @value
 class Receive(Verb[Received]):
     """Up to `max_messages` deliveries, channels in turn from `turn` on (P5, P8 to P12)."""
 
-    name: ClassVar[str] = "receive"
-    queue: str
+    name = "receive"
+    scope = "consume"
+    joins = merges = True
+    queue: QueueName
     max_messages: int
     lease_ms: int | None = None
     """None takes the queue's `lease_seconds`."""
@@ -91,37 +107,63 @@ class Receive(Verb[Received]):
 class Ack(Verb[tuple[AckOutcome, ...]]):
     """Done. One outcome per receipt, same order (P6, P7)."""
 
-    name: ClassVar[str] = "ack"
-    queue: str
+    name = "ack"
+    scope = "consume"
+    items = Items(
+        "receipts", id_of=RECEIPTS.id_of, receipt_of=RECEIPTS.receipt_of, beside="results"
+    )
+    joins = settles = notifies = merges = True
+    queue: QueueName
     receipts: tuple[Receipt, ...]
     results: tuple[Result | None, ...] = ()
     """One for each receipt, or none at all."""
+
+    def carried_bytes(self) -> int:
+        """Of the results."""
+        return sum([len(result.data) for result in self.results if result is not None])
 
 
 @value
 class Defer(Verb[tuple[DeferOutcome, ...]]):
     """Back for later, uncharged, with new state or the saved one."""
 
-    name: ClassVar[str] = "defer"
-    queue: str
+    name = "defer"
+    scope = "consume"
+    items = DEFERRALS
+    joins = settles = notifies = merges = True
+    queue: QueueName
     deferrals: tuple[Deferral, ...]
+
+    def carried_bytes(self) -> int:
+        """Of the states."""
+        return sum([len(deferral.state or b"") for deferral in self.deferrals])
 
 
 @value
 class Fail(Verb[tuple[FailOutcome, ...]]):
     """This attempt failed: back after a back-off, or dead."""
 
-    name: ClassVar[str] = "fail"
-    queue: str
+    name = "fail"
+    scope = "consume"
+    items = FAILURES
+    joins = settles = notifies = merges = True
+    queue: QueueName
     failures: tuple[Failure, ...]
+
+    def carried_bytes(self) -> int:
+        """Of the errors."""
+        return sum([len(failure.error) for failure in self.failures])
 
 
 @value
 class Extend(Verb[tuple[ExtendOutcome, ...]]):
     """Leases run for `lease_ms` from now; never shorter than they run already."""
 
-    name: ClassVar[str] = "extend"
-    queue: str
+    name = "extend"
+    scope = "consume"
+    items = RECEIPTS
+    joins = merges = True
+    queue: QueueName
     receipts: tuple[Receipt, ...]
     lease_ms: int | None = None
 
@@ -130,8 +172,11 @@ class Extend(Verb[tuple[ExtendOutcome, ...]]):
 class Release(Verb[tuple[ReleaseOutcome, ...]]):
     """Given back at once, uncharged, as at a worker's stop."""
 
-    name: ClassVar[str] = "release"
-    queue: str
+    name = "release"
+    scope = "consume"
+    items = RECEIPTS
+    joins = settles = notifies = merges = True
+    queue: QueueName
     receipts: tuple[Receipt, ...]
 
 
@@ -139,8 +184,10 @@ class Release(Verb[tuple[ReleaseOutcome, ...]]):
 class Cancel(Verb[tuple[CancelOutcome, ...]]):
     """Waiting messages end as cancelled; for leased ones the wish is noted."""
 
-    name: ClassVar[str] = "cancel"
-    queue: str
+    name = "cancel"
+    items = IDS
+    joins = notifies = True
+    queue: QueueName
     ids: tuple[int, ...]
 
 
@@ -148,8 +195,10 @@ class Cancel(Verb[tuple[CancelOutcome, ...]]):
 class Retry(Verb[tuple[RetryOutcome, ...]]):
     """Waiting messages are ready now, their charges forgotten."""
 
-    name: ClassVar[str] = "retry"
-    queue: str
+    name = "retry"
+    items = IDS
+    notifies = True
+    queue: QueueName
     ids: tuple[int, ...]
 
 
@@ -157,8 +206,9 @@ class Retry(Verb[tuple[RetryOutcome, ...]]):
 class Peek(Verb[tuple[Peeked, ...]]):
     """Unfinished messages by id, after `after_id`, of one state or channel if named."""
 
-    name: ClassVar[str] = "peek"
-    queue: str
+    name = "peek"
+    reads = True
+    queue: QueueName
     limit: int = 20
     state: State | None = None
     channel: str | None = None
@@ -169,9 +219,11 @@ class Peek(Verb[tuple[Peeked, ...]]):
 class Stats(Verb[tuple[QueueStats, ...]]):
     """Counts of one queue, or of all by name, or of all in a namespace."""
 
-    name: ClassVar[str] = "stats"
-    queue: str | None = None
-    namespace: str | None = None
+    name = "stats"
+    scope = "consume"
+    reads = lists = True
+    queue: QueueName | None = None
+    namespace: NamespaceName | None = None
     """`""`: queues without a namespace; None: all. So in every verb that has this field."""
 
 
@@ -179,8 +231,10 @@ class Stats(Verb[tuple[QueueStats, ...]]):
 class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     """The channels with the most unfinished messages."""
 
-    name: ClassVar[str] = "stats_of_channels"
-    queue: str
+    name = "stats_of_channels"
+    scope = "consume"
+    reads = True
+    queue: QueueName
     limit: int = 20
 
 
@@ -188,8 +242,9 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
 class Purge(Verb[Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
-    name: ClassVar[str] = "purge"
-    queue: str
+    name = "purge"
+    notifies = True
+    queue: QueueName
     channel: str | None = None
     state: State | None = None
 
@@ -198,8 +253,11 @@ class Purge(Verb[Purged]):
 class Endings(Verb[tuple[Ending | None, ...]]):
     """How these messages of the queue ended; None while one is unfinished."""
 
-    name: ClassVar[str] = "endings"
-    queue: str
+    name = "endings"
+    scope = "consume"
+    items = IDS
+    reads = True
+    queue: QueueName
     ids: tuple[int, ...]
 
 
@@ -207,8 +265,9 @@ class Endings(Verb[tuple[Ending | None, ...]]):
 class History(Verb[HistoryPage]):
     """Finished messages, the newest first, on from `cursor`."""
 
-    name: ClassVar[str] = "history"
-    queue: str
+    name = "history"
+    reads = True
+    queue: QueueName
     limit: int = 20
     outcome: Outcome | None = None
     channel: str | None = None
@@ -224,8 +283,8 @@ class History(Verb[HistoryPage]):
 class Clear(Verb[Cleared]):
     """Remove the oldest rows of history, at most `limit`."""
 
-    name: ClassVar[str] = "clear"
-    queue: str
+    name = "clear"
+    queue: QueueName
     which: Literal["done", "failed", "all"]
     limit: int | None = None
 
@@ -234,8 +293,9 @@ class Clear(Verb[Cleared]):
 class Events(Verb[EventPage]):
     """What happened after `cursor`; without one no events, and the cursor of now."""
 
-    name: ClassVar[str] = "events"
-    queue: str
+    name = "events"
+    reads = True
+    queue: QueueName
     cursor: str | None = None
     limit: int = 100
 
@@ -244,9 +304,10 @@ class Events(Verb[EventPage]):
 class RedriveStart(Verb[Redrive]):
     """Note a redrive; with `dry_run` only count what it would move."""
 
-    name: ClassVar[str] = "redrive_start"
-    queue: str
-    target: str | None = None
+    name = "redrive_start"
+    notifies = True
+    queue: QueueName
+    target: QueueName | None = None
     filter: RedriveFilter = EVERYTHING
     per_second: int | None = None
     max_redrives: int = 3
@@ -257,9 +318,9 @@ class RedriveStart(Verb[Redrive]):
 class RedriveStep(Verb[Redrive]):
     """Move the next messages of a running redrive, as many as its rate allows by now."""
 
-    name: ClassVar[str] = "redrive_step"
+    name = "redrive_step"
     id: int
-    namespace: str | None = None
+    namespace: NamespaceName | None = None
     """If it is of that namespace; else UsageError, as if there were none."""
 
 
@@ -267,27 +328,30 @@ class RedriveStep(Verb[Redrive]):
 class RedriveCancel(Verb[Redrive]):
     """Stop a running redrive where it is; one that has ended is left as it is."""
 
-    name: ClassVar[str] = "redrive_cancel"
+    name = "redrive_cancel"
     id: int
-    namespace: str | None = None
+    namespace: NamespaceName | None = None
 
 
 @value
 class RedriveList(Verb[tuple[Redrive, ...]]):
     """Redrives of all queues or one, the newest first."""
 
-    name: ClassVar[str] = "redrive_list"
-    queue: str | None = None
+    name = "redrive_list"
+    reads = lists = True
+    queue: QueueName | None = None
     limit: int = 20
-    namespace: str | None = None
+    namespace: NamespaceName | None = None
 
 
 @value
 class QueueCreate(Verb[CreateOutcome]):
     """Make a queue, and its dead-letter queue with it."""
 
-    name: ClassVar[str] = "queue_create"
-    queue: str
+    name = "queue_create"
+    scope = "consume"
+    notifies = True
+    queue: QueueName
     settings: QueueSettings
 
 
@@ -295,33 +359,38 @@ class QueueCreate(Verb[CreateOutcome]):
 class QueueGet(Verb[QueueEntry]):
     """A queue with its settings."""
 
-    name: ClassVar[str] = "queue_get"
-    queue: str
+    name = "queue_get"
+    scope = "consume"
+    reads = True
+    queue: QueueName
 
 
 @value
 class QueueUpdate(Verb[QueueEntry]):
     """Change some settings of a live queue; `fifo` is fixed at creation."""
 
-    name: ClassVar[str] = "queue_update"
-    queue: str
-    changes: Mapping[str, Any]
+    name = "queue_update"
+    notifies = True
+    queue: QueueName
+    changes: Changes
 
 
 @value
 class QueueList(Verb[tuple[QueueEntry, ...]]):
     """All queues with their settings, by name."""
 
-    name: ClassVar[str] = "queue_list"
-    namespace: str | None = None
+    name = "queue_list"
+    reads = lists = True
+    namespace: NamespaceName | None = None
 
 
 @value
 class QueueDelete(Verb[Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
-    name: ClassVar[str] = "queue_delete"
-    queue: str
+    name = "queue_delete"
+    notifies = True
+    queue: QueueName
 
 
 @value
@@ -331,8 +400,9 @@ class PolicySet(Verb[Policy]):
     Holds for every lease granted after it. The answer is the channel's own policy from now on.
     """
 
-    name: ClassVar[str] = "policy_set"
-    queue: str
+    name = "policy_set"
+    joins = notifies = True
+    queue: QueueName
     channel: str
     changes: Mapping[str, Any]
     replace: bool = False
@@ -342,8 +412,9 @@ class PolicySet(Verb[Policy]):
 class PolicyGet(Verb[Policy]):
     """The channel's own policy; `NO_POLICY` where it has none."""
 
-    name: ClassVar[str] = "policy_get"
-    queue: str
+    name = "policy_get"
+    reads = joins = True
+    queue: QueueName
     channel: str
 
 
@@ -351,16 +422,18 @@ class PolicyGet(Verb[Policy]):
 class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     """Channels with a policy of their own, by name."""
 
-    name: ClassVar[str] = "policy_list"
-    queue: str
+    name = "policy_list"
+    reads = True
+    queue: QueueName
 
 
 @value
 class ChannelDelete(Verb[Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
-    name: ClassVar[str] = "channel_delete"
-    queue: str
+    name = "channel_delete"
+    notifies = True
+    queue: QueueName
     channel: str
 
 
@@ -368,7 +441,7 @@ class ChannelDelete(Verb[Deleted]):
 class ScheduleSet(Verb[ScheduleEntry]):
     """Make or replace a schedule; `next_at` is its first due time, worked out by the caller."""
 
-    name: ClassVar[str] = "schedule_set"
+    name = "schedule_set"
     schedule: Schedule
     next_at: int | None
 
@@ -377,20 +450,22 @@ class ScheduleSet(Verb[ScheduleEntry]):
 class ScheduleDelete(Verb[bool]):
     """Remove a schedule; whether it was there."""
 
-    name: ClassVar[str] = "schedule_delete"
-    schedule: str
+    name = "schedule_delete"
+    schedule: ScheduleName
 
 
 @value
 class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     """Schedules by name, of one queue if named; with `due`, those that are due and not paused."""
 
-    name: ClassVar[str] = "schedule_list"
-    queue: str | None = None
+    name = "schedule_list"
+    scope = "consume"
+    reads = lists = True
+    queue: QueueName | None = None
     due: bool = False
-    schedule: str | None = None
+    schedule: ScheduleName | None = None
     """Only the one of that name."""
-    namespace: str | None = None
+    namespace: NamespaceName | None = None
 
 
 @value
@@ -399,57 +474,26 @@ class ScheduleFire(Verb[FireOutcome]):
     overlap that it does not allow, or one sent for that time already; set the next due time.
     """
 
-    name: ClassVar[str] = "schedule_fire"
-    schedule: str
+    name = "schedule_fire"
+    scope = "consume"
+    schedule: ScheduleName
     due_at: int
     next_at: int | None
     skip: bool = False
 
 
 @value
-class Tend(Verb[None]):
+class Maintain(Verb[None]):
     """A bounded share of housekeeping: sweep what is old, fold counters, end what has expired, take
     a step of each redrive.
     """
 
-    name: ClassVar[str] = "tend"
-    queue: str
+    name = "maintain"
+    scope = "consume"
+    queue: QueueName
 
 
-VOCABULARY: tuple[type[Verb[Any]], ...] = (
-    Send,
-    Receive,
-    Ack,
-    Defer,
-    Fail,
-    Extend,
-    Release,
-    Cancel,
-    Retry,
-    Peek,
-    Stats,
-    StatsOfChannels,
-    Purge,
-    Endings,
-    History,
-    Clear,
-    Events,
-    RedriveStart,
-    RedriveStep,
-    RedriveCancel,
-    RedriveList,
-    QueueCreate,
-    QueueGet,
-    QueueUpdate,
-    QueueList,
-    QueueDelete,
-    PolicySet,
-    PolicyGet,
-    PolicyList,
-    ChannelDelete,
-    ScheduleSet,
-    ScheduleDelete,
-    ScheduleList,
-    ScheduleFire,
-    Tend,
+VOCABULARY: tuple[type[Verb[Any]], ...] = tuple(
+    kind for kind in list(vars().values()) if isinstance(kind, type) and kind.__module__ == __name__
 )
+"""All of the above, in their order."""

@@ -18,7 +18,7 @@ from turnabout.store import AsyncJoined, AsyncStore, Joined
 from turnabout.words.entities import Delivery, Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.outcomes import Extended, LeaseLost
-from turnabout.words.verbs import Ack, Defer, Extend, Fail, Release, Verb
+from turnabout.words.verbs import Verb
 from turnabout.worker.loop import Held, Lease
 
 A = TypeVar("A")
@@ -122,7 +122,7 @@ class WatchedStore:
             lost = isinstance(outcome, LeaseLost)
             lease.lost = lease.lost or lost
             lease.refused = lease.refused or lost
-            lease.settled = lease.settled or not isinstance(verb, Extend)
+            lease.settled = lease.settled or verb.settles
             if isinstance(outcome, Extended):
                 lease.cancel_requested = outcome.cancel_requested
 
@@ -143,17 +143,10 @@ class WatchedStore:
 
     def _named(self, verb: Verb[Any]) -> list[Lease | None]:
         """The worker's leases for the receipts in a verb, in its order."""
-        receipts: tuple[Receipt, ...]
-        match verb:
-            case Ack() | Release() | Extend():
-                receipts = verb.receipts
-            case Defer():
-                receipts = tuple(deferral.receipt for deferral in verb.deferrals)
-            case Fail():
-                receipts = tuple(failure.receipt for failure in verb.failures)
-            case _:
-                return []
-        held = self._held.get(verb.queue)
+        if verb.items is None or verb.items.receipt_of is None:
+            return []
+        receipts: list[Receipt] = verb.items.receipts(verb)
+        held = self._held.get(cast("Any", verb).queue)
         return [] if held is None else [held.get(receipt) for receipt in receipts]
 
 

@@ -45,7 +45,6 @@ KEY_BYTES_MAX = 200
 LARGE_BODY_BYTES = 256 * 1024
 """To read such a body takes so long that others must not wait for it."""
 _HEADER = b"turnabout-header-"
-_MANY = ("messages", "receipts", "deferrals", "failures", "ids")
 
 
 def routes(house: House) -> Sequence[BaseRoute]:
@@ -240,13 +239,11 @@ class Native:
 
 def check_limits(verb: v.Verb[Any], options: ServerOptions) -> None:
     """Raises: UsageError for a verb that is over what this server takes in one request."""
-    for name in _MANY:
-        many = getattr(verb, name, None)
-        if many is not None and len(many) > options.max_messages:
-            raise UsageError(
-                f"$.{name}: at most {options.max_messages:,} in one request to this server, "
-                f"not {len(many):,} (max_messages)"
-            )
+    if verb.items is not None and len(many := verb.items.of(verb)) > options.max_messages:
+        raise UsageError(
+            f"$.{verb.items.field}: at most {options.max_messages:,} in one request to this "
+            f"server, not {len(many):,} (max_messages)"
+        )
     if isinstance(verb, v.Send):
         for message in verb.messages:
             limits.payload(message.payload, options.max_payload_bytes)

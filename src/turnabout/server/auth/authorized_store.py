@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from turnabout.server.auth.quotas import sends_in
-from turnabout.server.auth.rights import LISTS, Rights
+from turnabout.server.auth.rights import Rights
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE, Token
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from turnabout.server.context import House
 
 A = TypeVar("A")
-
-_SPECIAL: frozenset[type[Verb[Any]]] = frozenset(
-    {v.Tend, v.ScheduleSet, v.ScheduleDelete, v.ScheduleList, v.ScheduleFire}
-)
-"""Verbs whose rights are not those of the queue that they name."""
 
 
 class Caller:
@@ -66,15 +61,12 @@ class Caller:
         await self.house.gate.check(rights)
         kind = cast("type[Verb[Any]]", type(verb))
         if rights.scopes is not None:
-            if kind in _SPECIAL:
-                refused = await self._judge(verb)
-                if refused is not None:
-                    return refused[0]
-            else:
-                rights.check(verb)
+            refused = await self._judge(verb)
+            if refused is not None:
+                return refused[0]
         try:
             told: Verb[Any] = inside(verb, rights.namespace)
-            if rights.scopes is not None and kind in LISTS:
+            if rights.scopes is not None and verb.lists:
                 told = rights.widened(told)
             usage = None
             if kind is v.Send:
@@ -95,11 +87,8 @@ class Caller:
         await self.house.gate.check(rights)
         answers: dict[int, Any] = {}
         for place, verb in enumerate(verbs):
-            if rights.scopes is None:
-                continue
-            if type(verb) not in _SPECIAL:
-                rights.check(verb)
-            elif (refused := await self._judge(verb)) is not None:
+            refused = None if rights.scopes is None else await self._judge(verb)
+            if refused is not None:
                 answers[place] = refused[0]
         rest = [place for place in range(len(verbs)) if place not in answers]
         try:
@@ -153,13 +142,13 @@ class Caller:
     # --- rights -----------------------------------------------------------------------------------
 
     async def _judge(self, verb: Verb[Any]) -> tuple[Any] | None:
-        """Of tending and schedules: None, go on; else the answer of one who has nothing to do with
-        it. Rights to a schedule are rights to the queue that it sends to. Raises: Forbidden.
+        """None: go on; else the answer to give instead. Rights to a schedule are rights to the
+        queue that it sends to. Raises: Forbidden.
         """
         rights = self.rights
         match verb:
-            case v.Tend(queue):
-                may = rights.allows(v.Tend, queue) or rights.allows(Receive, queue)
+            case v.Maintain(queue):
+                may = rights.allows(v.Maintain, queue) or rights.allows(Receive, queue)
                 return None if may else (None,)
             case v.ScheduleSet(schedule):
                 rights.need(v.ScheduleSet, schedule.queue)
@@ -175,10 +164,8 @@ class Caller:
                     return (NotDue(),)
             case v.ScheduleList(due=True):
                 return None if rights.allows_any(v.ScheduleFire) else ((),)
-            case v.ScheduleList():
-                rights.check(verb)
             case _:
-                pass
+                rights.check(verb)
         return None
 
     async def _queue_of(self, schedule: str) -> str | None:
@@ -210,7 +197,7 @@ class Caller:
         """The answer as the caller may see it."""
         rights = self.rights
         answer = outside(answer, rights.namespace)
-        if rights.scopes is None or type(verb) not in LISTS:
+        if rights.scopes is None or not verb.lists:
             return answer
         if isinstance(verb, v.ScheduleList) and verb.due:
             return rights.only(v.ScheduleFire, answer)

@@ -17,9 +17,6 @@ from turnabout.words.verbs import Verb
 
 Kind = type[Verb[Any]]
 
-LISTS: frozenset[Kind] = frozenset({v.Stats, v.QueueList, v.ScheduleList, v.RedriveList})
-"""Without the name of a queue they are about all that the token may ask about."""
-
 SENDING_ON: frozenset[Kind] = frozenset({v.RedriveStart, v.QueueCreate, v.QueueUpdate})
 """They may name a queue that messages go to: whoever says so must be allowed to send there."""
 
@@ -76,13 +73,13 @@ class Rights:
             )
 
     def check(self, verb: Verb[Any]) -> None:
-        """All queues that the verb names. Schedules and tending have their own rules in the caller.
+        """All queues that the verb names. Maintenance and schedules have rules in the caller.
 
         Raises: Forbidden.
         """
         kind = type(verb)
         queue: str | None = getattr(verb, "queue", None)
-        if queue is None and kind in LISTS:
+        if queue is None and kind.lists:
             if not self.allows_any(kind):
                 self.need(kind, None)
         elif not self._known.get((kind, queue)):

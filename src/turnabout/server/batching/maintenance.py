@@ -1,4 +1,4 @@
-"""What a server does by itself: it tends queues, and fires schedules that are due.
+"""What a server does by itself: it maintains queues, and fires schedules that are due.
 
 Whoever receives over a library's connection does this on the way. Behind a server it is done even
 while nobody receives: a schedule is looked for once a second, and every queue has its turn.
@@ -15,12 +15,12 @@ from turnabout._async.schedules import fire_when_due
 from turnabout._async.shared import Shared
 from turnabout.store import AsyncStore
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
-from turnabout.words.turns import TEND_SECONDS
-from turnabout.words.verbs import QueueList, Tend
+from turnabout.words.turns import MAINTAIN_SECONDS
+from turnabout.words.verbs import Maintain, QueueList
 
 ROUND_SECONDS = 10.0
-"""In which every queue is tended once, if nobody receives from it."""
-TENDS_MAX = 20
+"""In which every queue is maintained once, if nobody receives from it."""
+MAINTAINS_MAX = 20
 """A second, in the round over all queues: where there are many, the round takes longer."""
 
 
@@ -29,14 +29,14 @@ class Housekeeping:
 
     def __init__(self, store: AsyncStore) -> None:
         self._shared = Shared(store)
-        self._tended: dict[str, float] = {}
+        self._maintained: dict[str, float] = {}
         self._left: list[str] = []
         self._share = 0
 
     async def before_look(self, queue: str) -> None:
         """What comes before a look for messages, as `receive` of the library does it."""
-        if self._must_tend(queue):
-            await self._tend(queue)
+        if self._must_maintain(queue):
+            await self._maintain(queue)
         await self.fire()
 
     async def fire(self) -> None:
@@ -44,14 +44,14 @@ class Housekeeping:
         await fire_when_due(self._shared)
 
     def exists(self, queue: str) -> None:
-        """A look into the queue went well: from now on it is tended."""
-        self._tended.setdefault(queue, time.monotonic())
+        """A look into the queue went well: from now on it is maintained."""
+        self._maintained.setdefault(queue, time.monotonic())
 
     async def run(self) -> None:
         """From the start of the server to its end."""
         self._shared.watch.found(any_there=True)  # it looks every second from the start
         while True:
-            await asyncio.sleep(TEND_SECONDS)
+            await asyncio.sleep(MAINTAIN_SECONDS)
             await self.step()
 
     async def step(self) -> None:
@@ -63,25 +63,25 @@ class Housekeeping:
             for _ in range(min(self._share, len(self._left))):
                 queue = self._left.pop()
                 self.exists(queue)
-                if self._must_tend(queue):
-                    await self._tend(queue)
+                if self._must_maintain(queue):
+                    await self._maintain(queue)
 
     async def _begin_round(self) -> None:
         names = [entry.name for entry in await self._shared.store.run(QueueList())]
         self._left = names[::-1]
-        self._share = min(ceil(len(names) / ROUND_SECONDS), TENDS_MAX)
+        self._share = min(ceil(len(names) / ROUND_SECONDS), MAINTAINS_MAX)
         there = set(names)
-        for gone in self._tended.keys() - there:
-            del self._tended[gone]
+        for gone in self._maintained.keys() - there:
+            del self._maintained[gone]
 
-    def _must_tend(self, queue: str) -> bool:
+    def _must_maintain(self, queue: str) -> bool:
         now = time.monotonic()
-        if now - self._tended.get(queue, now) < TEND_SECONDS:
+        if now - self._maintained.get(queue, now) < MAINTAIN_SECONDS:
             return False
-        self._tended[queue] = now
+        self._maintained[queue] = now
         return True
 
-    async def _tend(self, queue: str) -> None:
+    async def _maintain(self, queue: str) -> None:
         # Deleted meanwhile, busy, or out of reach: housekeeping waits for another time.
         with suppress(Unavailable, Uncertain, UsageError):
-            await self._shared.store.run(Tend(queue))
+            await self._shared.store.run(Maintain(queue))

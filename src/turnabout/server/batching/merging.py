@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import Received, Sent
 from turnabout.words.turns import in_turn
+from turnabout.words.verb import Items
 
 MESSAGES_MAX = 1_000
 """In one merged verb; a verb that has more goes by itself."""
@@ -33,8 +34,6 @@ class Kind:
     """Verbs of one key can become one."""
     count: Callable[[Any], int]
     """How many messages it is about."""
-    size: Callable[[Any], int] | None
-    """How many bytes it carries; None: few."""
     ids: Callable[[Any], Sequence[int]] | None
     """The messages that it names; None: it names none."""
     merge: Callable[[Sequence[Any]], v.Verb[Any]]
@@ -58,7 +57,7 @@ class Batch:
         """Take it in. False: it has to go after this batch."""
         kind = self._kind
         count = self._count + kind.count(verb)
-        size = self._bytes if kind.size is None else self._bytes + kind.size(verb)
+        size = self._bytes + verb.carried_bytes()
         is_first = not self.verbs
         if not is_first and (count > MESSAGES_MAX or size > BYTES_MAX):
             return False
@@ -90,10 +89,6 @@ def channels_of(verb: v.Verb[Any]) -> set[str]:
     return {message.channel for message in verb.messages} if isinstance(verb, v.Send) else set()
 
 
-def _merge_sends(verbs: Sequence[v.Send]) -> v.Send:
-    return v.Send(verbs[0].queue, tuple(chain.from_iterable(verb.messages for verb in verbs)))
-
-
 def _cut_sent(verbs: Sequence[v.Send], sent: Sent) -> list[Sent]:
     parts: list[Sent] = []
     first = 0
@@ -122,32 +117,29 @@ def _cut_received(verbs: Sequence[v.Receive], received: Received) -> list[Receiv
     return parts
 
 
-def _merge_acks(verbs: Sequence[v.Ack]) -> v.Ack:
-    receipts = tuple(chain.from_iterable(verb.receipts for verb in verbs))
-    if not any(verb.results for verb in verbs):
-        return v.Ack(verbs[0].queue, receipts)
-    results = (verb.results or (None,) * len(verb.receipts) for verb in verbs)
-    return v.Ack(verbs[0].queue, receipts, tuple(chain.from_iterable(results)))
-
-
-def _listed(field: str) -> Callable[[Sequence[Any]], Any]:
-    """Merges verbs that differ in one list only."""
+def _merger(items: Items) -> Callable[[Sequence[Any]], Any]:
+    """Merges verbs that differ in their items only."""
 
     def merge(verbs: Sequence[Any]) -> Any:
-        listed = chain.from_iterable(getattr(verb, field) for verb in verbs)
-        return replace(verbs[0], **{field: tuple(listed)})
+        listed = {items.field: tuple(chain.from_iterable(map(items.of, verbs)))}
+        if items.beside is not None and any(getattr(verb, items.beside) for verb in verbs):
+            beside = [
+                getattr(verb, items.beside) or (None,) * len(items.of(verb)) for verb in verbs
+            ]
+            listed[items.beside] = tuple(chain.from_iterable(beside))
+        return replace(verbs[0], **listed)
 
     return merge
 
 
-def _cutter(count: Callable[[Any], int]) -> Callable[[Sequence[Any], Any], list[Any]]:
+def _cutter(items: Items) -> Callable[[Sequence[Any], Any], list[Any]]:
     """Cuts a list of outcomes, one for each item."""
 
     def cut(verbs: Sequence[Any], outcomes: Sequence[Any]) -> list[Any]:
         parts: list[Any] = []
         first = 0
         for verb in verbs:
-            last = first + count(verb)
+            last = first + len(items.of(verb))
             parts.append(tuple(outcomes[first:last]))
             first = last
         return parts
@@ -155,77 +147,27 @@ def _cutter(count: Callable[[Any], int]) -> Callable[[Sequence[Any], Any], list[
     return cut
 
 
-def _count_receipts(verb: v.Ack | v.Extend | v.Release) -> int:
-    return len(verb.receipts)
-
-
-def _ids(verb: v.Ack | v.Extend | v.Release) -> list[int]:
-    return list(map(itemgetter(0), verb.receipts))
-
-
-def _count_deferrals(verb: v.Defer) -> int:
-    return len(verb.deferrals)
-
-
-def _count_failures(verb: v.Fail) -> int:
-    return len(verb.failures)
+def _kind(verb: type[v.Verb[Any]]) -> Kind:
+    items = verb.items
+    assert items is not None
+    of, id_of = items.of, items.id_of
+    rest = attrgetter(*(name for name in verb.__match_args__ if name not in items.fields))
+    return Kind(
+        lambda one: (verb, rest(one)),
+        lambda one: len(of(one)),
+        None if id_of is None else lambda one: list(map(id_of, of(one))),
+        _merger(items),
+        _cut_sent if verb is v.Send else _cutter(items),
+    )
 
 
 _KINDS: dict[type[Any], Kind] = {
-    v.Send: Kind(
-        lambda verb: (v.Send, verb.queue),
-        lambda verb: len(verb.messages),
-        lambda verb: sum([len(message.payload) for message in verb.messages]),
-        None,
-        _merge_sends,
-        _cut_sent,
-    ),
     v.Receive: Kind(
         lambda verb: (v.Receive, verb.queue, verb.lease_ms, verb.shard),
         lambda verb: verb.max_messages,
         None,
-        None,
         _merge_receives,
         _cut_received,
     ),
-    v.Ack: Kind(
-        lambda verb: (v.Ack, verb.queue),
-        _count_receipts,
-        lambda verb: sum([len(one.data) for one in verb.results if one is not None]),
-        _ids,
-        _merge_acks,
-        _cutter(_count_receipts),
-    ),
-    v.Extend: Kind(
-        lambda verb: (v.Extend, verb.queue, verb.lease_ms),
-        _count_receipts,
-        None,
-        _ids,
-        _listed("receipts"),
-        _cutter(_count_receipts),
-    ),
-    v.Release: Kind(
-        lambda verb: (v.Release, verb.queue),
-        _count_receipts,
-        None,
-        _ids,
-        _listed("receipts"),
-        _cutter(_count_receipts),
-    ),
-    v.Defer: Kind(
-        lambda verb: (v.Defer, verb.queue),
-        _count_deferrals,
-        lambda verb: sum([len(one.state or b"") for one in verb.deferrals]),
-        lambda verb: [one.receipt.id for one in verb.deferrals],
-        _listed("deferrals"),
-        _cutter(_count_deferrals),
-    ),
-    v.Fail: Kind(
-        lambda verb: (v.Fail, verb.queue),
-        _count_failures,
-        lambda verb: sum([len(one.error) for one in verb.failures]),
-        lambda verb: [one.receipt.id for one in verb.failures],
-        _listed("failures"),
-        _cutter(_count_failures),
-    ),
+    **{verb: _kind(verb) for verb in v.VOCABULARY if verb.merges and verb.items is not None},
 }

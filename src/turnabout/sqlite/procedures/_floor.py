@@ -1,11 +1,11 @@
-"""What removes history notes up to where, so that who reads the log is told what it missed."""
+"""Whatever removes history notes up to where, so that a reader of the log hears what it missed."""
 
 from __future__ import annotations
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 
-_SQL = statements("floor")
+_SQL = statements("log_floor")
 
 
 def raise_to(connection: Connection, queue: int, seq: int | None) -> None:

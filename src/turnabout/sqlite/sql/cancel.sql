@@ -2,4 +2,4 @@
 
 -- name: request
 -- The holders of these messages will be told.
-update message set cancel_requested = 1 where id in (select value from json_each(:ids));
+update turnabout_message set cancel_requested = 1 where id in (select value from json_each(:ids));

@@ -2,11 +2,11 @@
 
 -- name: waiting
 -- The messages to cancel.
-select id from message
+select id from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 union all
-select id from message
+select id from turnabout_message
 where queue_id = :queue and status = 0 and limited = 1 and channel = :channel
 union all
-select id from message
+select id from turnabout_message
 where queue_id = :queue and status = 1 and channel = :channel;

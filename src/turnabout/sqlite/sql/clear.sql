@@ -3,20 +3,20 @@
 -- name: last_all
 -- The place of the last of the rows that `all` removes.
 select max(seq) from (
-  select seq from history where queue_id = :queue order by seq limit :most
+  select seq from turnabout_history where queue_id = :queue order by seq limit :most
 );
 
 -- name: all
 -- Rows however they ended.
-delete from history
+delete from turnabout_history
 where queue_id = :queue and seq in (
-  select seq from history where queue_id = :queue order by seq limit :most
+  select seq from turnabout_history where queue_id = :queue order by seq limit :most
 );
 
 -- name: last_done
 -- The same of `done`.
 select max(seq) from (
-  select seq from history
+  select seq from turnabout_history
   where queue_id = :queue and outcome = 'done'
   order by seq
   limit :most
@@ -24,9 +24,9 @@ select max(seq) from (
 
 -- name: done
 -- Rows of messages that are done.
-delete from history
+delete from turnabout_history
 where queue_id = :queue and seq in (
-  select seq from history
+  select seq from turnabout_history
   where queue_id = :queue and outcome = 'done'
   order by seq
   limit :most
@@ -35,7 +35,7 @@ where queue_id = :queue and seq in (
 -- name: last_failed
 -- The same of `failed`.
 select max(seq) from (
-  select seq from history indexed by history_failed
+  select seq from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done'
   order by finished_at, seq
   limit :most
@@ -43,9 +43,9 @@ select max(seq) from (
 
 -- name: failed
 -- Rows of all others.
-delete from history
+delete from turnabout_history
 where queue_id = :queue and seq in (
-  select seq from history indexed by history_failed
+  select seq from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done'
   order by finished_at, seq
   limit :most

@@ -2,4 +2,4 @@
 
 -- name: put_back
 -- The message waits until `at`, with new state, or with the state that it has.
-update message set status = ?, at = ?, state = coalesce(?, state) where id = ?;
+update turnabout_message set status = ?, at = ?, state = coalesce(?, state) where id = ?;

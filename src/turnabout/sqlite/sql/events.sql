@@ -2,11 +2,12 @@
 
 -- name: after
 -- The next ones.
-select seq, kind, at, message_id, channel, attempt, due_at from event indexed by event_order
+select seq, kind, at, message_id, channel, attempt, due_at from turnabout_event
+  indexed by turnabout_event_order
 where queue_id = :queue and seq > :after
 order by seq
 limit :most;
 
 -- name: last
 -- The number of the last event of any queue, swept or not.
-select seq from sqlite_sequence where name = 'event';
+select seq from sqlite_sequence where name = 'turnabout_event';

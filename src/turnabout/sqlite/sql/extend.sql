@@ -2,6 +2,6 @@
 
 -- name: extend
 -- The new end of each lease.
-update message set at = max(at, :until)
+update turnabout_message set at = max(at, :until)
 where id in (select value from json_each(:ids))
 returning id, at, cancel_requested;

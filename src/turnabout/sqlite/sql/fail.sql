@@ -2,7 +2,7 @@
 
 -- name: put_back
 -- The message waits until `at`, charged with a failure.
-update message
+update turnabout_message
 set status = ?, at = ?, failures = failures + 1, first_error = coalesce(first_error, ?),
   last_error = ?
 where id = ?;

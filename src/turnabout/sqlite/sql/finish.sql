@@ -3,7 +3,7 @@
 -- name: keep
 -- A row of history for each of these messages of the queue, in the order given. (`json_each` has a
 -- column `id`, too: name the table. `or fail` as in send.sql.)
-insert or fail into history (
+insert or fail into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
   finished_at, error
 )
@@ -11,42 +11,42 @@ select message.queue_id, :after + ended.key + 1, message.id, message.channel, :o
   message.attempt, message.failures, message.crashes, message.sent_at, message.leased_at,
   :now, message.last_error
 from json_each(:ids) as ended
-cross join message on message.id = ended.value and message.queue_id = :queue;
+cross join turnabout_message as message on message.id = ended.value and message.queue_id = :queue;
 
 -- name: keep_payloads
 -- What these messages carried, onto their rows of history.
-update history
+update turnabout_history as history
 set payload = message.payload, content_type = message.content_type, headers = message.headers
-from message
+from turnabout_message as message
 where history.queue_id = :queue and history.seq > :after and message.id = history.id;
 
 -- name: keep_result
 -- What an ack leaves.
-update history set result = ?, result_type = ? where queue_id = ? and seq = ?;
+update turnabout_history set result = ?, result_type = ? where queue_id = ? and seq = ?;
 
 -- name: drop
 -- These messages have ended.
-delete from message where id in (?);
+delete from turnabout_message where id in (?);
 
 -- name: drop_held
 -- The same for those that are leased at this attempt, and not limited. They are found by their ids:
--- `not indexed`, or SQLite takes a detour through `message_of_queue`.
-delete from message not indexed
+-- `not indexed`, or SQLite takes a detour through `turnabout_message_of_queue`.
+delete from turnabout_message not indexed
 where id in (?) and queue_id = ? and status = 2 and attempt = ? and limited = 0;
 
 -- name: keep_dead
 -- A row of history for a message that died, with the counts of its last attempt.
-insert into history (
+insert into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
   finished_at, error
 )
 select queue_id, ?, id, channel, 'dead', attempt, ?, ?, sent_at, leased_at, ?, ?
-from message
+from turnabout_message
 where id = ?;
 
 -- name: block
 -- A message of a FIFO queue that has no attempts left: it waits at the head until a person comes.
-update message
+update turnabout_message
 set status = 0, at = ?, failures = ?, crashes = ?, first_error = coalesce(first_error, ?),
   last_error = ?
 where id = ?;
@@ -54,20 +54,20 @@ where id = ?;
 -- name: waiting
 -- What waits in a channel, behind a message that dies.
 select id, channel, failures, crashes, first_error, last_error, origin
-from message
+from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 union all
 select id, channel, failures, crashes, first_error, last_error, origin
-from message
+from turnabout_message
 where queue_id = :queue and status = 0 and limited = 1 and channel = :channel
 union all
 select id, channel, failures, crashes, first_error, last_error, origin
-from message
+from turnabout_message
 where queue_id = :queue and status = 1 and channel = :channel;
 
 -- name: move
 -- A message goes to another queue: ready, uncharged, without end, with its story.
-update message
+update turnabout_message
 set queue_id = ?, limited = ?, origin = ?, status = 0, at = 0, failures = 0, crashes = 0,
   leased_at = null, first_error = null, last_error = null, expires_at = null, cancel_requested = 0
 where id = ?;

@@ -2,7 +2,7 @@
 
 -- name: all
 -- In the order of finishing.
-select * from history
+select * from turnabout_history
 where queue_id = :queue and seq < :before_seq
   and (:outcome is null or outcome = :outcome)
   and (:channel is null or channel = :channel)
@@ -14,7 +14,7 @@ limit :most;
 
 -- name: failed
 -- Only what did not end well, by time.
-select * from history indexed by history_failed
+select * from turnabout_history indexed by turnabout_history_failed
 where queue_id = :queue and outcome <> 'done' and (finished_at, seq) < (:before_at, :before_seq)
   and outcome = :outcome
   and (:channel is null or channel = :channel)

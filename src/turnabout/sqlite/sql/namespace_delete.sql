@@ -3,25 +3,25 @@
 -- name: left
 -- A queue or a schedule that is still there.
 select * from (
-  select 'queue ' || quote(name) from queue
+  select 'queue ' || quote(name) from turnabout_queue
   where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
   limit 1
 )
 union all
 select * from (
-  select 'schedule ' || quote(name) from schedule
+  select 'schedule ' || quote(name) from turnabout_schedule
   where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
   limit 1
 );
 
 -- name: redrives
 -- Whoever gets that name next sees nothing of this one.
-delete from redrive where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace;
+delete from turnabout_redrive where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace;
 
 -- name: tokens
 -- Its tokens.
-delete from token where namespace = :namespace;
+delete from turnabout_token where namespace = :namespace;
 
 -- name: delete
 -- The namespace.
-delete from namespace where name = :namespace;
+delete from turnabout_namespace where name = :namespace;

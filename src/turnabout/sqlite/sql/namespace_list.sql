@@ -3,4 +3,4 @@
 -- name: all
 -- All; '' only if it has quotas or tokens.
 select name, max_messages, max_bytes, requests_per_second, created_at
-from namespace order by name;
+from turnabout_namespace order by name;

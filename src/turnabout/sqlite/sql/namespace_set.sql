@@ -2,7 +2,7 @@
 
 -- name: set
 -- Made, or its quotas set anew.
-insert into namespace (name, max_messages, max_bytes, requests_per_second, created_at)
+insert into turnabout_namespace (name, max_messages, max_bytes, requests_per_second, created_at)
 values (:name, :max_messages, :max_bytes, :requests_per_second, :now)
 on conflict (name) do update
 set max_messages = excluded.max_messages, max_bytes = excluded.max_bytes,
@@ -11,4 +11,4 @@ set max_messages = excluded.max_messages, max_bytes = excluded.max_bytes,
 -- name: find
 -- The namespace.
 select name, max_messages, max_bytes, requests_per_second, created_at
-from namespace where name = :name;
+from turnabout_namespace where name = :name;

@@ -3,7 +3,7 @@
 
 -- name: all
 -- Messages in order of sending.
-select * from message
+select * from turnabout_message
 where queue_id = :queue and id > :after
   and (:channel is null or channel = :channel)
   and (:state is null or :state =
@@ -13,7 +13,7 @@ limit :most;
 
 -- name: leased
 -- Leased messages: few as a rule, so they are found by their timers and then sorted.
-select * from message indexed by message_timer
+select * from turnabout_message indexed by turnabout_message_timer
 where queue_id = :queue and status = 2 and at > 0 and id > :after
   and (:channel is null or channel = :channel)
 order by id
@@ -21,7 +21,7 @@ limit :most;
 
 -- name: scheduled
 -- Messages whose time is to come, found by their timers.
-select * from message indexed by message_timer
+select * from turnabout_message indexed by turnabout_message_timer
 where queue_id = :queue and status in (0, 1) and at > :now and at > 0 and id > :after
   and (:channel is null or channel = :channel)
 order by id

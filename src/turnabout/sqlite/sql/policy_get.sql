@@ -2,4 +2,4 @@
 
 -- name: policy
 -- The channel's row.
-select * from channel where queue_id = :queue and name = :channel;
+select * from turnabout_channel where queue_id = :queue and name = :channel;

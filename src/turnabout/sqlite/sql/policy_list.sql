@@ -2,7 +2,7 @@
 
 -- name: policies
 -- Their rows, by name.
-select * from channel
+select * from turnabout_channel
 where queue_id = :queue
   and (paused = 1 or max_concurrency is not null or rate_count is not null
        or max_size is not null or weight is not null or pause_reason is not null)

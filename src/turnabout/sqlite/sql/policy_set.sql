@@ -1,8 +1,8 @@
--- Policy set: a channel's own policy on its row. A row without a policy is left to `tend`.
+-- Policy set: a channel's own policy on its row. A row without a policy is left to `maintain`.
 
 -- name: set
 -- The policy in the order of `POLICY_COLUMNS`; the channel is looked at again.
-update channel
+update turnabout_channel
 set max_concurrency = :max_concurrency,
   rate_count = :rate_count,
   rate_period_ms = :rate_period_ms,

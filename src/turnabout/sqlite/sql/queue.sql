@@ -4,25 +4,25 @@
 -- What changes all the time in a queue's row, the version of what does not, and whether any of its
 -- channels is limited. In the order of `_COUNTS`.
 select id, version, sent, done, dead, cancelled, expired, swept,
-  exists (select 1 from channel where queue_id = queue.id) as has_channels
-from queue
+  exists (select 1 from turnabout_channel where queue_id = queue.id) as has_channels
+from turnabout_queue as queue
 where name = :name;
 
 -- name: find
 -- The queue's row.
-select * from queue where name = :name;
+select * from turnabout_queue where name = :name;
 
 -- name: here
 -- Nothing; or an error, if the queues are elsewhere.
-select exists (select 1 from queue where id = 0);
+select exists (select 1 from turnabout_queue where id = 0);
 
 -- name: name
 -- The name of a queue.
-select name from queue where id = :id;
+select name from turnabout_queue where id = :id;
 
 -- name: add
 -- A new queue; its settings are in the order of `SETTINGS_COLUMNS`.
-insert into queue (
+insert into turnabout_queue (
   name, created_at, version,
   lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
   fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages,
@@ -40,28 +40,28 @@ values (
 
 -- name: set_dead_letter
 -- Where the queue's dead messages go.
-update queue set dead_letter_id = :dead_letter_id where id = :id;
+update turnabout_queue set dead_letter_id = :dead_letter_id where id = :id;
 
 -- name: dead_letter_of
 -- Where the queue's dead messages go.
-select dead_letter_id from queue where id = :id;
+select dead_letter_id from turnabout_queue where id = :id;
 
 -- name: count_sent
 -- More messages were sent to the queue, or moved into it.
-update queue set sent = sent + :n where id = :queue;
+update turnabout_queue set sent = sent + :n where id = :queue;
 
 -- name: count_done
 -- More messages have ended as done.
-update queue set done = done + :n where id = :queue;
+update turnabout_queue set done = done + :n where id = :queue;
 
 -- name: count_dead
 -- More messages have ended as dead.
-update queue set dead = dead + :n where id = :queue;
+update turnabout_queue set dead = dead + :n where id = :queue;
 
 -- name: count_cancelled
 -- More messages have ended as cancelled.
-update queue set cancelled = cancelled + :n where id = :queue;
+update turnabout_queue set cancelled = cancelled + :n where id = :queue;
 
 -- name: count_expired
 -- More messages have ended as expired: `cancelled` counts them, too.
-update queue set cancelled = cancelled + :n, expired = expired + :n where id = :queue;
+update turnabout_queue set cancelled = cancelled + :n, expired = expired + :n where id = :queue;

@@ -2,37 +2,37 @@
 
 -- name: sources
 -- A queue whose dead-letter queue this is.
-select name from queue where dead_letter_id = :queue and id <> :queue limit 1;
+select name from turnabout_queue where dead_letter_id = :queue and id <> :queue limit 1;
 
 -- name: messages
 -- Its messages.
-delete from message where queue_id = :queue;
+delete from turnabout_message where queue_id = :queue;
 
 -- name: channels
 -- Its channels.
-delete from channel where queue_id = :queue;
+delete from turnabout_channel where queue_id = :queue;
 
 -- name: last
 -- The place of the last row of its history.
-select max(seq) from history where queue_id = :queue;
+select max(seq) from turnabout_history where queue_id = :queue;
 
 -- name: history
 -- Its history.
-delete from history where queue_id = :queue;
+delete from turnabout_history where queue_id = :queue;
 
 -- name: dedup
 -- Its dedup entries.
-delete from dedup where queue_id = :queue;
+delete from turnabout_dedup where queue_id = :queue;
 
 -- name: events
 -- Its events.
-delete from event where queue_id = :queue;
+delete from turnabout_event where queue_id = :queue;
 
 -- name: redrives
 -- Redrives out of it have nothing left to do; their rows stay as a record.
-update redrive set state = 'cancelled', finished_at = :now, next_at = null
+update turnabout_redrive set state = 'cancelled', finished_at = :now, next_at = null
 where queue_id = :queue and state = 'running';
 
 -- name: queue
 -- The queue.
-delete from queue where id = :queue;
+delete from turnabout_queue where id = :queue;

@@ -3,6 +3,6 @@
 -- name: entry
 -- The row, and the name of its dead-letter queue.
 select queue.*, target.name as dead_letter_name
-from queue
-left join queue as target on target.id = queue.dead_letter_id
+from turnabout_queue as queue
+left join turnabout_queue as target on target.id = queue.dead_letter_id
 where queue.name = :name;

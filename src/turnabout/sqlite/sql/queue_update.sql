@@ -2,7 +2,7 @@
 
 -- name: change
 -- The settings in the order of `SETTINGS_COLUMNS`.
-update queue
+update turnabout_queue
 set dead_letter_id = :dead_letter_id,
   lease_ms = :lease_ms,
   max_attempts = :max_attempts,
@@ -34,10 +34,10 @@ where id = :id;
 
 -- name: leased_channels
 -- Channels with leases that no row counts yet.
-select distinct channel from message
+select distinct channel from turnabout_message
 where queue_id = :queue and status = 2 and at > 0 and limited = 0;
 
 -- name: wake_all
 -- Another default policy: every channel is looked at again.
-update channel set wake_at = 0
+update turnabout_channel set wake_at = 0
 where queue_id = :queue and size > 0 and (wake_at is null or wake_at > 0);

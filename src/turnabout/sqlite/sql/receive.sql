@@ -4,21 +4,21 @@
 -- Whether anything is due: scheduled messages, leases that ran out, sleeping channels, messages
 -- that have waited too long.
 select
-  exists (select 1 from message
+  exists (select 1 from turnabout_message
           where queue_id = :queue and status = 1 and at > 0 and at <= :now) as due,
-  exists (select 1 from message
+  exists (select 1 from turnabout_message
           where queue_id = :queue and status = 2 and at > 0 and at <= :now) as expired,
-  exists (select 1 from channel
+  exists (select 1 from turnabout_channel
           where queue_id = :queue and wake_at > 0 and wake_at <= :now) as sleepers,
-  exists (select 1 from message indexed by message_expiry
+  exists (select 1 from turnabout_message indexed by turnabout_message_expiry
           where queue_id = :queue and expires_at is not null and expires_at <= :now
             and status < 2) as stale;
 
 -- name: due
 -- Scheduled messages that are due become ready. (`or fail` as in send.sql.)
-update or fail message set status = 0, at = 0
+update or fail turnabout_message set status = 0, at = 0
 where id in (
-  select id from message
+  select id from turnabout_message
   where queue_id = :queue and status = 1 and at > 0 and at <= :now
   order by at, id
   limit :most
@@ -29,42 +29,43 @@ returning channel, limited;
 -- Leases that have run out, the oldest first.
 select id, channel, limited, attempt, failures, crashes, first_error, last_error, origin,
   cancel_requested
-from message
+from turnabout_message
 where queue_id = :queue and status = 2 and at > 0 and at <= :now
 order by at, id
 limit :most;
 
 -- name: crash
 -- Their messages are charged with a crash and are ready again.
-update message set status = 0, at = 0, crashes = crashes + 1
+update turnabout_message set status = 0, at = 0, crashes = crashes + 1
 where id in (select value from json_each(:ids));
 
 -- name: crash_at_end
 -- The same for messages that end now instead of coming back.
-update message set crashes = crashes + 1 where id in (select value from json_each(:ids));
+update turnabout_message set crashes = crashes + 1 where id in (select value from json_each(:ids));
 
 -- name: stale
 -- Those of these messages that have waited too long.
-select id, channel, limited from message not indexed
+select id, channel, limited from turnabout_message not indexed
 where id in (select value from json_each(:ids)) and expires_at <= :now;
 
 -- name: wake
 -- Channels that slept until now are looked at again.
-update channel set wake_at = 0
+update turnabout_channel set wake_at = 0
 where queue_id = :queue and name in (
-  select name from channel
+  select name from turnabout_channel
   where queue_id = :queue and wake_at > 0 and wake_at <= :now
   order by wake_at
   limit :most
 );
 
 -- name: hop
--- The first messages of the next channels that no limit holds: one jump in `message_ready` per
+-- The first messages of the next channels that no limit holds: one jump in
+-- `turnabout_message_ready` per
 -- channel, however many messages and channels there are. SQLite runs `hop` as a coroutine: the
 -- limit at the end stops the hopping; past the last channel it finds a null, and nothing of that.
 with recursive hop (channel) as (
   select * from (
-    select channel from message
+    select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
       and channel >= :first and channel < :until
     order by channel
@@ -72,7 +73,7 @@ with recursive hop (channel) as (
   )
   union all
   select (
-    select channel from message
+    select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
       and channel > hop.channel and channel < :until
     order by channel
@@ -83,8 +84,8 @@ with recursive hop (channel) as (
 )
 select head.id, hop.channel, head.priority
 from hop
-cross join message as head on head.id in (
-  select id from message
+cross join turnabout_message as head on head.id in (
+  select id from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
   order by priority, id
   limit :quantum
@@ -93,7 +94,7 @@ limit :most;
 
 -- name: heads
 -- The first messages of a channel without limits, but for those that are known.
-select id, channel, priority from message
+select id, channel, priority from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
 limit :most offset :known;
@@ -103,7 +104,7 @@ limit :most offset :known;
 -- lease's end: where no limit has a say, what is found is what is handed out.
 with recursive hop (channel) as (
   select * from (
-    select channel from message
+    select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
       and channel >= :first and channel < :until
     order by channel
@@ -111,7 +112,7 @@ with recursive hop (channel) as (
   )
   union all
   select (
-    select channel from message
+    select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
       and channel > hop.channel and channel < :until
     order by channel
@@ -123,8 +124,8 @@ with recursive hop (channel) as (
 select head.id, head.attempt + 1, hop.channel, head.priority, head.payload, head.content_type,
   head.headers, head.state, head.failures, head.crashes, head.sent_at, head.origin
 from hop
-cross join message as head on head.id in (
-  select id from message
+cross join turnabout_message as head on head.id in (
+  select id from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
   order by priority, id
   limit :quantum
@@ -135,7 +136,7 @@ limit :most;
 -- As `hop_whole` of one message, without its tables for hopping, which take half of the time.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
   crashes, sent_at, origin
-from message
+from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and channel < :until
 order by channel, priority, id
 limit 1;
@@ -143,10 +144,10 @@ limit 1;
 -- name: has_others
 -- Whether any other channel has messages that no limit holds.
 select exists (
-  select 1 from message
+  select 1 from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel > :channel
 ) or exists (
-  select 1 from message
+  select 1 from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel < :channel
 );
 
@@ -154,7 +155,7 @@ select exists (
 -- As `heads`, with the deliveries as they will be once they are leased.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
   crashes, sent_at, origin
-from message
+from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
 limit :most offset :known;
@@ -162,22 +163,23 @@ limit :most offset :known;
 -- name: any_awake
 -- Whether any limited channel may have something to give.
 select exists (
-  select 1 from channel indexed by channel_awake where queue_id = :queue and wake_at = 0
+  select 1 from turnabout_channel indexed by turnabout_channel_awake
+  where queue_id = :queue and wake_at = 0
 );
 
 -- name: awake
 -- The next limited channels that may have something to give. Without `indexed by`, SQLite would
 -- walk over all that sleep.
-select * from channel indexed by channel_awake
+select * from turnabout_channel indexed by turnabout_channel_awake
 where queue_id = :queue and wake_at = 0 and name >= :first and name < :until
 order by name
 limit :most;
 
 -- name: move_over
 -- The first messages of a channel that were sent before it was limited.
-update message set limited = 1
+update turnabout_message set limited = 1
 where id in (
-  select id from message
+  select id from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
   order by priority, id
   limit :most
@@ -185,19 +187,19 @@ where id in (
 
 -- name: limited_heads
 -- The first messages of a limited channel, and until when a FIFO queue holds them.
-select id, channel, priority, at from message
+select id, channel, priority, at from turnabout_message
 where queue_id = :queue and limited = 1 and channel = :channel and status = 0
 order by priority, id
 limit :most;
 
 -- name: served
 -- A limited channel after a visit: its slots, its bucket, and until when it sleeps.
-update channel set leased = leased + ?, tat_us = ?, wake_at = ?
+update turnabout_channel set leased = leased + ?, tat_us = ?, wake_at = ?
 where queue_id = ? and name = ?;
 
 -- name: lease
 -- The leases. (`or fail` as in send.sql.)
-update or fail message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
+update or fail turnabout_message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
 where id in (?);
 
 -- name: leased
@@ -207,18 +209,18 @@ select message.id, message.attempt, message.channel, message.priority, message.p
   message.content_type, message.headers, message.state, message.failures, message.crashes,
   message.sent_at, message.origin
 from json_each(:ids) as chosen
-cross join message on message.id = chosen.value;
+cross join turnabout_message as message on message.id = chosen.value;
 
 -- name: next_timer
 -- When something of the queue is due next; null: nothing is. (The end of a FIFO head opens its
 -- channel.)
 select min(t) from (
-  select min(at) as t from message where queue_id = :queue and status = 1 and at > 0
+  select min(at) as t from turnabout_message where queue_id = :queue and status = 1 and at > 0
   union all
-  select min(at) from message where queue_id = :queue and status = 2 and at > 0
+  select min(at) from turnabout_message where queue_id = :queue and status = 2 and at > 0
   union all
-  select min(wake_at) from channel where queue_id = :queue and wake_at > 0
+  select min(wake_at) from turnabout_channel where queue_id = :queue and wake_at > 0
   union all
-  select min(expires_at) from message indexed by message_expiry
+  select min(expires_at) from turnabout_message indexed by turnabout_message_expiry
   where queue_id = :queue and expires_at is not null and status < 2
 );

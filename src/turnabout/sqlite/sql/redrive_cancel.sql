@@ -2,5 +2,5 @@
 
 -- name: cancel
 -- The redrive.
-update redrive set state = 'cancelled', finished_at = :now, next_at = null
+update turnabout_redrive set state = 'cancelled', finished_at = :now, next_at = null
 where id = :id and state = 'running';

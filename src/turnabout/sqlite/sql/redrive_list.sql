@@ -2,15 +2,15 @@
 
 -- name: all
 -- Of all queues.
-select * from redrive order by id desc limit :most;
+select * from turnabout_redrive order by id desc limit :most;
 
 -- name: of_queue
 -- Of one queue.
-select * from redrive where queue = :queue order by id desc limit :most;
+select * from turnabout_redrive where queue = :queue order by id desc limit :most;
 
 -- name: of_namespace
 -- Of a namespace, and of one queue if it is named.
-select * from redrive
+select * from turnabout_redrive
 where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace
   and (:queue is null or queue = :queue)
 order by id desc

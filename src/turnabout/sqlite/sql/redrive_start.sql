@@ -2,7 +2,7 @@
 
 -- name: add
 -- A redrive.
-insert into redrive (
+insert into turnabout_redrive (
   queue_id, queue, target, channel, died_from, died_until, error, per_second, max_redrives, state,
   created_at
 )
@@ -17,7 +17,7 @@ values (
 select coalesce(:target, origin ->> 'queue') as target,
   coalesce(origin ->> 'redrives', 0) >= :max_redrives as is_worn,
   count(*) as n
-from message indexed by message_of_queue
+from turnabout_message indexed by turnabout_message_of_queue
 where queue_id = :queue and status < 2
   and (:channel is null or channel = :channel)
   and (:died_from is null or origin ->> 'died_at' >= :died_from)

@@ -2,22 +2,22 @@
 
 -- name: find
 -- The redrive.
-select * from redrive where id = :id;
+select * from turnabout_redrive where id = :id;
 
 -- name: next
 -- The next messages after the last one looked at; leased ones are passed over.
-select id, channel, origin from message indexed by message_of_queue
+select id, channel, origin from turnabout_message indexed by turnabout_message_of_queue
 where queue_id = :queue and id > :after and status < 2
 order by id
 limit :most;
 
 -- name: went_on
 -- How far it has come.
-update redrive
+update turnabout_redrive
 set moved = :moved, skipped = :skipped, last_id = :last_id, state = :state,
   finished_at = :finished_at, next_at = :next_at
 where id = :id;
 
 -- name: left
 -- So many messages have gone to another queue again: they do not count here.
-update queue set sent = sent - :n where id = :queue;
+update turnabout_queue set sent = sent - :n where id = :queue;

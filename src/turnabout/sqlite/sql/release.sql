@@ -2,4 +2,4 @@
 
 -- name: release
 -- These messages are ready again.
-update message set status = 0, at = 0 where id in (select value from json_each(:ids));
+update turnabout_message set status = 0, at = 0 where id in (select value from json_each(:ids));

@@ -2,5 +2,5 @@
 
 -- name: retry
 -- These messages.
-update message set status = 0, at = 0, failures = 0, crashes = 0
+update turnabout_message set status = 0, at = 0, failures = 0, crashes = 0
 where id in (select value from json_each(:ids));

@@ -2,4 +2,4 @@
 
 -- name: delete
 -- The schedule.
-delete from schedule where name = :name;
+delete from turnabout_schedule where name = :name;

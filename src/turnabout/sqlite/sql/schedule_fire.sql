@@ -2,17 +2,17 @@
 
 -- name: find
 -- The schedule.
-select * from schedule where name = :name;
+select * from turnabout_schedule where name = :name;
 
 -- name: is_unfinished
 -- Whether the last message has not ended yet.
 select exists (
-  select 1 from message not indexed
-  where id = :id and queue_id = (select id from queue where name = :queue)
+  select 1 from turnabout_message not indexed
+  where id = :id and queue_id = (select id from turnabout_queue where name = :queue)
 );
 
 -- name: move_on
 -- It has sent a message, or left one out.
-update schedule
+update turnabout_schedule
 set next_at = :next_at, last_at = :last_at, last_id = :last_id, sent = :sent
 where name = :name;

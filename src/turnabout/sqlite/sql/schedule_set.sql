@@ -2,7 +2,7 @@
 
 -- name: set
 -- The schedule.
-insert into schedule (
+insert into turnabout_schedule (
   name, queue, template, payload, cron, zone, every_ms, anchor, at, missed, overlap, gap, fold,
   paused, next_at
 )

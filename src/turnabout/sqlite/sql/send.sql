@@ -4,7 +4,7 @@
 -- Messages in order, as many as there are rows of values; the ids of one transaction follow one
 -- another. `or fail`: none of the values can be refused, and so SQLite need not copy each page
 -- before it is changed, to be able to undo the statement alone.
-insert or fail into message (
+insert or fail into turnabout_message (
   queue_id, status, limited, at, priority, sent_at, headers, content_type,
   expires_at, channel, payload
 )
@@ -13,7 +13,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- name: insert_alike
 -- The same for messages that share all but channel and payload: what they share is bound once.
 with sent (channel, payload) as (values (?, ?))
-insert or fail into message (
+insert or fail into turnabout_message (
   queue_id, status, limited, at, priority, sent_at, headers, content_type,
   expires_at, channel, payload
 )
@@ -22,7 +22,7 @@ select ?, ?, ?, ?, ?, ?, ?, ?, ?, channel, payload from sent;
 -- name: insert_to_one
 -- The same for messages of one channel.
 with sent (payload) as (values (?))
-insert or fail into message (
+insert or fail into turnabout_message (
   queue_id, status, limited, at, priority, sent_at, headers, content_type,
   expires_at, channel, payload
 )

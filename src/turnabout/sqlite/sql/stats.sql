@@ -4,34 +4,34 @@
 -- name: count
 -- One queue, or all by name.
 select name, paused, pause_reason, sent, done, dead, cancelled, expired,
-  (select count(*) from message
+  (select count(*) from turnabout_message
    where queue_id = queue.id and status = 0 and at > 0 and at > :now)
-  + (select count(*) from message
+  + (select count(*) from turnabout_message
      where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
-  (select count(*) from message
+  (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0) as leased,
-  (select sent_at from message
+  (select sent_at from turnabout_message
    where queue_id = queue.id and status <> 2 and at <= :now
    order by id
    limit 1) as oldest
-from queue
+from turnabout_queue as queue
 where :queue is null or name = :queue
 order by name;
 
 -- name: of_namespace
 -- Those of a namespace, by name.
 select name, paused, pause_reason, sent, done, dead, cancelled, expired,
-  (select count(*) from message
+  (select count(*) from turnabout_message
    where queue_id = queue.id and status = 0 and at > 0 and at > :now)
-  + (select count(*) from message
+  + (select count(*) from turnabout_message
      where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
-  (select count(*) from message
+  (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0) as leased,
-  (select sent_at from message
+  (select sent_at from turnabout_message
    where queue_id = queue.id and status <> 2 and at <= :now
    order by id
    limit 1) as oldest
-from queue
+from turnabout_queue as queue
 where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
   and (:queue is null or name = :queue)
 order by name;

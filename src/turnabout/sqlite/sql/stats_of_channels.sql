@@ -7,21 +7,21 @@ select channel, sum(scheduled) as scheduled, sum(ready) as ready, sum(leased) as
   min(oldest) as oldest
 from (
   select channel, 0 as scheduled, count(*) as ready, 0 as leased, min(id) as oldest
-  from message
+  from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0
   group by channel
   union all
   select channel, sum(at > :now), sum(at <= :now), 0, min(iif(at <= :now, id, null))
-  from message
+  from turnabout_message
   where queue_id = :queue and limited = 1 and status = 0
   group by channel
   union all
   select channel, at > :now, at <= :now, 0, iif(at <= :now, id, null)
-  from message
+  from turnabout_message
   where queue_id = :queue and status = 1 and at > 0
   union all
   select channel, 0, 0, 1, null
-  from message
+  from turnabout_message
   where queue_id = :queue and status = 2 and at > 0
 )
 group by channel
@@ -30,11 +30,11 @@ limit :most;
 
 -- name: sent_at
 -- When these messages were sent.
-select id, sent_at from message where id in (select value from json_each(:ids));
+select id, sent_at from turnabout_message where id in (select value from json_each(:ids));
 
 -- name: first
 -- The first message of a limited channel that is not leased: it holds a FIFO channel until `at`.
-select at from message
+select at from turnabout_message
 where queue_id = :queue and limited = 1 and channel = :channel and status = 0
 order by priority, id
 limit 1;

@@ -2,10 +2,10 @@
 
 -- name: namespace
 -- Made if it is missing.
-insert into namespace (name, created_at) values (:namespace, :now) on conflict do nothing;
+insert into turnabout_namespace (name, created_at) values (:namespace, :now) on conflict do nothing;
 
 -- name: add
 -- A token; the same one again changes nothing.
-insert into token (id, digest, namespace, label, scopes, created_at, expires_at)
+insert into turnabout_token (id, digest, namespace, label, scopes, created_at, expires_at)
 values (:id, :digest, :namespace, :label, :scopes, :now, :now + :lifetime_ms)
 on conflict (id) do nothing;

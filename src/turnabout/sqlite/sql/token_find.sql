@@ -6,6 +6,6 @@ select token.id, token.digest, token.namespace, token.label, token.scopes, token
   token.expires_at, token.revoked_at,
   namespace.max_messages, namespace.max_bytes, namespace.requests_per_second,
   namespace.created_at as since
-from token
-left join namespace on namespace.name = token.namespace
+from turnabout_token as token
+left join turnabout_namespace as namespace on namespace.name = token.namespace
 where token.id = :id;

@@ -2,8 +2,8 @@
 
 -- name: all
 -- Of all namespaces.
-select * from token order by created_at desc, id desc;
+select * from turnabout_token order by created_at desc, id desc;
 
 -- name: of_namespace
 -- Of one namespace.
-select * from token where namespace = :namespace order by created_at desc, id desc;
+select * from turnabout_token where namespace = :namespace order by created_at desc, id desc;

@@ -2,4 +2,4 @@
 
 -- name: revoke
 -- One that was revoked stays as it is.
-update token set revoked_at = :now where id = :id and revoked_at is null;
+update turnabout_token set revoked_at = :now where id = :id and revoked_at is null;

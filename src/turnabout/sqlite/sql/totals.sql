@@ -5,52 +5,53 @@
 -- name: all
 -- All queues by name.
 select id, name, sent, done, dead, cancelled, expired,
-  (select sent_at from message indexed by message_ready
+  (select sent_at from turnabout_message indexed by turnabout_message_ready
    where queue_id = queue.id and status = 0 and limited = 0
    order by channel, priority limit 1) as plain,
-  (select sent_at from message
+  (select sent_at from turnabout_message
    where id = (
      select id
      from (
-       select id, status, at from message indexed by message_limited
+       select id, status, at from turnabout_message indexed by turnabout_message_limited
        where queue_id = queue.id and limited = 1
        order by channel, status, priority, id limit 1000
      )
      where status = 0 and at <= :now
      limit 1
    )) as limited,
-  (select sent_at from message indexed by message_timer
+  (select sent_at from turnabout_message indexed by turnabout_message_timer
    where queue_id = queue.id and status = 1 and at > 0 and at <= :now
    order by at limit 1) as due
-from queue
+from turnabout_queue as queue
 order by name;
 
 -- name: of_namespace
 -- Those of a namespace.
 select id, name, sent, done, dead, cancelled, expired,
-  (select sent_at from message indexed by message_ready
+  (select sent_at from turnabout_message indexed by turnabout_message_ready
    where queue_id = queue.id and status = 0 and limited = 0
    order by channel, priority limit 1) as plain,
-  (select sent_at from message
+  (select sent_at from turnabout_message
    where id = (
      select id
      from (
-       select id, status, at from message indexed by message_limited
+       select id, status, at from turnabout_message indexed by turnabout_message_limited
        where queue_id = queue.id and limited = 1
        order by channel, status, priority, id limit 1000
      )
      where status = 0 and at <= :now
      limit 1
    )) as limited,
-  (select sent_at from message indexed by message_timer
+  (select sent_at from turnabout_message indexed by turnabout_message_timer
    where queue_id = queue.id and status = 1 and at > 0 and at <= :now
    order by at limit 1) as due
-from queue
+from turnabout_queue as queue
 where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
 order by name;
 
 -- name: bytes
 -- Of the payloads of a queue's unfinished messages. (A length is in the head of a row: no payload
 -- is read.)
-select coalesce(sum(length(payload)), 0) from message indexed by message_of_queue
+select coalesce(sum(length(payload)), 0) from turnabout_message
+  indexed by turnabout_message_of_queue
 where queue_id = :queue;

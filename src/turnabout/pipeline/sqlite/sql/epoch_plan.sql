@@ -2,8 +2,9 @@
 
 -- name: planned
 -- Once more.
-update epoch set plans = plans + 1 where subscription_id = :id and epoch = :epoch returning plans;
+update turnabout_epoch set plans = plans + 1
+where subscription_id = :id and epoch = :epoch returning plans;
 
 -- name: isolate
 -- What fails often is tried in small epochs.
-update subscription set max_messages = :messages where id = :id;
+update turnabout_subscription set max_messages = :messages where id = :id;

@@ -3,9 +3,10 @@
 -- name: last
 -- The place of the last of the oldest rows up to a place, at most so many.
 select max(seq) from (
-  select seq from history where queue_id = :queue and seq <= :upto order by seq limit :most
+  select seq from turnabout_history
+  where queue_id = :queue and seq <= :upto order by seq limit :most
 );
 
 -- name: purge
 -- Rows up to a place.
-delete from history where queue_id = :queue and seq <= :upto;
+delete from turnabout_history where queue_id = :queue and seq <= :upto;

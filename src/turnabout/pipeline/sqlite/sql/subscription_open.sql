@@ -2,11 +2,11 @@
 
 -- name: generation
 -- A number that no reader had before.
-update generation set last = last + 1 returning last;
+update turnabout_generation set last = last + 1 returning last;
 
 -- name: open
 -- The subscription, made or taken over.
-insert into subscription (name, owner, generation, opened_at, seen_at)
+insert into turnabout_subscription (name, owner, generation, opened_at, seen_at)
 values (:name, :owner, :generation, :now, :now)
 on conflict (name) do update
 set owner = excluded.owner, generation = excluded.generation, opened_at = excluded.opened_at,

@@ -2,10 +2,10 @@
 
 -- name: fence
 -- Nobody has it, and nothing is left to acknowledge.
-update subscription
+update turnabout_subscription
 set generation = :generation, owner = '', acked = epoch, max_messages = null
 where id = :id;
 
 -- name: forget
 -- The subscription is gone.
-delete from subscription where id = :id;
+delete from turnabout_subscription where id = :id;

@@ -2,9 +2,9 @@
 
 -- name: attempts
 -- Of these attempts.
-delete from stage indexed by stage_attempt
+delete from turnabout_stage indexed by turnabout_stage_attempt
 where attempt in (select value from json_each(:attempts));
 
 -- name: old
 -- Of anybody, if it is old.
-delete from stage where staged_at < :before;
+delete from turnabout_stage where staged_at < :before;

@@ -2,4 +2,4 @@
 
 -- name: delete
 -- It.
-delete from watermark where archive = :archive;
+delete from turnabout_watermark where archive = :archive;

@@ -2,4 +2,4 @@
 
 -- name: all
 -- All.
-select archive, position, messages, set_at from watermark order by archive;
+select archive, position, messages, set_at from turnabout_watermark order by archive;

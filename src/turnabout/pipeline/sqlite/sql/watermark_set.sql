@@ -2,7 +2,7 @@
 
 -- name: set
 -- It, made or moved.
-insert into watermark (archive, position, messages, set_at)
+insert into turnabout_watermark (archive, position, messages, set_at)
 values (:archive, :position, :messages, :now)
 on conflict (archive) do update
 set position = excluded.position, messages = excluded.messages, set_at = excluded.set_at;

@@ -1,4 +1,4 @@
-"""Tend: a bounded share of housekeeping."""
+"""Maintain: a bounded share of housekeeping."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _expiry, _finish, _floor, _queue
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures.redrives import redrive_step
-from turnabout.words.verbs import RedriveStep, Tend
+from turnabout.words.verbs import Maintain, RedriveStep
 
-_SQL = statements("tend")
+_SQL = statements("maintain")
 _ROWS = 10_000
 _EXPIRE, _ENTRIES = 1_000, 1_000
 _EVENTS_MS = 86_400_000
 
 
-def tend(connection: Connection, verb: Tend, now: int) -> None:
+def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     """Sweep what is old, end what has expired, take a step of each redrive, and drop the rows of
     channels that nobody needs. Writes nothing when there is nothing to do.
     """
@@ -37,7 +37,7 @@ def tend(connection: Connection, verb: Tend, now: int) -> None:
         if idle:
             names = json.dumps([row["name"] for row in idle], ensure_ascii=False)
             connection.execute(_SQL["drop"], {**about, "names": names})
-    # Hardly anybody receives from a dead-letter queue: its redrives are tended from here, too.
+    # Hardly anybody receives from a dead-letter queue: its redrives go on from here, too.
     asked = {**about, "dead": queue["dead_letter_id"]}
     for (redrive,) in connection.execute(_SQL["redrives"], asked).fetchall():
         redrive_step(connection, RedriveStep(redrive), now)

@@ -1,8 +1,8 @@
--- Subscriptions, staged messages, archives, and views of the log: docs/design/pipeline.md.
+-- Subscriptions, staged messages and the log, for pipelines: docs/design/pipeline.md.
 
 -- Who leases by the batch. generation: of the reader that has it, from a counter of its own, so
 -- that one that was forgotten and made again knows no older readers.
-create table subscription (
+create table turnabout_subscription (
   id integer primary key autoincrement,
   name text not null unique,
   owner text not null,
@@ -16,11 +16,11 @@ create table subscription (
   seen_at integer not null
 ) strict;
 
-create table generation (last integer not null) strict;
-insert into generation values (0);
+create table turnabout_generation (last integer not null) strict;
+insert into turnabout_generation values (0);
 
 -- Epochs that are leased and not acknowledged. lease_until: up to when their leases run at least.
-create table epoch (
+create table turnabout_epoch (
   subscription_id integer not null,
   epoch integer not null,
   plans integer not null default 0,
@@ -30,7 +30,7 @@ create table epoch (
 ) strict, without rowid;
 
 -- Their parts: messages of one queue. namespace, queue: its stored name, as the view shows it.
-create table epoch_part (
+create table turnabout_epoch_part (
   subscription_id integer not null,
   epoch integer not null,
   part integer not null,
@@ -43,7 +43,7 @@ create table epoch_part (
 ) strict, without rowid;
 
 -- Their receipts, in order.
-create table epoch_message (
+create table turnabout_epoch_message (
   subscription_id integer not null,
   epoch integer not null,
   part integer not null,
@@ -54,7 +54,7 @@ create table epoch_message (
 ) strict, without rowid;
 
 -- Messages put aside until their batch is published.
-create table stage (
+create table turnabout_stage (
   id integer primary key,
   attempt text not null,
   staged_at integer not null,
@@ -72,11 +72,11 @@ create table stage (
   payload blob not null
 ) strict;
 
-create index stage_attempt on stage (attempt);
-create index stage_age on stage (staged_at);
+create index turnabout_stage_attempt on turnabout_stage (attempt);
+create index turnabout_stage_age on turnabout_stage (staged_at);
 
 -- Batches that were published.
-create table sink_batch (
+create table turnabout_sink_batch (
   sink text not null,
   batch integer not null,
   messages integer not null,
@@ -85,7 +85,7 @@ create table sink_batch (
 ) strict, without rowid;
 
 -- How far archives have come.
-create table watermark (
+create table turnabout_watermark (
   archive text primary key,
   position text not null,
   messages integer not null,
@@ -94,7 +94,7 @@ create table watermark (
 
 -- For bulk reading. They show all namespaces; instants are milliseconds.
 
-create view log_rows as
+create view turnabout_log_rows as
 select
   substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) as namespace,
   substr(queue.name, instr(queue.name, '/') + 1) as queue,
@@ -115,11 +115,11 @@ select
   history.headers,
   history.queue_id,
   history.seq
-from queue
-cross join history on history.queue_id = queue.id;
+from turnabout_queue as queue
+cross join turnabout_history as history on history.queue_id = queue.id;
 
 -- A message is looked up by its key, one after another, in the order of `place`.
-create view epoch_rows as
+create view turnabout_epoch_rows as
 select
   subscription.name as subscription,
   receipt.epoch,
@@ -140,16 +140,16 @@ select
   message.content_type,
   message.headers,
   message.state
-from subscription
-cross join epoch_part as part on part.subscription_id = subscription.id
-cross join epoch_message as receipt
+from turnabout_subscription as subscription
+cross join turnabout_epoch_part as part on part.subscription_id = subscription.id
+cross join turnabout_epoch_message as receipt
   on receipt.subscription_id = part.subscription_id and receipt.epoch = part.epoch
     and receipt.part = part.part
-cross join message not indexed
+cross join turnabout_message as message not indexed
   on message.id = receipt.message_id and message.attempt = receipt.attempt
     and message.status = 2 and message.queue_id = part.queue_id;
 
-create view dead_rows as
+create view turnabout_dead_rows as
 select
   substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) as namespace,
   substr(queue.name, instr(queue.name, '/') + 1) as queue,
@@ -167,6 +167,7 @@ select
   message.payload as value,
   message.content_type,
   message.headers
-from queue
-cross join message indexed by message_of_queue on message.queue_id = queue.id
-where exists (select 1 from queue as source where source.dead_letter_id = queue.id);
+from turnabout_queue as queue
+cross join turnabout_message as message indexed by turnabout_message_of_queue
+  on message.queue_id = queue.id
+where exists (select 1 from turnabout_queue as source where source.dead_letter_id = queue.id);

@@ -1,4 +1,4 @@
--- Tend: a bounded share of housekeeping. Writes nothing when there is nothing to do.
+-- Maintain: a bounded share of housekeeping. Writes nothing when there is nothing to do.
 
 -- name: done_to
 -- Up to where the history of done messages is too old: before the first one that is not, among the
@@ -7,7 +7,7 @@
 select coalesce(
   (
     select seq - 1 from (
-      select seq, outcome, finished_at from history
+      select seq, outcome, finished_at from turnabout_history
       where queue_id = :queue and seq > :swept
       order by seq
       limit :most
@@ -17,7 +17,8 @@ select coalesce(
   ),
   (
     select max(seq) from (
-      select seq from history where queue_id = :queue and seq > :swept order by seq limit :most
+      select seq from turnabout_history
+      where queue_id = :queue and seq > :swept order by seq limit :most
     )
   )
 );
@@ -25,7 +26,7 @@ select coalesce(
 -- name: last_done
 -- The place of the last of them. (Beyond it the sweep may have passed by rows of others.)
 select (
-  select seq from history
+  select seq from turnabout_history
   where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done'
   order by seq desc
   limit 1
@@ -33,24 +34,24 @@ select (
 
 -- name: sweep_done
 -- Their rows.
-delete from history
+delete from turnabout_history
 where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done';
 
 -- name: swept
 -- The next sweep goes on from there.
-update queue set swept = :upto where id = :queue;
+update turnabout_queue set swept = :upto where id = :queue;
 
 -- name: any_failed
 -- Whether a row of what ended otherwise is too old.
 select exists (
-  select 1 from history indexed by history_failed
+  select 1 from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
 );
 
 -- name: last_failed
 -- The place of the last of those that go.
 select max(seq) from (
-  select seq from history indexed by history_failed
+  select seq from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
   order by finished_at, seq
   limit :most
@@ -58,9 +59,9 @@ select max(seq) from (
 
 -- name: sweep_failed
 -- The oldest of these rows, as far as they are too old.
-delete from history
+delete from turnabout_history
 where queue_id = :queue and seq in (
-  select seq from history indexed by history_failed
+  select seq from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
   order by finished_at, seq
   limit :most
@@ -69,29 +70,31 @@ where queue_id = :queue and seq in (
 -- name: old_events
 -- Up to where the events are too old. They are in order of time, as there is one writer.
 select max(seq) from (
-  select seq, at from event where queue_id = :queue order by seq limit :most
+  select seq, at from turnabout_event where queue_id = :queue order by seq limit :most
 ) where at < :before;
 
 -- name: sweep_events
 -- These events.
-delete from event where queue_id = :queue and seq <= :upto;
+delete from turnabout_event where queue_id = :queue and seq <= :upto;
 
 -- name: any_dedup
 -- Whether a window of a dedup entry is over, and the lowest and highest message that entries
 -- without a window point at.
 select
-  exists (select 1 from dedup where queue_id = :queue and until_ms <= :now) as over,
-  (select min(message_id) from dedup where queue_id = :queue and until_ms is null) as least,
-  (select max(message_id) from dedup where queue_id = :queue and until_ms is null) as most;
+  exists (select 1 from turnabout_dedup where queue_id = :queue and until_ms <= :now) as over,
+  (select min(message_id) from turnabout_dedup
+    where queue_id = :queue and until_ms is null) as least,
+  (select max(message_id) from turnabout_dedup
+    where queue_id = :queue and until_ms is null) as most;
 
 -- name: windows_over
 -- Dedup entries whose window is over, and whether their message is still there: for other modes it
 -- goes on to count.
 select scope, key, exists (
-  select 1 from message not indexed where id = entry.message_id and queue_id = :queue
+  select 1 from turnabout_message not indexed where id = entry.message_id and queue_id = :queue
 ) as is_there
 from (
-  select scope, key, message_id from dedup indexed by dedup_sweep
+  select scope, key, message_id from turnabout_dedup indexed by turnabout_dedup_sweep
   where queue_id = :queue and until_ms <= :now
   order by until_ms
   limit :most
@@ -99,32 +102,32 @@ from (
 
 -- name: without_window
 -- One dedup entry, from now on one without a window.
-update dedup set until_ms = null where queue_id = ? and scope = ? and key = ?;
+update turnabout_dedup set until_ms = null where queue_id = ? and scope = ? and key = ?;
 
 -- name: ended_dedup
 -- Of the next dedup entries from a message on: those whose message has ended, or went elsewhere.
 select scope, key from (
-  select scope, key, message_id from dedup indexed by dedup_sweep
+  select scope, key, message_id from turnabout_dedup indexed by turnabout_dedup_sweep
   where queue_id = :queue and until_ms is null and message_id >= :first
   order by message_id
   limit :most
 ) as entry
 where not exists (
-  select 1 from message not indexed where id = entry.message_id and queue_id = :queue
+  select 1 from turnabout_message not indexed where id = entry.message_id and queue_id = :queue
 );
 
 -- name: sweep_entry
 -- One dedup entry.
-delete from dedup where queue_id = ? and scope = ? and key = ?;
+delete from turnabout_dedup where queue_id = ? and scope = ? and key = ?;
 
 -- name: redrives
 -- Running redrives out of this queue and out of its dead-letter queue.
-select id from redrive indexed by redrive_running
+select id from turnabout_redrive indexed by turnabout_redrive_running
 where queue_id in (:queue, :dead) and state = 'running';
 
 -- name: idle
 -- Channels without a policy of their own, without messages and without debt.
-select name from channel indexed by channel_idle
+select name from turnabout_channel indexed by turnabout_channel_idle
 where queue_id = :queue and tat_us <= :now_us and size = 0 and paused = 0
   and max_concurrency is null and rate_count is null and max_size is null and weight is null
   and pause_reason is null
@@ -133,5 +136,5 @@ limit :most;
 
 -- name: drop
 -- Their rows.
-delete from channel
+delete from turnabout_channel
 where queue_id = :queue and name in (select value from json_each(:names));

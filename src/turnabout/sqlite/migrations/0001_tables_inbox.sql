@@ -33,11 +33,17 @@ begin
   select raise(abort,
     'turnabout: a queue''s name is a letter or digit, then letters, digits, ''_'', ''.'', ''-''')
   where typeof(new.queue) <> 'text' or instr(new.queue, char(0))
-    or new.queue not glob '[A-Za-z0-9]*' or new.queue glob '*[^A-Za-z0-9_.-]*';
+    or new.queue not glob '[A-Za-z0-9]*' or new.queue glob '*[^A-Za-z0-9_./-]*'
+    or new.queue glob '*/*/*' or new.queue glob '*/*' and new.queue not glob '*/[A-Za-z0-9]*';
 
   select raise(abort,
     'turnabout: a queue''s name has at most 64 characters')
-  where length(new.queue) - 5 * (new.queue glob '*-dead') > 64;
+  from (
+    select substr(new.queue, 1, max(instr(new.queue, '/'), 1) - 1) as part
+    union all
+    select substr(new.queue, instr(new.queue, '/') + 1)
+  )
+  where length(part) - 5 * (part glob '*-dead') > 64;
 
   select raise(abort,
     'turnabout: a payload is text or a blob')
@@ -122,7 +128,7 @@ begin
 
   -- 2. A missing queue is made with default settings, and so is its dead-letter queue, which keeps
   --    its messages.
-  insert into queue (
+  insert into turnabout_queue (
     name, created_at, version, lease_ms, max_attempts, backoff_ms, backoff_max_ms,
     backoff_jitter_percent, delay_ms, fifo, paused, history_ms
   )
@@ -130,12 +136,13 @@ begin
     30000,
     iif(made.value glob '*-dead', null, 5), 1000, 3600000, 10, 0, 0, 0, 604800000
   from json_each(json_array(new.queue, new.queue || '-dead')) as made
-  where not exists (select 1 from queue where name = new.queue)
+  where not exists (select 1 from turnabout_queue where name = new.queue)
     and not (made.key and new.queue glob '*-dead')
-    and not exists (select 1 from queue where name = made.value);
+    and not exists (select 1 from turnabout_queue where name = made.value);
 
-  update queue
-  set dead_letter_id = (select id from queue where name = new.queue || '-dead'), version = random()
+  update turnabout_queue
+  set dead_letter_id = (select id from turnabout_queue where name = new.queue || '-dead'),
+    version = random()
   where name = new.queue and sent = 0 and dead_letter is null and dead_letter_id is null
     and new.queue not glob '*-dead';
 
@@ -170,7 +177,7 @@ begin
         + (round(new.dedup_window_seconds * 1000, 6)
           > cast(new.dedup_window_seconds * 1000 as integer)),
       queue.dedup_window_ms)
-  from queue
+  from turnabout_queue as queue
   cross join (
     select cast((julianday('now') - 2440587.5) * 86400000 + 0.5 as integer) as now
   ) as time
@@ -180,8 +187,9 @@ begin
     until_ms = iif(mode in ('window', 'sliding'), until_ms, null),
     met = (
       select message.id
-      from dedup
-      join message on message.id = dedup.message_id and message.queue_id = dedup.queue_id
+      from turnabout_dedup as dedup
+      join turnabout_message as message
+        on message.id = dedup.message_id and message.queue_id = dedup.queue_id
       where dedup.queue_id = turnabout_sending.queue_id and dedup.scope = turnabout_sending.scope
         and dedup.key = new.dedup_key
         and (message.status = 2 or message.expires_at is null
@@ -191,55 +199,60 @@ begin
 
   update turnabout_sending set step = 'nothing'
   where mode in ('window', 'sliding') and exists (
-      select 1 from dedup
+      select 1 from turnabout_dedup as dedup
       where dedup.queue_id = turnabout_sending.queue_id and dedup.scope = turnabout_sending.scope
         and dedup.key = new.dedup_key and dedup.until_ms > turnabout_sending.now
     )
     or mode = 'until_finished' and met is not null
-    or mode = 'until_started' and (select attempt from message where id = met) = 0
-    or mode = 'rerun' and (select status from message where id = met) < 2;
+    or mode = 'until_started' and (select attempt from turnabout_message where id = met) = 0
+    or mode = 'rerun' and (select status from turnabout_message where id = met) < 2;
 
   update turnabout_sending set step = 'replace'
-  where mode = 'latest' and (select status from message where id = met) < 2;
+  where mode = 'latest' and (select status from turnabout_message where id = met) < 2;
 
   -- 4. A channel that becomes limited gets its row, and what it holds already is counted, once.
-  update message set limited = 1
+  update turnabout_message set limited = 1
   where limited = 0 and status = 2 and at > 0 and exists (
     select 1 from turnabout_sending as s
-    where s.step = 'insert' and s.every_channel and s.queue_id = message.queue_id
-      and s.channel = message.channel
-      and not exists (select 1 from channel where queue_id = s.queue_id and name = s.channel)
+    where s.step = 'insert' and s.every_channel and s.queue_id = turnabout_message.queue_id
+      and s.channel = turnabout_message.channel
+      and not exists (
+        select 1 from turnabout_channel where queue_id = s.queue_id and name = s.channel
+      )
   );
 
-  insert into channel (queue_id, name, wake_at, size, leased)
+  insert into turnabout_channel (queue_id, name, wake_at, size, leased)
   select s.queue_id, s.channel, 0, count(message.id), coalesce(sum(message.status = 2), 0)
   from turnabout_sending as s
-  left join message on message.queue_id = s.queue_id and message.channel = s.channel
+  left join turnabout_message as message
+    on message.queue_id = s.queue_id and message.channel = s.channel
   where s.step = 'insert' and s.every_channel
-    and not exists (select 1 from channel where queue_id = s.queue_id and name = s.channel)
+    and not exists (
+      select 1 from turnabout_channel where queue_id = s.queue_id and name = s.channel
+    )
   group by s.queue_id, s.channel;
 
   -- 5. Room for it.
   select raise(abort,
     'turnabout: the channel is full: nothing was sent; try later, or raise max_size')
   from turnabout_sending as s
-  join channel on channel.queue_id = s.queue_id and channel.name = s.channel
+  join turnabout_channel as channel on channel.queue_id = s.queue_id and channel.name = s.channel
   where s.step = 'insert' and channel.size >= coalesce(channel.max_size, s.max_size);
 
   select raise(abort,
     'turnabout: the queue is full: nothing was sent; try later, or raise max_messages')
   from turnabout_sending as s
-  join queue on queue.id = s.queue_id
+  join turnabout_queue as queue on queue.id = s.queue_id
   where s.step = 'insert'
     and queue.sent - queue.done - queue.dead - queue.cancelled >= s.max_messages;
 
   -- 6. The message, new or with new content. (In a FIFO queue a delayed one keeps its place.)
-  insert into message (
+  insert into turnabout_message (
     queue_id, status, limited, at, channel, priority, sent_at, headers, content_type, payload,
     expires_at
   )
   select s.queue_id, s.due_at > 0 and not s.fifo,
-    exists (select 1 from channel where queue_id = s.queue_id and name = s.channel),
+    exists (select 1 from turnabout_channel where queue_id = s.queue_id and name = s.channel),
     s.due_at, s.channel, coalesce(new.priority, 0), s.now,
     nullif(json(new.headers), '{}'),
     coalesce(new.content_type, case
@@ -252,14 +265,14 @@ begin
   from turnabout_sending as s
   where s.step = 'insert';
 
-  insert into dedup (queue_id, scope, key, message_id, until_ms)
+  insert into turnabout_dedup (queue_id, scope, key, message_id, until_ms)
   select s.queue_id, s.scope, new.dedup_key, last_insert_rowid(), s.until_ms
   from turnabout_sending as s
   where s.step = 'insert' and s.mode is not null
   on conflict (queue_id, scope, key) do update
   set message_id = excluded.message_id, until_ms = excluded.until_ms;
 
-  update message
+  update turnabout_message
   set (payload, content_type, headers, priority, status, at, expires_at) = (
     select cast(new.payload as blob),
       coalesce(new.content_type, case
@@ -270,36 +283,40 @@ begin
       end),
       nullif(json(new.headers), '{}'), coalesce(new.priority, 0),
       s.due_at > 0 and not s.fifo,
-      iif(message.at = 9000000000000000, message.at, s.due_at), s.expires_at
+      iif(turnabout_message.at = 9000000000000000, turnabout_message.at, s.due_at), s.expires_at
     from turnabout_sending as s
   )
   where id = (select met from turnabout_sending where step = 'replace');
 
-  update dedup set until_ms = (select until_ms from turnabout_sending)
+  update turnabout_dedup set until_ms = (select until_ms from turnabout_sending)
   where key = new.dedup_key
     and (queue_id, scope) = (
       select queue_id, scope from turnabout_sending where step = 'nothing' and mode = 'sliding'
     );
 
   -- 7. The counts; the channel wakes up.
-  update queue set sent = sent + 1
+  update turnabout_queue set sent = sent + 1
   where id = (select queue_id from turnabout_sending where step = 'insert');
 
-  update channel set size = size + (select step = 'insert' from turnabout_sending), wake_at = 0
+  update turnabout_channel
+  set size = size + (select step = 'insert' from turnabout_sending), wake_at = 0
   where (queue_id, name) = (
     select queue_id, channel from turnabout_sending where step = 'insert'
     union all
     select message.queue_id, message.channel
-    from turnabout_sending join message on message.id = met where step = 'replace'
+    from turnabout_sending join turnabout_message as message on message.id = met
+    where step = 'replace'
   );
 
-  insert into event (queue_id, at, message_id, due_at, attempt, kind, channel)
+  insert into turnabout_event (queue_id, at, message_id, due_at, attempt, kind, channel)
   select s.queue_id, s.now, message.id,
     iif(message.at < 9000000000000000, max(message.at, s.now), null), message.attempt,
     iif(s.step = 'insert', 'created', 'deferred'), message.channel
   from turnabout_sending as s
-  join message on message.id = iif(
-    s.step = 'insert', (select max(id) from message where queue_id = s.queue_id), s.met)
+  join turnabout_message as message on message.id = iif(
+    s.step = 'insert',
+    (select max(id) from turnabout_message where queue_id = s.queue_id),
+    s.met)
   where s.events = 'all' and s.step <> 'nothing';
 
   delete from turnabout_sending;

@@ -1,0 +1,102 @@
+"""What a verb is, and all that others need to know of its kind.
+
+A verb says it about itself, as class variables; stores, servers, tracing and the wire ask it there,
+so that a new verb is stated in one place. The verbs are in `verbs`; slices have more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+
+from turnabout.words import limits
+from turnabout.words.value import value
+
+A = TypeVar("A", covariant=True)
+
+QueueName = Annotated[str, "name"]
+"""Text that a server puts the namespace in front of. Every field that may hold a name of a queue or
+a schedule says so by its type: a test refuses a field of text that is neither told nor known.
+"""
+ScheduleName = Annotated[str, "name"]
+NamespaceName = Annotated[str, "namespace"]
+Changes = Annotated[Mapping[str, Any], "changes"]
+"""Changes of a queue's settings, some of which are names."""
+OriginJson = Annotated[str, "origin"]
+"""An `Origin` as JSON, which has a queue's name in it."""
+
+Scope = Literal["produce", "consume", "operate"]
+
+
+class Items:
+    """The field of a verb that lists what it is about, and what one item tells."""
+
+    __slots__ = ("beside", "field", "id_of", "max", "of", "receipt_of")
+
+    def __init__(
+        self,
+        field: str,
+        *,
+        id_of: Callable[[Any], int] | None = None,
+        receipt_of: Callable[[Any], Any] | None = None,
+        max: int = limits.IDS_MAX,  # noqa: A002 - reads well where it is called
+        beside: str | None = None,
+    ) -> None:
+        """`id_of`: the message that an item names, and `receipt_of` the item's receipt, if it has
+        one. `beside`: another field that has a value for each item, or none at all.
+        """
+        self.field = field
+        self.of: Callable[[Any], tuple[Any, ...]] = attrgetter(field)
+        self.id_of = id_of
+        self.receipt_of = receipt_of
+        self.max = max
+        self.beside = beside
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that have a value for each item."""
+        return (self.field,) if self.beside is None else (self.field, self.beside)
+
+    def receipts(self, verb: Verb[Any]) -> list[Any]:
+        """The receipts in a verb, in its order."""
+        return [] if self.receipt_of is None else [self.receipt_of(one) for one in self.of(verb)]
+
+
+def _itself(item: Any) -> Any:
+    return item
+
+
+MESSAGES = Items("messages", max=limits.SEND_MESSAGES_MAX)
+RECEIPTS = Items("receipts", id_of=itemgetter(0), receipt_of=_itself)
+DEFERRALS = Items("deferrals", id_of=attrgetter("receipt.id"), receipt_of=attrgetter("receipt"))
+FAILURES = Items("failures", id_of=attrgetter("receipt.id"), receipt_of=attrgetter("receipt"))
+IDS = Items("ids", id_of=_itself)
+
+
+@value
+class Verb(Generic[A]):
+    """A request to a store; `A` is what it answers."""
+
+    name: ClassVar[str]
+    scope: ClassVar[Scope] = "operate"
+    """The least that a token or a role must be allowed to; `operate` includes the other two."""
+    items: ClassVar[Items | None] = None
+    nothing: ClassVar[Any] = ()
+    """The answer to a verb without items, for which no store is asked."""
+    reads: ClassVar[bool] = False
+    """It changes nothing, so it may run beside a writer, and twice."""
+    joins: ClassVar[bool] = False
+    """It may run in the caller's transaction."""
+    settles: ClassVar[bool] = False
+    """It ends the leases that it names."""
+    notifies: ClassVar[bool] = False
+    """Afterwards those who wait at its queue look again: a message may be ready, or have ended."""
+    merges: ClassVar[bool] = False
+    """A server may carry out several as one, if they differ in their items only."""
+    lists: ClassVar[bool] = False
+    """Without a queue's name it is about all queues that its caller may ask about."""
+
+    def carried_bytes(self) -> int:
+        """The size of what it brings for its messages, as far as that can be large."""
+        return 0

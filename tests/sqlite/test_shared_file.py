@@ -1,0 +1,66 @@
+"""An application's file that is ours, too: whatever its own tables are called, in either order."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+import turnabout
+from turnabout import Sent
+
+THEIRS = (
+    *("queue", "message", "channel", "history", "dedup", "event", "redrive", "schedule"),
+    *("namespace", "token", "subscription", "generation", "epoch", "epoch_part", "epoch_message"),
+    *("stage", "sink_batch", "watermark", "log_floor", "migration", "inbox", "orders"),
+)
+"""Names that we use ourselves, with a prefix."""
+
+
+def their_tables(path):
+    """The application's own tables, by names that ours could have had, and its own marks."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name in THEIRS:
+            connection.execute(f"create table {name} (id integer primary key, body text)")
+            connection.execute(f"create index {name}_ready on {name} (body)")
+        connection.execute("pragma user_version = 7")
+        connection.execute("pragma application_id = 42")
+
+
+@pytest.mark.parametrize("first", ["theirs", "ours"])
+def test_its_tables_may_have_any_names(tmp_path, first):
+    path = tmp_path / "app.db"
+    if first == "theirs":
+        their_tables(path)
+    with turnabout.connect(f"sqlite:///{path}") as mq:
+        if first == "ours":
+            assert isinstance(mq.queue("emails").send("before"), Sent)
+            their_tables(path)
+        with closing(sqlite3.connect(path)) as connection:
+            for undone in (True, False):
+                connection.execute("begin immediate")
+                for name in THEIRS:
+                    connection.execute(f"insert into {name} (body) values ('{name}')")
+                sent = mq.queue("emails").within(connection).send("x", channel="c")
+                assert isinstance(sent, Sent)
+                connection.rollback() if undone else connection.commit()
+            assert [connection.execute(f"select body from {n}").fetchall() for n in THEIRS] == [
+                [(name,)] for name in THEIRS
+            ]
+            connection.execute(
+                "insert into turnabout_inbox (queue, payload) values ('emails', 'y')"
+            )
+            connection.commit()
+    with turnabout.connect(
+        f"sqlite:///{path}"
+    ) as mq:  # the file as it is found by the next process
+        messages = mq.queue("emails").receive(10)
+        wanted = ["x", "y"] if first == "theirs" else ["before", "x", "y"]
+        assert sorted(m.text() for m in messages) == sorted(wanted)
+        assert all(m.ack() == turnabout.Acked() for m in messages)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("pragma user_version").fetchone() == (7,)
+        ours = connection.execute(
+            "select name from sqlite_schema where name not like 'turnabout\\_%' escape '\\'"
+            " and name not like 'sqlite\\_%' escape '\\'"
+        ).fetchall()
+        assert {name for (name,) in ours} == {*THEIRS, *(f"{name}_ready" for name in THEIRS)}

@@ -1,0 +1,125 @@
+"""Bugs planted in PostgreSQL's functions, and whether tests notice them.
+
+A bug is a text in a function, as it is installed, and what stands there instead. It is found by
+the text alone, so a function may move and be renamed; where the text is gone, that is an error.
+Tests are named as `module::test` and called here, at a door of their own, with what they ask for.
+"""
+
+import contextlib
+import datetime as dt
+import importlib
+import inspect
+import itertools
+import os
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from tests.support.doors import EVERYTHING, Door, opened
+
+DOOR: Final = "postgres" if os.environ.get("TURNABOUT_TEST_POSTGRES") else "postgres-18"
+_FUNCTIONS: Final = """
+select p.proname, pg_get_functiondef(p.oid) from pg_proc p
+join pg_namespace n on n.oid = p.pronamespace
+where starts_with(n.nspname, 'turnabout') and p.prokind = 'f'
+"""
+
+
+@dataclass(frozen=True)
+class Bug:
+    """What is wrong, the tests that must notice, the text, and what stands there instead."""
+
+    what: str
+    tests: Sequence[str]
+    old: str
+    new: str
+
+
+def bugs(table: str) -> list[Bug]:
+    """A table of them: `# what`, `@ module::test` once or more, `- old`, `+ new`."""
+    found = re.findall(r"^# (.+)\n((?:@ .+\n)+)- (.+)\n\+ ?(.*)$", table, re.MULTILINE)
+    assert len(found) == table.count("\n# ")
+    return [Bug(what, re.findall("@ (.+)", tests), old, new) for what, tests, old, new in found]
+
+
+def shares(bugs: Sequence[Bug], most: int) -> list[Any]:
+    """All of them as cases of a test; only some are not `long`: others each day, and with
+    `dev.py test --all` each. TURNABOUT_SEED chooses a day's by its number.
+    """
+    seed = os.environ.get("TURNABOUT_SEED") or str(dt.datetime.now(dt.UTC).date())
+    today = random.Random(seed).sample(bugs, len(bugs) if EVERYTHING else most)
+    return [
+        pytest.param(bug, id=bug.what, marks=[] if bug in today else [pytest.mark.long])
+        for bug in bugs
+    ]
+
+
+def must_notice(bug: Bug, folder: Path, package: str) -> None:
+    """Fail unless the tests pass as things are, and one of them fails with the bug."""
+    with opened(DOOR, folder) as door:
+        for test in bug.tests:
+            _call(f"{package}.{test}", door)
+        with _planted(door.url, bug):
+            for test in bug.tests:
+                try:
+                    _call(f"{package}.{test}", door)
+                except Exception:  # noqa: BLE001 - whatever it is, it was noticed
+                    return
+    pytest.fail(f"nobody noticed: {bug}")
+
+
+@contextlib.contextmanager
+def _planted(url: str, bug: Bug) -> Iterator[None]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = [text for _, text in connection.execute(_FUNCTIONS) if bug.old in text]
+        assert found, f"no function has the text {bug.old!r}: plant the bug where it stands now"
+        for text in found:
+            connection.execute(text.replace(bug.old, bug.new).encode())
+        yield
+
+
+def _call(name: str, door: Door) -> None:
+    """Call the test, once for each of its cases."""
+    place, _, test = name.partition("::")
+    module = importlib.import_module(f"tests.{place}")
+    function = getattr(module, test)
+    marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
+    cases = [[_named(mark.args[0], case) for case in mark.args[1]] for mark in marks]
+    for chosen in itertools.product(*cases):
+        given = {key: value for case in chosen for key, value in case.items()}
+        with contextlib.ExitStack() as stack:
+            function(
+                **_asked(function, module, {"door": door, "clock": door.clock, **given}, stack)
+            )
+
+
+def _named(names: str | Sequence[str], case: Any) -> dict[str, Any]:
+    keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    values = case.values if hasattr(case, "values") and hasattr(case, "marks") else None
+    values = values or ([case] if len(keys) == 1 else case)
+    return dict(zip(keys, values, strict=True))
+
+
+def _asked(
+    function: Any, module: Any, known: dict[str, Any], stack: contextlib.ExitStack
+) -> dict[str, Any]:
+    """What a test or a fixture asks for."""
+    for name in inspect.signature(function).parameters:
+        if name in known:
+            continue
+        if name == "queue" and not hasattr(module, "queue"):
+            known[name] = known["door"].fresh(backoff_jitter=0.0)
+            continue
+        fixture = getattr(module, name)._get_wrapped_function()
+        made = fixture(**_asked(fixture, module, known, stack))
+        if inspect.isgenerator(made):
+            stack.callback(next, made, None)
+            made = next(made)
+        known[name] = made
+    return {name: known[name] for name in inspect.signature(function).parameters}
