@@ -181,7 +181,9 @@ def migrate_and_fill(url: str) -> None:
     migrate(url)
     fill(url)
     with psycopg.connect(url, autocommit=True) as db:  # marks, as a busy queue has them
-        db.execute("select turnabout.insert_buoy(id, 'c', 0::smallint, 1) from turnabout.queue")
+        db.execute(
+            "select turnabout.insert_head_mark(id, 'c', 0::smallint, 1) from turnabout.queue"
+        )
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def create(db: Connection, queue: str = "q", settings: str = "{}") -> None:
 def tended(db: Connection, now: int, times: int = 4) -> None:
     """The days, without the haste that leaves dropping to one tend in fifty."""
     for _ in range(times):
-        db.execute("select turnabout.tend_days(%s, false)", [now])
+        db.execute("select turnabout.maintain_days(%s, false)", [now])
 
 
 def days(db: Connection) -> list[str]:
@@ -89,7 +89,7 @@ def test_three_days_are_made_and_history_goes_there(db):
 
 def test_every_tend_makes_them(db):
     for _ in range(3):
-        db.execute("select turnabout.tend('q', %s)", [START])
+        db.execute("select turnabout.maintain('q', %s)", [START])
     assert len(days(db)) == 4
 
 
@@ -134,10 +134,10 @@ def test_rows_too_old_are_not_shown_before_their_day_is_dropped(db):
         [START + week + 1],
     )
     assert outcome == "unknown"
-    db.execute("select turnabout.tend('q', %s)", [START + week + 1])
+    db.execute("select turnabout.maintain('q', %s)", [START + week + 1])
     ((left,),) = db.execute("select count(*) from turnabout.history")
     assert left == 1, "it goes with its day"
-    db.execute("select turnabout.tend('q', %s)", [START + week + 2 * DAY + 1])
+    db.execute("select turnabout.maintain('q', %s)", [START + week + 2 * DAY + 1])
     ((left,),) = db.execute("select count(*) from turnabout.history")
     assert left == 0, "or alone, if its day could not be dropped for long"
 
@@ -150,7 +150,7 @@ def test_short_histories_are_swept_row_by_row(db):
     )
     db.execute("select turnabout.cancel('short', %s, %s)", [[number], START])
     for now, left in ((1_000, 2), (1_001, 1), (5_000, 1), (5_001, 0)):
-        db.execute("select turnabout.tend('short', %s)", [START + now])
+        db.execute("select turnabout.maintain('short', %s)", [START + now])
         ((rows,),) = db.execute("select count(*) from turnabout.history")
         assert rows == left, now
 
@@ -179,7 +179,7 @@ def test_who_is_not_the_owner_leaves_days_alone(db):
         db.execute(f"grant execute on all functions in schema turnabout to {role}")
         db.execute(f"grant select on all tables in schema turnabout to {role}")
         db.execute(f"set role {role}")
-        db.execute("select turnabout.tend_days(%s, false)", [START])
+        db.execute("select turnabout.maintain_days(%s, false)", [START])
         db.execute("reset role")
         assert days(db) == ["history_default"]
     finally:

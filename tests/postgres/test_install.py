@@ -22,6 +22,7 @@ from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.parts import core, latest, parts
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
+from turnabout.postgres.source import statements
 from turnabout.words.credentials import ADMINISTRATION
 from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
@@ -246,9 +247,9 @@ NEWER = (
 @needs_server
 def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(migrated):
     ask(migrated, NEWER, REVISION + 1)
-    with pytest.raises(WrongVersion, match=r"step 9000.*update your clone"):
+    with pytest.raises(WrongVersion, match=r"step 9000.*git pull"):
         install.up(migrated)
-    with turnabout.connect(migrated) as mq, pytest.raises(WrongVersion, match="update your clone"):
+    with turnabout.connect(migrated) as mq, pytest.raises(WrongVersion, match="git pull"):
         mq.queue("q").send("x")
     status = install.status(migrated)
     assert (status.current, status.pending, status.too_new) == (9000, (), True)
@@ -272,7 +273,7 @@ OTHER = "update turnabout.revision set digest = 'old' where slice = ''"
 def test_other_functions_are_refused_until_up_has_run(migrated):
     ask(migrated, OTHER)
     for place in ("turnabout", schema()):
-        ask(migrated, f"drop function {place}.tell")
+        ask(migrated, f"drop function {place}.insert_wakes")
         ask(migrated, f"create function {place}.long_gone() returns int language sql as 'select 1'")
     assert install.status(migrated).pending == (f"functions {install.digest()}",)
     for _ in range(2):  # a refusal is not remembered as a success
@@ -394,6 +395,35 @@ def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url,
     assert install.up(postgres_url) == ()
     with turnabout.connect(postgres_url) as mq:
         assert isinstance(mq.queue("q").send("x"), Sent)
+
+
+@needs_server
+def test_the_steps_one_by_one_in_the_transaction_of_another_tool(postgres_url, migrated):
+    """Each is a single statement (a prepared one cannot be more); a rollback takes all back."""
+    with psycopg.connect(postgres_url) as connection:
+        for undo in (True, False):
+            connection.execute("create table mine (id int)")
+            for statement in install.steps():
+                connection.execute(statement.encode(), prepare=True)
+            if undo:
+                connection.rollback()
+                assert ask(postgres_url, "select to_regclass('mine')") == [(None,)]
+                assert install.status(postgres_url).current == 0
+        connection.execute("drop table mine")
+    assert catalog.of_postgres(postgres_url) == catalog.of_postgres(migrated)
+    assert install.up(postgres_url) == ()
+
+
+def test_nothing_in_the_steps_looks_like_a_parameter_to_sqlalchemy():
+    """Alembic's `op.execute` takes a word behind a colon for one."""
+    found = [re.findall(r"(?<![:\w\\]):(\w+)(?!:)", statement) for statement in install.steps()]
+    assert [names for names in found if names] == []
+
+
+def test_a_text_is_cut_into_statements_where_they_end():
+    quoted = "do $a$ begin perform 'x;'; execute $b$ ; $b$; end $a$"
+    texts = ["select ';', \"a;b\"", "-- one; comment\nselect 1 /* ; */", quoted, "select $$;$$"]
+    assert statements(";\n".join([*texts, "-- nothing"])) == texts
 
 
 @needs_server

@@ -345,7 +345,7 @@ def test_send_and_settle_rolled_back_leave_everything_as_it_was(of_each_kind):
     session.ask("select turnabout.policy_set(%s, 'a', '{\"paused\": true}')", session.queue)
     session.receive()
     session.ask("select turnabout.purge(%s)", session.queue)
-    session.ask("select turnabout.tend(%s, %s)", session.queue, START)
+    session.ask("select turnabout.maintain(%s, %s)", session.queue, START)
     session.rollback()
     assert other.counts() == before
     assert other.settle("ack", receipts) == [None] * len(receipts)

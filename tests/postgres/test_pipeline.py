@@ -68,7 +68,7 @@ def test_a_day_that_is_dropped_is_lost_to_who_has_not_read_it(mq, url, clock):
 
         def tended() -> None:
             for _ in range(8):  # a call makes or drops one; here the install's own days as well
-                own.execute("select turnabout.tend_days(%s, false)", [clock.now])
+                own.execute("select turnabout.maintain_days(%s, false)", [clock.now])
 
         tended()
         for days in (0, 1, 0):

@@ -371,12 +371,13 @@ def test_limits_do_not_change_that(postgres_server, limited_usual, plans, settin
 
 
 @pytest.mark.parametrize("plans", PLANS)
-def test_buoys_do_not_change_that(postgres_server, usual, plans):
-    """With buoys about, whatever gives a message back looks whether it must lay another."""
+def test_head_marks_do_not_change_that(postgres_server, usual, plans):
+    """With head marks about, whatever gives a message back looks whether it must set another."""
     with prepared(postgres_server, plans, fill_deep) as caller:
         caller.connection.execute(
-            "select turnabout.insert_buoy(q.id, c.name, 0::smallint, 1) from turnabout.queue q,"
-            " (select distinct channel from turnabout.message) c (name) where q.name = 'q'"
+            "select turnabout.insert_head_mark(q.id, c.name, 0::smallint, 1)"
+            " from turnabout.queue q, (select distinct channel from turnabout.message) c (name)"
+            " where q.name = 'q'"
         )
         here = figures(caller, plans)
         assert not (more := worse(usual, here, 3)), f"{plans}\n{more}"

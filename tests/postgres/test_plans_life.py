@@ -140,7 +140,7 @@ def prepared(connection: Connection, plans: str) -> Life:
     create(connection, '{"events": "off"}')
     connection.execute("select turnabout.send('q', '{x}'::bytea[])")
     for _ in range(3):
-        connection.execute("select turnabout.tend_days(%s, false)", [START])
+        connection.execute("select turnabout.maintain_days(%s, false)", [START])
     for table in TABLES:
         connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
     if plans == "made while empty":
@@ -173,7 +173,7 @@ def test_what_a_call_touches_follows_its_batch(life, call):
 
 def test_a_tend_reads_a_bounded_share(life):
     for _ in range(2):
-        seen = life.ask("select turnabout.tend('q', %s)", START)
+        seen = life.ask("select turnabout.maintain('q', %s)", START)
         assert seen.entries <= 40_000, str(seen)
 
 

@@ -154,7 +154,7 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
     with fresh_database(server, fill=migrate) as url, connect(url) as connection:
         create(connection)
         for _ in range(3):
-            connection.execute("select turnabout.tend_days(%s, false)", [START])
+            connection.execute("select turnabout.maintain_days(%s, false)", [START])
         for table in TABLES:
             connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
         reader = Reader(connection)

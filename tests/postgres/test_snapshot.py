@@ -1,7 +1,7 @@
 """An old snapshot is held open (a backup, a forgotten transaction) while many messages pass.
 
-Receives stay as cheap as before, and nothing that comes back behind a buoy is lost: see
-functions/lay_buoys.sql.
+Receives stay as cheap as before, and nothing that comes back behind a head mark is lost: see
+functions/set_head_marks.sql.
 """
 
 from collections.abc import Iterator
@@ -102,16 +102,16 @@ class Passing:
         return ids
 
     def tend(self) -> None:
-        self.connection.execute("select turnabout.tend('q', %s)", [self.now])
+        self.connection.execute("select turnabout.maintain('q', %s)", [self.now])
 
-    def buoys(self) -> int:
+    def head_marks(self) -> int:
         return self.ask("select count(*) from turnabout.message where id < 0")
 
-    def without_buoys(self) -> None:
-        """Receive as it would be if no buoy were ever laid."""
+    def without_head_marks(self) -> None:
+        """Receive as it would be if no head mark were ever set."""
         self.connection.execute(
-            "create or replace function turnabout.lay_buoys(queue_id int, start text, visits int)"
-            " returns void language plpgsql as 'begin end'"
+            "create or replace function turnabout.set_head_marks("
+            "queue_id int, start text, visits int) returns void language plpgsql as 'begin end'"
         )
         self.connection.execute("delete from turnabout.message where id < 0")
 
@@ -159,22 +159,22 @@ def entries(noted: list[Touched]) -> int:
 def test_a_receive_reads_few_entries_however_many_have_passed(  # noqa: PLR0917  (parameters)
     passing, old, channels, most, passed, bound
 ):
-    """The bound is far below what there is to read without buoys: all that has passed."""
+    """The bound is far below what there is to read without head marks: all that has passed."""
     passing.send(passed + 500, channels)
     noted = passing.work_off(passed, most)
-    assert passing.buoys() > 0
+    assert passing.head_marks() > 0
     first, last = entries(noted[: len(noted) // 2]), entries(noted[len(noted) // 2 :])
     assert max(first, last) <= bound, f"{first} {last} {max(noted, key=lambda s: s.entries)}"
     assert last <= first * 1.5 + 200, f"it grows with what has passed: {first}, then {last}"
 
 
 @pytest.mark.parametrize("channels", [1, 50])
-def test_without_buoys_it_would_read_them_all(passing, old, channels):
+def test_without_head_marks_it_would_read_them_all(passing, old, channels):
     """The control: the same pass grows without bound, so the test above can fail."""
-    passing.without_buoys()
+    passing.without_head_marks()
     passing.send(PASSED + 500, channels)
     noted = passing.work_off(PASSED)
-    assert passing.buoys() == 0
+    assert passing.head_marks() == 0
     visited = min(channels, 25)  # of a batch of 100, four from each
     assert entries(noted[-10:]) > PASSED / channels * visited * 0.8
 
@@ -230,10 +230,10 @@ def test_timers_that_have_passed_are_not_read_again(passing, old, when):
 
 
 def beyond(passing: Passing, channels: int = 1, count: int = 3_000) -> None:
-    """Let many pass, so that buoys lie far beyond the messages that the test has in hand."""
+    """Let many pass, so that head marks lie far beyond the messages that the test has in hand."""
     passing.send(count + 200, channels)
     passing.work_off(count)
-    assert passing.buoys() > 0
+    assert passing.head_marks() > 0
 
 
 @pytest.mark.parametrize("channels", [1, 50])
@@ -275,7 +275,7 @@ def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
 
 
 def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
-    """Each lower than the last: each time the newest buoy hides it."""
+    """Each lower than the last: each time the newest mark hides it."""
     mine = passing.send(30)
     held = passing.receive(30)
     assert [row[0] for row in held.rows]
@@ -286,15 +286,15 @@ def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
         assert row[0] == number, "the first of the channel comes first"
 
 
-def test_returns_above_the_mark_lay_no_buoys(passing, old):
+def test_returns_above_the_mark_set_no_head_marks(passing, old):
     """The first one that comes back lowers the mark; those after it lie behind it anyway."""
     mine = passing.send(300)
     assert len(passing.receive(300).rows) == 300
     beyond(passing)
-    before = passing.buoys()
+    before = passing.head_marks()
     for number in mine:
         passing.ask("select turnabout.release('q', %s, %s, %s)", [number], [1], passing.now)
-    assert passing.buoys() <= before + 2
+    assert passing.head_marks() <= before + 2
     assert set(mine) <= set(passing.drained())
 
 
@@ -312,16 +312,18 @@ def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, pr
     assert passing.ask("select count(*) from turnabout.message where id > 0") == 0
 
 
-def test_two_that_lay_buoys_hide_nothing_from_each_other(passing, other, old):
+def test_two_that_set_head_marks_hide_nothing_from_each_other(passing, other, old):
     """Each looks at the same head, which nobody leases, and holds nothing of it."""
     passing.send(100)
     passing.work_off(100)
     sent = passing.send(3)
-    lay = "select turnabout.lay_buoys((select id from turnabout.queue where name = 'q'), '', 1)"
+    lay = (
+        "select turnabout.set_head_marks((select id from turnabout.queue where name = 'q'), '', 1)"
+    )
     with other.connection.transaction():
         other.ask(lay)
         passing.ask(lay)
-        assert passing.buoys() > 0
+        assert passing.head_marks() > 0
         assert [row[0] for row in passing.receive(3).rows] == sent
 
 
@@ -378,7 +380,7 @@ def test_what_falls_due_after_the_bound_needs_no_tend(passing, old):
     assert {row[0] for row in passing.receive().rows} == set(ids)
 
 
-def test_when_the_snapshot_ends_bound_and_buoys_go(url, passing):
+def test_when_the_snapshot_ends_bound_and_head_marks_go(url, passing):
     with snapshot(url):
         passing.send(3_200, 3)
         passing.work_off(3_000)
@@ -386,7 +388,7 @@ def test_when_the_snapshot_ends_bound_and_buoys_go(url, passing):
         passing.tend()
         passing.tend()
         assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
-        assert passing.buoys() > 0
+        assert passing.head_marks() > 0
     passing.connection.execute("vacuum turnabout.message")
     passing.tend()
     assert passing.ask("select timers_since from turnabout.queue where name = 'q'") == 0
@@ -394,23 +396,23 @@ def test_when_the_snapshot_ends_bound_and_buoys_go(url, passing):
         "update turnabout.message set sent_at = sent_at - 31000 where id < 0"
     )
     passing.tend()
-    assert passing.buoys() == 0
+    assert passing.head_marks() == 0
     assert len(passing.drained()) == 200
 
 
-def test_young_buoys_stay(passing, old):
+def test_young_head_marks_stay(passing, old):
     beyond(passing)
     passing.tend()
-    assert passing.buoys() == 1, "the newest of the channel, and no other"
+    assert passing.head_marks() == 1, "the newest of the channel, and no other"
 
 
 # --- who must not see them -----------------------------------------------------------------------
 
 
-def test_nobody_counts_or_shows_a_buoy(passing, old):
+def test_nobody_counts_or_shows_a_head_mark(passing, old):
     beyond(passing, 4)
     passing.drained()
-    assert passing.buoys() > 0
+    assert passing.head_marks() > 0
     left = passing.send(8, 4, delay=5_000)
     stats = passing.connection.execute(
         "select scheduled, ready, leased, oldest_ready_ms from turnabout.stats('q', %s)",
@@ -431,7 +433,7 @@ def test_nobody_counts_or_shows_a_buoy(passing, old):
     )
     assert passing.ask("select turnabout.purge('q', now_ms => %s)", passing.now) == 8
     assert passing.ask("select count(*) from turnabout.history where id < 0") == 0
-    assert passing.buoys() > 0
+    assert passing.head_marks() > 0
     passing.send(3, 1, delay=5_000)
     assert passing.ask("select turnabout.queue_delete('q')") == 3
     assert passing.ask("select count(*) from turnabout.message") == 0
@@ -440,7 +442,7 @@ def test_nobody_counts_or_shows_a_buoy(passing, old):
 def test_max_size_does_not_count_them(passing, old):
     beyond(passing)
     passing.drained()
-    assert passing.buoys() > 0
+    assert passing.head_marks() > 0
     passing.ask("select turnabout.policy_set('q', 'c000', '{\"max_size\": 2}')")
     assert len(passing.send(2)) == 2
     size = passing.ask("select size from turnabout.send('q', '{x}', channels => '{c000}')")
@@ -448,7 +450,7 @@ def test_max_size_does_not_count_them(passing, old):
 
 
 @pytest.mark.parametrize("how", ["policy", "default", "shard"])
-def test_messages_behind_buoys_are_found_by_every_way(passing, old, how):
+def test_messages_behind_head_marks_are_found_by_every_way(passing, old, how):
     """Limits and shards go other ways through the same index."""
     beyond(passing, 3)
     if how == "shard":
@@ -481,4 +483,4 @@ def test_messages_behind_buoys_are_found_by_every_way(passing, old, how):
     empty = passing.connection.execute(
         "select id, at from turnabout.receive('q', 10, now_ms => %s)", [passing.now]
     ).fetchall()
-    assert empty == [(None, None)], "a buoy is nothing to wait for"
+    assert empty == [(None, None)], "a head mark is nothing to wait for"

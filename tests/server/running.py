@@ -22,7 +22,7 @@ class Running(Server):
 
     def routes(self) -> list[Any]:
         """Of all doors."""
-        app: Any = self.serving.config.app
+        app: Any = self.serving.app
         return [route for route in app.router.routes if hasattr(route, "endpoint")]
 
     def connect(self) -> "Client":

@@ -219,7 +219,7 @@ def test_too_many_connections() -> None:
 def test_too_many_requests_at_once() -> None:
     with running(ServerOptions(port=0, max_pending=2), routes=ROUTES) as server:
         released = server.released = asyncio.Event()  # type: ignore[attr-defined]
-        server.serving.config.app.state.released = released
+        server.serving.app.state.released = released
         with server.connect() as one, server.connect() as two:
             one.send(get("/waits"))
             two.send(get("/waits"))
@@ -255,34 +255,6 @@ def test_who_waits_too_long() -> None:
 
 
 # --- what is no request --------------------------------------------------------------------------
-
-TO_ECHO = "POST /echo HTTP/1.1\r\nHost: localhost\r\n"
-BOTH = "Content-Length: 5\r\nTransfer-Encoding: chunked"
-WRONG = {
-    "a length and chunks": f"{TO_ECHO}{BOTH}\r\n\r\n0\r\n\r\n",
-    "two lengths": f"{TO_ECHO}Content-Length: 1\r\nContent-Length: 2\r\n\r\na",
-    "a signed length": f"{TO_ECHO}Content-Length: +1\r\n\r\na",
-    "chunks twice": f"{TO_ECHO}Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
-    "an unknown coding": f"{TO_ECHO}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-    "a chunk of no size": f"{TO_ECHO}Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    "a space before the colon": "GET /livez HTTP/1.1\r\nHost : a\r\n\r\n",
-    "a folded header": "GET /livez HTTP/1.1\r\nHost: a\r\n b\r\n\r\n",
-    "a NUL": "GET /livez HTTP/1.1\r\nHost: a\x00\r\n\r\n",
-    "bare line feeds": "GET /livez HTTP/1.1\nHost: a\n\n",
-    "another version": "GET /livez HTTP/3.7\r\nHost: a\r\n\r\n",
-    "HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "a tunnel": "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n",
-    "TLS": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    "a word": "hello\r\n\r\n",
-    "no host": "GET /nothing HTTP/1.1\r\n\r\n",
-    "two hosts": "GET /nothing HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_request(server: Running, name: str) -> None:
-    answer = server.ask(WRONG[name].encode("latin-1"))
-    assert (answer.status, answer.code) == (400, "usage")
 
 
 def test_requests_ahead_are_answered_in_order(server: Running) -> None:

@@ -34,7 +34,6 @@ def logging_as_before() -> Iterator[None]:
         logging.getLogger(client).disabled = False
     root.handlers[:] = handlers
     root.setLevel(level)
-    logging.getLogger("uvicorn.access").disabled = False
 
 
 def logged(form: str, level: str = "DEBUG") -> io.StringIO:

@@ -41,7 +41,7 @@ class Server:
         background: False for tests that do themselves what the server does beside its requests, as
                     firing schedules.
         routes:     some more, before the others.
-        around:     puts something between uvicorn and the app.
+        around:     puts something between the connections and the app.
         """
         self._database, self._clock, self._options = database, clock, replace(options, port=0)
         self._routes, self._around, self._background = routes, around, background
@@ -100,7 +100,7 @@ class Server:
             with _listener(self._options) as listener:
                 self._options = replace(self._options, port=listener.getsockname()[1])
                 self.serving = Serving(self._around(app), self.house, listener, self._until)
-                await self.serving.serve_and_tell(self._ready.set)
+                await self.serving.serve(self._ready.set)
 
 
 @contextlib.contextmanager

@@ -114,7 +114,7 @@ def test_a_step_may_leave_older_versions_behind(url, older, tmp_path):
     strict.install("up", url)
     with pytest.raises(AssertionError, match="WrongVersion"):
         agent.end()
-    with turnabout.connect(url) as mq, pytest.raises(WrongVersion, match="upgrade turnabout"):
+    with turnabout.connect(url) as mq, pytest.raises(WrongVersion, match="git pull"):
         mq.queue("work").send("x")
     assert installer(url).status(url).revisions == (REVISION + 1,)
     strict.agent(url, "newer").end()

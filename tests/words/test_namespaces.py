@@ -24,6 +24,7 @@ from turnabout.words.namespaces import (
     plain,
     stored,
 )
+from turnabout.words.value import unchecked
 
 TEXTS = {
     "ChannelDelete": {"channel"},
@@ -304,10 +305,8 @@ def test_what_is_no_plain_name_is_refused_wherever_it_stands(name, namespace):
 
 def _with(value: Any, **changes: Any) -> Any:
     """A value with fields that its class would refuse."""
-    made = object.__new__(type(value))
-    for name in value.__match_args__:
-        setattr(made, name, changes.get(name, getattr(value, name)))
-    return made
+    fields = {name: getattr(value, name) for name in value.__match_args__}
+    return unchecked(type(value), fields | changes)
 
 
 def test_a_namespace_comes_from_nobody_s_words():

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from turnabout import Policy, Rate, Sent
+from turnabout import Policy, Rate, Sent, UsageError
+from turnabout.words import entities, outcomes, policy, records, verbs
 from turnabout.words.entities import Outgoing
 from turnabout.words.value import value
 from turnabout.words.verbs import VOCABULARY, Purge
@@ -40,6 +41,51 @@ def test_there_is_no_room_for_anything_else():
     with pytest.raises(AttributeError):
         Policy().wieght = 3  # pyright: ignore[reportAttributeAccessIssue]
     assert not any(hasattr(verb, "__dict__") for verb in map(object.__new__, VOCABULARY))
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "wrong"),
+    [
+        (Policy(max_concurrency=2), "weight", -5),
+        (Outgoing(b""), "priority", 10**9),
+        (Outgoing(b""), "channel", "x\0y"),
+        (Outgoing(b""), "headers", {"a": 1}),
+        (Outgoing(b""), "payload", "text"),
+        (Sent((1,)), "ids", ()),
+        (Purge("q"), "queue", "other"),
+        (Twin((1,)), "ids", ()),
+    ],
+)
+def test_nothing_is_changed_that_was_checked(given, field, wrong):
+    before, places = repr(given), {given: 1}
+    with pytest.raises(AttributeError, match=rf"{field}.*replace"):
+        setattr(given, field, wrong)
+    with pytest.raises(AttributeError, match=rf"{field}.*replace"):
+        delattr(given, field)
+    assert repr(given) == before
+    assert given in places
+
+
+def test_every_value_refuses():
+    modules = (entities, outcomes, policy, records, verbs)
+    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
+    values = [kind for kind in kinds if hasattr(kind, "__dataclass_fields__")]
+    assert len(values) > 60
+    for kind in values:
+        with pytest.raises(AttributeError):
+            object.__new__(kind).anything = "x"
+
+
+def test_headers_are_the_message_s_own():
+    headers = {"a": "1"}
+    message = Outgoing(b"", headers=headers)
+    headers["b"] = "x" * 100_000
+    assert message.headers == {"a": "1"}
+
+
+def test_a_payload_of_text_is_refused_in_our_words():
+    with pytest.raises(UsageError, match="payload is bytes here, not str"):
+        Outgoing("text")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c")])

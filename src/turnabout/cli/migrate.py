@@ -88,9 +88,6 @@ def _tell(found: SchemaStatus) -> None:
         )
     else:
         _show.out(f"Up to date, at step {found.current}.")
-    if found.slices:
-        steps = ", ".join(f"{name} {step}" for name, step in found.slices.items())
-        _show.out(f"Steps of slices: {steps}.")
     if found.revisions:
         _show.out(f"Functions: {', '.join(f'revision {number}' for number in found.revisions)}.")
 

@@ -9,7 +9,8 @@ where current_setting('synchronous_commit') = 'off';
 -- name: make_days
 -- History in the default partition keeps its day from getting one, so today's comes first. Each
 -- call makes one day.
-select turnabout.tend_days(turnabout.clock_ms() + 0 * day, false) from generate_series(1, 3) day;
+select turnabout.maintain_days(turnabout.clock_ms() + 0 * day, false)
+from generate_series(1, 3) day;
 
 -- name: lock
 -- One mover at a time for each move, as long as its connection lives.

@@ -8,5 +8,5 @@ SLICE = Slice(
     sqlite="turnabout.pipeline.sqlite",
     postgres="turnabout.pipeline.postgres",
     revision=1,
-    digest="8cae4ea78b2135bf",
+    digest="5d5f96a098808169",
 )

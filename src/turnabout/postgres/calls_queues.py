@@ -175,7 +175,7 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     v.Maintain: Call(
-        "select turnabout.tend($1::text, $2::bigint)",
+        "select turnabout.maintain($1::text, $2::bigint)",
         lambda t, now: (t.queue, now),
         lambda t, rows: None,
         repeatable=True,

@@ -259,7 +259,7 @@ CALLS: dict[type[Any], Call] = {
         " $9::boolean, $10::bigint",
     ),
     v.RedriveStep: Call(
-        f"select (s.redrive).{_REDRIVE.replace(', ', ', (s.redrive).')}, s.rung"
+        f"select (s.redrive).{_REDRIVE.replace(', ', ', (s.redrive).')}, s.notified"
         " from turnabout.redrive_step($1::bigint, $2::bigint, $3::text) s",
         lambda r, now: (r.id, now, r.namespace),
         _one_redrive,

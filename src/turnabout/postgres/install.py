@@ -15,7 +15,8 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 
 import psycopg
@@ -23,6 +24,7 @@ import psycopg
 from turnabout.postgres.errors import translated
 from turnabout.postgres.parts import Part, core, latest, parts
 from turnabout.postgres.revision import REVISION, SCHEMA, schema
+from turnabout.postgres.source import statements, text_of
 from turnabout.words.errors import Busy, UsageError, WrongVersion
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, SchemaStatus
@@ -89,11 +91,11 @@ $$;
 """
 
 _DAYS = """
--- The first partitions of history; tend makes those that follow.
+-- The first partitions of history; maintain makes those that follow.
 do $$
 begin
     for i in 0 .. 2 loop
-        perform turnabout.tend_days(turnabout.clock_ms());
+        perform turnabout.maintain_days(turnabout.clock_ms());
     end loop;
 end
 $$;
@@ -171,16 +173,24 @@ def digest(part: Part | None = None) -> str:
     return part.digest(_DROP, _PROTECT)
 
 
-def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
-    """All that a database lacks whose core (`""`) and slices have come this far; any tool can run
-    it. What isn't named is missing: without anything, the database is empty.
+def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
+    """All that a database lacks whose core (`""`) and slices have come this far, statement by
+    statement. What isn't named is missing: without anything, the database is empty.
+
+    To run in this order, in one transaction: nothing in it begins or ends one. Each is a single
+    statement, for drivers that take no more at once.
     """
     there = _Ledger(since)
-    texts = ["begin;", _ledger_sql()]
+    texts = [_ledger_sql()]
     for part in parts():
         texts += [_step(step, part) for step in there.lacks(part)]
         texts.append(_set_of(part, is_latest=True))
-    return "\n".join([*texts, _GRANT, _DAYS, "commit;"])
+    return tuple(statements("\n".join([*texts, _GRANT, _DAYS])))
+
+
+def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
+    """The same as one text for psql, as a transaction of its own."""
+    return ";\n\n".join(["begin", *steps(since), "commit"]) + ";\n"
 
 
 def _step(step: Migration, part: Part) -> str:
@@ -219,16 +229,18 @@ def _set(place: str, texts: str, part: Part) -> str:
     names = ", ".join(f"'{name}'" for name in part.open_functions())
     return "\n".join(
         (
-            "set local check_function_bodies = off;",
             _DROP.format(schema=place),
+            "set local check_function_bodies = off;",
             texts,
+            "set local check_function_bodies to default;",
             _PROTECT.format(schema=place, names=names),
         )
     )
 
 
+@cache
 def _ledger_sql() -> str:
-    return (Path(__file__).parent / "ledger.sql").read_text(encoding="utf-8")
+    return text_of(files("turnabout.postgres") / "ledger.sql")
 
 
 # --- installing ----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 -- What was installed, and who may use it. Run by every install: what is there stays.
 create schema if not exists turnabout;
 
--- The steps that ran. slice: whose, '' for the core. functions: the digest of the set that came with
--- it; oldest: the oldest revision of that part's functions that works on the tables from then on.
+-- The steps that ran. slice: whose, '' for the core. functions: the digest of the set that came
+-- with it; oldest: the oldest revision of that part's functions that works from then on.
 create table if not exists turnabout.version (
     slice text not null,
     number int not null,

@@ -12,14 +12,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from turnabout import slices
 from turnabout.postgres.permissions import functions_of_kinds, functions_of_slice
 from turnabout.postgres.revision import REVISION, rendered, schema
+from turnabout.postgres.source import functions_of, sql_files, text_of
 from turnabout.words.migration import Migration, step_of
 
-_HERE = Path(__file__).parent
+_PACKAGE = "turnabout.postgres"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Part:
 
     name: str
     revision: int
-    folder: Path
+    package: str
     kinds: Mapping[str, list[str]]
     views: tuple[str, ...] = ()
 
@@ -41,13 +41,12 @@ class Part:
 
     def migrations(self) -> tuple[Migration, ...]:
         """The steps for its tables, in order."""
-        return tuple(
-            step_of(f.name, _text(f), self.name) for f in _files(self.folder, "migrations")
-        )
+        files = sql_files(self.package, "migrations")
+        return tuple(step_of(file.name, text_of(file), self.name) for file in files)
 
     def functions(self) -> str:
-        """All functions of its set as one text, as their files have them."""
-        return "\n".join(map(_text, _files(self.folder, "functions")))
+        """All functions of its set as one text, whole, with the names that their files have."""
+        return "\n".join(map(functions_of, sql_files(self.package, "functions")))
 
     def rendered(self) -> str:
         """The same, each name with the schema of its set."""
@@ -74,7 +73,7 @@ _WITHOUT_TABLES = frozenset({"clock_ms"})
 @cache
 def core() -> Part:
     """The core."""
-    return Part("", REVISION, _HERE, functions_of_kinds())
+    return Part("", REVISION, _PACKAGE, functions_of_kinds())
 
 
 @cache
@@ -82,23 +81,15 @@ def parts() -> tuple[Part, ...]:
     """The core, then the slices that are here and have something in PostgreSQL."""
     some = [core()]
     for slice_ in slices.found():
-        module, folder = slice_.load("postgres"), slice_.folder("postgres")
-        if module is not None and folder is not None:
+        module = slice_.load("postgres")
+        if module is not None:
             kinds = {"operate": functions_of_slice(slice_.name, module.CALLS)}
-            views = tuple(module.VIEWS)
-            some.append(Part(slice_.name, slice_.revision, folder, kinds, views))
+            name, package = slice_.name, module.__name__
+            some.append(Part(name, slice_.revision, package, kinds, tuple(module.VIEWS)))
     return tuple(some)
 
 
 @cache
 def latest() -> str:
     """What stands in the schema `turnabout` only: for people who write SQL, and for permissions."""
-    return "\n".join(map(_text, _files(_HERE, "latest")))
-
-
-def _files(folder: Path, inside: str) -> list[Path]:
-    return sorted((folder / inside).glob("*.sql"))
-
-
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
+    return "\n".join(map(functions_of, sql_files(_PACKAGE, "latest")))

@@ -44,6 +44,9 @@ By name: some stand above the server, which knows nothing of them but that they 
 AGAIN_SECONDS = 1.0
 """After background work failed."""
 
+FORCED_SECONDS = 2.0
+"""For background work to end when the server does."""
+
 log = logging.getLogger("turnabout.server")
 
 
@@ -91,7 +94,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
     for name in DOORS:
         door: Door = import_module(name).routes
         routes.extend(door(house))
-    router = Router(routes, redirect_slashes=False, lifespan=lambda _: _working(house))
+    router = Router(routes, redirect_slashes=False, lifespan=lambda _: working(house))
     return App(router, house)
 
 
@@ -106,7 +109,7 @@ def _traced(store: AsyncStore) -> AsyncStore:
 
 
 @asynccontextmanager
-async def _working(house: House) -> AsyncGenerator[None]:
+async def working(house: House) -> AsyncGenerator[None]:
     """Do the house's work beside the requests, and stop it in the end."""
     tasks = [asyncio.create_task(_keep_doing(work)) for work in house.background]
     try:
@@ -115,7 +118,8 @@ async def _working(house: House) -> AsyncGenerator[None]:
         house.close()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=FORCED_SECONDS)
 
 
 async def _keep_doing(work: Background) -> None:

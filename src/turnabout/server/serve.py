@@ -11,24 +11,23 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from types import FrameType
 
-import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.server import HANDLED_SIGNALS
 
 from turnabout._connect import connect_async, installer
-from turnabout.server.app import create_app
+from turnabout.server.app import create_app, working
 from turnabout.server.context import House
-from turnabout.server.http.protocol import Connection, Watchman
+from turnabout.server.http.connection import Connection
+from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.options import ServerOptions
 from turnabout.words.credentials import TokenFind
-from turnabout.words.errors import BrokenInvariant, Unavailable, UsageError
+from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.value import value
 
 BACKLOG = 2_048
@@ -40,12 +39,16 @@ FILES_BESIDE = 128
 """Files that a server needs beside its connections: the database, listeners, logs."""
 ECHO_SECONDS = 0.5
 """A signal that comes again so soon is the same one, by way of a terminal or a parent process."""
+SIGNAL_SECONDS = 0.1
+"""Between two looks whether a signal came."""
 LOOK_SECONDS = 0.02
 """Between two looks whether all requests have ended."""
 GC_THRESHOLDS = (20_000, 20, 100)
 """Objects, and rounds, between two looks for cycles, of which there are hardly any."""
 FORCED_SECONDS = 2.0
 """For the database to be closed after a second signal."""
+
+SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
 
 log = logging.getLogger("turnabout.server")
 
@@ -100,8 +103,8 @@ async def serve(
         await house.gate.check_start(options.host)
         with _listener(options) as listener:
             server = Server(app, house, listener, until)
-            await server.serve_and_tell(lambda: announce(_serving(options, listener)))
-            forced = server.force_exit
+            await server.serve(lambda: announce(_serving(options, listener)))
+            forced = server.is_forced
             return not server.was_cut
     finally:
         with suppress(TimeoutError):
@@ -109,8 +112,8 @@ async def serve(
                 await turnabout.close()
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server with our connections, one listener, and an end in good order."""
+class Server:
+    """An app behind one listener, with our connections and an end in good order."""
 
     def __init__(
         self,
@@ -119,125 +122,103 @@ class Server(uvicorn.Server):
         listener: socket.socket,
         until: asyncio.Event | None = None,
     ) -> None:
-        options = house.options
-        super().__init__(
-            uvicorn.Config(
-                app,
-                lifespan="on",
-                ws="none",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                ssl_certfile=options.tls_cert,
-                ssl_keyfile=options.tls_key,
-            )
-        )
-        try:
-            self.config.load()
-        except OSError as error:  # as is whatever the TLS library says
-            raise UsageError(
-                f"{options.tls_cert} and {options.tls_key or 'the key in it'} are no certificate "
-                "and key in PEM: see --tls-cert and --tls-key"
-            ) from error
+        self.app = app
         self.house = house
         self.was_cut = False
         """Requests were ended before they had an answer."""
+        self.is_forced = False
+        """A second signal came: nobody is waited for."""
+        self._options = options = house.options
+        self._tls = _tls(options)
         self._listener = listener
         self._until = until
-        self._watchman = Watchman(house)
-        self._tell: Callable[[], None] = lambda: None
-        self._first_signal_at = 0.0
+        self._reaper = ConnectionReaper(app, options, house.counts)
+        house.connections = lambda: len(self._reaper.connections)
+        self._first_signal_at: float | None = None
 
-    async def serve_and_tell(self, tell: Callable[[], None]) -> None:
+    async def serve(self, tell: Callable[[], None] = lambda: None) -> None:
         """Serve until the end; `tell` is called as soon as connections are taken."""
-        self._tell = tell
-        await self.serve()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin the app, and listen."""
-        await self.lifespan.startup()
-        if self.lifespan.should_exit:
-            raise BrokenInvariant("the server could not begin its work: its log says more")
         loop = asyncio.get_running_loop()
+        with self._signals():
+            async with working(self.house):
+                self._reaper.look()
+                listening = await loop.create_server(
+                    lambda: Connection(self._reaper),
+                    sock=self._listener,
+                    ssl=self._tls,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=self._options.head_seconds if self._tls else None,
+                )
+                tell()
+                await self._told_to_end()
+                await self._shut_down(listening)
 
-        def connection() -> Connection:
-            return Connection(
-                self._watchman, self.config, self.server_state, self.lifespan.state, loop
-            )
+    async def _told_to_end(self) -> None:
+        # Not an event of the loop's: the handler of a signal must not touch the loop.
+        while self._first_signal_at is None:
+            if self._until is not None and self._until.is_set():
+                return
+            await asyncio.sleep(SIGNAL_SECONDS)
 
-        tls = self.config.ssl
-        listening = await loop.create_server(
-            connection,
-            sock=self._listener,
-            ssl=tls,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=self.house.options.head_seconds if tls else None,
-        )
-        self.servers = [listening]
-        self._watchman.start()
-        self.started = True
-        self._tell()
-
-    async def on_tick(self, counter: int) -> bool:
-        """The base asks every tenth of a second whether this is the end."""
-        if self._until is not None and self._until.is_set():
-            return True
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def _shut_down(self, listening: asyncio.Server) -> None:
         """Let nobody in, answer who waits, and give the others time."""
         log.info("closing: no new connections, %d requests under way", self.house.polls.requests)
-        for listening in self.servers:
-            listening.close()
+        listening.close()
         self.house.close()
-        for connection in tuple(self.server_state.connections):
+        for connection in tuple(self._reaper.connections):
             connection.shutdown()
         await self._drain()
-        left = tuple(self.server_state.tasks)
+        left = tuple(self._reaper.tasks)
         self.was_cut = bool(left)
         for task in left:
             task.cancel()
-        self._watchman.stop()
+        self._reaper.stop()
         if left:
             log.warning("%d requests were cut off", len(left))
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it tells each of them
             await asyncio.wait(left, timeout=FORCED_SECONDS)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FORCED_SECONDS):
-                await self.lifespan.shutdown()
 
     async def _drain(self) -> None:
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + self.house.options.drain_seconds
-        state = self.server_state
-        while state.tasks or state.connections:
-            if self.force_exit or loop.time() >= ends_at:
+        ends_at = time.monotonic() + self._options.drain_seconds
+        while self._reaper.tasks or self._reaper.connections:
+            if self.is_forced or time.monotonic() >= ends_at:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def _signalled(self, *_: object) -> None:
         """The first signal closes in good order, the second at once."""
         now = time.monotonic()
-        if not self.should_exit:
+        if self._first_signal_at is None:
             self._first_signal_at = now
-            self.should_exit = True
         elif now - self._first_signal_at > ECHO_SECONDS:
-            self.force_exit = True
+            self.is_forced = True
 
     @contextmanager
-    def capture_signals(self) -> Generator[None]:
+    def _signals(self) -> Generator[None]:
         """Take SIGTERM and SIGINT. They are not raised again in the end: they were obeyed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {sig: signal.signal(sig, self.handle_exit) for sig in HANDLED_SIGNALS}
+        before = {sig: signal.signal(sig, self._signalled) for sig in SIGNALS}
         try:
             yield
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
+
+
+def _tls(options: ServerOptions) -> ssl.SSLContext | None:
+    """Raises: UsageError for files that do not hold a certificate and its key."""
+    if options.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+    except OSError as error:  # as is whatever the TLS library says
+        raise UsageError(
+            f"{options.tls_cert} and {options.tls_key or 'the key in it'} are not a certificate "
+            "and key in PEM: see --tls-cert and --tls-key"
+        ) from error
+    return context
 
 
 def _refuse_servers(url: str) -> None:

@@ -96,7 +96,7 @@ class Outgoing:
         if self.delay_ms is not None:
             limits.duration_ms(self.delay_ms, "delay_ms")
         if self.headers is not None:
-            limits.headers(self.headers)
+            object.__setattr__(self, "headers", limits.headers(self.headers))
         if self.ttl_ms is not None:
             limits.whole(self.ttl_ms, "ttl_ms", 1, limits.DELAY_SECONDS_MAX * 1000)
         if self.dedup_key is not None:

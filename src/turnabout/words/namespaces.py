@@ -37,6 +37,7 @@ from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.errors import QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.policy import QueueSettings
 from turnabout.words.schedules import Schedule
+from turnabout.words.value import unchecked
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -249,13 +250,10 @@ def _outside_of(kind: type[Any]) -> Step:
     items = tuple(NAMED[kind].items())
 
     def step(value: Any, namespace: str) -> Any:
-        # Not made by its class, as all of it was checked before it was stored.
-        made = object.__new__(kind)
-        for name in fields:
-            setattr(made, name, getattr(value, name))
+        taken = {name: getattr(value, name) for name in fields}
         for name, how in items:
-            setattr(made, name, _take(how, getattr(value, name), namespace))
-        return made
+            taken[name] = _take(how, taken[name], namespace)
+        return unchecked(kind, taken)  # all of it was checked before it was stored
 
     return step
 

@@ -2,22 +2,19 @@
 -- now, null for those that are done. `results` and `result_types`, one for each receipt, stay in
 -- the history.
 --
--- Patient, it is quick and all or nothing: it waits a little for rows that others hold, and if then
--- not every receipt is a current lease, it fails with SQLSTATE 55P03 (lock_not_available), to be
--- repeated without patience. For a transaction of its own only; in any other it is not patient.
+-- With `wait_for_locks` it is quick and all or nothing: it waits a little for rows that others
+-- hold, and if then not every receipt is a current lease, it fails with SQLSTATE 55P03
+-- (lock_not_available), to be repeated without. For a transaction of its own only; in any other it
+-- is as if without.
+-- plans: pinned
 create or replace function turnabout.ack(
     queue text, ids bigint[], attempts int[], now_ms bigint default null,
-    patient boolean default false, results bytea[] default null, result_types text[] default null
+    wait_for_locks boolean default false, results bytea[] default null,
+    result_types text[] default null
 ) returns text[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 set lock_timeout = '50ms'
 as $$
-#variable_conflict use_column
 declare
     v_queue_id int;
     v_history_ms bigint;
@@ -39,12 +36,12 @@ begin
 
     -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for
     --    it and it may wait, a little. Any other waits for nobody.
-    patient := patient and pg_current_xact_id_if_assigned() is null
+    wait_for_locks := wait_for_locks and pg_current_xact_id_if_assigned() is null
         and ack.attempts[1] = all (ack.attempts);
-    if patient then
+    if wait_for_locks then
         v_attempt := ack.attempts[1];
     else
-        v_ids := turnabout.hold(v_queue_id, ack.ids, ack.attempts);
+        v_ids := turnabout.lock_leases(v_queue_id, ack.ids, ack.attempts);
     end if;
 
     -- 2. End them. Without history and limits nothing has to be known of them but their number.
@@ -84,7 +81,7 @@ begin
             v_count := v_count + v_rest;
         end if;
     end if;
-    if patient and v_count < cardinality(ack.ids) then
+    if wait_for_locks and v_count < cardinality(ack.ids) then
         raise exception 'some leases are not held' using errcode = 'lock_not_available';
     end if;
 

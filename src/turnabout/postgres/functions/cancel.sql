@@ -1,19 +1,13 @@
 -- End waiting messages as cancelled; note the wish on leased ones. Answers per id: its place in the
 -- list, and cancelled | requested | leased (a row that another transaction holds) | gone.
+-- plans: pinned
 create or replace function turnabout.cancel(queue text, ids bigint[], now_ms bigint default null)
 returns table (nr int, outcome text)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(cancel.queue);
     v_now bigint := coalesce(cancel.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.hold_any(v_queue.id, cancel.ids);
+    v_held bigint[] := turnabout.lock_messages(v_queue.id, cancel.ids);
     v_waiting bigint[];
     v_leased bigint[];
 begin
@@ -38,7 +32,7 @@ begin
     select t.nr::int, case
         when t.id = any (v_waiting) then 'cancelled'
         when t.id = any (v_leased) then 'requested'
-        else turnabout.whereabouts(v_queue.id, t.id)
+        else turnabout.leased_or_gone(v_queue.id, t.id)
     end
     from unnest(cancel.ids) with ordinality t (id, nr);
 end

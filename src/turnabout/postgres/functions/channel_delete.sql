@@ -4,7 +4,6 @@ create or replace function turnabout.channel_delete(
     queue text, channel text, most int default 10000, now_ms bigint default null
 ) returns int
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue := turnabout.find_queue(channel_delete.queue);
     v_count int := turnabout.purge(

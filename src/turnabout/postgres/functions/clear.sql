@@ -1,15 +1,9 @@
 -- Remove up to `most` of the oldest rows of history: done | failed (all others) | all. Answers with
 -- how many; call again until there are none.
+-- plans: pinned
 create or replace function turnabout.clear(queue text, which text, most int default 10000)
 returns int
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(clear.queue);
 begin

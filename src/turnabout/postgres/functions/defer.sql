@@ -1,22 +1,16 @@
 -- Bring leased messages back later, uncharged, with a new state (null keeps the saved one).
 -- Answers per receipt: its place in the list, and either `at` or what the message is now, cancelled
 -- among that.
+-- plans: pinned
 create or replace function turnabout.defer(
     queue text, ids bigint[], attempts int[], delays bigint[], states bytea[],
     now_ms bigint default null
 ) returns table (nr int, at bigint, now text)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(defer.queue);
     v_now bigint := coalesce(defer.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.hold(v_queue.id, defer.ids, defer.attempts);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, defer.ids, defer.attempts);
     v_all boolean := cardinality(v_held) = cardinality(defer.ids);
     v_unwanted bigint[];
 begin
@@ -25,7 +19,7 @@ begin
     from unnest(defer.ids, defer.states) t (id, state)
     where m.id = t.id and (v_all or t.id = any (v_held)) and t.state is not null;
 
-    select turnabout.come_back(
+    select turnabout.requeue(
         v_queue, array_agg(t.id), array_agg(t.delay), v_now, 'deferred')
     into v_unwanted
     from unnest(defer.ids, defer.delays) t (id, delay)

@@ -5,7 +5,6 @@ create or replace function turnabout.drop_history(
     queue_id int, done_before bigint, failed_before bigint, most int
 ) returns int
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_count int;
     v_xid xid8;

@@ -12,7 +12,6 @@ language plpgsql
 set enable_hashjoin = on
 set enable_nestloop = off
 as $$
-#variable_conflict use_column
 declare
     v_payload boolean := queue.history_payload;
 begin
@@ -48,7 +47,7 @@ begin
             on r.id = g.id
         where queue.history_ms > 0
     ),
-    told as (
+    noted as (
         insert into turnabout.event (at, message_id, queue_id, attempt, kind, channel)
         select now_ms, g.id, queue.id, g.attempt, 'done', g.channel
         from gone g

@@ -1,10 +1,9 @@
--- End messages that the caller has locked: history, events, counts, news for limited channels.
+-- End messages that the caller has locked: history, events, counts, wakes of limited channels.
 -- outcome: 2 dead, 3 cancelled, 4 expired; ack has its own way. Answers with how many.
 create or replace function turnabout.end_messages(
     queue turnabout.queue, ids bigint[], outcome int, now_ms bigint
 ) returns int
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_count int;
 begin
@@ -28,7 +27,7 @@ begin
         from gone g
         where coalesce(queue.history_failed_ms, queue.history_ms) > 0
     ),
-    told as (
+    noted as (
         insert into turnabout.wake (queue_id, channel)
         select distinct g.queue_id, g.channel from gone g where g.limited
     )

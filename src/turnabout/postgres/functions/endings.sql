@@ -1,18 +1,12 @@
 -- How messages of the queue ended, in the order of `ids`. A null outcome: it is unfinished, or its
 -- id was never given out. `unknown`: it has ended, and history does not tell how.
+-- plans: pinned
 create or replace function turnabout.endings(queue text, ids bigint[], now_ms bigint default null)
 returns table (
     id bigint, outcome text, finished_at bigint, attempt int, failures int, crashes int, error text,
     result bytea, result_type text
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(endings.queue);
     v_now bigint := coalesce(endings.now_ms, turnabout.clock_ms());

@@ -1,19 +1,13 @@
 -- Events of a queue after a cursor, in the order of (transaction, number). Nothing at or above the
 -- oldest running transaction is shown, so that a late commit never comes behind a reader's cursor.
 -- Each row has its cursor. Without a cursor: one row without an event, with the cursor of now.
+-- plans: pinned
 create or replace function turnabout.events(
     queue text, after_xid xid8 default null, after_seq bigint default null, most int default 100
 ) returns table (
     place text, kind text, at bigint, id bigint, channel text, attempt int, due_at bigint
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(events.queue);
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());

@@ -2,7 +2,6 @@
 create or replace function turnabout.expire(queue turnabout.queue, now_ms bigint, most int)
 returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_ids bigint[];
 begin

@@ -1,23 +1,17 @@
 -- Let leases run for lease_ms from now; never shorter than they run already. Answers per
 -- receipt: its place in the list, and either `at` and whether its cancelling was asked for, or what
 -- the message is now.
+-- plans: pinned
 create or replace function turnabout.extend(
     queue text, ids bigint[], attempts int[], lease_ms bigint default null,
     now_ms bigint default null
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(extend.queue);
     v_until bigint := coalesce(extend.now_ms, turnabout.clock_ms())
         + coalesce(extend.lease_ms, v_queue.lease_ms);
-    v_held bigint[] := turnabout.hold(v_queue.id, extend.ids, extend.attempts);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, extend.ids, extend.attempts);
     v_all boolean := cardinality(v_held) = cardinality(extend.ids);
 begin
     return query

@@ -2,22 +2,16 @@
 -- back-off. Answers per receipt: its place in the list, the outcome (retrying | dead | blocked |
 -- cancelled | lost), and with it: `at` when it comes back, or in `what` the name of the dead-letter
 -- queue (null if there is none), or what the message is now.
+-- plans: pinned
 create or replace function turnabout.fail(
     queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
     now_ms bigint default null
 ) returns table (nr int, outcome text, at bigint, what text)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(fail.queue);
     v_now bigint := coalesce(fail.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.hold(v_queue.id, fail.ids, fail.attempts);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, fail.ids, fail.attempts);
     v_all boolean := cardinality(v_held) = cardinality(fail.ids);
     v_refused bigint[];
     v_used_up bigint[];
@@ -26,7 +20,7 @@ declare
     v_delays bigint[];
     v_back_nrs bigint[];
     v_unwanted bigint[];
-    v_grave text;
+    v_dead_letter text;
 begin
     -- 1. Charge, keep the error, and see who may try again.
     with charged as (
@@ -54,17 +48,17 @@ begin
     into v_refused, v_used_up, v_gone_nrs, v_back, v_delays, v_back_nrs
     from judged j;
 
-    -- 2. Bring back, or bury. (Those that were to be cancelled do not come back.)
+    -- 2. Requeue, or dead-letter. (Those that were to be cancelled do not come back.)
     if v_back is not null then
-        v_unwanted := turnabout.come_back(v_queue, v_back, v_delays, v_now, 'failed');
+        v_unwanted := turnabout.requeue(v_queue, v_back, v_delays, v_now, 'failed');
     end if;
     if v_refused is not null then
-        perform turnabout.tell(v_queue, v_refused);
-        v_grave := turnabout.bury(v_queue, v_refused, 'refused', v_now);
+        perform turnabout.insert_wakes(v_queue, v_refused);
+        v_dead_letter := turnabout.dead_letter(v_queue, v_refused, 'refused', v_now);
     end if;
     if v_used_up is not null then
-        perform turnabout.tell(v_queue, v_used_up);
-        v_grave := turnabout.bury(v_queue, v_used_up, 'attempts', v_now);
+        perform turnabout.insert_wakes(v_queue, v_used_up);
+        v_dead_letter := turnabout.dead_letter(v_queue, v_used_up, 'attempts', v_now);
     end if;
 
     -- 3. Answer.
@@ -77,8 +71,8 @@ begin
     from unnest(v_back, v_back_nrs) b (id, nr)
     where b.id = any (v_unwanted)
     union all
-    select d.nr::int, case when v_grave is null then 'blocked' else 'dead' end, null::bigint,
-        nullif(v_grave, '')
+    select d.nr::int, case when v_dead_letter is null then 'blocked' else 'dead' end, null::bigint,
+        nullif(v_dead_letter, '')
     from unnest(v_gone_nrs) d (nr)
     union all
     select l.nr::int, 'lost', null::bigint, l.now

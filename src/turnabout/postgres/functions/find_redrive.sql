@@ -2,7 +2,6 @@
 create or replace function turnabout.find_redrive(id bigint, namespace text default null)
 returns turnabout.redrive
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_row turnabout.redrive;
 begin

@@ -5,7 +5,6 @@ create or replace function turnabout.full_channel(
     queue turnabout.queue, channels text[], messages int, put boolean default false
 ) returns table (channel text, max_size int, size bigint)
 language plpgsql stable as $$
-#variable_conflict use_column
 begin
     return query
     select s.channel, s.max_size, s.size

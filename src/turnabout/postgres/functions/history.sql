@@ -4,6 +4,7 @@
 -- A message that was redriven may end twice in one millisecond: `rest` tells such rows apart, by
 -- transaction, attempt and outcome. Cursors of earlier libraries have none, and mean the first of
 -- them.
+-- plans: pinned
 create or replace function turnabout.history(
     queue text, most int, outcome text default null, channel text default null,
     error text default null, finished_from bigint default null,
@@ -14,14 +15,7 @@ create or replace function turnabout.history(
     attempt int, failures int, crashes int, last_error text, result bytea, result_type text,
     payload bytea, content_type text, headers text, rest text
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(history.queue);
     v_now bigint := coalesce(history.now_ms, turnabout.clock_ms());

@@ -3,7 +3,6 @@
 create or replace function turnabout.insert_queue(name text, settings jsonb, now_ms bigint)
 returns turnabout.queue
 language plpgsql as $$
-#variable_conflict use_column
 declare
     s turnabout.queue := jsonb_populate_record(
         null::turnabout.queue, turnabout.default_settings() || insert_queue.settings);

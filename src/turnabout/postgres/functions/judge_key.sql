@@ -7,7 +7,6 @@ create or replace function turnabout.judge_key(
     queue_id int, scope text, key text, mode text, now_ms bigint, out id bigint, out what text
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_until bigint;
     v_holds boolean;
@@ -30,7 +29,7 @@ begin
                 and (m.status + 0 = 2 or m.expires_at is null or m.expires_at > now_ms)
         );
     else
-        v_attempt := turnabout.hold_waiting(judge_key.queue_id, id, now_ms);
+        v_attempt := turnabout.lock_waiting(judge_key.queue_id, id, now_ms);
         v_holds := case when mode = 'until_started' then v_attempt = 0 else v_attempt >= 0 end;
     end if;
     if v_holds then

@@ -22,11 +22,11 @@ begin
         perform pg_advisory_xact_lock(v_all);
     elsif keys is null or cardinality(keys) > 500 then
         while not pg_try_advisory_xact_lock(v_all) loop
-            perform turnabout.give_way(v_ends_at);
+            perform turnabout.pause_or_give_up(v_ends_at);
         end loop;
     else
         while not pg_try_advisory_xact_lock_shared(v_all) loop
-            perform turnabout.give_way(v_ends_at);
+            perform turnabout.pause_or_give_up(v_ends_at);
         end loop;
         for v_lock in
             select distinct hashtextextended(k.key, v_all) as lock from unnest(keys) k (key)
@@ -36,7 +36,7 @@ begin
                 perform pg_advisory_xact_lock(v_lock);
             else
                 while not pg_try_advisory_xact_lock(v_lock) loop
-                    perform turnabout.give_way(v_ends_at);
+                    perform turnabout.pause_or_give_up(v_ends_at);
                 end loop;
             end if;
         end loop;

@@ -7,7 +7,7 @@ declare
     v_ends_at timestamptz := clock_timestamp() + interval '200 ms';
 begin
     while not pg_try_advisory_xact_lock(v_lock) loop
-        perform turnabout.give_way(v_ends_at);
+        perform turnabout.pause_or_give_up(v_ends_at);
     end loop;
 end
 $$;

@@ -7,7 +7,6 @@ language plpgsql
 set enable_hashjoin = on
 set enable_nestloop = off
 as $$
-#variable_conflict use_column
 begin
     if cardinality(held) = cardinality(ids) then
         return null;

@@ -6,7 +6,6 @@ create or replace function turnabout.move_messages(
     target turnabout.queue, ids bigint[], origins text[], now_ms bigint
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 begin
     with moved as (
         update turnabout.message m
@@ -32,7 +31,7 @@ begin
     insert into turnabout.wake (queue_id, channel)
     select distinct target.id, m.channel from moved m where m.limited;
     insert into turnabout.tally (queue_id, sent) values (target.id, cardinality(ids));
-    perform turnabout.lower_buoys(target.id, ids);
+    perform turnabout.lower_head_marks(target.id, ids);
     if target.events = 'all' then
         perform turnabout.note_events(target, ids, 'created', now_ms);
     end if;

@@ -4,7 +4,7 @@
 create or replace function turnabout.move_over(queue_id int, channels text[], most int) returns void
 language plpgsql as $$
 begin
-    -- Buoys of the skip scan: nobody will look for these channels there any more.
+    -- Head marks of the skip scan: nobody will look for these channels there any more.
     delete from turnabout.message m
     where m.id = any (array(
         select b.id

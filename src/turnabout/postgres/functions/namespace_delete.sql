@@ -2,7 +2,6 @@
 -- Refused (SQLSTATE PQ409) while it has queues or schedules.
 create or replace function turnabout.namespace_delete(namespace text) returns boolean
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_left text;
     v_found boolean;

@@ -20,11 +20,10 @@ create or replace function turnabout.next_channels(
     names text[], takes int[], limited boolean[], served int, place text, lap int, is_end boolean
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_visits int := least((left_over * boost + quantum - 1) / quantum, left_over + 500);
     v_open text[];
-    v_strays text[] := '{}';
+    v_leftovers text[] := '{}';
     v_held text[] := '{}';
     v_all text[];
     v_kinds text[];
@@ -59,8 +58,8 @@ begin
         and (shards is null or turnabout.shard_of(hop.channel, shards) = shard);
 
     if limits then
-        -- 2. Strays: messages sent before their channel became limited. They move over.
-        select coalesce(array_agg(o.channel), '{}') into v_strays
+        -- 2. Leftovers: messages sent before their channel became limited. They move over.
+        select coalesce(array_agg(o.channel), '{}') into v_leftovers
         from unnest(v_open) o (channel)
         where queue.limited
             or (
@@ -71,8 +70,8 @@ begin
                 select from turnabout.wake w
                 where w.queue_id = queue.id and w.channel = o.channel and w.policy is not null
             );
-        if cardinality(v_strays) > 0 then
-            perform turnabout.move_over(queue.id, v_strays, 100);
+        if cardinality(v_leftovers) > 0 then
+            perform turnabout.move_over(queue.id, v_leftovers, 100);
             perform turnabout.wake_channels(queue.id, now_ms);
         end if;
     end if;
@@ -82,12 +81,12 @@ begin
         array_agg(v.weight order by v.lap, v.name)
     into v_all, v_kinds, v_weights
     from (
-        -- A channel whose strays have moved over comes once, as a limited one: the turn must not
+        -- A channel whose leftovers have moved over comes once, as a limited one: the turn must not
         -- stand behind it before it was served.
         select distinct on (4, 1) u.name, u.kind, u.weight,
             (u.name <= start collate "C")::int as lap
         from (
-            select o.name, case when o.name = any (v_strays) then 'stray' else 'open' end, 1
+            select o.name, case when o.name = any (v_leftovers) then 'leftover' else 'open' end, 1
             from unnest(v_open) o (name)
             union all
             select after.* from (
@@ -100,16 +99,16 @@ begin
                 order by c.awake_name limit v_visits
             ) after
             union all
-            select again.* from (
+            select wrapped.* from (
                 select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
                 from turnabout.channel c
                 where limits and from_lap = 0 and c.queue_id = queue.id
                     and c.awake_name <= start collate "C"
                     and (shards is null or turnabout.shard_of(c.name, shards) = shard)
                 order by c.awake_name limit v_visits
-            ) again
+            ) wrapped
         ) u (name, kind, weight)
-        order by 4, 1, u.kind = 'stray'
+        order by 4, 1, u.kind = 'leftover'
         limit v_visits
     ) v;
     is_end := coalesce(cardinality(v_all), 0) < v_visits;

@@ -2,7 +2,6 @@
 -- notes are free goes with it.
 create or replace function turnabout.note_floor(xid xid8, id bigint) returns void
 language plpgsql as $$
-#variable_conflict use_column
 begin
     if note_floor.xid is null or exists (
         select from turnabout.history_floor f where (f.xid, f.id) >= (note_floor.xid, note_floor.id)

@@ -9,7 +9,6 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
-#variable_conflict use_column
 begin
     return least(
         (

@@ -8,7 +8,6 @@ create or replace function turnabout.peek(
     saved_state bytea, last_error text, origin text, expires_at bigint, cancel_requested boolean
 )
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue := turnabout.find_queue(peek.queue);
     v_now bigint := coalesce(peek.now_ms, turnabout.clock_ms());

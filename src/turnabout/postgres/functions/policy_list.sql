@@ -2,7 +2,6 @@
 create or replace function turnabout.policy_list(queue text)
 returns table (channel text, policy jsonb)
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue := turnabout.find_queue(policy_list.queue);
 begin

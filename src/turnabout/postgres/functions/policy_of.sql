@@ -2,7 +2,6 @@
 -- last of them tells all. Null: it has none.
 create or replace function turnabout.policy_of(queue_id int, channel text) returns jsonb
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_policy jsonb;
 begin

@@ -5,7 +5,6 @@ create or replace function turnabout.purge(
     now_ms bigint default null
 ) returns int
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue := turnabout.find_queue(purge.queue);
     v_now bigint := coalesce(purge.now_ms, turnabout.clock_ms());

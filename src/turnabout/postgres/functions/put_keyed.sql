@@ -6,7 +6,6 @@ create or replace function turnabout.put_keyed(
     out ids bigint[], out duplicates int[], out replaced int[]
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_one record;
     v_id bigint;
@@ -109,7 +108,7 @@ begin
 
     -- 4. Tell limited channels, and count.
     if v_rows then
-        perform turnabout.tell(queue, v_put);
+        perform turnabout.insert_wakes(queue, v_put);
     end if;
     insert into turnabout.tally (queue_id, sent) values (queue.id, cardinality(v_put));
     if queue.events = 'all' then

@@ -5,26 +5,25 @@ create or replace function turnabout.queue_create(
     queue text, settings jsonb default '{}', now_ms bigint default null
 ) returns turnabout.queue
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(queue_create.now_ms, turnabout.clock_ms());
-    v_grave text := queue_create.settings ->> 'dead_letter';
+    v_dead_letter text := queue_create.settings ->> 'dead_letter';
     v_row turnabout.queue;
 begin
-    -- What has made either queue meanwhile is waited for, then looked at. A grave by default closes
-    -- no ring that does not end in one that was named.
-    if v_grave is not null then
-        perform turnabout.lock_graves();
+    -- What has made either queue meanwhile is waited for, then looked at. A dead-letter queue by
+    -- default closes no ring that does not end in one that was named.
+    if v_dead_letter is not null then
+        perform turnabout.lock_dead_letter_queues();
     end if;
-    if v_grave is null and queue_create.queue not like '%-dead' then
-        v_grave := queue_create.queue || '-dead';
+    if v_dead_letter is null and queue_create.queue not like '%-dead' then
+        v_dead_letter := queue_create.queue || '-dead';
     end if;
     v_row := turnabout.insert_queue(
         queue_create.queue,
-        queue_create.settings || jsonb_build_object('dead_letter', v_grave), v_now);
-    if v_row.id is not null and v_grave is not null then
-        perform turnabout.insert_queue(v_grave, '{"max_attempts": null}', v_now);
-        perform turnabout.check_grave(v_row.name, v_grave);
+        queue_create.settings || jsonb_build_object('dead_letter', v_dead_letter), v_now);
+    if v_row.id is not null and v_dead_letter is not null then
+        perform turnabout.insert_queue(v_dead_letter, '{"max_attempts": null}', v_now);
+        perform turnabout.check_dead_letter_queue(v_row.name, v_dead_letter);
     end if;
     return v_row;
 end

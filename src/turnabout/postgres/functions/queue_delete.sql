@@ -3,7 +3,6 @@
 -- messages.
 create or replace function turnabout.queue_delete(queue text) returns bigint
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue := turnabout.find_queue(queue_delete.queue);
     v_user text;

@@ -5,7 +5,6 @@ create or replace function turnabout.queue_list(
     queue text default null, namespace text default null
 ) returns setof turnabout.queue
 language plpgsql as $$
-#variable_conflict use_column
 begin
     if queue_list.queue is not null then
         return next turnabout.find_queue(case

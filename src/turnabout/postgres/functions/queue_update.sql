@@ -4,7 +4,6 @@ create or replace function turnabout.queue_update(
     queue text, changes jsonb, now_ms bigint default null
 ) returns turnabout.queue
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_old turnabout.queue;
     s turnabout.queue;
@@ -12,7 +11,7 @@ declare
 begin
     -- 1. The settings, locked: what another changes at once is not undone.
     if changes ->> 'dead_letter' is not null then
-        perform turnabout.lock_graves();
+        perform turnabout.lock_dead_letter_queues();
     end if;
     v_old := turnabout.find_queue(queue_update.queue);
     select * into v_old from turnabout.queue q where q.id = v_old.id for no key update;
@@ -30,7 +29,7 @@ begin
         perform turnabout.insert_queue(
             s.dead_letter, '{"max_attempts": null}',
             coalesce(queue_update.now_ms, turnabout.clock_ms()));
-        perform turnabout.check_grave(v_old.name, s.dead_letter);
+        perform turnabout.check_dead_letter_queue(v_old.name, s.dead_letter);
     end if;
     update turnabout.queue q
     set lease_ms = s.lease_ms, max_attempts = s.max_attempts, backoff_ms = s.backoff_ms,

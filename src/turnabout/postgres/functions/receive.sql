@@ -14,12 +14,13 @@
 -- Where all events are wanted, the function calls itself (`inner_call`) and notes what came: other
 -- queues pay nothing for that.
 --
--- `bare` leaves out payloads, headers and states, for who reads them elsewhere. Without `check_due`
--- what has become due is not looked for unless nothing else is there: for who has looked for it in
--- the same millisecond.
+-- `bare` leaves out payloads, headers and states, for a caller that reads them elsewhere. Without
+-- `check_due` what has become due is not looked for unless nothing else is there: for who has
+-- looked for it in the same millisecond.
 --
 -- One row per message. If there is none, one row with null id: `at` says when it is worth asking
 -- again.
+-- plans: pinned
 create or replace function turnabout.receive(
     queue text,
     max_messages int,
@@ -33,14 +34,7 @@ create or replace function turnabout.receive(
     bare boolean default false,
     check_due boolean default true
 ) returns setof turnabout.delivery
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue;  -- read only where more than the next five is needed
     v_queue_id int;
@@ -49,9 +43,9 @@ declare
     v_rows boolean;          -- some channel has, or had, limits
     v_limits boolean;        -- a limited channel has a say now
     v_due boolean := false;
-    v_buoys boolean := false;
+    v_marks boolean := false;
     v_events boolean;
-    v_odd boolean := false;  -- buoys lie in the queue, or something has expired
+    v_odd boolean := false;  -- head marks lie in the queue, or something has expired
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     v_until bigint;
     -- Without a turn: after the last possible name, and so around to the first.
@@ -62,9 +56,9 @@ declare
     v_got int;
     v_met boolean := false;  -- the last look found nothing, or only what others hold
     v_dry boolean := false;  -- there is nothing to find
-    v_dead bigint := turnabout.dead_entries();
+    v_dead bigint := turnabout.dead_tuples_read();
 begin
-    -- 1. The queue and news for its channels; then what time has brought: due messages, leases that
+    -- 1. The queue and wakes of its channels; then what time has brought: due messages, leases that
     --    ran out, what has expired. Each `exists` costs microseconds, found or not.
     select q.id, q.lease_ms, q.paused,
         exists (select from turnabout.channel c where c.queue_id = q.id),
@@ -80,7 +74,7 @@ begin
                 receive.queue, receive.max_messages, receive.lease_ms, receive.turn, receive.served,
                 receive.shard, receive.shards, v_now, true, receive.bare)
         ),
-        told as (
+        noted as (
             insert into turnabout.event (at, message_id, due_at, queue_id, attempt, kind, channel)
             select v_now, t.id, t.at, v_queue_id, t.attempt, 'leased', t.channel
             from taken t
@@ -104,7 +98,7 @@ begin
         where q.id = v_queue_id;
     end if;
     if receive.max_messages = 1 and (v_odd or not receive.check_due) then
-        v_buoys := exists (
+        v_marks := exists (
             select from turnabout.message b where b.queue_id = v_queue_id and b.id < 0
         );
     end if;
@@ -143,8 +137,8 @@ begin
     -- 2. A single message without limits: the first of the next channel that nobody holds; at the
     --    end of the names, of the first. (No name lies between a name and that name with the least
     --    character after it.) One small statement starts much quicker than that of step 3, which
-    --    knows buoys, and steps over what was sent before its channel became limited.
-    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_buoys then
+    --    knows head marks, and steps over what was sent before its channel became limited.
+    if receive.max_messages = 1 and not v_limits and receive.shards is null and not v_marks then
         return query
         update turnabout.message m
         set status = 2, attempt = m.attempt + 1, at = v_until, leased_at = v_now
@@ -174,8 +168,8 @@ begin
             m.failures, m.crashes, m.sent_at, m.origin, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := 1 - v_got;
-        if v_left = 0 and turnabout.dead_entries() > v_dead + 16 then
-            perform turnabout.lay_buoys(v_queue_id, v_start, 1);
+        if v_left = 0 and turnabout.dead_tuples_read() > v_dead + 16 then
+            perform turnabout.set_head_marks(v_queue_id, v_start, 1);
         end if;
     end if;
 
@@ -184,9 +178,9 @@ begin
     --    end of the names it goes on at their start, and a name beyond `turn` ends it (tested
     --    outside the probe, where it cannot become a filter that walks every entry). Heads are
     --    locked from where the probe landed on, and leased. A landing on a buoy (an id below zero,
-    --    see lay_buoys) goes on at its mark. The scan runs only as far as its channels are asked
-    --    for; whether the whole turn is shorter than a batch, so that each channel has to give more
-    --    than the quantum, is seen from its first `v_visits`.
+    --    see set_head_marks) goes on at its mark. The scan runs only as far as its channels are
+    --    asked for; whether the whole turn is shorter than a batch, so that each channel has to
+    --    give more than the quantum, is seen from its first `v_visits`.
     v_visits := (v_left + v_quantum - 1) / v_quantum;
     while v_left > 0 and not v_limits and receive.shards is null loop
         return query
@@ -249,9 +243,9 @@ begin
             m.failures, m.crashes, m.sent_at, m.origin, m.at, v_until - v_now;
         get diagnostics v_got = row_count;
         v_left := v_left - v_got;
-        if turnabout.dead_entries() > v_dead + 16 * v_visits then
-            perform turnabout.lay_buoys(v_queue_id, v_start, v_visits);
-            v_dead := turnabout.dead_entries();
+        if turnabout.dead_tuples_read() > v_dead + 16 * v_visits then
+            perform turnabout.set_head_marks(v_queue_id, v_start, v_visits);
+            v_dead := turnabout.dead_tuples_read();
         end if;
         -- Less than asked for: the queue is dry, few channels are left, or others work here. Go on
         -- elsewhere, so that receivers that have met part again.
@@ -262,7 +256,7 @@ begin
             where m.queue_id = v_queue_id and m.status = 0 and not m.limited
         );
         exit when v_dry;
-        v_start := coalesce(turnabout.elsewhere(v_queue_id), v_start);
+        v_start := coalesce(turnabout.random_channel(v_queue_id), v_start);
         v_visits := (v_left + v_quantum - 1) / v_quantum;
     end loop;
 

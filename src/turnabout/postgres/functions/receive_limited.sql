@@ -3,7 +3,7 @@
 -- to give, and drop those that nothing remembers.
 --
 -- The lock came in an earlier statement: what it protects is read here, as of now. A row is put to
--- sleep only if nothing could be taken for a reason that will bring news: an end of a lease, a
+-- sleep only if nothing could be taken for a reason that will wake it: an end of a lease, a
 -- send, a point in time. If in doubt it stays awake.
 create or replace function turnabout.receive_limited(
     queue turnabout.queue,
@@ -15,7 +15,6 @@ create or replace function turnabout.receive_limited(
     bare boolean default false
 ) returns setof turnabout.delivery
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_now_us bigint := now_ms * 1000;
     v_ids bigint[];

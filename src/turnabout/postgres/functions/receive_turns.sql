@@ -22,7 +22,6 @@ create or replace function turnabout.receive_turns(
     bare boolean default false
 ) returns setof turnabout.delivery
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_left int := most;
     v_place text := start;    -- the last channel visited

@@ -16,7 +16,6 @@ create or replace function turnabout.receive_within(
     now_ms bigint default null
 ) returns setof turnabout.delivery
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_turn text := receive_within.turn;
     v_served int := receive_within.served;

@@ -4,7 +4,6 @@ create or replace function turnabout.redrive_cancel(
     id bigint, now_ms bigint default null, namespace text default null
 ) returns turnabout.redrive
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_ends_at timestamptz := clock_timestamp() + interval '1 s';
     v_row turnabout.redrive := turnabout.find_redrive(
@@ -15,7 +14,7 @@ begin
         where r.id = redrive_cancel.id
         for update skip locked;
         exit when found;
-        perform turnabout.give_way(v_ends_at);
+        perform turnabout.pause_or_give_up(v_ends_at);
     end loop;
     if v_row.state = 'running' then
         update turnabout.redrive r

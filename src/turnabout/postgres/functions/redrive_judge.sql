@@ -5,7 +5,6 @@ create or replace function turnabout.redrive_judge(
     out move bigint[], out skipped int, out last_id bigint
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_held bigint[] := array(
         select m.id from turnabout.message m

@@ -3,7 +3,6 @@ create or replace function turnabout.redrive_list(
     queue text default null, most int default 20, namespace text default null
 ) returns setof turnabout.redrive
 language plpgsql stable as $$
-#variable_conflict use_column
 begin
     if redrive_list.namespace is not null then
         return query

@@ -5,7 +5,6 @@ create or replace function turnabout.redrive_look(
     redrive turnabout.redrive, most int, out ids bigint[], out last_id bigint, out more boolean
 )
 language plpgsql as $$
-#variable_conflict use_column
 begin
     if redrive.phase = 1 then
         select array_agg(x.id order by x.id) filter (where x.status < 2), max(x.id),

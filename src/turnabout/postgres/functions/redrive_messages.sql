@@ -4,7 +4,6 @@ create or replace function turnabout.redrive_messages(
     redrive turnabout.redrive, ids bigint[], now_ms bigint
 ) returns text[]
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_to record;
     v_names text[] := '{}';

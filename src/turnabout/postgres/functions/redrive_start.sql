@@ -1,18 +1,12 @@
 -- Note a redrive; a dry run counts at once what it would do, and changes nothing else.
+-- plans: pinned
 create or replace function turnabout.redrive_start(
     queue text, target text default null, channel text default null,
     died_from bigint default null, died_until bigint default null, error text default null,
     per_second int default null, max_redrives int default 3, dry_run boolean default false,
     now_ms bigint default null
 ) returns turnabout.redrive
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(redrive_start.queue);
     v_now bigint := coalesce(redrive_start.now_ms, turnabout.clock_ms());

@@ -1,17 +1,11 @@
 -- Move the next messages of a running redrive. Who finds another at it, or comes too early, gets
--- the row as it is. `rung` names the queues that have something new.
+-- the row as it is. `notified` names the queues that have something new.
+-- plans: pinned
 create or replace function turnabout.redrive_step(
     id bigint, now_ms bigint default null, namespace text default null,
-    out redrive turnabout.redrive, out rung text[]
+    out redrive turnabout.redrive, out notified text[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_now bigint := coalesce(redrive_step.now_ms, turnabout.clock_ms());
     v_most int;
@@ -21,7 +15,7 @@ declare
     v_skipped int := 0;
     v_is_end boolean := false;
 begin
-    rung := '{}';
+    notified := '{}';
     if redrive_step.namespace is not null then
         perform turnabout.find_redrive(redrive_step.id, redrive_step.namespace);
     end if;
@@ -56,7 +50,7 @@ begin
 
     -- 2. Move them, each to its queue, and note how far it has come.
     if cardinality(v_move) > 0 then
-        rung := turnabout.redrive_messages(redrive, v_move, v_now);
+        notified := turnabout.redrive_messages(redrive, v_move, v_now);
     end if;
     update turnabout.redrive r
     set moved = r.moved + cardinality(v_move),

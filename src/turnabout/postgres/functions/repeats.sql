@@ -4,7 +4,6 @@ create or replace function turnabout.repeats(
     now_ms bigint default null
 ) returns boolean
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(repeats.now_ms, turnabout.clock_ms());
     v_queue turnabout.queue;

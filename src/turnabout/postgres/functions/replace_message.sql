@@ -5,7 +5,6 @@ create or replace function turnabout.replace_message(
     priority smallint, delay_ms bigint, expires_at bigint, now_ms bigint
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 begin
     update turnabout.message m
     set payload = replace_message.payload,
@@ -16,7 +15,7 @@ begin
         status = case when delay_ms > 0 and not queue.fifo then 1 else 0 end,
         at = case when m.at >= 9000000000000000 then m.at else now_ms + delay_ms end
     where m.id = replace_message.id;
-    perform turnabout.tell(queue, array[replace_message.id]);
-    perform turnabout.lower_buoys(queue.id, array[replace_message.id]);
+    perform turnabout.insert_wakes(queue, array[replace_message.id]);
+    perform turnabout.lower_head_marks(queue.id, array[replace_message.id]);
 end
 $$;

@@ -1,19 +1,13 @@
 -- Make waiting messages ready now, their charges forgotten. Answers per id: its place in the list,
 -- and retried | leased | gone.
+-- plans: pinned
 create or replace function turnabout.retry(queue text, ids bigint[], now_ms bigint default null)
 returns table (nr int, outcome text)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(retry.queue);
     v_now bigint := coalesce(retry.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.hold_any(v_queue.id, retry.ids);
+    v_held bigint[] := turnabout.lock_messages(v_queue.id, retry.ids);
     v_back bigint[];
 begin
     with back as (
@@ -22,13 +16,13 @@ begin
         where m.id = any (v_held) and m.status + 0 < 2
         returning m.id, m.channel, m.limited
     ),
-    told as (
+    woken as (
         insert into turnabout.wake (queue_id, channel)
         select distinct v_queue.id, b.channel from back b where b.limited
     )
     select array_agg(b.id) into v_back from back b;
     if v_back is not null then
-        perform turnabout.lower_buoys(v_queue.id, v_back);
+        perform turnabout.lower_head_marks(v_queue.id, v_back);
         if v_queue.events = 'all' then
             perform turnabout.note_events(v_queue, v_back, 'deferred', v_now);
         end if;
@@ -37,7 +31,7 @@ begin
     return query
     select t.nr::int, case
         when t.id = any (v_back) then 'retried'
-        else turnabout.whereabouts(v_queue.id, t.id)
+        else turnabout.leased_or_gone(v_queue.id, t.id)
     end
     from unnest(retry.ids) with ordinality t (id, nr);
 end

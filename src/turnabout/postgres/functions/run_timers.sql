@@ -4,7 +4,6 @@
 create or replace function turnabout.run_timers(queue turnabout.queue, now_ms bigint, most int)
 returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_ids bigint[];
     v_dead bigint[];
@@ -40,12 +39,12 @@ begin
     insert into turnabout.wake (queue_id, channel)
     select distinct queue.id, b.channel from back b where b.limited;
 
-    perform turnabout.lower_buoys(queue.id, v_ids);
+    perform turnabout.lower_head_marks(queue.id, v_ids);
     if v_unwanted is not null then
         perform turnabout.end_messages(queue, v_unwanted, 3, now_ms);
     end if;
     if v_dead is not null then
-        perform turnabout.bury(queue, v_dead, 'crashes', now_ms);
+        perform turnabout.dead_letter(queue, v_dead, 'crashes', now_ms);
     end if;
     if queue.events = 'all' and v_crashed is not null then
         perform turnabout.note_events(queue, array(

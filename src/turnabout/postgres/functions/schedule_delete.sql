@@ -1,7 +1,6 @@
 -- Remove a schedule; whether it was there.
 create or replace function turnabout.schedule_delete(name text) returns boolean
 language plpgsql as $$
-#variable_conflict use_column
 begin
     perform turnabout.lock_schedule(schedule_delete.name);
     delete from turnabout.schedule s where s.name = schedule_delete.name;

@@ -6,7 +6,6 @@ create or replace function turnabout.schedule_fire(
     now_ms bigint default null
 ) returns table (id bigint, queue text)
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_lock bigint := hashtextextended('turnabout.schedule ' || schedule_fire.name, 0);
     s turnabout.schedule;

@@ -6,7 +6,6 @@ create or replace function turnabout.schedule_list(
     now_ms bigint default null, namespace text default null
 ) returns setof turnabout.schedule
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(now_ms, turnabout.clock_ms());
 begin

@@ -5,7 +5,6 @@ create or replace function turnabout.schedule_set(
     schedule jsonb, payload bytea, now_ms bigint default null
 ) returns turnabout.schedule
 language plpgsql as $$
-#variable_conflict use_column
 declare
     s turnabout.schedule := jsonb_populate_record(null::turnabout.schedule, schedule_set.schedule);
     v_row turnabout.schedule;

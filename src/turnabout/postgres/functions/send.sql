@@ -9,6 +9,7 @@
 -- Answers with the ids in the order given; or with null ids and the first channel that would
 -- outgrow its max_size; or with neither, if the queue would outgrow max_messages. Counts see what
 -- is committed: a lock would let one open transaction block others.
+-- plans: pinned
 create or replace function turnabout.send(
     queue text,
     payloads bytea[],
@@ -27,14 +28,7 @@ create or replace function turnabout.send(
 ) returns table (
     ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_queue turnabout.queue;  -- read only where more than the next seven is needed
     v_queue_id int;

@@ -2,6 +2,7 @@
 -- it left. `duplicates` and `replaced` are places in the list, from 0.
 --
 -- Only when all is in is it known what counts towards the limits; a refusal takes it back.
+-- plans: pinned
 create or replace function turnabout.send_keyed(
     queue text, payloads bytea[], content_type text, channels text[], priorities smallint[],
     delays bigint[], headers text[], content_types text[], now_ms bigint, ttls bigint[],
@@ -9,14 +10,7 @@ create or replace function turnabout.send_keyed(
 ) returns table (
     ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_id int;
     v_queue turnabout.queue;

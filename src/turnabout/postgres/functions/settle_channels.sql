@@ -4,7 +4,6 @@ create or replace function turnabout.settle_channels(
     queue turnabout.queue, channels text[], taken text[], now_ms bigint
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_row record;
     v_tat bigint;
@@ -50,11 +49,11 @@ begin
             v_rate_at := (v_tat - (v_row.burst - 1) * v_row.interval_us + 999) / 1000;
         end if;
 
-        -- 2. Sleep until news (null) or a point in time, stay awake, or be forgotten.
+        -- 2. Sleep until a wake (null) or a point in time, stay awake, or be forgotten.
         v_sleep := true;
         v_until := null;
         if v_row.paused or v_row.slots <= 0 then
-            null;  -- resume, or the end of a lease, brings news
+            null;  -- resume, or the end of a lease, wakes it
         elsif v_row.head_at is null then
             if not v_row.own and v_tat <= now_ms * 1000 then
                 delete from turnabout.channel c
@@ -65,7 +64,7 @@ begin
                 v_until := (v_tat + 999) / 1000;  -- to be forgotten then
             end if;
         elsif v_row.head_at >= 9000000000000000 then
-            null;  -- blocked: a person brings news
+            null;  -- blocked: a person wakes it
         elsif v_row.head_at > now_ms then
             v_until := v_row.head_at;
         elsif v_rate_at > now_ms then

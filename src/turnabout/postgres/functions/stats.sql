@@ -11,7 +11,6 @@ create or replace function turnabout.stats(
 language plpgsql stable
 set plan_cache_mode = force_custom_plan
 as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(stats.now_ms, turnabout.clock_ms());
     v_queues int[] := array(

@@ -6,7 +6,6 @@ create or replace function turnabout.stats_of_channels(
     blocked text
 )
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue := turnabout.find_queue(stats_of_channels.queue);
     v_now bigint := coalesce(stats_of_channels.now_ms, turnabout.clock_ms());

@@ -5,7 +5,6 @@ create or replace function turnabout.token_create(
     lifetime_ms bigint default null, now_ms bigint default null
 ) returns turnabout.token
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(token_create.now_ms, turnabout.clock_ms());
     v_row turnabout.token;

@@ -9,7 +9,6 @@ create or replace function turnabout.totals(
     oldest_ready_ms bigint, bytes bigint
 )
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(totals.now_ms, turnabout.clock_ms());
     v_queues int[] := array(

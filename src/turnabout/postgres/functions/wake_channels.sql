@@ -1,22 +1,21 @@
--- Fold the news of a queue into its channel rows: make missing rows, apply changes of policy, wake
+-- Fold the wakes of a queue into its channel rows: make missing rows, apply changes of policy, wake
 -- the rows, and wake those whose time has come. A bounded share.
 --
--- Waits for nobody: rows that others hold keep their news for the next call, and a row is only made
--- by whoever gets its advisory lock, so no two transactions meet in the unique index.
+-- Waits for nobody: rows that others hold keep their wakes for the next call, and a row is only
+-- made by whoever gets its advisory lock, so no two transactions meet in the unique index.
 --
 -- Rows are found name by name (unnest, lateral): `name = any (…)` can be planned as a filter on all
 -- of a queue's rows.
 create or replace function turnabout.wake_channels(queue_id int, now_ms bigint) returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_names text[];
     v_last bigint;
     v_rows tid[];
-    v_news record;
+    v_wake record;
     v_changed text[] := '{}';
 begin
-    -- 1. Channels with news; rows for those that have none.
+    -- 1. Channels with wakes; rows for those that have none.
     select array_agg(distinct n.channel order by n.channel), max(n.id) into v_names, v_last
     from (
         select w.channel, w.id from turnabout.wake w
@@ -48,19 +47,19 @@ begin
             for update skip locked
         ) held;
 
-        -- 3. Take their news, apply changes of policy in their order, and wake them.
-        for v_news in
-            with news as (
+        -- 3. Take their wakes, apply changes of policy in their order, and wake them.
+        for v_wake in
+            with taken as (
                 delete from turnabout.wake w
                 where w.queue_id = wake_channels.queue_id and w.id <= v_last
                     and w.channel = any (v_names)
                 returning w.channel, w.id, w.policy
             )
-            select n.channel, n.policy from news n where n.policy is not null order by n.id
+            select n.channel, n.policy from taken n where n.policy is not null order by n.id
         loop
             perform turnabout.apply_policy(
-                wake_channels.queue_id, v_news.channel, v_news.policy);
-            v_changed := v_changed || v_news.channel;
+                wake_channels.queue_id, v_wake.channel, v_wake.policy);
+            v_changed := v_changed || v_wake.channel;
         end loop;
         update turnabout.channel c
         set awake = true, wake_at = null

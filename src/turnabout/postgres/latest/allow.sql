@@ -2,7 +2,6 @@
 create or replace function turnabout.allow(role_name text, kind text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
-#variable_conflict use_column
 begin
     if allow.kind is null or allow.kind not in ('produce', 'consume', 'operate') then
         raise exception 'a permission is one of produce, consume, operate, not %',

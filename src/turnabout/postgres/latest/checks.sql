@@ -25,7 +25,9 @@ begin
             octet_length(convert_to(channel, 'UTF8')) using errcode = '22023';
     elsif priority not between -32768 and 32767 then
         raise exception 'priority is -32768 to 32767, not %', priority using errcode = '22023';
-    elsif length(content_type) not between 1 and 255 or content_type ~ '[[:cntrl:]]' then
+    elsif length(content_type) not between 1 and 255
+        or content_type ~ '[\u0001-\u001f\u007f-\u009f]'
+    then
         raise exception 'a content type has 1 to 255 printable characters' using errcode = '22023';
     elsif headers is not null then
         perform turnabout.check_headers(headers);

@@ -2,7 +2,6 @@
 create or replace function turnabout.disallow(role_name text, kind text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
-#variable_conflict use_column
 begin
     delete from turnabout.permission p
     where p.role_name = disallow.role_name and p.kind = disallow.kind;

@@ -20,7 +20,6 @@ create or replace function turnabout.send(
 ) returns bigint
 language plpgsql
 as $$
-#variable_conflict use_column
 declare
     v_sent record;
     v_type text := coalesce(send.content_type, 'application/octet-stream');

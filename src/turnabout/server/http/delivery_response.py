@@ -6,12 +6,15 @@ of the system, here or there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.http.exchange import GONE
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.namespaces import inside
 from turnabout.words.outcomes import Received
@@ -54,10 +57,9 @@ async def answer(request: Request, body: bytes, status: int = 200) -> None:
 
 
 async def has_gone(request: Request) -> bool:
-    """As `is_disconnected`, at a hundredth of its price where uvicorn runs the app."""
-    connection = getattr(request.receive, "__self__", None)
-    known = getattr(connection, "disconnected", None)
-    return known if isinstance(known, bool) else await request.is_disconnected()
+    """As `is_disconnected`, at a hundredth of its price where our own connections run the app."""
+    says: Callable[[], bool] | None = request.scope.get("extensions", {}).get(GONE)
+    return await request.is_disconnected() if says is None else says()
 
 
 async def _start(request: Request, body: bytes, status: int = 200) -> None:

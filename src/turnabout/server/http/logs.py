@@ -24,8 +24,6 @@ _PASSWORD = re.compile(
 )
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """Attributes that each record has; the others came by `extra=`."""
-_QUIET = ("uvicorn.access",)
-"""They would show query strings; `seen` writes the access log."""
 
 
 def scrubbed(text: str) -> str:
@@ -107,12 +105,6 @@ def configure(form: str = "text", level: str = "INFO", stream: TextIO | None = N
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
-        library = logging.getLogger(name)
-        library.handlers.clear()
-        library.propagate = True
-    for name in _QUIET:
-        logging.getLogger(name).disabled = True
 
 
 def _instant(seconds: float, now: Callable[[float], time.struct_time] = time.gmtime) -> str:

@@ -9,7 +9,6 @@ create or replace function turnabout_pipeline.end_leases(
 language plpgsql
 set lock_timeout = '50ms'
 as $$
-#variable_conflict use_column
 declare
     v_queue turnabout.queue;
     v_count int;
@@ -30,7 +29,7 @@ begin
     if v_count is null then
         select e.ended, e.channels into v_count, v_channels
         from turnabout.end_done(
-            v_queue, turnabout.hold(v_queue.id, ids, attempts), null, now_ms) e;
+            v_queue, turnabout.lock_leases(v_queue.id, ids, attempts), null, now_ms) e;
     end if;
     if v_channels is not null then
         insert into turnabout.wake (queue_id, channel)

@@ -1,17 +1,11 @@
 -- The heartbeat of a subscription's reader: all its leases run for lease_ms from now. `owner`: the
 -- caller is not that reader. Else how many run on, and how many are lost.
+-- plans: pinned
 create or replace function turnabout_pipeline.epoch_extend(
     subscription text, generation bigint, lease_ms bigint, now_ms bigint default null,
     out owner text, out messages int, out lost int
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_extend.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.hold_subscription(

@@ -1,10 +1,9 @@
 -- Fail the messages of an epoch for good; it stays without any. Answers with how many died, and the
--- queues that have news.
+-- queues to notify.
 create or replace function turnabout_pipeline.epoch_fail(
-    subscription text, epoch bigint, error text, now_ms bigint, out dead int, out rung text[]
+    subscription text, epoch bigint, error text, now_ms bigint, out dead int, out notified text[]
 )
 language plpgsql as $$
-#variable_conflict use_column
 begin
     with alone as (
         delete from turnabout.epoch_part p
@@ -14,7 +13,7 @@ begin
     select count(*) filter (where f.outcome in ('dead', 'blocked')),
         coalesce(array_agg(q.name::text), '{}')
             || coalesce(array_agg(f.what) filter (where f.outcome = 'dead' and f.what <> ''), '{}')
-    into dead, rung
+    into dead, notified
     from alone a
     join turnabout.queue q on q.id = a.queue_id
     cross join lateral turnabout.fail(

@@ -2,21 +2,15 @@
 -- recorded one, its leases renewed, or a new one.
 --
 -- `owner`: the caller is not the subscription's reader, and nothing was changed. Else `epoch` and
--- how many messages it has; no messages: there is none. `rung`: queues that have news.
+-- how many messages it has; no messages: there is none. `notified`: queues to notify.
+-- plans: pinned
 create or replace function turnabout_pipeline.epoch_lease(
     subscription text, generation bigint, queues text[], after bigint, max_messages int,
     lease_ms bigint, parts int default 1, by_channel boolean default false,
     beyond bigint default 0, now_ms bigint default null, out owner text, out epoch bigint,
-    out messages int, out acked int, out lost int, out rung text[]
+    out messages int, out acked int, out lost int, out notified text[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_lease.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.hold_subscription(
@@ -32,8 +26,8 @@ begin
     perform turnabout.find_queue(q.name) from unnest(epoch_lease.queues) q (name);
 
     -- 1. What Spark has noted as done.
-    select e.acked, e.lost, e.epochs, e.rung
-    into epoch_lease.acked, epoch_lease.lost, v_ended, epoch_lease.rung
+    select e.acked, e.lost, e.epochs, e.notified
+    into epoch_lease.acked, epoch_lease.lost, v_ended, epoch_lease.notified
     from turnabout_pipeline.epoch_end(v_row.name, epoch_lease.after, v_now) e;
     v_most := case when v_row.max_messages is not null
         then least(v_row.max_messages::bigint << least(v_ended, 20), 1000000) end;

@@ -5,7 +5,6 @@ create or replace function turnabout_pipeline.epoch_note(
     priorities smallint[], channels text[], parts int, by_channel boolean
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 begin
     with placed as (
         select t.*, row_number() over w - 1 as nr, count(*) over (partition by t.queue) as count

@@ -2,21 +2,15 @@
 -- tenth, and the rest goes back; what is alone is dead.
 --
 -- `owner`: the caller is not the subscription's reader. Without `plans` there is no such epoch, and
--- `acked` and `newest` tell which there are. `rung`: queues that have news.
+-- `acked` and `newest` tell which there are. `notified`: queues to notify.
+-- plans: pinned
 create or replace function turnabout_pipeline.epoch_plan(
     subscription text, generation bigint, epoch bigint, lease_ms bigint, max_plans int, error text,
     now_ms bigint default null, out owner text, out acked bigint, out newest bigint, out plans int,
     out returned int, out dead int, out parts int[], out queues text[], out messages int[],
-    out rung text[]
+    out notified text[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_plan.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.hold_subscription(
@@ -40,16 +34,16 @@ begin
 
     returned := 0;
     dead := 0;
-    rung := '{}';
+    notified := '{}';
     if plans > max_plans then
         select sum(cardinality(p.ids)) into v_messages from turnabout.epoch_part p
         where p.subscription = v_row.name and p.epoch = epoch_plan.epoch;
         if v_messages = 1 then
-            select f.dead, f.rung into epoch_plan.dead, epoch_plan.rung
+            select f.dead, f.notified into epoch_plan.dead, epoch_plan.notified
             from turnabout_pipeline.epoch_fail(v_row.name, epoch_plan.epoch, error, v_now) f;
         elsif v_messages > 1 then
             v_messages := v_messages / 10;
-            select r.returned, r.rung into epoch_plan.returned, epoch_plan.rung
+            select r.returned, r.notified into epoch_plan.returned, epoch_plan.notified
             from turnabout_pipeline.epoch_return(
                 v_row.name, epoch_plan.epoch, greatest(v_messages, 1), v_now) r;
         end if;

@@ -5,7 +5,6 @@ create or replace function turnabout_pipeline.epoch_renew(
     out lost int
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_part record;
     v_held bigint[];
@@ -17,7 +16,7 @@ begin
         where p.subscription = epoch_renew.subscription
             and p.epoch between first_epoch and last_epoch
     loop
-        v_held := turnabout.hold(v_part.queue_id, v_part.ids, v_part.attempts);
+        v_held := turnabout.lock_leases(v_part.queue_id, v_part.ids, v_part.attempts);
         update turnabout.message m
         set at = until_ms
         where m.id = any (v_held) and m.at < until_ms;

@@ -1,18 +1,18 @@
 -- Give an epoch's messages back to their queues, uncharged, all but `keep`: those that were leased
 -- most often, as what makes batches fail has been in many, and of these the first ones. Answers
--- with how many went back, and the queues that have news.
+-- with how many went back, and the queues to notify.
 create or replace function turnabout_pipeline.epoch_return(
-    subscription text, epoch bigint, keep bigint, now_ms bigint, out returned int, out rung text[]
+    subscription text, epoch bigint, keep bigint, now_ms bigint, out returned int,
+    out notified text[]
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_part record;
     v_queue turnabout.queue;
     v_held bigint[];
 begin
     returned := 0;
-    rung := '{}';
+    notified := '{}';
     for v_part in
         with whole as (
             delete from turnabout.epoch_part p
@@ -45,14 +45,14 @@ begin
         end if;
         select q.* into v_queue from turnabout.queue q where q.id = v_part.queue_id;
         continue when v_queue.id is null or v_part.other_ids is null;
-        v_held := turnabout.hold(v_queue.id, v_part.other_ids, v_part.other_attempts);
+        v_held := turnabout.lock_leases(v_queue.id, v_part.other_ids, v_part.other_attempts);
         continue when cardinality(v_held) = 0;
-        perform turnabout.come_back(
+        perform turnabout.requeue(
             v_queue, v_held, array_fill(0::bigint, array[cardinality(v_held)]), now_ms,
             'deferred');
         returned := returned + cardinality(v_held);
-        rung := rung || v_queue.name::text;
+        notified := notified || v_queue.name::text;
     end loop;
-    rung := array(select distinct r.name from unnest(rung) r (name));
+    notified := array(select distinct r.name from unnest(notified) r (name));
 end
 $$;

@@ -6,7 +6,6 @@ create or replace function turnabout_pipeline.epoch_take(
     parts int, by_channel boolean, now_ms bigint
 ) returns int
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_first int := coalesce(turn % nullif(cardinality(queues), 0), 0);
     v_turn text[] := queues[v_first + 1 :] || queues[: v_first];

@@ -5,7 +5,6 @@ create or replace function turnabout_pipeline.epoch_take_from(
     out attempts int[], out priorities smallint[], out channels text[]
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_start text;
     v_served int;

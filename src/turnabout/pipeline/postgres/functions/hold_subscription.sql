@@ -5,7 +5,6 @@ create or replace function turnabout_pipeline.hold_subscription(
     subscription text, generation bigint, now_ms bigint
 ) returns turnabout.subscription
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_row turnabout.subscription;
 begin

@@ -1,16 +1,10 @@
 -- The position right before the first row of the log that finished at an instant or later, and the
 -- floor where that is higher: what is missing below it is known. The end without one.
+-- plans: pinned
 create or replace function turnabout_pipeline.log_at(
     at bigint, out xid xid8, out id bigint, out known_xid xid8, out known_id bigint
 )
-language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql stable as $$
 declare
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin

@@ -3,7 +3,6 @@ create or replace function turnabout_pipeline.log_count(
     after_xid xid8, after_id bigint, until_xid xid8, until_id bigint, most bigint default null
 ) returns bigint
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_count bigint;
 begin

@@ -1,16 +1,10 @@
 -- A range of the log as up to `parts` ranges of about as many rows each, in order: the last
 -- position of each, and its rows.
+-- plans: pinned
 create or replace function turnabout_pipeline.log_cut(
     after_xid xid8, after_id bigint, until_xid xid8, until_id bigint, parts int
 ) returns table (xid xid8, id bigint, messages bigint)
-language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql stable as $$
 declare
     v_left bigint := turnabout_pipeline.log_count(after_xid, after_id, until_xid, until_id);
     v_xid xid8 := coalesce(after_xid, '0');

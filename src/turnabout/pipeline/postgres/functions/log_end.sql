@@ -2,7 +2,6 @@
 -- least the floor; null: there never was anything.
 create or replace function turnabout_pipeline.log_end(out xid xid8, out id bigint)
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin

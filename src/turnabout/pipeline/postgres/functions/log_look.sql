@@ -1,18 +1,12 @@
 -- Where the log ends, its floor, and for how long the oldest running transaction has been open, as
 -- rows of the log that come after it are held back. Of other roles' transactions it may be that
 -- only what they hold back can be seen: then since when that has been waiting.
+-- plans: pinned
 create or replace function turnabout_pipeline.log_look(
     now_ms bigint default null, out end_xid xid8, out end_id bigint, out floor_xid xid8,
     out floor_id bigint, out waiting_ms bigint
 )
-language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql stable as $$
 declare
     v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
     v_since timestamptz;

@@ -7,19 +7,14 @@
 -- `state`: range, with the last position, what is known of there to be missing (null: nothing that
 -- is behind it), how many rows, and whether there are more; lost, with the floor; ahead, with the
 -- end. A null position is the start.
+-- plans: pinned
 create or replace function turnabout_pipeline.log_next(
     after_xid xid8, after_id bigint, inout known_xid xid8, inout known_id bigint,
     most bigint default null, ignore_loss boolean default false, out state text, out xid xid8,
     out id bigint, out messages bigint, out more boolean
 )
 language plpgsql stable  -- so that floor and rows are of one snapshot
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
-#variable_conflict use_column
 declare
     v_before xid8;
     v_next_xid xid8;

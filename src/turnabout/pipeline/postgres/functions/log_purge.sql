@@ -1,16 +1,10 @@
 -- Remove up to `most` of the oldest rows of the log up to a position, of those that finished before
 -- an instant; or count all of them. What others hold is skipped. Answers with how many.
+-- plans: pinned
 create or replace function turnabout_pipeline.log_purge(
     until_xid xid8, until_id bigint, finished_before bigint, most bigint, dry_run boolean
 ) returns bigint
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());
     v_count bigint;

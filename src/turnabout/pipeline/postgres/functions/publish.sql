@@ -3,20 +3,14 @@
 --
 -- `state`: published, with `sent` and `duplicates`; already, with how many it was in `sent`; later,
 -- if one that comes after it was published, with the newest in `sent`; incomplete, with how many
--- were found in `sent`; full, as send answers. `rung`: queues with news.
+-- were found in `sent`; full, as send answers. `notified`: queues to notify.
+-- plans: pinned
 create or replace function turnabout_pipeline.publish(
     sink text, batch bigint, attempts text[], messages bigint, now_ms bigint default null,
     out state text, out sent bigint, out duplicates bigint, out full_channel text,
-    out max_size int, out size bigint, out rung text[]
+    out max_size int, out size bigint, out notified text[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_now bigint := coalesce(publish.now_ms, turnabout.clock_ms());
     v_refusal json;
@@ -63,7 +57,7 @@ begin
         if sent <> publish.messages then
             raise exception 'incomplete' using errcode = 'PQ429', detail = '{}';
         end if;
-        select p.duplicates, p.rung into publish.duplicates, publish.rung
+        select p.duplicates, p.notified into publish.duplicates, publish.notified
         from turnabout_pipeline.publish_staged(publish.attempts, v_now) p;
         state := 'published';
     exception when sqlstate 'PQ429' then

@@ -2,16 +2,15 @@
 -- in one order; in each the attempts as they are named, their messages as they were staged. In
 -- pieces, so that no array grows with the batch. A refusal is SQLSTATE PQ429.
 create or replace function turnabout_pipeline.publish_staged(
-    attempts text[], now_ms bigint, out duplicates bigint, out rung text[]
+    attempts text[], now_ms bigint, out duplicates bigint, out notified text[]
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_piece record;
     v_sent record;
 begin
     duplicates := 0;
-    rung := '{}';
+    notified := '{}';
     for v_piece in
         select p.queue,
             array_agg(p.payload order by p.at, p.nr) as payloads,
@@ -58,8 +57,8 @@ begin
                 'size', v_sent.size);
         end if;
         duplicates := duplicates + coalesce(cardinality(v_sent.duplicates), 0);
-        if v_piece.queue <> all (rung) then
-            rung := rung || v_piece.queue::text;
+        if v_piece.queue <> all (notified) then
+            notified := notified || v_piece.queue::text;
         end if;
     end loop;
 end

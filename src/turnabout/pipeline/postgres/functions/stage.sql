@@ -8,7 +8,6 @@ create or replace function turnabout_pipeline.stage(
     dedup_scopes text[] default null, now_ms bigint default null
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(stage.now_ms, turnabout.clock_ms());
 begin

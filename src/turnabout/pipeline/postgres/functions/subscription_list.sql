@@ -1,16 +1,10 @@
 -- All subscriptions by name, with the messages that are leased for them now.
+-- plans: pinned
 create or replace function turnabout_pipeline.subscription_list() returns table (
     name text, owner text, generation bigint, epoch bigint, acked bigint, messages bigint,
     lease_until bigint, max_messages int, queues text[], opened_at bigint, seen_at bigint
 )
-language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql stable as $$
 begin
     return query
     select s.name::text, s.owner, s.generation, s.epoch, s.acked, l.messages, l.lease_until,

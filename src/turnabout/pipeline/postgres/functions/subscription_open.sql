@@ -5,7 +5,6 @@ create or replace function turnabout_pipeline.subscription_open(
     out acked bigint
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_now bigint := coalesce(subscription_open.now_ms, turnabout.clock_ms());
 begin

@@ -1,23 +1,17 @@
 -- Give a subscription's messages back to their queues, uncharged, and fence its reader; or forget
--- it altogether. Answers with how many went back, and the queues that have news.
+-- it altogether. Answers with how many went back, and the queues to notify.
+-- plans: pinned
 create or replace function turnabout_pipeline.subscription_release(
     subscription text, forget boolean default false, now_ms bigint default null,
-    out returned int, out rung text[]
+    out returned int, out notified text[]
 )
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql as $$
 declare
     v_now bigint := coalesce(subscription_release.now_ms, turnabout.clock_ms());
     v_epoch record;
 begin
     returned := 0;
-    rung := '{}';
+    notified := '{}';
     perform from turnabout.subscription s
     where s.name = subscription_release.subscription
     for update;
@@ -29,12 +23,13 @@ begin
         where e.subscription = subscription_release.subscription
         order by e.epoch
     loop
-        select subscription_release.returned + r.returned, subscription_release.rung || r.rung
-        into subscription_release.returned, subscription_release.rung
+        select subscription_release.returned + r.returned,
+            subscription_release.notified || r.notified
+        into subscription_release.returned, subscription_release.notified
         from turnabout_pipeline.epoch_return(
             subscription_release.subscription, v_epoch.epoch, 0, v_now) r;
     end loop;
-    rung := array(select distinct r.name from unnest(rung) r (name));
+    notified := array(select distinct r.name from unnest(notified) r (name));
     delete from turnabout.epoch e where e.subscription = subscription_release.subscription;
     if forget then
         delete from turnabout.subscription_turn t

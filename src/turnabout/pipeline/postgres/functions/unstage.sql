@@ -2,7 +2,6 @@
 create or replace function turnabout_pipeline.unstage(attempts text[], now_ms bigint default null)
 returns bigint
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_before bigint := coalesce(unstage.now_ms, turnabout.clock_ms()) - 86400000;
     v_count bigint;

@@ -1,16 +1,12 @@
 -- All archives by name, with what of the log is behind them: up to a million rows, and since when
 -- the first one has waited.
-create or replace function turnabout_pipeline.watermark_list(now_ms bigint default null) returns table (
+-- plans: pinned
+create or replace function turnabout_pipeline.watermark_list(
+    now_ms bigint default null
+) returns table (
     archive text, place text, messages bigint, set_at bigint, lag bigint, lag_ms bigint
 )
-language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+language plpgsql stable as $$
 declare
     v_now bigint := coalesce(watermark_list.now_ms, turnabout.clock_ms());
     v_xid xid8;

@@ -4,7 +4,6 @@ create or replace function turnabout_pipeline.watermark_set(
     now_ms bigint default null
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 begin
     insert into turnabout.watermark (archive, place, xid, id, messages, set_at)
     values (

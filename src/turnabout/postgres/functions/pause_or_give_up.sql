@@ -1,5 +1,5 @@
 -- Between two tries for a lock: a short sleep, or SQLSTATE 55P03 when the time is up.
-create or replace function turnabout.give_way(ends_at timestamptz) returns void
+create or replace function turnabout.pause_or_give_up(ends_at timestamptz) returns void
 language plpgsql as $$
 begin
     if clock_timestamp() >= ends_at then

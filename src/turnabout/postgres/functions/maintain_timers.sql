@@ -1,11 +1,11 @@
 -- Run all timers, from the first on; and where an old snapshot has left many dead entries before
 -- them, let receive start its look behind those. What is due before that bound, a late commit, is
 -- found here, a second later.
-create or replace function turnabout.tend_timers(queue turnabout.queue, now_ms bigint) returns void
+create or replace function turnabout.maintain_timers(queue turnabout.queue, now_ms bigint)
+returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
-    v_before bigint := turnabout.dead_timers();
+    v_before bigint := turnabout.dead_timers_read();
     v_first bigint;
     v_bound bigint := 0;
 begin
@@ -15,7 +15,7 @@ begin
     where m.queue_id = queue.id and m.status > 0
     order by m.at
     limit 1;
-    if turnabout.dead_timers() > v_before + 500 then
+    if turnabout.dead_timers_read() > v_before + 500 then
         v_bound := least(v_first, now_ms) - 1;
     end if;
     update turnabout.queue q

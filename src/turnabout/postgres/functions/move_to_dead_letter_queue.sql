@@ -1,9 +1,8 @@
 -- Move messages that the caller has locked to a dead-letter queue, with their story.
-create or replace function turnabout.bury_in(
-    queue turnabout.queue, grave turnabout.queue, ids bigint[], reason text, now_ms bigint
+create or replace function turnabout.move_to_dead_letter_queue(
+    queue turnabout.queue, target turnabout.queue, ids bigint[], reason text, now_ms bigint
 ) returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_ids bigint[];
     v_origins text[];
@@ -35,6 +34,6 @@ begin
     into v_ids, v_origins
     from turnabout.message m
     where m.id = any (ids);
-    perform turnabout.move_messages(grave, v_ids, v_origins, now_ms);
+    perform turnabout.move_messages(target, v_ids, v_origins, now_ms);
 end
 $$;

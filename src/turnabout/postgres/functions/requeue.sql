@@ -4,11 +4,10 @@
 --
 -- Those whose cancelling was asked for end instead; the answer is their ids, null if there are
 -- none.
-create or replace function turnabout.come_back(
+create or replace function turnabout.requeue(
     queue turnabout.queue, ids bigint[], delays bigint[], now_ms bigint, kind text
 ) returns bigint[]
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_back int;
     v_unwanted bigint[];
@@ -21,7 +20,7 @@ begin
         where m.id = t.id and not m.cancel_requested
         returning m.channel, m.limited
     ),
-    told as (
+    woken as (
         insert into turnabout.wake (queue_id, channel)
         select distinct queue.id, b.channel from back b where b.limited
     )
@@ -31,7 +30,7 @@ begin
         where m.id = any (ids) and m.cancel_requested;
         perform turnabout.end_messages(queue, v_unwanted, 3, now_ms);
     end if;
-    perform turnabout.lower_buoys(queue.id, ids);
+    perform turnabout.lower_head_marks(queue.id, ids);
     if queue.events = 'all' then
         perform turnabout.note_events(queue, ids, kind, now_ms);
     end if;

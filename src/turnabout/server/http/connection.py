@@ -1,8 +1,6 @@
-"""A connection that nobody can hold for ever: HTTP/1.1 of uvicorn's, with deadlines and bounds.
+"""A connection that nobody can hold for ever: HTTP/1.1 by httptools' parser, with deadlines.
 
-uvicorn waits without end for a request's head and body, and for a client to read; its only
-deadline is for a connection that has had an answer. Here a connection is always in one phase, and
-each phase but `RUNNING`, which is ours, ends by itself. One timer looks after all connections.
+A connection is always in one phase, and each phase but `RUNNING`, which is ours, ends by itself.
 What is refused here, before there is a request, is answered and then read to its end for a
 moment: closing at once would reset the connection, and take the answer along.
 """
@@ -11,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
-from turnabout.server.context import House
 from turnabout.server.http import refusals
+from turnabout.server.http.exchange import Exchange
+
+if TYPE_CHECKING:
+    from turnabout.server.http.connection_reaper import ConnectionReaper
 
 LINGER_SECONDS = 2.0
 """For a client to send the rest of what is refused already, and to take the answer."""
@@ -49,88 +50,65 @@ class Refusal(Exception):
         self.status, self.code, self.limit, self.message = status, code, limit, message
 
 
-class Watchman:
-    """Looks after all connections of a server."""
-
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.options = options = house.options
-        self.connections: set[Connection] = set()
-        shortest = min(
-            options.head_seconds,
-            options.body_idle_seconds,
-            options.body_seconds,
-            options.idle_seconds,
-            options.write_seconds,
-        )
-        self._every = min(0.5, shortest / 4)
-        self._timer: asyncio.TimerHandle | None = None
-        house.connections = lambda: len(self.connections)
-
-    def start(self) -> None:
-        """Look from now on, in the running loop."""
-        self._timer = asyncio.get_running_loop().call_later(self._every, self._look)
-
-    def stop(self) -> None:
-        """Look no more, and end what is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-        for connection in list(self.connections):
-            connection.transport.abort()
-
-    def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for connection in list(self.connections):
-            if now >= connection.deadline or now >= connection.write_deadline:
-                connection.overdue(now)
-        self.start()
-
-
-class Connection(HttpToolsProtocol):
+class Connection(asyncio.Protocol):
     """One connection, with its phase and the time when that ends."""
 
-    def __init__(
-        self,
-        watchman: Watchman,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        super().__init__(config, server_state, app_state, loop)
-        self.watchman = watchman
-        self.options = watchman.options
+    transport: asyncio.Transport
+
+    def __init__(self, reaper: ConnectionReaper) -> None:
+        self.reaper = reaper
+        self.app = reaper.app
+        self.options = reaper.options
+        self.loop = asyncio.get_running_loop()
+        self.parser = httptools.HttpRequestParser(self)
         self.phase = Phase.HEAD
         self.deadline = NEVER
         self.write_deadline = NEVER
+        self.writable: asyncio.Event | None = None
+        """Set when the client has taken what was written; None: there is room."""
+        self._exchanges: deque[Exchange] = deque()
+        """Those without a whole answer; the first is the app's, the others wait for their turn."""
+        self._newest: Exchange | None = None
+        """The one whose body comes now, or came last."""
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
         self._body_until = NEVER
         self._unused = 0
         """Bytes since the last byte of a body or the last end of a head."""
         self._header_bytes = 0
         self._is_silent = True
         """The client has not sent anything yet."""
+        self._is_paused = False
+        """Nothing is read: the app has to take a body first, or to answer."""
         self._owes = False
         """Leaving, but requests that came before are answered first."""
 
     # --- the transport's side -------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client came. Over `max_connections` it is told so, and has to leave."""
-        super().connection_made(transport)
-        self._ending = cast("asyncio.Transport", _Ending(self))
-        crowd = self.watchman.connections
-        crowd.add(self)
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is not one by its class
+        self._places = {
+            "server": _address(transport.get_extra_info("sockname")),
+            "client": _address(transport.get_extra_info("peername")),
+            "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
+        }
+        there = self.reaper.connections
+        there.add(self)
         self.deadline = self.loop.time() + self.options.head_seconds
-        if len(crowd) > self.options.max_connections:
+        if len(there) > self.options.max_connections:
             self._refuse(
                 503, "busy", "max_connections",
                 "this server has as many connections as it takes: repeat later, or use another one",
             )  # fmt: skip
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is left to look after."""
-        self.watchman.connections.discard(self)
-        super().connection_lost(exc)
+        """Nothing is left to look after; what has not begun never will."""
+        self.reaper.connections.discard(self)
+        for exchange in self._exchanges:
+            exchange.disconnect()
+        self._exchanges.clear()
+        self.resume_writing()
 
     def eof_received(self) -> None:
         """The client has sent all that it will. None: the transport is closed."""
@@ -157,92 +135,144 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client takes less than it is given: not for ever."""
         self.write_deadline = self.loop.time() + self.options.write_seconds
-        super().pause_writing()
+        self.writable = asyncio.Event()
 
     def resume_writing(self) -> None:
         """It took it."""
         self.write_deadline = NEVER
-        super().resume_writing()
+        if self.writable is not None:
+            self.writable.set()
+            self.writable = None
+
+    def pause_reading(self) -> None:
+        """Read nothing until the app has taken what is here."""
+        if not self._is_paused:
+            self._is_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
 
     def shutdown(self) -> None:
         """The server closes: after the present answer, or now."""
-        if self.phase is not Phase.LEAVING:
-            super().shutdown()
+        if self.phase is Phase.LEAVING:
+            return
+        if self._exchanges:
+            self._exchanges[-1].keep_alive = False
+        else:
+            self.transport.close()
 
     # --- the parser's side ----------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """A request begins, perhaps right behind another one."""
-        super().on_message_begin()
+        self._url = b""
+        self._headers = []
         self._unused = self._header_bytes = 0
         if self.phase is not Phase.HEAD:
             self._begin(Phase.HEAD, self.options.head_seconds)
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request's target."""
-        super().on_url(url)
+        self._url += url
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header. One behind the body is nobody's business."""
+        """One header. Those behind the body (trailers) are ignored."""
         if self.phase is not Phase.HEAD:
             return
         self._header_bytes += len(name) + len(value) + 4
-        if len(self.headers) >= self.options.max_headers:
+        if len(self._headers) >= self.options.max_headers:
             raise Refusal(
                 431, "headers_too_large", "max_headers",
                 f"a request has at most {self.options.max_headers} headers",
             )  # fmt: skip
-        super().on_header(name, value)
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole: the request may be answered from now on."""
         if self._header_bytes > self.options.max_header_bytes:
             raise Refusal(431, "headers_too_large", "max_header_bytes", self._too_large())
         if self.parser.get_method() == b"CONNECT":
-            raise Refusal(400, "usage", "syntax", "this is no proxy")
-        for name, value in self.headers:
+            raise Refusal(400, "usage", "syntax", "this server is not a proxy")
+        for name, value in self._headers:
             if name == b"transfer-encoding" and value.lower() != b"chunked":
                 raise Refusal(400, "usage", "syntax", "of transfer encodings only chunked is known")
-        if len(self.pipeline) >= PIPELINE_MAX:
+        if len(self._exchanges) > PIPELINE_MAX:
             raise Refusal(400, "usage", "syntax", "too many requests ahead of their answers")
         if self.parser.should_upgrade():
             return  # `_feed` begins again without the wish
-        super().on_headers_complete()
-        self.cycle.transport = self._ending
+        self._newest = exchange = self._exchange()
+        self._exchanges.append(exchange)
+        if len(self._exchanges) == 1:
+            self.reaper.start(exchange.run())
+        else:
+            self.pause_reading()
         self._unused = 0
         self._body_until = self.loop.time() + self.options.body_seconds
         self._begin(Phase.BODY, min(self.options.body_idle_seconds, self.options.body_seconds))
 
+    def _exchange(self) -> Exchange:
+        """The request whose head is whole. Raises whatever, where its target is not a path."""
+        url = httptools.parse_url(self._url)
+        path = url.path.decode("ascii")
+        version = self.parser.get_http_version()
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "method": self.parser.get_method().decode("ascii"),
+            **self._places,
+            "root_path": "",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "headers": self._headers,
+            "state": {},
+        }
+        return Exchange(
+            self,
+            scope,
+            expects=any(n == b"expect" and v.lower() == b"100-continue" for n, v in self._headers),
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+        )
+
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._unused = 0
-        super().on_body(body)
+        if self._newest is not None and not self._newest.is_answered:
+            self._newest.arrived(body)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        if self.parser.should_upgrade():
+        if self.parser.should_upgrade() or self._newest is None:
             return
-        super().on_message_complete()
-        if self.cycle.response_complete:
+        if self._newest.is_answered:
             self._begin(Phase.IDLE, self.options.idle_seconds)
         else:
+            self._newest.is_complete()
             self._begin(Phase.RUNNING, NEVER)
 
-    def on_response_complete(self) -> None:
+    # --- the answers' side ----------------------------------------------------------------------
+
+    def answered(self, exchange: Exchange) -> None:
         """An answer is written. The next request, or none, or the rest of one answered early."""
-        self.server_state.total_requests += 1
+        self._exchanges.popleft()
+        if not exchange.keep_alive:
+            self.close_when_read()
         if self.phase is Phase.LEAVING and not self._owes:
             return
         if self.transport.is_closing():
             self._begin(Phase.LEAVING, self.options.write_seconds)
             return
-        self.flow.resume_reading()
-        if self.pipeline:
-            cycle, app = self.pipeline.pop()
+        self.resume_reading()
+        if self._exchanges:
             if self.phase is Phase.BODY:  # reading had been stopped meanwhile
                 self._begin(Phase.BODY, self.options.body_idle_seconds)
-            self._start_asgi_task(cycle, app)
+            self.reaper.start(self._exchanges[0].run())
         elif self.phase is Phase.LEAVING:
             self.close_when_read()
         elif self.phase is Phase.BODY:
@@ -252,7 +282,7 @@ class Connection(HttpToolsProtocol):
 
     def close_when_read(self) -> None:
         """The last answer is written: close, though not in the face of one who still sends."""
-        if self.phase is Phase.BODY and not self.pipeline:
+        if self.phase is Phase.BODY and not self._exchanges:
             self._leave()
         else:
             self._begin(Phase.LEAVING, self.options.write_seconds)
@@ -271,10 +301,10 @@ class Connection(HttpToolsProtocol):
                 self._cut("write_seconds")
             else:
                 self.transport.close()
-        elif self.phase is Phase.BODY and self.flow.read_paused:
+        elif self.phase is Phase.BODY and self._is_paused:
             self._begin(Phase.BODY, self.options.body_idle_seconds)  # we are the slow ones
             self._body_until = now + self.options.body_seconds
-        elif self._is_silent or (self.phase is Phase.BODY and self.cycle.response_complete):
+        elif self._is_silent or (self.phase is Phase.BODY and not self._exchanges):
             self.transport.close()
         else:
             what = "headers" if self.phase is Phase.HEAD else "body"
@@ -295,7 +325,7 @@ class Connection(HttpToolsProtocol):
             except httptools.HttpParserError as error:
                 if isinstance(error.__context__, Refusal):
                     raise error.__context__ from None
-                raise Refusal(400, "usage", "syntax", "this is no request of HTTP/1.1") from None
+                raise Refusal(400, "usage", "syntax", "this is not a request of HTTP/1.1") from None
             else:
                 return
 
@@ -304,8 +334,8 @@ class Connection(HttpToolsProtocol):
         takes it for a yes and gives the body up: it begins again, and is not told of the wish.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-        head = [b"%s %s HTTP/%s" % (method, self.url, version)]
-        head += [b"%s: %s" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        head = [b"%s %s HTTP/%s" % (method, self._url, version)]
+        head += [b"%s: %s" % pair for pair in self._headers if pair[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
         return b"\r\n".join([*head, b"", b""]) + rest
 
@@ -314,29 +344,24 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, code: str, limit: str, message: str) -> None:
         """Answer here, and leave. Earlier requests on the same connection are answered first."""
-        self.watchman.house.counts.refused(limit)
-        cycle = cast("RequestResponseCycle | None", self.cycle)
-        if cycle is not None and not cycle.response_complete:
-            is_this_one = self.phase is Phase.BODY
-            if is_this_one and self.pipeline:
-                self.pipeline.popleft()  # the newest: it hasn't begun
-            elif is_this_one:
-                if cycle.response_started:
-                    self.transport.abort()
-                    return
-                cycle.disconnected = True
-                cycle.message_event.set()
-            if self.pipeline or not is_this_one or not cycle.disconnected:
-                self._begin(Phase.LEAVING, NEVER)
-                self._owes = True
+        self.reaper.counts.refused(limit)
+        if self.phase is Phase.BODY and self._exchanges:
+            newest = self._exchanges.pop()
+            if newest.is_started:
+                self.transport.abort()
                 return
+            newest.disconnect()
+        if self._exchanges:
+            self._begin(Phase.LEAVING, NEVER)
+            self._owes = True
+            return
         self._leave(refusals.raw_refusal(status, code, message, retryable=status == 503))
 
     def _leave(self, answer: bytes = b"") -> None:
         """Say that nothing more will come, and read on for a moment."""
         self._begin(Phase.LEAVING, LINGER_SECONDS)
         self._owes = False
-        self.flow.resume_reading()
+        self.resume_reading()
         if answer:
             self.transport.write(answer)
         if self.transport.can_write_eof():
@@ -345,16 +370,10 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _cut(self, limit: str) -> None:
-        self.watchman.house.counts.refused(limit)
+        self.reaper.counts.refused(limit)
         self.transport.abort()
 
 
-class _Ending:
-    """The transport as a request sees it, which may want to close it before it was read."""
-
-    __slots__ = ("close", "is_closing", "write")
-
-    def __init__(self, connection: Connection) -> None:
-        self.write = connection.transport.write
-        self.is_closing = connection.transport.is_closing
-        self.close = connection.close_when_read
+def _address(given: Sequence[Any] | None) -> tuple[str, int] | None:
+    """Host and port of one end; None where a transport has none."""
+    return (str(given[0]), int(given[1])) if given and len(given) > 1 else None

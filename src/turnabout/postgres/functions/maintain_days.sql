@@ -4,7 +4,7 @@
 -- Both need locks that others would have to stand in line behind. So a try lasts 50 ms at most;
 -- what did not come about is tried again later, dropping seldom, as it has to wait until nobody at
 -- all writes history. Rows of a day that was not made are in the default partition.
-create or replace function turnabout.tend_days(now_ms bigint, hasty boolean default true)
+create or replace function turnabout.maintain_days(now_ms bigint, drop_seldom boolean default true)
 returns void
 language plpgsql
 set lock_timeout = '50ms'
@@ -28,7 +28,7 @@ begin
             exit;
         end if;
     end loop;
-    if not hasty or random() < 0.02 then
+    if not drop_seldom or random() < 0.02 then
         select c.relname into v_old
         from pg_inherits i join pg_class c on c.oid = i.inhrelid
         where i.inhparent = 'turnabout.history'::regclass

@@ -1,6 +1,6 @@
 -- A channel with something ready, anywhere in the queue: that of a message near a random id. Null
 -- if none was met; a hint, nothing more.
-create or replace function turnabout.elsewhere(queue_id int) returns text
+create or replace function turnabout.random_channel(queue_id int) returns text
 language plpgsql as $$
 declare
     v_last bigint := pg_sequence_last_value('turnabout.message_id_seq'::regclass);
@@ -17,7 +17,7 @@ begin
             order by m.id
             limit 20
         ) near
-        where near.queue_id = elsewhere.queue_id and near.status = 0 and not near.limited
+        where near.queue_id = random_channel.queue_id and near.status = 0 and not near.limited
         limit 1;
         exit when found;
     end loop;

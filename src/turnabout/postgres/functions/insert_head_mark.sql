@@ -1,5 +1,5 @@
--- One buoy. The newest has the lowest id, so it is the one that a skip scan lands on.
-create or replace function turnabout.insert_buoy(
+-- One head mark. The newest has the lowest id, so it is the one that a skip scan lands on.
+create or replace function turnabout.insert_head_mark(
     queue_id int, channel text, priority smallint, mark bigint
 ) returns void
 language sql as $$

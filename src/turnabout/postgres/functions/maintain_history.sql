@@ -1,9 +1,9 @@
 -- Sweep rows of history that are older than their queue's settings, a bounded share. Where no queue
--- keeps its history for longer, whole days are dropped instead (tend_days), and rows are swept only
--- if that was not possible for two more days. Nobody sees them meanwhile.
-create or replace function turnabout.tend_history(queue turnabout.queue, now_ms bigint) returns void
+-- keeps its history for longer, whole days are dropped instead (maintain_days), and rows are swept
+-- only if that was not possible for two more days. Nobody sees them meanwhile.
+create or replace function turnabout.maintain_history(queue turnabout.queue, now_ms bigint)
+returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_day bigint := 86400000;
     v_done bigint := queue.history_ms;

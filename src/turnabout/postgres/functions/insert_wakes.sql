@@ -1,5 +1,5 @@
 -- Wake the limited channels of messages that are about to leave them.
-create or replace function turnabout.tell(queue turnabout.queue, ids bigint[]) returns void
+create or replace function turnabout.insert_wakes(queue turnabout.queue, ids bigint[]) returns void
 language sql as $$
     insert into turnabout.wake (queue_id, channel)
     select distinct queue.id, m.channel

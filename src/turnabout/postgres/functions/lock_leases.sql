@@ -6,10 +6,9 @@
 -- such holders are gone within milliseconds; then the receipt counts as lost.
 --
 -- `+ 0` keeps these columns out of the choice of an index: the key is the way to a receipt.
-create or replace function turnabout.hold(queue_id int, ids bigint[], attempts int[])
+create or replace function turnabout.lock_leases(queue_id int, ids bigint[], attempts int[])
 returns bigint[]
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_held bigint[];
     v_there int;
@@ -21,7 +20,7 @@ begin
             from unnest(ids, attempts) t (id, attempt)
             join turnabout.message m on m.id = t.id
             where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2
-                and m.queue_id + 0 = hold.queue_id
+                and m.queue_id + 0 = lock_leases.queue_id
             for update of m skip locked
         ) r;
         if cardinality(v_held) = cardinality(ids) or i = 5 then
@@ -33,7 +32,7 @@ begin
         from unnest(ids, attempts) t (id, attempt)
         join turnabout.message m on m.id = t.id
         where m.attempt = coalesce(t.attempt, attempts[1]) and m.status + 0 = 2
-            and m.queue_id + 0 = hold.queue_id;
+            and m.queue_id + 0 = lock_leases.queue_id;
         exit when v_there <= coalesce(cardinality(v_held), 0);
         perform pg_sleep(0.002 * (1 << i));
     end loop;

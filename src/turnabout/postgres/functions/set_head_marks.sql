@@ -3,15 +3,15 @@
 --
 -- While an old snapshot is open (a backup, a forgotten transaction) vacuum can remove nothing, and
 -- the entries of finished messages pile up before the live ones of their channel: every receive
--- would walk them all. A buoy is a row with a negative id, so it sorts before its channel's
--- messages of that priority, and dead buoys sort behind it; `at` holds its mark, the id below which
+-- would walk them all. A head mark is a row with a negative id, so it sorts before its channel's
+-- messages of that priority, and dead marks sort behind it; `at` holds its mark, the id below which
 -- nothing was live. What comes back below a mark (returned messages, late commits) is found again:
--- lower_buoys lays a lower one at once where it knows, and tend looks each second.
+-- lower_head_marks sets a lower one at once where it knows, and maintenance looks each second.
 --
 -- Entries that vacuum or an index scan could remove are gone at the second look, which is this one.
-create or replace function turnabout.lay_buoys(queue_id int, start text, visits int) returns void
+create or replace function turnabout.set_head_marks(queue_id int, start text, visits int)
+returns void
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_place text collate "C" := start;
     v_lap int := 0;
@@ -20,10 +20,10 @@ declare
     v_live bigint;
 begin
     for i in 1 .. visits loop
-        v_before := turnabout.dead_entries();
+        v_before := turnabout.dead_tuples_read();
         select m.channel, m.priority, m.id, m.at into v_found
         from turnabout.message m
-        where m.queue_id = lay_buoys.queue_id and m.status = 0 and not m.limited
+        where m.queue_id = set_head_marks.queue_id and m.status = 0 and not m.limited
             and m.channel > v_place
         order by m.channel, m.priority, m.id
         limit 1;
@@ -31,23 +31,23 @@ begin
             v_lap := 1;
             select m.channel, m.priority, m.id, m.at into v_found
             from turnabout.message m
-            where m.queue_id = lay_buoys.queue_id and m.status = 0 and not m.limited
+            where m.queue_id = set_head_marks.queue_id and m.status = 0 and not m.limited
             order by m.channel, m.priority, m.id
             limit 1;
         end if;
         exit when v_found.channel is null or v_lap = 1 and v_found.channel > start collate "C";
         v_place := v_found.channel;
         if v_found.id < 0 then
-            v_before := turnabout.dead_entries();
+            v_before := turnabout.dead_tuples_read();
         end if;
-        -- What others hold is passed over: an open receive must not keep the buoy back. If it is
-        -- rolled back, tend finds its messages behind the mark.
-        -- The lock only asks, and ends at once: another that lays buoys would take its message for
-        -- one that is held, and hide it; and no transaction may hold what it does not lease.
+        -- What others hold is passed over: an open receive must not keep the mark back. If it is
+        -- rolled back, maintenance finds its messages behind the mark. The lock only asks, and ends
+        -- at once: another that sets head marks would take its message for one that is held, and
+        -- hide it; and no transaction may hold what it does not lease.
         begin
             select m.id into v_live
             from turnabout.message m
-            where m.queue_id = lay_buoys.queue_id and m.channel = v_found.channel
+            where m.queue_id = set_head_marks.queue_id and m.channel = v_found.channel
                 and m.status = 0 and not m.limited and m.id + 0 > 0
                 and (m.priority, m.id) >= (
                     v_found.priority, case when v_found.id < 0 then v_found.at else v_found.id end)
@@ -59,7 +59,7 @@ begin
             end if;
         exception when sqlstate 'TBM00' then
         end;
-        if v_live is not null and turnabout.dead_entries() > v_before + 16 then
+        if v_live is not null and turnabout.dead_tuples_read() > v_before + 16 then
             if v_found.id < 0 then
                 delete from turnabout.message m
                 where m.id = (
@@ -68,8 +68,8 @@ begin
                 );
                 continue when not found;
             end if;
-            perform turnabout.insert_buoy(
-                lay_buoys.queue_id, v_found.channel, v_found.priority, v_live);
+            perform turnabout.insert_head_mark(
+                set_head_marks.queue_id, v_found.channel, v_found.priority, v_live);
         end if;
     end loop;
 end

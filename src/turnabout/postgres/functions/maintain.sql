@@ -1,32 +1,27 @@
--- A bounded share of housekeeping: look after buoys and the timers' bound, end what has expired,
--- take a step of each redrive, fold a queue's tally into one row, sweep what is old, make and drop
--- days of history. Waits for nobody; one caller at a time does it.
-create or replace function turnabout.tend(queue text, now_ms bigint default null) returns void
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-#variable_conflict use_column
+-- A bounded share of housekeeping: look after head marks and the timers' bound, end what has
+-- expired, take a step of each redrive, fold a queue's tally into one row, sweep what is old, make
+-- and drop days of history. Waits for nobody; one caller at a time does it.
+-- plans: pinned
+create or replace function turnabout.maintain(queue text, now_ms bigint default null) returns void
+language plpgsql as $$
 declare
     v_queue turnabout.queue;
-    v_now bigint := coalesce(tend.now_ms, turnabout.clock_ms());
+    v_now bigint := coalesce(maintain.now_ms, turnabout.clock_ms());
     v_redrive bigint;
 begin
-    select * into v_queue from turnabout.queue q where q.name = tend.queue;
+    select * into v_queue from turnabout.queue q where q.name = maintain.queue;
     if not found then
         return;
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('turnabout.tend', v_queue.id)) then
+    if not pg_try_advisory_xact_lock(hashtextextended('turnabout.maintain', v_queue.id)) then
         return;
     end if;
-    perform turnabout.tend_buoys(v_queue.id, turnabout.clock_ms());
-    perform turnabout.tend_timers(v_queue, v_now);
+    perform turnabout.maintain_head_marks(v_queue.id, turnabout.clock_ms());
+    perform turnabout.maintain_timers(v_queue, v_now);
     perform turnabout.expire(v_queue, v_now, 10000);
     for v_redrive in
-        -- Hardly anybody receives from a dead-letter queue: its redrives are tended from here, too.
+        -- Hardly anybody receives from a dead-letter queue: its redrives take their steps from
+        -- here, too.
         select r.id from turnabout.redrive r
         where r.state = 'running' and r.queue_id = any (array[
             v_queue.id, (select d.id from turnabout.queue d where d.name = v_queue.dead_letter)])
@@ -51,8 +46,8 @@ begin
     from parts p
     having count(*) > 0;
 
-    perform turnabout.tend_history(v_queue, v_now);
-    perform turnabout.tend_dedup(v_queue.id, v_now);
+    perform turnabout.maintain_history(v_queue, v_now);
+    perform turnabout.maintain_dedup(v_queue.id, v_now);
     delete from turnabout.event e
     where e.ctid = any (array(
         select old.ctid
@@ -65,6 +60,6 @@ begin
         ) old
         where old.at < v_now - 86400000
     ));
-    perform turnabout.tend_days(v_now);
+    perform turnabout.maintain_days(v_now);
 end
 $$;

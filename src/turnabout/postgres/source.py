@@ -1,0 +1,78 @@
+"""SQL files as the installer runs them: what they leave out is put in, and a text cut up into
+statements.
+
+Every PL/pgSQL function takes a name that is both a column and a variable as the column. A file with
+the line `-- plans: pinned` has its plans pinned by the settings below.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+PINNED = """\
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+"""
+"""One plan, by the indexes made for it, whatever the statistics say at the moment."""
+
+_MARK = "-- plans: pinned\n"
+_FUNCTION = re.compile(r"^language (plpgsql|sql)\b(.*?)\s+as (\$\w*\$)\n", re.MULTILINE | re.DOTALL)
+_TOKEN = re.compile(
+    r"--[^\n]*"
+    r"|/\*.*?\*/"
+    r"|'(?:[^']|'')*'"
+    r'|"[^"]*"'
+    r"|\$(?P<tag>[a-zA-Z_]\w*|)\$.*?\$(?P=tag)\$"
+    r"|(?P<end>;)",
+    re.DOTALL,
+)
+
+
+def sql_files(package: str, folder: str) -> list[Traversable]:
+    """The SQL files in a folder of a package, by name."""
+    inside = (files(package) / folder).iterdir()
+    return sorted((f for f in inside if f.name.endswith(".sql")), key=lambda f: f.name)
+
+
+def text_of(file: Traversable) -> str:
+    """What stands in a file."""
+    return file.read_text(encoding="utf-8")
+
+
+def functions_of(file: Traversable) -> str:
+    """The functions in a file, whole."""
+    return completed(text_of(file))
+
+
+def completed(text: str) -> str:
+    """The functions in a text, with what each file leaves out."""
+    sets = PINNED if _MARK in text else ""
+
+    def whole(found: re.Match[str]) -> str:
+        language, rest, quote = found.groups()
+        conflict = "#variable_conflict use_column\n" if language == "plpgsql" else ""
+        return f"language {language}{rest}\n{sets}as {quote}\n{conflict}"
+
+    return _FUNCTION.sub(whole, text.replace(_MARK, ""))
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text one by one, without the semicolons between them."""
+    found: list[str] = []
+    begin = 0
+    for token in _TOKEN.finditer(text):
+        if token["end"]:
+            found.append(text[begin : token.start()])
+            begin = token.end()
+    found.append(text[begin:])
+    return [one.strip() for one in found if _says_something(one)]
+
+
+def _says_something(text: str) -> bool:
+    """Whether it is more than comments."""
+    return bool(re.sub(r"--[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).strip())

@@ -1,0 +1,64 @@
+"""Looks after all connections of a server: one timer ends those whose time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from email.utils import formatdate
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from turnabout.server.counts import Counts
+from turnabout.server.http.connection import Connection
+from turnabout.server.options import ServerOptions
+
+
+class ConnectionReaper:
+    """The connections of a server and the requests that run, with what they share."""
+
+    def __init__(self, app: ASGIApp, options: ServerOptions, counts: Counts) -> None:
+        self.app = app
+        self.options = options
+        self.counts = counts
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Requests that the app has."""
+        self.date_line = _date_line()
+        """The header `date` of the answers, renewed with each look."""
+        shortest = min(
+            options.head_seconds,
+            options.body_idle_seconds,
+            options.body_seconds,
+            options.idle_seconds,
+            options.write_seconds,
+        )
+        self._every = min(0.5, shortest / 4)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have a request answered, by a task of its own."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def look(self) -> None:
+        """End what is overdue, now and from now on, in the running loop."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self.date_line = _date_line()
+        for connection in list(self.connections):
+            if now >= connection.deadline or now >= connection.write_deadline:
+                connection.overdue(now)
+        self._timer = loop.call_later(self._every, self.look)
+
+    def stop(self) -> None:
+        """Look no more, and end what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+
+def _date_line() -> bytes:
+    return b"date: %s\r\n" % formatdate(usegmt=True).encode()
