@@ -264,9 +264,7 @@ def sync(what: str, *, anew: bool = False) -> None:
         started = time.monotonic()
         print(f"Setting up .venv for `{what}`:", flush=True)
         make_venv(anew=anew)
-        install(LOCKS[what].read_text())
-        editable = ["install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
-        step("Installing turnabout itself", [*pip(), *editable])
+        fill(LOCKS[what].read_text())
         STAMP.write_text(f"{what} {fingerprint()}")
         print(f"  ready in {time.monotonic() - started:.0f} s\n", flush=True)
 
@@ -313,20 +311,62 @@ def make_venv(*, anew: bool = False) -> None:
         raise SetupError(NO_PIP)
 
 
-def install(text: str) -> None:
-    """Install what a lock names, each file only if its hash is the locked one."""
-    # A lock is a list of `name==version --hash=…` blocks that begin at the start of a line.
-    blocks = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
+def fill(text: str) -> None:
+    """Install what a lock names, and then ourselves: by uv where it can be had, else by pip."""
+    uv = fetch_uv()
+    if uv:
+        try:
+            install(uv, text)
+        except SetupError:
+            print("  uv can't do it here; pip tries next", flush=True)
+        else:
+            return
+    # Without its option, an older pip would build without the tools that a package names.
+    install([*pip(), "install", "--use-pep517"], text)
+
+
+def fetch_uv() -> list[str]:
+    """The words that run `uv pip install` on .venv; none where uv isn't to be had."""
+    settings = subprocess.run(
+        [*pip(), "config", "list"], env=environment(), check=False, capture_output=True, text=True
+    ).stdout
+    if re.search(r"[.]no-index=", settings):
+        return []  # uv doesn't read pip's settings, and would ask an index all the same
+    index = re.search(r"[.]index-url='(.+)'", settings)
+    block = [block for block in blocks_of(LOCKS["dev"].read_text()) if block.startswith("uv==")]
+    hurry = ["--retries", "0", "--timeout", "30", "--no-deps", "--require-hashes"]
+    try:
+        with requirements(block) as path:
+            step("Fetching uv", [*pip(), "install", *hurry, "--only-binary", ":all:", "-r", path])
+    except SetupError:
+        print("  no uv to be had; pip does its work", flush=True)
+        return []
+    words = [program("uv"), "pip", "install", "--python", python()]
+    return [*words, "--default-index", index[1]] if index else words
+
+
+def install(words: list[str], text: str) -> None:
+    """Install a lock's packages, each file only if its hash is the locked one, then ourselves."""
+    blocks = blocks_of(text)
     source = [block for block in blocks if block.split("==")[0] in FROM_SOURCE]
     wheels = [block for block in blocks if block not in source]
-    options = ["install", "--no-deps", "--require-hashes"]
-    title = f"Installing {len(wheels)} packages"
+    locked = [*words, "--no-deps", "--require-hashes"]
     with requirements(wheels) as path:
-        step(title, [*pip(), *options, "--only-binary", ":all:", "-r", path])
+        options = ["--only-binary", ":all:", "-r", path]
+        step(f"Installing {len(wheels)} packages", [*locked, *options])
+    # Their tools are there by now, so nothing is fetched that the lock doesn't name.
     with requirements(source) as path:
-        build = ["--no-build-isolation", "--use-pep517"]
         names = " and ".join(block.split("==")[0] for block in source)
-        step(f"Building {names}", [*pip(), *options, *build, "-r", path])
+        # Jars are packed already: to pack them again takes longer than all else.
+        unpacked = "--config-settings=--build-option=--compression=stored"
+        step(f"Building {names}", [*locked, "--no-build-isolation", unpacked, "-r", path])
+    ourselves = ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
+    step("Installing turnabout itself", [*words, *ourselves])
+
+
+def blocks_of(lock: str) -> list[str]:
+    """The `name==version --hash=…` blocks of a lock: each begins at the start of a line."""
+    return re.split(r"^(?=[a-z])", lock, flags=re.MULTILINE)[1:]
 
 
 @contextlib.contextmanager

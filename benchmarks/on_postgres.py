@@ -19,7 +19,7 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.library import PAYLOAD, QUEUE, channel_name
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
 SETTINGS = {

@@ -1,6 +1,6 @@
 """Messages at given times, and one that comes back by itself: `python examples/schedules.py [URL]`.
 
-The first needs `pip install 'turnabout[cron]'`.
+The first needs the extra `cron`: in the folder of your clone, `pip install '.[cron]'`.
 """
 
 import sys

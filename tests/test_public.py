@@ -13,6 +13,7 @@ import pytest
 
 import turnabout
 import turnabout.aio
+from tests.support.each import each
 from turnabout.words import entities, errors, outcomes
 from turnabout.words.outcomes import LeaseLost
 
@@ -23,7 +24,7 @@ FACES = [
 ]
 
 
-@pytest.mark.parametrize("module", [turnabout, turnabout.aio], ids=lambda m: m.__name__)
+@each("module", [turnabout, turnabout.aio])
 def test_all_is_sorted_and_complete(module):
     names = [
         name
@@ -34,7 +35,7 @@ def test_all_is_sorted_and_complete(module):
     assert set(module.__all__) == set(names)
 
 
-@pytest.mark.parametrize("module", [errors, outcomes])
+@each("module", [errors, outcomes])
 def test_whatever_can_be_answered_or_raised_can_be_imported(module):
     for name, value in vars(module).items():
         if inspect.isclass(value) and value.__module__ == module.__name__:
@@ -52,7 +53,7 @@ def public(cls):
     return {name: inspect.getattr_static(cls, name) for name in names}
 
 
-@pytest.mark.parametrize(("plain", "awaited"), FACES, ids=lambda c: c.__name__)
+@each(("plain", "awaited"), FACES)
 def test_both_faces_say_the_same(plain, awaited):
     assert list(public(plain)) == list(public(awaited))
     assert awaited.__name__ == f"Async{plain.__name__}"
@@ -99,7 +100,7 @@ def test_exceptions_say_whether_to_repeat():
     assert len({c.code for c in classes}) == len(classes), "a code stands for one class"
 
 
-@pytest.mark.parametrize("value", [turnabout.Receipt(1, 1), turnabout.Policy(), LeaseLost("gone")])
+@each("value", [turnabout.Receipt(1, 1), turnabout.Policy(), LeaseLost("gone")])
 def test_values_are_frozen_and_can_be_compared(value):
     twin = copy.copy(value)
     assert value == twin

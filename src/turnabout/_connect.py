@@ -8,7 +8,7 @@ http://host:8080              a server (`turnabout serve`), with a token if it w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +19,7 @@ from turnabout.store import AsyncStore, Store
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
+from turnabout.words.findings import Finding
 
 if TYPE_CHECKING:
     from turnabout._async import AsyncTurnabout
@@ -160,6 +161,13 @@ def installer(url: str) -> ModuleType:
     from turnabout.postgres import install as postgres_install
 
     return postgres_install
+
+
+def findings(url: str) -> Iterator[Finding]:
+    """What an SQLite file's doctor finds in it."""
+    from turnabout.sqlite import doctor
+
+    return doctor.findings(url)
 
 
 def _kind(

@@ -7,9 +7,10 @@ class for either colour; this file knows none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
+from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -43,14 +44,17 @@ class Store(Protocol):
         ...
 
     def within(self, connection: object) -> Joined:
-        """A store for the verbs that join a transaction, on that connection of the caller's. It
-        commits nothing. Raises: UsageError for what is no connection of this colour and database.
+        """A store that runs verbs in the transaction of that connection, and commits nothing.
+        Raises: UsageError if it is not a connection of this colour to this database.
         """
         ...
 
     def close(self) -> None:
         """Free connections and files. Waiting calls return; later calls raise UsageError."""
         ...
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """Of a store that makes requests: send these headers with each, as they are then."""
 
 
 class AsyncStore(Protocol):
@@ -81,18 +85,33 @@ class AsyncStore(Protocol):
         ...
 
     def within(self, connection: object) -> AsyncJoined:
-        """As `Store.within`, for a connection of asyncio's."""
+        """As `Store.within`, for an asyncio connection."""
         ...
 
     async def close(self) -> None:
         """Free connections and files. Waiting calls return; later calls raise UsageError."""
         ...
 
+    def connections(self) -> Connections:
+        """Connections for handlers that work in a transaction. Raises: UsageError by a server."""
+        raise UsageError(
+            "this store has no transactions of yours: `transaction=True` needs the database "
+            "itself, not a server before it"
+        )
+
+    def measures(self) -> Mapping[str, float]:
+        """Numbers that the store knows about itself anyway. Some of: calls_waiting,
+        connections_open, connections_idle, connections_max, commits, verbs_committed, file_bytes,
+        disk_free_bytes.
+        """
+        return {}
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """Of a store that makes requests: send these headers with each, as they are then."""
+
 
 class Connections(Protocol):
-    """Connections to the store's database for handlers that work in a transaction; an asyncio store
-    that has such a thing has a method `connections()`.
-    """
+    """Connections to a store's database for handlers that work in a transaction."""
 
     receives: bool
     """Whether the message is received in the transaction, too; if not, it is leased beforehand."""
@@ -111,33 +130,150 @@ class Connections(Protocol):
         """As `Store.within`, for a thread: `run` carries out a verb on the store itself."""
         ...
 
-    async def wake(self, queue: str) -> None:
+    def wake(self, queue: str, /) -> Awaitable[None]:
         """As `Joined.wake`."""
         ...
 
 
-@runtime_checkable
-class Measured(Protocol):
-    """Of an asyncio store that knows numbers about itself; asking for them is no work."""
-
-    def measures(self) -> Mapping[str, float]:
-        """Some of: calls_waiting, connections_open, connections_idle, connections_max, commits,
-        verbs_committed, file_bytes, disk_free_bytes.
-        """
-        ...
-
-
 class Joined(Store, Protocol):
-    """A store on a connection of the caller's: `run` is part of his transaction."""
+    """A store that runs verbs in the caller's transaction. It has no waiting, and nothing to close:
+    the connection and its transaction are the caller's.
+    """
+
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """All in the caller's transaction, in this order."""
+        return [self.run(verb) for verb in verbs]
 
     def wake(self, queue: str) -> None:
         """Tell who waits that there is news; after the commit, since no verb did."""
         ...
 
+    def signal(self, queue: str) -> NoReturn:
+        """Refused: nobody waits while holding a transaction."""
+        raise _no_waiting()
+
+    def wait(self, queue: str, seen: int, seconds: float) -> NoReturn:
+        """Refused, as `signal`."""
+        raise _no_waiting()
+
+    def within(self, connection: object) -> NoReturn:
+        """Refused: it is joined."""
+        raise _joined_already()
+
+    def close(self) -> None:
+        """Nothing: the connection is the caller's."""
+
 
 class AsyncJoined(AsyncStore, Protocol):
     """The same for asyncio callers."""
 
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """All in the caller's transaction, in this order."""
+        return [await self.run(verb) for verb in verbs]
+
     async def wake(self, queue: str) -> None:
         """Tell who waits that there is news; after the commit, since no verb did."""
         ...
+
+    async def signal(self, queue: str) -> NoReturn:
+        """Refused: nobody waits while holding a transaction."""
+        raise _no_waiting()
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> NoReturn:
+        """Refused, as `signal`."""
+        raise _no_waiting()
+
+    def within(self, connection: object) -> NoReturn:
+        """Refused: it is joined."""
+        raise _joined_already()
+
+    async def close(self) -> None:
+        """Nothing: the connection is the caller's."""
+
+
+def _no_waiting() -> UsageError:
+    return UsageError("nothing waits inside a transaction: receive without wait_seconds")
+
+
+def _joined_already() -> UsageError:
+    return UsageError(
+        "this handle works in a transaction already: use `within` of the queue itself"
+    )
+
+
+class ForwardingStore(Store):
+    """A store in front of another one: what a subclass does not say otherwise, that one does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb."""
+        return self._store.run(verb)
+
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        return self._store.run_together(verbs)
+
+    def signal(self, queue: str) -> int:
+        """As the store's."""
+        return self._store.signal(queue)
+
+    def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        self._store.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> Joined:
+        """As the store's."""
+        return self._store.within(connection)
+
+    def close(self) -> None:
+        """As the store's."""
+        self._store.close()
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """As the store's."""
+        self._store.hand_on(context)
+
+
+class AsyncForwardingStore(AsyncStore):
+    """The same for asyncio callers."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self._store = store
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb."""
+        return await self._store.run(verb)
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        return await self._store.run_together(verbs)
+
+    async def signal(self, queue: str) -> int:
+        """As the store's."""
+        return await self._store.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """As the store's."""
+        await self._store.wait(queue, seen, seconds)
+
+    def within(self, connection: object) -> AsyncJoined:
+        """As the store's."""
+        return self._store.within(connection)
+
+    async def close(self) -> None:
+        """As the store's."""
+        await self._store.close()
+
+    def connections(self) -> Connections:
+        """As the store's."""
+        return self._store.connections()
+
+    def measures(self) -> Mapping[str, float]:
+        """As the store's."""
+        return self._store.measures()
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """As the store's."""
+        self._store.hand_on(context)

@@ -1,6 +1,6 @@
 """Spans and trace context, by OpenTelemetry: `connect(url, tracing="link")`.
 
-What lives here: a store in front of another one, in two colours, which makes a span of each send,
+What lives here: stores in front of others, in two colours, which makes a span of each send,
 receive and settling verb, and puts the context into messages' headers; the worker asks it for the
 spans of its handlers. Only `opentelemetry-api` is needed, and loaded when the first store is
 traced; where spans go is your SDK's business. Nothing of a payload and no text of an error gets
@@ -19,7 +19,14 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from turnabout.store import AsyncJoined, AsyncStore, Joined, Store
+from turnabout.store import (
+    AsyncForwardingStore,
+    AsyncJoined,
+    AsyncStore,
+    ForwardingStore,
+    Joined,
+    Store,
+)
 from turnabout.words import limits
 from turnabout.words.entities import Delivery, Outgoing, Receipt
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -234,17 +241,13 @@ class SpansOnBehalf(Spans):
 # --- stores --------------------------------------------------------------------------------------
 
 
-class TracedStore:
-    """A store in front of another one, for blocking callers."""
+class TracedStore(ForwardingStore):
+    """A store whose verbs have spans, for blocking callers."""
 
     def __init__(self, store: Store, spans: Spans) -> None:
-        self._store = store
+        super().__init__(store)
         self.spans = spans
-        _hand_on(store)
-
-    def __getattr__(self, name: str) -> Any:
-        """What only some stores have, as the store has it."""
-        return getattr(self._store, name)
+        store.hand_on(context_headers)  # behind a server, the requests carry the context
 
     def run(self, verb: Verb[A]) -> A:
         """As the store's, in a span."""
@@ -263,34 +266,18 @@ class TracedStore:
             answers = self._store.run_together(_to_run(verbs, steps))
         return _all_answered(steps, answers)
 
-    def signal(self, queue: str) -> int:
-        """As the store's."""
-        return self._store.signal(queue)
-
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        self._store.wait(queue, seen, seconds)
-
     def within(self, connection: object) -> Joined:
         """As the store's, traced too."""
         return cast("Joined", TracedStore(self._store.within(connection), self.spans))
 
-    def close(self) -> None:
-        """As the store's."""
-        self._store.close()
 
-
-class AsyncTracedStore:
-    """A store in front of another one, for asyncio callers."""
+class AsyncTracedStore(AsyncForwardingStore):
+    """The same for asyncio callers."""
 
     def __init__(self, store: AsyncStore, spans: Spans) -> None:
-        self._store = store
+        super().__init__(store)
         self.spans = spans
-        _hand_on(store)
-
-    def __getattr__(self, name: str) -> Any:
-        """What only some stores have, as the store has it."""
-        return getattr(self._store, name)
+        store.hand_on(context_headers)
 
     async def run(self, verb: Verb[A]) -> A:
         """As the store's, in a span."""
@@ -309,21 +296,9 @@ class AsyncTracedStore:
             answers = await self._store.run_together(_to_run(verbs, steps))
         return _all_answered(steps, answers)
 
-    async def signal(self, queue: str) -> int:
-        """As the store's."""
-        return await self._store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        await self._store.wait(queue, seen, seconds)
-
     def within(self, connection: object) -> AsyncJoined:
         """As the store's, traced too."""
         return cast("AsyncJoined", AsyncTracedStore(self._store.within(connection), self.spans))
-
-    async def close(self) -> None:
-        """As the store's."""
-        await self._store.close()
 
 
 def spans(tracing: Tracing) -> Spans:
@@ -339,13 +314,6 @@ def context_headers() -> Mapping[str, str]:
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return carrier
-
-
-def _hand_on(store: object) -> None:
-    """Behind a server, the requests carry the context."""
-    hand_on = getattr(store, "hand_on", None)
-    if hand_on is not None:
-        hand_on(context_headers)
 
 
 # --- parts ---------------------------------------------------------------------------------------

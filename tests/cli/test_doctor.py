@@ -13,8 +13,10 @@ import pytest
 
 import turnabout
 from tests.cli.conftest import Runner
-from turnabout.cli import _check, doctor_sqlite
-from turnabout.cli._check import Counts
+from turnabout.cli.doctor_words import WORDS, check_of
+from turnabout.sqlite import doctor as doctor_sqlite
+from turnabout.words import findings
+from turnabout.words.findings import PROMISES, Counts
 
 Levels = dict[str, str]
 
@@ -176,7 +178,7 @@ def test_the_wal_reset_bug(
     monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], level: str
 ) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-    assert doctor_sqlite._version().level == level
+    assert doctor_sqlite.version().level == level
 
 
 def test_a_network_file_system(
@@ -189,6 +191,13 @@ def test_a_network_file_system(
 def test_counts_that_do_not_add_up() -> None:
     good = Counts("a", False, sent=5, finished=2, live=3, overdue_leases=0, oldest_ready_ms=None)
     bad = Counts("b", False, sent=5, finished=2, live=2, overdue_leases=0, oldest_ready_ms=None)
-    (failed,) = [c for c in _check.of_counts([good, bad]) if c.level == "fail"]
-    assert failed.text == "b: 5 were sent, but 2 unfinished and 2 finished make 4"
-    assert [c.level for c in _check.of_counts([])] == ["ok", "ok"]
+    (failed,) = [f for f in findings.of_counts([good, bad]) if f.level == "fail"]
+    assert check_of(failed).text == "b: 5 were sent, but 2 unfinished and 2 finished make 4"
+    assert [f.level for f in findings.of_counts([])] == ["ok", "ok"]
+
+
+def test_each_promise_has_words() -> None:
+    assert set(PROMISES) <= set(WORDS)
+    for name, level in PROMISES.items():
+        for number in (0, 2):
+            assert check_of(findings.of_zero(name, number, level)).text

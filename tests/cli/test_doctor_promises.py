@@ -21,8 +21,10 @@ from tests.support import postgres
 from tests.support.doors import migrate, opened
 from turnabout.cli import doctor_promises, main
 from turnabout.pipeline import verbs as p
+from turnabout.sqlite import doctor
 from turnabout.words.credentials import TokenCreate, scopes
 from turnabout.words.entities import Outgoing
+from turnabout.words.findings import PROMISES, Finding
 from turnabout.words.limits import FOREVER_MS
 
 Damage = Callable[[str], None]
@@ -95,7 +97,7 @@ ON_POSTGRES = {
 }
 IN_FILES, IN_DATABASES = {**BROKEN, **ON_SQLITE}, {**BROKEN, **ON_POSTGRES}
 """What stands behind a comma is another way to break the same promise."""
-FAILS = {question.name for question in doctor_promises.QUESTIONS if question.is_broken}
+FAILS = {name for name, level in PROMISES.items() if level == "fail"}
 
 
 def fill(url: str) -> None:
@@ -246,26 +248,31 @@ def test_no_life_breaks_a_promise(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random lives, whose stores agree with the model: `doctor` agrees as well."""
-    with opened(kind, tmp_path) as door:
-        names = doctor_promises.SQLITE if "sqlite" in kind else doctor_promises.POSTGRES
-        with contextlib.closing(Asking(door.url, door.clock)) as count:
+    with opened(kind, tmp_path) as door, contextlib.closing(Asking(door.url, door.clock)) as asking:
 
-            def look_back(life: Life) -> None:
-                told = [a for a in doctor_promises.answers(count.ask, names) if a.level == "fail"]
-                assert not told, told
+        def look_back(life: Life) -> None:
+            told = [finding for finding in asking.answers() if finding.level == "fail"]
+            assert not told, told
 
-            monkeypatch.setattr(Life, "look_back", look_back)
-            live(door, 6, shrink=False)
+        monkeypatch.setattr(Life, "look_back", look_back)
+        live(door, 6, shrink=False)
 
 
 class Asking:
-    """A connection that runs doctor's questions, at the time of a clock."""
+    """A connection that asks doctor's questions, at the time of a clock."""
 
     def __init__(self, url: str, clock: Callable[[], int]) -> None:
         path = url.partition("?")[0].removeprefix("sqlite:///")
-        is_file = url.startswith("sqlite")
-        self.db: Any = sqlite3.connect(path) if is_file else psycopg.connect(url, autocommit=True)
+        self.is_file = url.startswith("sqlite")
+        self.db: Any = (
+            sqlite3.connect(path) if self.is_file else psycopg.connect(url, autocommit=True)
+        )
         self.clock = clock
+
+    def answers(self) -> list[Finding]:
+        if self.is_file:
+            return list(doctor.of_queues(self.db, self.clock()))
+        return list(doctor_promises.answers(self.ask))
 
     def ask(self, statement: str) -> int:
         return self.db.execute(statement, {"now": self.clock()}).fetchone()[0]
@@ -275,7 +282,6 @@ class Asking:
 
 
 def test_every_question_is_tried() -> None:
-    of_both = {question.name for question in doctor_promises.QUESTIONS}
-    alone = {question.name for question in doctor_promises.POSTGRES_ONLY}
-    assert of_both == {asked(name) for name in IN_FILES} - OF_PIPELINES
-    assert of_both | alone == {asked(name) for name in IN_DATABASES} - OF_PIPELINES
+    of_files = {name for name in PROMISES if name in doctor.SQL}
+    assert of_files == {asked(name) for name in IN_FILES} - OF_PIPELINES
+    assert set(doctor_promises.QUESTIONS) == {asked(name) for name in IN_DATABASES} - OF_PIPELINES

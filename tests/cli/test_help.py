@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner
 
 import turnabout
-from turnabout.cli import main
-from turnabout.cli._app import Command
+from tests.support.each import each
+from turnabout.cli import _json, main
+from turnabout.cli._declare import Command
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -54,7 +54,7 @@ def command_at(path: tuple[str, ...]) -> click.Command:
     return command
 
 
-@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+@each("path", PATHS)
 def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, [*path, "--help"], prog_name="turnabout")
     assert result.exit_code == 0
@@ -64,24 +64,24 @@ def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES)
 def test_every_command_takes_json_and_url_and_documents_its_json(path: tuple[str, ...]) -> None:
     command = command_at(path)
     assert isinstance(command, Command)
-    assert command.json_form
+    assert _json.told(command.json)
     assert {"--json", "--url"} <= {word for param in command.params for word in param.opts}
-    assert command.short_help
     assert command.help
+    assert command.get_short_help_str(200)
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES)
 def test_every_option_is_explained(path: tuple[str, ...]) -> None:
     for param in command_at(path).params:
         if isinstance(param, click.Option):
             assert param.help, param.opts
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES)
 def test_examples_are_calls_that_parse(path: tuple[str, ...]) -> None:
     for words in (w for e in getattr(command_at(path), "examples", ()) for w in calls(e)):
         command: click.Command = main

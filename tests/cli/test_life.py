@@ -44,8 +44,8 @@ def test_a_dedup_key_sends_once(run: Runner, opened: turnabout.Turnabout) -> Non
 
 
 def test_keys_of_lines(run: Runner, opened: turnabout.Turnabout) -> None:
-    rows = "order,text\n1,a\n2,b\n1,c\n"
-    words = ("send", "q", "--format", "csv", "--dedup-key-from", "order")
+    rows = '{"order":1,"text":"a"}\n{"order":2,"text":"b"}\n{"order":1,"text":"c"}\n'
+    words = ("send", "q", "--format", "jsonl", "--dedup-key-from", "order")
     ran = run(*words, stdin=rows)
     assert "Sent 2 messages to q" in ran.out
     assert "1 duplicate not sent" in ran.out
@@ -108,7 +108,7 @@ def test_cancel(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "to be cancelled" in run("peek", "q", "--full").out
     lines = run("extend", "q", str(message.receipt), "--json").lines()
     assert lines[0]["cancel_requested"] is True
-    assert "somebody wants it cancelled" in run("extend", "q", str(message.receipt)).out
+    assert "it is to be cancelled" in run("extend", "q", str(message.receipt)).out
     assert run("fail", "q", str(message.receipt), "--json").lines() == [
         {"receipt": str(message.receipt), "outcome": "cancelled"}
     ]
@@ -123,7 +123,7 @@ def test_retry(run: Runner, opened: turnabout.Turnabout) -> None:
     assert run("fail", "q", receipt).out == (
         f"{receipt}  no attempts left: its channel waits for `retry` or `cancel`\n"
     )
-    assert "when a person says `retry`" in run("peek", "q", "--full").out
+    assert "due on `turnabout retry`" in run("peek", "q", "--full").out
     sent(run, "2")
     assert "`turnabout retry` or `cancel`" in run("stats", "q").out
     assert run("retry", "q", str(first), "--json").lines() == [{"id": first, "outcome": "retried"}]
@@ -135,10 +135,10 @@ def test_retry(run: Runner, opened: turnabout.Turnabout) -> None:
 @pytest.mark.parametrize("name", ["cancel", "retry", "wait"])
 def test_wrong_ids(run: Runner, name: str) -> None:
     sent(run, "x")
-    assert "no id" in run(name, "q", stdin="4711.1\n", code=2).err
     for wrong in ("0", "4711.1", "x", "9" * 30):
-        assert f"'{wrong}' is no id: it reads like 4711" in run(name, "q", wrong, code=2).err
-        assert "is no id" in run(name, "q", stdin=wrong, code=2).err
+        says = f"'{wrong}' is not a valid id: write a number such as 4711"
+        assert says in run(name, "q", wrong, code=2).err
+        assert says in run(name, "q", stdin=wrong, code=2).err
     assert "nothing to do" in run(name, "q", stdin="\n").err
 
 
@@ -155,8 +155,9 @@ def test_wait(run: Runner, opened: turnabout.Turnabout) -> None:
     assert two.endswith(": SMTP said 550")
     assert three == f"{ids[2]}  not ended yet"
     lines = run("wait", "q", *map(str, ids), "--timeout", "0", "--json", code=1).lines()
-    assert [line["outcome"] for line in lines] == ["done", "dead", None]
-    assert (lines[0]["result"], lines[0]["content_type"]) == ({"pages": 12}, "application/json")
+    assert [line.get("outcome") for line in lines] == ["done", "dead", None]
+    assert lines[0]["result"] == {"data": {"json": {"pages": 12}}}
+    assert lines[2] == {"id": ids[2]}
     assert run("wait", "q", str(ids[0])).code == 0
     assert run("wait", "nowhere", "1", code=2).err
 
@@ -173,7 +174,7 @@ def test_wait_ends_as_the_message_does(run: Runner, opened: turnabout.Turnabout)
     worker.start()
     (line,) = run("wait", "q", str(number), "--timeout", "20s", "--json").lines()
     worker.join()
-    assert (line["result"], line["result_base64"]) == (None, "/w==")
+    assert line["result"] == {"data": {"base64": "/w=="}}
     assert time.monotonic() - began < 15
 
 
@@ -212,7 +213,8 @@ def test_history(run: Runner, opened: turnabout.Turnabout) -> None:
     cursor = ran.err.split("--cursor ")[1].strip()
     rest = run("history", "q", "--cursor", cursor, "--json").lines()
     assert [line["id"] for line in rest] == [first]
-    assert (rest[0]["payload"], rest[0]["result"], rest[0]["headers"]) == ("1", "fine", {})
+    assert (rest[0]["payload"], rest[0]["headers"]) == ({"text": "1"}, {})
+    assert rest[0]["result"] == {"data": {"text": "fine"}}
     assert "cursor" in run("history", "q", "-n", "2", "--json").lines()[-1]
     everything = run("history", "q", "--all", "--json").lines()
     assert [line["id"] for line in everything] == [third, second, first]
@@ -220,7 +222,7 @@ def test_history(run: Runner, opened: turnabout.Turnabout) -> None:
     assert dead["outcome"] == "dead"
     assert "No such message" in run("history", "q", "--until", "1h").err
     assert "exclude" in run("history", "q", "--all", "--cursor", cursor, code=2).err
-    assert "no time" in run("history", "q", "--since", "soon", code=2).err
+    assert "not a valid time" in run("history", "q", "--since", "soon", code=2).err
 
 
 def test_clear(run: Runner, opened: turnabout.Turnabout) -> None:
@@ -230,7 +232,7 @@ def test_clear(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "--yes" in run("clear", "q", "all", code=2).err
     assert run("clear", "q", "done", "--yes").out == "Removed 1 message from the history of q.\n"
     cleared = run("clear", "q", "failed", "--limit", "1", "--yes", "--json").document()
-    assert cleared == {"queue": "q", "which": "failed", "messages": 1}
+    assert cleared == {"messages": 1}
     assert run("clear", "q", "all", "--yes", "--json").document()["messages"] == 1
 
 
@@ -301,7 +303,7 @@ def test_redrive(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "moved 2 messages out of q-dead" in run(*words).out
     listed = run("redrive", "list", "q-dead").out.splitlines()
     assert [line.split()[0] for line in listed[1:]] == [str(n) for n in range(ran["id"] + 1, 0, -1)]
-    assert len(run("redrive", "list", "--json").document()["redrives"]) == len(listed) - 1
+    assert len(run("redrive", "list", "--json").document()["items"]) == len(listed) - 1
     assert "No redrives yet" in run("redrive", "list", "q").err
 
 
@@ -316,7 +318,10 @@ def test_a_redrive_later_and_elsewhere(run: Runner, opened: turnabout.Turnabout)
     assert "is cancelled" in run("redrive", "cancel", str(begun)).out
     assert "is cancelled" in run("redrive", "resume", str(begun)).out
     assert run("redrive", "resume", "99", code=2).err
-    assert "no number" in run("redrive", "start", "q-dead", "--rate", "fast", code=2).err
+    assert (
+        "not a valid number of messages per second"
+        in run("redrive", "start", "q-dead", "--rate", "fast", code=2).err
+    )
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -335,8 +340,13 @@ def test_settings_of_a_life(run: Runner, opened: turnabout.Turnabout) -> None:
     assert (made.history_seconds, made.history_failed_seconds) == (3600, 30 * 86_400)
     assert (made.history_payload, made.events) == (True, "hints")
     text = run("queue", "get", "q").out
-    assert "sliding, 1h, by channel" in text
-    assert "1h, 30d of those that failed, with payloads" in text
+    told = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert (told["dedup-mode"], told["dedup-window"], told["dedup-scope"]) == (
+        "sliding", "1h", "channel",
+    )  # fmt: skip
+    assert (told["history"], told["history-failed"], told["history-payload"]) == (
+        "1h", "30d", "yes",
+    )  # fmt: skip
     run(
         "queue", "update", "q", "--ttl", "none", "--max-messages", "none",
         "--history-failed", "none", "--no-history-payload",
@@ -369,9 +379,7 @@ def test_channels(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "yes: unpaid" in run("policy", "get", "q", "c").out
     assert "yes: unpaid" in run("policy", "list", "q").out
     run("receive", "q", code=1)
-    assert run("channel", "resume", "q", "c", "--json").document() == {
-        "queue": "q", "channel": "c", "paused": False,
-    }  # fmt: skip
+    assert run("channel", "resume", "q", "c", "--json").document() == {}
     assert "--yes" in run("channel", "delete", "q", "c", code=2).err
     assert run("channel", "delete", "q", "c", "--yes").out == (
         "Removed channel c of q: 2 messages cancelled.\n"

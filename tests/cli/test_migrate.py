@@ -46,7 +46,7 @@ def test_a_newer_file_is_told_from_one_that_is_too_new(run: Runner, tmp_path: Pa
         assert f"At step {newer}" in said.out
         assert text in said.out
         document = run("migrate", "status", "--url", url, "--json", code=code).document()
-        assert (document["pending"], document["too_new"]) == ([], bool(code))
+        assert (document["pending"], document.get("too_new", False)) == ([], bool(code))
     assert run("migrate", "up", "--url", url, "--json", code=2).error()["code"] == "wrong_version"
 
 

@@ -13,6 +13,7 @@ import pytest
 import turnabout
 from tests.spark.test_archive_steps import finish
 from tests.spark.test_archive_steps import run as archive
+from tests.support.each import each
 from turnabout.cli import pipeline_jobs
 from turnabout.pipeline.verbs import EpochLease, SubscriptionOpen
 from turnabout.spark.access import Access
@@ -146,7 +147,7 @@ def test_lakes_and_archives_are_looked_for_before_java_starts(
     run("pipeline", "run", "archive", "--lake", here, "--url", away, code=3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@each("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_job_is_told_to_stop_and_a_second_time_broken(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pipeline_jobs._stopping() as stop:

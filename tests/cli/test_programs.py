@@ -36,7 +36,7 @@ def test_a_pipe_from_end_to_end(program: Start) -> None:
     assert json.loads(out)["sent"] == 2
     receiver = program("receive", "q", "-n", "5", "--json")
     out, err = receiver.communicate()
-    assert [json.loads(line)["payload"] for line in out.splitlines()] == ["one", "two"]
+    assert [json.loads(line)["payload"]["text"] for line in out.splitlines()] == ["one", "two"]
     assert err == b""
 
 
@@ -164,7 +164,7 @@ def test_sql_is_all_that_a_database_needs(run: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/by-hand.db"
     assert run("migrate", "status", "--url", url, "--json").document()["pending"] == []
     run("send", "q", "x", "--url", url)
-    assert run("receive", "q", "--json", "--url", url).lines()[0]["payload"] == "x"
+    assert run("receive", "q", "--json", "--url", url).lines()[0]["payload"] == {"text": "x"}
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
@@ -356,7 +356,7 @@ def test_dev_says_what_it_can_start(run: Runner) -> None:
 @pytest.mark.slow
 def test_dev_postgres(program: Start, tmp_path: Path) -> None:
     psycopg = pytest.importorskip("psycopg")
-    pgserver = pytest.importorskip("turnabout.pgserver")
+    pgserver = pytest.importorskip("turnabout.dev.pgserver")
     try:
         pgserver.find_binaries(None)
     except pgserver.PostgresError as error:

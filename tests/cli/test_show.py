@@ -8,12 +8,13 @@ import sys
 import click
 import pytest
 
-from turnabout.cli import _kinds, _places, _show
-from turnabout.cli._policy import rate
+from tests.support.each import each
+from turnabout.cli import _json, _kinds, _places, _show
+from turnabout.cli._settings import rate
 from turnabout.words.policy import Rate
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "text"),
     [
         (0, "0s"),
@@ -44,7 +45,7 @@ def test_instants_for_people() -> None:
     assert _show.when(1_000_000, now=1000.2) == "now"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "seconds"),
     [("90", 90), ("1.5", 1.5), ("250ms", 0.25), ("1m30s", 90), ("2h", 7200), ("7d", 604_800)],
 )
@@ -52,13 +53,13 @@ def test_durations_that_are_typed(text: str, seconds: float) -> None:
     assert _kinds.seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "5x", "-5", "1m 30", "1e3", "nan", "5 parsecs"])
+@each("text", ["", "s", "5x", "-5", "1m 30", "1e3", "nan", "5 parsecs"])
 def test_no_durations(text: str) -> None:
     with pytest.raises(click.BadParameter):
         _kinds.DURATION.convert(text, None, None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "wanted"),
     [
         ("10/s", Rate(10)),
@@ -72,7 +73,7 @@ def test_rates_that_are_typed(text: str, wanted: Rate) -> None:
     assert _kinds.RATE.convert(rate(wanted), None, None) == wanted
 
 
-@pytest.mark.parametrize("text", ["10", "10/", "/s", "0/s", "10/s:0", "10/s:", "x/s", "10/5x"])
+@each("text", ["10", "10/", "/s", "0/s", "10/s:0", "10/s:", "x/s", "10/5x"])
 def test_no_rates(text: str) -> None:
     with pytest.raises(click.BadParameter):
         _kinds.RATE.convert(text, None, None)
@@ -86,7 +87,7 @@ def test_escape_sequences_are_spelled_out() -> None:
 
 
 def test_tables_are_aligned_also_with_wide_characters() -> None:
-    lines = _show.table(("NAME", "N"), [("日本", "1"), ("abc", "1,000")]).splitlines()
+    lines = _show.grid(("NAME", "N"), [("日本", "1"), ("abc", "1,000")], {1}).splitlines()
     assert lines == ["NAME      N", "日本      1", "abc   1,000"]
 
 
@@ -98,13 +99,13 @@ def test_bars() -> None:
 
 def test_json_that_the_output_cannot_write_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    assert _show.json_line({"a": "é"}) == '{"a": "\\u00e9"}'
+    assert _json.line({"a": "é"}) == '{"a": "\\u00e9"}'
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
-    assert _show.json_line({"a": "é"}) == '{"a": "é"}'
-    assert _show.json_line("\ud800") == '"\\ud800"'
+    assert _json.line({"a": "é"}) == '{"a": "é"}'
+    assert _json.line({"a": "\ud800"}) == '{"a": "\\ud800"}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "shown"),
     [
         ("postgresql://u:s3cret@h/db", "postgresql://u:***@h/db"),
@@ -124,7 +125,7 @@ def test_a_quoted_password_is_scrubbed() -> None:
     assert _places.scrub("text", "sqlite:///app.db") == "text"
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "path"),
     [
         ("sqlite:///a/b.db", "a/b.db"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 import turnabout
 from tests.cli.conftest import Runner
+from tests.support.each import each
 from turnabout.words import credentials as c
 
 
@@ -62,7 +61,7 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
     assert "no token" in run("token", "revoke", "a" * 12, code=2).err
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "text"),
     [
         (("token", "create", "a", "--expires", "0"), "ends at once"),
@@ -70,7 +69,7 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
         (("token", "create", "acme", "--scope", "everything"), "produce, consume, operate"),
         (("token", "create", "acme", "--scope", "send:a b"), "no pattern"),
         (("token", "create", "acme", "--label", "x" * 65), "64 bytes"),
-        (("token", "create", "acme", "--expires", "soon"), "no duration"),
+        (("token", "create", "acme", "--expires", "soon"), "not a valid duration"),
         (("namespace", "set", "acme", "--max-messages", "0"), "max_messages"),
         (("namespace", "set", "acme", "--max-bytes", "1GB"), "whole number"),
     ],

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent
+from tests.support.each import each
 from turnabout import Acked, LeaseLost, QueueNotFound, Receipt, UsageError
 
 
@@ -142,7 +143,7 @@ def test_no_receipts_are_no_outcomes(queue):
     assert queue.ack([]) == ()
 
 
-@pytest.mark.parametrize("wrong", ["4711.1", (1, 1), None, 1])
+@each("wrong", ["4711.1", (1, 1), None, 1])
 def test_what_is_no_receipt_is_refused(queue, wrong):
     with pytest.raises(UsageError):
         queue.ack([wrong])

@@ -15,6 +15,7 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from tests.support.each import each
 from turnabout import Acked, Extended, LeaseLost, Policy, QueueNotFound, Released, message
 from turnabout.words.outcomes import Cancelled, CancelRequested, NotWaiting
 
@@ -87,8 +88,8 @@ COMES_BACK = {
 }
 
 
-@pytest.mark.parametrize("fifo", [False, True])
-@pytest.mark.parametrize("how", COMES_BACK)
+@each("fifo", [False, True])
+@each("how", COMES_BACK)
 @pytest.mark.driving
 def test_it_never_comes_back(door, clock, how, fifo):
     queue = door.fresh(fifo=fifo)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, do, is_empty, one, one_by_one, run, sent, tended, texts
+from tests.support.each import each
 from turnabout import ChannelFull, Dead, Policy, Sent, UsageError, message
 from turnabout.words.credentials import Repeats
 from turnabout.words.outcomes import Cancelled, QueueFull
@@ -66,9 +67,9 @@ MEETS = {
 }
 
 
-@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("mode", DEDUP_MODES)
-@pytest.mark.parametrize("scope", DEDUP_SCOPES)
+@each("stage", STAGES)
+@each("scope", DEDUP_SCOPES)
 def test_what_a_second_send_meets(door, mode, stage, scope):
     queue = door.fresh(dedup_mode=mode, dedup_scope=scope)
     first, how = keyed(queue, "first", channel="c")
@@ -87,10 +88,10 @@ def test_what_a_second_send_meets(door, mode, stage, scope):
 
 
 @pytest.mark.needs("administration")
-@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("mode", DEDUP_MODES)
-@pytest.mark.parametrize("scope", DEDUP_SCOPES)
 @pytest.mark.driving
+@each("stage", STAGES)
+@each("scope", DEDUP_SCOPES)
 def test_a_repeat_is_known_beforehand(door, clock, mode, stage, scope):
     """Before a quota refuses it: whether a send would put nothing in, and nothing is changed."""
     queue = door.fresh(dedup_mode=mode, dedup_scope=scope)
@@ -111,7 +112,7 @@ def test_a_repeat_is_known_beforehand(door, clock, mode, stage, scope):
     assert do(queue, Repeats, (same,)) == (stands and mode not in ("window", "sliding"))
 
 
-@pytest.mark.parametrize("mode", DEDUP_MODES)
+@each("mode", DEDUP_MODES)
 def test_a_key_counts_in_the_whole_queue_or_in_its_channel(door, mode):
     queue = door.fresh(dedup_mode=mode)
     wide, _ = keyed(queue, key="wide", channel="a")
@@ -236,8 +237,8 @@ def test_changed_defaults_hold_for_the_next_send(queue, clock):
     assert keyed(queue) == (second, "duplicate")
 
 
-@pytest.mark.parametrize("mode", ["window", "sliding"])
-@pytest.mark.parametrize("end", ["done", "dead", "cancelled", "purged"])
+@each("mode", ["window", "sliding"])
+@each("end", ["done", "dead", "cancelled", "purged"])
 def test_the_entry_of_an_ended_message_still_suppresses(door, clock, mode, end):
     queue = door.fresh(dedup_mode=mode, dedup_window_seconds=10, history_seconds=0)
     first, _ = keyed(queue)
@@ -251,8 +252,8 @@ def test_the_entry_of_an_ended_message_still_suppresses(door, clock, mode, end):
 # --- the message's life decides ---
 
 
-@pytest.mark.parametrize("swept", [False, True])
-@pytest.mark.parametrize("mode", ["until_started", "until_finished", "latest", "rerun"])
+@each("swept", [False, True])
+@each("mode", ["until_started", "until_finished", "latest", "rerun"])
 def test_a_message_whose_time_has_passed_stands_for_nobody(door, clock, mode, swept):
     queue = door.fresh(dedup_mode=mode, ttl_seconds=5)
     first, _ = keyed(queue, "first")
@@ -334,7 +335,7 @@ def test_rerun_keeps_exactly_one_more_while_one_runs(door):
 # --- many in one call ---
 
 
-@pytest.mark.parametrize("mode", DEDUP_MODES)
+@each("mode", DEDUP_MODES)
 def test_the_second_of_a_send_meets_the_entry_of_the_first(door, mode):
     queue = door.fresh(dedup_mode=mode)
     outcome = queue.send_many([message(text, dedup_key="k") for text in "abc"])
@@ -437,20 +438,20 @@ def test_a_queue_that_was_made_again_knows_no_old_keys(queue):
 # --- keys ---
 
 
-@pytest.mark.parametrize("key", ["k", "ä" * 127, "x" * 255, "a b\n", "'; drop"])
+@each("key", ["k", "ä" * 127, "x" * 255, "a b\n", "'; drop"])
 def test_keys_at_their_limits_are_taken(queue, key):
     first, how = keyed(queue, key=key)
     assert how == "new"
     assert keyed(queue, key=key) == (first, "duplicate")
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "ä" * 128, "a\x00", "\ud800", 5, b"k"], ids=ascii)
+@each("key", ["", "x" * 256, "ä" * 128, "a\x00", "\ud800", 5, b"k"])
 def test_wrong_keys_are_refused(key):
     with pytest.raises(UsageError):
         message("x", dedup_key=key)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"dedup_mode": "always"},
@@ -461,7 +462,6 @@ def test_wrong_keys_are_refused(key):
         {"dedup_window_seconds": 366 * 86_400 + 1},
         {"dedup_window_seconds": "5"},
     ],
-    ids=str,
 )
 def test_wrong_options_are_refused(queue, options):
     with pytest.raises(UsageError):
@@ -470,10 +470,9 @@ def test_wrong_options_are_refused(queue, options):
         queue.update(**options)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [{"dedup_mode": "window"}, {"dedup_scope": "queue"}, {"dedup_window_seconds": 5}],
-    ids=str,
 )
 def test_options_without_a_key_are_refused(options):
     with pytest.raises(UsageError, match="dedup_key"):

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.support.each import each
 from turnabout import Deferral, Deferred, LeaseLost, Receipt, Released, UsageError
 
 
@@ -111,7 +112,7 @@ def test_many_at_once_each_with_its_own(queue, clock):
     ]
 
 
-@pytest.mark.parametrize("size", [1024 * 1024])
+@each("size", [1024 * 1024])
 def test_state_at_and_over_its_limit(queue, size):
     sent(queue, "a")
     one(queue).defer(state=b"s" * size)
@@ -132,7 +133,6 @@ def test_state_at_and_over_its_limit(queue, size):
         {"delay_seconds": None},
         {"delay_seconds": 366 * 86_400 + 1},
     ],
-    ids=str,
 )
 def test_wrong_arguments_change_nothing(queue, options):
     sent(queue, "a")
@@ -151,7 +151,6 @@ def test_wrong_arguments_change_nothing(queue, options):
         {"state": "text"},
         {"delay_ms": 2**60},
     ],
-    ids=str,
 )
 def test_a_wrong_deferral_is_refused(queue, fields):
     sent(queue, "a")

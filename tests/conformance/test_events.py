@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conformance.steps import do, grave_of, is_empty, one, run, sent, tended
+from tests.support.each import each
 from turnabout import Failure, QueueNotFound, UsageError, message
 from turnabout.words.records import Event
 from turnabout.words.verbs import Events, RedriveStart, RedriveStep
@@ -282,7 +283,7 @@ def test_wrong_levels_and_missing_queues_are_refused(door, queue):
         do(door.mq.queue("nosuch"), Events)
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-", "1;2", "9" * 40])
+@each("cursor", ["", "x", "-", "1;2", "9" * 40])
 @pytest.mark.driving
 def test_a_cursor_of_nobody_s_is_refused(queue, cursor):
     with pytest.raises(UsageError):

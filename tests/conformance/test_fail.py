@@ -295,7 +295,6 @@ def test_any_error_text_can_be_kept(queue):
 @pytest.mark.parametrize(
     "options",
     [{"error": None}, {"error": b"x"}, {"retry": 1}, {"retry": None}, {"delay_seconds": -1}],
-    ids=str,
 )
 def test_wrong_arguments_change_nothing(queue, options):
     sent(queue, "a")
@@ -305,7 +304,7 @@ def test_wrong_arguments_change_nothing(queue, options):
     assert counts(queue).leased == 1
 
 
-@pytest.mark.parametrize("fields", [{"delay_ms": -1}, {"error": 5}, {"retry": "no"}], ids=str)
+@pytest.mark.parametrize("fields", [{"delay_ms": -1}, {"error": 5}, {"retry": "no"}])
 def test_a_wrong_failure_is_refused(queue, fields):
     sent(queue, "a")
     got = one(queue)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import acked, counts, finished, grave_of, one, sent, tended
+from tests.support.each import each
 from turnabout import QueueNotFound, UsageError, message
 
 
@@ -208,17 +209,16 @@ def test_sweeping_many_takes_a_few_rounds_and_no_more(door, clock):
     assert finished(queue) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [{"history_failed_seconds": -1}, {"history_failed_seconds": "1"}, {"history_payload": 1}],
-    ids=str,
 )
 def test_wrong_settings_are_refused(queue, changes):
     with pytest.raises(UsageError):
         queue.update(**changes)
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-", "1;2", "9" * 40], ids=str)
+@each("cursor", ["", "x", "-", "1;2", "9" * 40])
 @pytest.mark.driving
 def test_a_cursor_of_nobody_s_is_refused(queue, cursor):
     with pytest.raises(UsageError):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.conformance.life import live
 from tests.support.doors import opened
+from tests.support.seeds import fresh
 
 SEEN = [
     *("Acked", "Deferred", "Retrying", "Dead", "Extended", "Released"),
@@ -34,6 +35,13 @@ def test_store_and_model_live_the_same_life(door):
     pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_lives_that_nobody_has_lived(door):
+    with fresh() as seed:
+        assert live(door, examples=max(10, door.lives // 3), start=seed)["Acked"]
+
+
 def test_a_few_lives_for_every_day(tmp_path):
-    with opened("sqlite-memory", tmp_path) as door:
-        assert live(door, examples=15)["Acked"]
+    with opened("sqlite-memory", tmp_path) as door, fresh() as seed:
+        assert live(door, examples=15, start=seed)["Acked"]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.support.each import each
 from turnabout import Acked, LeaseLost, Policy, Purged, Rate, UsageError, message
 
 # --- peek ---
@@ -60,7 +61,7 @@ def test_peek_page_by_page(queue):
     assert seen == list(ids)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"limit": 0},
@@ -74,7 +75,6 @@ def test_peek_page_by_page(queue):
         {"after_id": "5"},
         {"after_id": 2**63},
     ],
-    ids=str,
 )
 def test_a_wrong_question_is_refused(queue, options):
     with pytest.raises(UsageError):
@@ -189,7 +189,7 @@ def test_a_paused_queue_holds_all_channels(queue):
     assert {s.blocked for s in queue.channels()} == {None}
 
 
-@pytest.mark.parametrize("limit", [0, -1, True, "5", 10**9])
+@each("limit", [0, -1, True, "5", 10**9])
 def test_a_wrong_number_of_channels_is_refused(queue, limit):
     with pytest.raises(UsageError):
         queue.channels(limit)
@@ -239,7 +239,7 @@ def test_purge_of_very_many(queue):
     assert (stats.cancelled, stats.ready) == (27_000, 0)
 
 
-@pytest.mark.parametrize("options", [{"state": "done"}, {"state": ""}, {"channel": 5}], ids=str)
+@pytest.mark.parametrize("options", [{"state": "done"}, {"state": ""}, {"channel": 5}])
 def test_a_wrong_purge_is_refused(queue, options):
     sent(queue, "a")
     with pytest.raises(UsageError):

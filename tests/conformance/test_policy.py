@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import sent, texts
+from tests.support.each import each
 from turnabout import ChannelPolicy, Policy, QueueNotFound, Rate, UsageError
 from turnabout.words.policy import NO_POLICY
 
@@ -105,7 +106,7 @@ def test_a_policy_comes_and_goes_many_times(queue):
         batch[0].ack()
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"max_concurrency": 0},
@@ -124,7 +125,6 @@ def test_a_policy_comes_and_goes_many_times(queue):
         {"rate": (1, 1, 1)},
         {"nonsense": 1},
     ],
-    ids=str,
 )
 def test_a_wrong_change_is_refused_and_changes_nothing(queue, changes):
     channel = queue.channel("a")
@@ -134,24 +134,24 @@ def test_a_wrong_change_is_refused_and_changes_nothing(queue, changes):
     assert channel.policy() == WHOLE
 
 
-@pytest.mark.parametrize("changes", [{"weight": 1_000}, {"max_concurrency": 2**31 - 1}], ids=str)
+@pytest.mark.parametrize("changes", [{"weight": 1_000}, {"max_concurrency": 2**31 - 1}])
 def test_at_a_limit_is_taken(queue, changes):
     assert queue.channel("a").change_policy(**changes) == Policy(**changes)
 
 
-@pytest.mark.parametrize("name", [None, 1, "a\x00", "\ud800", "x" * 256])
+@each("name", [None, 1, "a\x00", "\ud800", "x" * 256])
 def test_a_wrong_channel_is_refused(queue, name):
     with pytest.raises(UsageError):
         queue.channel(name)
 
 
-@pytest.mark.parametrize("wrong", [None, {"weight": 1}, 5])
+@each("wrong", [None, {"weight": 1}, 5])
 def test_what_is_no_policy_is_refused(queue, wrong):
     with pytest.raises(UsageError):
         queue.channel("a").set_policy(wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     "verb",
     [
         lambda q: q.channel("a").set_policy(WHOLE),
@@ -160,7 +160,6 @@ def test_what_is_no_policy_is_refused(queue, wrong):
         lambda q: q.channel("a").pause(),
         lambda q: q.policies(),
     ],
-    ids=["set", "change", "get", "pause", "list"],
 )
 @pytest.mark.driving
 def test_a_missing_queue_is_said(door, verb):

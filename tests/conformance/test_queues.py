@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.support.each import each
 from turnabout import (
     AlreadyExists,
     Created,
@@ -91,7 +92,7 @@ def test_changed_settings_hold_for_what_comes_next(queue, clock):
     assert one(queue).lease_until == clock.now + 2_000
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"lease_seconds": 0},
@@ -114,7 +115,6 @@ def test_changed_settings_hold_for_what_comes_next(queue, clock):
         {"policy": None},
         {"nonsense": 1},
     ],
-    ids=str,
 )
 def test_wrong_settings_are_refused_and_change_nothing(door, queue, changes):
     before = queue.settings()
@@ -154,7 +154,7 @@ def test_queues_are_listed_by_name(door):
 # --- names ---
 
 
-@pytest.mark.parametrize("name", ["a", "A.b_c-9", "0", "x" * 64, "x" * 64 + "-dead"])
+@each("name", ["a", "A.b_c-9", "0", "x" * 64, "x" * 64 + "-dead"])
 @pytest.mark.driving
 def test_names_at_their_limits_are_taken(door, name):
     queue = door.mq.queue(name)
@@ -162,7 +162,7 @@ def test_names_at_their_limits_are_taken(door, name):
     assert one(queue).queue.name == name
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "",
@@ -240,7 +240,7 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
     assert grave.delete() == Deleted(1)
 
 
-@pytest.mark.parametrize(
+@each(
     "verb",
     [
         lambda q: q.settings(),
@@ -253,10 +253,6 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
         lambda q: q.purge(),
         lambda q: q.defer([]) or q.release([Receipt(1, 1)]),
         lambda q: q.extend([Receipt(1, 1)]),
-    ],
-    ids=[
-        *("settings", "update", "pause", "delete", "stats"),
-        *("channels", "peek", "purge", "release", "extend"),
     ],
 )
 @pytest.mark.driving

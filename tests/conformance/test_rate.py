@@ -6,6 +6,7 @@ import random
 import pytest
 
 from tests.conformance.steps import is_empty, one, sent
+from tests.support.each import each
 from turnabout import Policy, Rate, UsageError, message
 
 
@@ -164,7 +165,7 @@ def test_a_rate_and_slots_hold_together(queue, clock):
     assert is_empty(queue)
 
 
-@pytest.mark.parametrize(
+@each(
     "args",
     [
         (0,),
@@ -181,7 +182,6 @@ def test_a_rate_and_slots_hold_together(queue, clock):
         (1, 1, 1_000_001),
         (1, 1, True),
     ],
-    ids=str,
 )
 def test_a_wrong_rate_is_refused(args):
     with pytest.raises(UsageError):

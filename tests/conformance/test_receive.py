@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.support.each import each
 from turnabout import LeaseLost, QueueNotFound, UsageError, message
 
 
@@ -36,31 +37,31 @@ def test_the_limit_of_one_call(queue):
     assert len(queue.receive(1_000)) == 1
 
 
-@pytest.mark.parametrize("most", [0, -1, 1_001, True, 1.0, "1", None])
+@each("most", [0, -1, 1_001, True, 1.0, "1", None])
 def test_a_wrong_number_of_messages_is_refused(queue, most):
     with pytest.raises(UsageError):
         queue.receive(most)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 0.0001, 12 * 3600 + 1, math.nan, math.inf, True, "5"])
+@each("seconds", [0, -1, 0.0001, 12 * 3600 + 1, math.nan, math.inf, True, "5"])
 def test_a_wrong_lease_is_refused(queue, seconds):
     with pytest.raises(UsageError):
         queue.receive(lease_seconds=seconds)
 
 
-@pytest.mark.parametrize("seconds", [-1, 3601, math.nan, math.inf, True, "5", None])
+@each("seconds", [-1, 3601, math.nan, math.inf, True, "5", None])
 def test_a_wrong_wait_is_refused(queue, seconds):
     with pytest.raises(UsageError):
         queue.receive(wait_seconds=seconds)
 
 
-@pytest.mark.parametrize("shard", [(1, 1), (-1, 2), (0, 0), (0, 1025), (True, 2), (0.0, 1)])
+@each("shard", [(1, 1), (-1, 2), (0, 0), (0, 1025), (True, 2), (0.0, 1)])
 def test_a_wrong_shard_is_refused(queue, shard):
     with pytest.raises(UsageError):
         queue.receive(shard=shard)
 
 
-@pytest.mark.parametrize("shard", [(1,), (0, 1, 2), 5])
+@each("shard", [(1,), (0, 1, 2), 5])
 def test_what_is_no_shard_is_refused(queue, shard):
     with pytest.raises((UsageError, TypeError)):
         queue.receive(shard=shard)

@@ -16,6 +16,7 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from tests.support.each import each
 from turnabout import Failure, Origin, QueueNotFound, UsageError, message
 from turnabout.words.records import RedriveFilter
 from turnabout.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
@@ -376,10 +377,9 @@ def test_what_cannot_be_is_refused(door, queue, grave):
     assert do(grave, RedriveList) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [{"channel": 5}, {"died_from": -1}, {"died_until": "now"}, {"error": b"x"}, {"error": "\x00"}],
-    ids=str,
 )
 def test_wrong_filters_are_refused(wrong):
     with pytest.raises(UsageError):

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conformance.steps import acked, do, ending, finished, grave_of, one, sent, tended
+from tests.support.each import each
 from turnabout import Acked, Dead, LeaseLost, UsageError, message
 from turnabout.words import limits
 from turnabout.words.outcomes import Cancelled
@@ -68,7 +69,7 @@ def test_a_second_ack_changes_no_result(queue):
     assert [entry.result.text() for entry in finished(queue)] == ["first"]
 
 
-@pytest.mark.parametrize("size", [limits.RESULT_BYTES_MAX - 1, limits.RESULT_BYTES_MAX])
+@each("size", [limits.RESULT_BYTES_MAX - 1, limits.RESULT_BYTES_MAX])
 def test_results_up_to_the_limit_are_kept(queue, size):
     (number,) = sent(queue, "a")
     acked(queue, one(queue), b"x" * size)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.steps import counts, grave_of, one, one_by_one, run, sent, texts
 from tests.schedules.swept import swept
+from tests.support.each import each
 from turnabout import Policy, QueueNotFound, UsageError, message
 from turnabout.words.outcomes import Fired, NotDue
 from turnabout.words.schedules import EVERY_MS_MIN, Schedule
@@ -283,7 +284,7 @@ def test_many_firers_at_once_send_one_message_per_due_time(door, queue, every, n
     assert set(times.values()) == {1}
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"every_ms": None},
@@ -301,14 +302,13 @@ def test_many_firers_at_once_send_one_message_per_due_time(door, queue, every, n
         {"every_ms": None, "cron": "*" * 256},
         {"every_ms": None, "at": -1},
     ],
-    ids=str,
 )
 def test_wrong_schedules_are_refused(every, wrong):
     with pytest.raises(UsageError):
         every(**wrong)
 
 
-@pytest.mark.parametrize("wrong", ["", "a b", "x" * 65, 5, None])
+@each("wrong", ["", "a b", "x" * 65, 5, None])
 def test_wrong_names_are_refused(queue, wrong):
     with pytest.raises(UsageError):
         Schedule(wrong, queue.name, message("x"), at=1)

@@ -5,13 +5,14 @@ import math
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
 
 MIB = 1024 * 1024
 DAY = 86_400
 
 
-@pytest.mark.parametrize(
+@each(
     ("payload", "kind", "data"),
     [
         (b"", "application/octet-stream", b""),
@@ -25,7 +26,6 @@ DAY = 86_400
         (2**70, "application/json", str(2**70).encode()),
         ("1e5", "text/plain; charset=utf-8", b"1e5"),
     ],
-    ids=repr,
 )
 @pytest.mark.driving
 def test_payloads_come_out_as_they_went_in(queue, payload, kind, data):
@@ -60,9 +60,7 @@ def test_no_headers_are_an_empty_mapping(queue):
     assert dict(one(queue).headers) == {}
 
 
-@pytest.mark.parametrize(
-    "channel", ["", " ", "a/b", "'; drop table message; --", "ñ🐎", "%", "\\", "\n\t", "~" * 255]
-)
+@each("channel", ["", " ", "a/b", "'; drop table message; --", "ñ🐎", "%", "\\", "\n\t", "~" * 255])
 def test_any_text_names_a_channel(queue, channel):
     sent(queue, "x", channel=channel)
     assert one(queue).channel == channel
@@ -121,7 +119,7 @@ def test_a_send_makes_a_missing_queue_and_its_dead_letter_queue(door):
 # --- limits: at and over ---
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"payload": b"x" * MIB},
@@ -136,7 +134,6 @@ def test_a_send_makes_a_missing_queue_and_its_dead_letter_queue(door):
         {"payload": "x", "content_type": "x" * 255},
         {"payload": eval("[" * 64 + "]" * 64)},
     ],
-    ids=lambda o: ",".join(o),
 )
 @pytest.mark.driving
 def test_at_a_limit_is_taken(queue, options):
@@ -149,7 +146,7 @@ def test_the_longest_delay_is_taken(queue, clock):
     assert queue.peek()[0].due_at == clock.now + 366 * DAY * 1000
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"payload": b"x" * (MIB + 1)},
@@ -189,7 +186,6 @@ def test_the_longest_delay_is_taken(queue, clock):
         {"payload": "x", "content_type": "a\nb"},
         {"payload": "x", "content_type": 1},
     ],
-    ids=lambda o: ",".join(o),
 )
 def test_over_a_limit_is_refused_and_leaves_nothing(queue, options):
     with pytest.raises(UsageError):
@@ -213,7 +209,7 @@ def test_too_many_at_once_are_refused(queue):
     assert counts(queue).sent == 0
 
 
-@pytest.mark.parametrize("wrong", ["text", {"payload": "x"}, None, 7])
+@each("wrong", ["text", {"payload": "x"}, None, 7])
 def test_what_is_no_message_is_refused(queue, wrong):
     with pytest.raises(UsageError):
         queue.send_many([wrong])

@@ -16,6 +16,7 @@ from tests.conformance.steps import (
     tended,
     texts,
 )
+from tests.support.each import each
 from turnabout import Acked, Policy, UsageError, message
 from turnabout.words.verbs import RedriveStart, RedriveStep
 
@@ -102,9 +103,9 @@ COMES_BACK = {
 }
 
 
-@pytest.mark.parametrize("fifo", [False, True])
-@pytest.mark.parametrize("how", COMES_BACK)
-@pytest.mark.parametrize("late", [False, True])
+@each("fifo", [False, True])
+@each("how", COMES_BACK)
+@each("late", [False, True])
 def test_what_comes_back_too_late_is_not_delivered_again(door, clock, how, late, fifo):
     queue = door.fresh(fifo=fifo, lease_seconds=60)
     number = mortal(queue, ttl=40)
@@ -215,7 +216,7 @@ def test_times_at_their_limits_are_taken(queue, clock, ttl):
     assert {p.id: p.expires_at for p in queue.peek()} == {number: clock.now + round(ttl * 1000)}
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 366 * 86_400 + 1, "5", True, float("nan")], ids=repr)
+@each("ttl", [0, -1, 366 * 86_400 + 1, "5", True, float("nan")])
 def test_wrong_times_are_refused(queue, ttl):
     with pytest.raises(UsageError):
         message("x", ttl_seconds=ttl)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.conformance.steps import acked, one, sent, tended
+from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
 from turnabout.words.records import Ending
 
@@ -95,13 +96,13 @@ def test_without_history_the_ending_is_unknown(door):
     assert queue.wait([number], timeout_seconds=30) == (Ending(number, "unknown"),)
 
 
-@pytest.mark.parametrize("timeout", [-1, 3_601, "5", float("nan")], ids=repr)
+@each("timeout", [-1, 3_601, "5", float("nan")])
 def test_wrong_timeouts_are_refused(queue, timeout):
     with pytest.raises(UsageError):
         queue.wait([1], timeout_seconds=timeout)
 
 
-@pytest.mark.parametrize("ids", [5, "12", [0], [-1], [2**63], ["1"], [True]], ids=repr)
+@each("ids", [5, "12", [0], [-1], [2**63], ["1"], [True]])
 def test_wrong_ids_are_refused(queue, ids):
     for verb in (queue.wait, queue.endings, queue.cancel, queue.retry):
         with pytest.raises(UsageError):

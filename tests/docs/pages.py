@@ -185,9 +185,10 @@ def check(words: list[str]) -> None:
 
 
 def check_install(words: list[str]) -> None:
-    """That the extras of a `pip install turnabout[…]` exist."""
+    """That a `pip install '.[…]'` names the clone (there is no release) and extras that exist."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for word in words:
+        assert not word.startswith("turnabout"), "a bare name on the index is not ours"
         if extras := re.search(r"\[(.+)\]", word):
             assert set(extras[1].split(",")) <= set(project["optional-dependencies"]), word
 

@@ -14,6 +14,7 @@ import pytest
 from tests.docs.pages import ROOT, agrees
 from tests.support import postgres
 from tests.support.doors import migrate
+from tests.support.each import each
 
 ALL = sorted((ROOT / "examples").glob("*.py"))
 EXAMPLES = [path for path in ALL if "turnabout.spark" not in path.read_text(encoding="utf-8")]
@@ -67,6 +68,6 @@ def test_on_postgresql(example: Path) -> None:
         run(example, url)
 
 
-@pytest.mark.parametrize("example", ALL, ids=lambda p: p.stem)
+@each("example", ALL)
 def test_it_fits_on_a_screen(example: Path) -> None:
     assert example.read_text(encoding="utf-8").count("\n") < LINES_MAX

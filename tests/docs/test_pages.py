@@ -115,7 +115,8 @@ def test_a_block_that_lies_is_found(tmp_path: Path) -> None:
             "```sh\nturnabout stats --no-such-option\n```\n",
             "```sh\nturnabout demo --no-such-option\n```\n",
             "```sh\npython3 dev.py nothing\n```\n",
-            "```sh\npip install 'turnabout[nothing]'\n```\n",
+            "```sh\npip install '.[nothing]'\n```\n",
+            "```sh\npip install 'turnabout[postgres]'\n```\n",
         ):
             with pytest.raises(BaseException):  # noqa: B017, PT011 - an assertion, or click's
                 run.block(blocks(text)[0])

@@ -16,8 +16,10 @@ import pytest
 
 import turnabout
 from tests.docs.pages import BLOCK, ROOT
+from tests.support.each import each
 from turnabout import Policy, QueueSettings
-from turnabout.cli import doctor_promises, main
+from turnabout.cli import main
+from turnabout.cli.doctor_words import OF_PROMISES, WORDS
 from turnabout.postgres.url import Options
 from turnabout.sqlite._url import Place
 from turnabout.words import errors, limits, outcomes, policy
@@ -48,20 +50,20 @@ def classes(module: ModuleType) -> list[type[Any]]:
     ]
 
 
-@pytest.mark.parametrize("error", classes(errors), ids=lambda c: c.__name__)
+@each("error", classes(errors))
 def test_every_error_is_listed_with_its_code(error: type[turnabout.TurnaboutError]) -> None:
     code, retryable, *_ = rows("errors")[error.__name__]
     assert code == f"`{error.code}`"
     assert retryable == ("yes" if error.retryable else "no")
 
 
-@pytest.mark.parametrize("outcome", classes(outcomes), ids=lambda c: c.__name__)
+@each("outcome", classes(outcomes))
 def test_every_outcome_is_listed_with_its_fields(outcome: type[Any]) -> None:
     has, *_ = rows("errors")[outcome.__name__]
     assert {f.name for f in dataclasses.fields(outcome)} <= set(re.findall(r"`(\w+)`", has))
 
 
-@pytest.mark.parametrize("module", [limits, policy], ids=lambda m: m.__name__)
+@each("module", [limits, policy])
 def test_every_limit_is_listed_with_its_value(module: ModuleType) -> None:
     told = re.findall(r"\| `([A-Z_]+)` \| (-?[\d,]+) \|", page("limits"))
     listed = {name: int(number.replace(",", "")) for name, number in told}
@@ -91,7 +93,7 @@ def test_every_limit_of_a_policy_is_listed() -> None:
     assert {field.name for field in dataclasses.fields(Policy)} <= set(rows("policy"))
 
 
-@pytest.mark.parametrize("function", [Worker, Worker.handler], ids=["Worker", "handler"])
+@each("function", [Worker, Worker.handler])
 def test_every_option_of_a_worker_is_listed(function: Any) -> None:
     listed = rows("worker")
     for name, parameter in inspect.signature(function).parameters.items():
@@ -107,7 +109,7 @@ def test_what_a_worker_counts_is_told() -> None:
     assert all(f"`{f.name}`" in page("worker") for f in dataclasses.fields(WorkerStats))
 
 
-@pytest.mark.parametrize("options", [Place, Options], ids=["sqlite", "postgres"])
+@each("options", [Place, Options])
 def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
     own = [f for f in dataclasses.fields(options) if f.default is not dataclasses.MISSING]
     text = page("operations")
@@ -119,7 +121,7 @@ def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
         assert re.search(rf"^\| `{option.name}` \| `?{told}`? \|", text, re.MULTILINE), option.name
 
 
-@pytest.mark.parametrize(
+@each(
     "thing",
     [
         turnabout.Turnabout,
@@ -160,7 +162,7 @@ def handles() -> Iterator[dict[str, list[Any]]]:
         }
 
 
-@pytest.mark.parametrize("page", USERS_PAGES, ids=lambda p: p.relative_to(DOCS).as_posix())
+@each("page", USERS_PAGES)
 def test_what_is_named_in_a_sentence_exists(page: Path, handles: dict[str, list[Any]]) -> None:
     """Blocks of code run; what stands in backticks in a text or in a column *ours* must exist."""
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
@@ -187,7 +189,7 @@ def commands(group: click.Group, path: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", commands(main, "turnabout"))
+@each("command", commands(main, "turnabout"))
 def test_every_command_has_a_section(command: str) -> None:
     assert f"\n## {command}\n" in page("cli")
 
@@ -204,9 +206,10 @@ def test_the_page_of_commands_is_fresh() -> None:
 
 def checks_of_doctor() -> set[str]:
     """The names of all findings, read from the source."""
-    makers = {"ok", "warn", "fail", "of_strays", "guarded", "Question"}
+    makers = {"ok", "warn", "fail", "guarded"}
     folder = Path(inspect.getfile(main.callback)).parent  # pyright: ignore[reportArgumentType]
     names = {"fsync", "full_page_writes", "synchronous_commit"}
+    names |= {what.partition(".")[0] for what in WORDS}
     for file in [*folder.glob("doctor*.py"), folder / "_check.py"]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -228,26 +231,21 @@ def test_each_promise_has_its_check_or_a_reason() -> None:
     by = {number: set(re.findall(r"`([^`]+)`", checks)) for number, checks, _ in told}
     assert set().union(*by.values()) <= checks_of_doctor()
     assert all(by[number] or why for number, _, why in told)
-    for question in doctor_promises.QUESTIONS:
-        for number in re.findall(r"\(P(\d+)\)", question.bad):
-            assert question.name in by[number], f"{question.name}: P{number}"
+    for name, words in OF_PROMISES.items():
+        for number in re.findall(r"\(P(\d+)\)", words.bad):
+            assert name in by[number], f"{name}: P{number}"
 
 
-@pytest.mark.parametrize("folder", [".", "how-to", "coming-from"])
+@each("folder", [".", "how-to", "coming-from"])
 def test_every_page_is_in_the_index(folder: str) -> None:
     pages = {p.relative_to(DOCS).as_posix() for p in (DOCS / folder).glob("*.md")} - {"index.md"}
     assert {p for p in pages if f"({p})" not in page("index")} == set()
 
 
-def test_every_decision_is_in_the_index() -> None:
-    decisions = [p.name for p in (DOCS / "design" / "decisions").glob("*.md")]
-    assert [name for name in decisions if name not in page("index")] == []
-
-
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+@each("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_tests_that_are_named_exist(page: str) -> None:
     named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
     assert named

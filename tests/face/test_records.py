@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.steps import do, grave_of, one, one_by_one, sent
+from tests.support.each import each
 from turnabout import Cleared, Dead, Policy, Rate, Retrying, UsageError
 from turnabout._async import history as async_history
 from turnabout._sync import history as sync_history
@@ -28,7 +29,7 @@ def test_entries_come_page_by_page(queue: Any, monkeypatch: pytest.MonkeyPatch) 
     assert [e.id for e in (*page.entries, *rest.entries)] == [e.id for e in queue.history_entries()]
 
 
-@pytest.mark.parametrize(
+@each(
     "asked",
     [
         {"limit": 0},
@@ -203,7 +204,7 @@ def test_a_redrive_that_is_begun_is_gone_on_with_or_cancelled(door: Any, queue: 
     assert door.mq.redrive_resume(again.id).moved == 3 - first.moved
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"target": "a/b"},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.steps import sent
+from tests.support.each import each
 from turnabout import Acked, ChannelFull, Ending, Policy, QueueFull, Sent, UsageError
 
 pytestmark = [pytest.mark.real_time]
@@ -130,7 +131,7 @@ def test_send_and_wait_without_an_end_or_without_room(door: Any) -> None:
         assert isinstance(queue.send_and_wait("y"), QueueFull)
 
 
-@pytest.mark.parametrize(
+@each(
     ("ids", "timeout"), [([0], 1), (["1"], 1), ("12", 1), ([1], -1), ([1], 4000), ([1] * 10_001, 1)]
 )
 def test_wrong_arguments_are_refused(queue: Any, ids: Any, timeout: float) -> None:

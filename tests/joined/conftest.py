@@ -1,13 +1,13 @@
 """`joined`: a library's connection to a database with queues and a table `business`.
 
-Like `door`, it runs a test once for each: PostgreSQL by every library (on 18; one on 16 as well)
-and SQLite by every library. Where `TURNABOUT_DOORS` names one database only, so it is here.
+Like `door`, it runs a test by each database's own driver, and a `driving` one by every library:
+PostgreSQL on 18, and on 16 by one of them. Where `TURNABOUT_DOORS` names one database only, so it
+is here.
 """
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +17,7 @@ from tests.joined.libraries import ON_POSTGRES, ON_SQLITE, Connected
 from tests.support import postgres
 from tests.support.doors import chosen, migrate
 from tests.support.files import put_file
+from tests.support.seeds import EVERYTHING
 
 BUSINESS = "create table business (id integer primary key, name text)"
 
@@ -43,17 +44,25 @@ def sqlite_place(folder: Path) -> str:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "library" not in metafunc.fixturenames:
         return
+    every = EVERYTHING or metafunc.definition.get_closest_marker("driving") is not None
     doors = chosen()
-    rounds: list[Any] = []
+    rounds: list[tuple[str, str]] = []
     if any(name.startswith("sqlite") for name in doors):
-        rounds += [pytest.param(("sqlite", name), id=name) for name in ON_SQLITE]
+        rounds += [("sqlite", name) for name in ON_SQLITE]
     if any(name.startswith("postgres") for name in doors):
-        rounds += [
-            pytest.param(("18", name), id=name, marks=pytest.mark.slow) for name in ON_POSTGRES
-        ]
-        if not postgres.GIVEN:
-            rounds.append(pytest.param(("16", "psycopg"), id="psycopg-16", marks=pytest.mark.slow))
-    metafunc.parametrize("library", rounds, indirect=True)
+        rounds += [("18", name) for name in ON_POSTGRES]
+        rounds += [("16", "psycopg")] * (not postgres.GIVEN)
+    full = [("sqlite", "sqlite3"), ("18", "psycopg")]
+    cases = [
+        pytest.param(
+            case,
+            id=case[1] + "-16" * (case[0] == "16"),
+            marks=[] if case in full else [pytest.mark.slow],
+        )
+        for case in rounds
+        if every or case in full
+    ]
+    metafunc.parametrize("library", cases, indirect=True)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ def business(joined: Connected) -> list[int]:
     return ids
 
 
+@pytest.mark.driving
 def test_a_commit_keeps_row_and_message(joined: Connected, mq: Any) -> None:
     joined.execute("insert into business values (1, 'a')")
     outcome = joined.queue("q").send({"n": 1})
@@ -25,6 +26,7 @@ def test_a_commit_keeps_row_and_message(joined: Connected, mq: Any) -> None:
     assert (message.id, message.json()) == (outcome.id, {"n": 1})
 
 
+@pytest.mark.driving
 def test_a_rollback_undoes_both(joined: Connected, mq: Any) -> None:
     mq.queue("q").create()
     joined.execute("insert into business values (1, 'a')")
@@ -53,6 +55,7 @@ def test_an_error_in_the_middle_undoes_what_came_before(joined: Connected, mq: A
     assert not mq.queue("q").peek()
 
 
+@pytest.mark.driving
 def test_a_savepoint_undoes_its_part(joined: Connected, mq: Any) -> None:
     mq.queue("q").create()
     queue = joined.queue("q")
@@ -143,6 +146,7 @@ def test_a_queue_is_never_made_in_the_transaction(
     assert [m.payload for m in mq.queue("new").peek()] == [b"y"]
 
 
+@pytest.mark.driving
 def test_everything_survives_the_way(joined: Connected, mq: Any) -> None:
     payload = bytes(range(256)) + b"%s %(p1)s $1 ::jsonb"
     name = "ça %s :p1 ' \" \\ {1,2} 🎉"
@@ -199,6 +203,7 @@ def life(queue: Any) -> list[str]:
     ]
 
 
+@pytest.mark.driving
 def test_outcomes_are_those_of_the_plain_face(joined: Connected, mq: Any) -> None:
     plain = life(mq.queue("plain"))
     assert "LeaseLost" in plain
@@ -228,6 +233,7 @@ def test_a_policy_is_part_of_it(joined: Connected, mq: Any) -> None:
     assert mq.queue("q").channel("c").policy() == Policy(max_concurrency=2)
 
 
+@pytest.mark.driving
 def test_wake_is_heard_after_the_commit(joined: Connected, mq: Any) -> None:
     mq.queue("q").create()
     queue = joined.queue("q")
@@ -237,6 +243,7 @@ def test_wake_is_heard_after_the_commit(joined: Connected, mq: Any) -> None:
     assert mq.queue("q").receive(wait_seconds=10)
 
 
+@pytest.mark.driving
 def test_what_has_no_place_in_a_transaction_is_refused(joined: Connected, mq: Any) -> None:
     queue = joined.queue("q")
     with pytest.raises(turnabout.UsageError, match="without wait_seconds"):

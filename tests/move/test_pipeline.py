@@ -10,6 +10,7 @@ import pytest
 
 import turnabout
 from tests.move.house import House, one_version
+from tests.support.each import each
 from turnabout import WrongVersion, message
 from turnabout.move import Left, Moved, plan
 from turnabout.move._source import Source
@@ -68,7 +69,7 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: Hous
         assert rows.messages == 1, "the history has moved, and is the beginning of the log"
 
 
-@pytest.mark.parametrize(
+@each(
     "verb",
     [
         p.SubscriptionOpen("s", "a reader"),
@@ -88,7 +89,6 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: Hous
         p.WatermarkDelete("lake"),
         p.WatermarkList(),
     ],
-    ids=lambda verb: verb.name,
 )
 def test_a_pipeline_that_has_the_file_open_is_told_where_to_go(closed: Any, verb: Any) -> None:
     with pytest.raises(WrongVersion, match="moved to postgresql"):

@@ -11,12 +11,13 @@ import psycopg
 from psycopg.rows import dict_row
 
 from tests.support.doors import DOORS, Door
+from tests.support.seeds import EVERYTHING
 from turnabout.pipeline import verbs as p
 
 LEASE_MS = 60_000
-COLOURED = ("postgres-16", "postgres-18-async", "postgres", "postgres-async")
+COLOURED = ("postgres-18", "postgres", *["postgres-16", "postgres-18-async"] * EVERYTHING)
 PLACES = ["sqlite-unsynced", *[name for name in COLOURED if name in DOORS]]
-"""The doors of pipelines: each kind and version of database, and both colours."""
+"""The doors of pipelines: each kind of database; of all tests each version and colour."""
 OTHERS = """
 select pg_snapshot_xmin(s) < pg_snapshot_xmax(s) and exists (
     select from pg_stat_activity a

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.pipeline.life import live
+from tests.support.seeds import fresh
 
 pytestmark = pytest.mark.slow
 
@@ -28,3 +29,9 @@ def test_store_and_model_live_the_same_life(pipe):
         if all(seen[what] for what in wanted):
             return
     pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")
+
+
+@pytest.mark.timeout(600)
+def test_lives_that_nobody_has_lived(pipe):
+    with fresh() as seed:
+        live(pipe, 10 if pipe.is_postgres else 20, start=seed)

@@ -10,6 +10,7 @@ import pytest
 import turnabout
 from tests.conformance.steps import finished, grave_of, one, sent, tended
 from tests.pipeline.steps import PLACES, many
+from tests.support.each import each
 from turnabout import Deleted, Failure, Receipt, UsageError, message
 from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
@@ -355,7 +356,7 @@ NOT_POSITIONS = ["x", "1", "1.", ".1", "1=", "=1", "-1.1", "1=-1", "1.1.1", "1=1
 NOT_POSITIONS += ["1.1;", "' or 1=1", "9" * 30 + ".1", "1=" + "9" * 30, "1.1 ", "٣.1", "3=٣"]
 
 
-@pytest.mark.parametrize("text", NOT_POSITIONS)
+@each("text", NOT_POSITIONS)
 def test_other_text_is_no_position(pipe, text):
     good = pipe.end() or "1.1"
     for verb in (

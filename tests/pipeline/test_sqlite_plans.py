@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.each import each
 from tests.support.sqlite_plans import check_plan, check_searches, plan_of
 from turnabout.pipeline.sqlite import statements as own
 from turnabout.pipeline.verbs import (
@@ -116,13 +117,13 @@ def connection(request):
     store.close()
 
 
-@pytest.mark.parametrize(("file", "step"), STEPS, ids=".".join)
+@each(("file", "step"), STEPS)
 def test_no_statement_reads_a_table_or_sorts(connection, file, step):
     plan = plan_of(connection, own.statements(file)[step])
     check_plan(plan, may_walk=(file, step) in MAY_WALK, may_sort=(file, step) in MAY_SORT)
 
 
-@pytest.mark.parametrize(("file", "step"), HOT, ids=".".join)
+@each(("file", "step"), HOT)
 def test_a_hot_statement_takes_its_index(connection, file, step):
     check_searches(plan_of(connection, own.statements(file)[step]), HOT[file, step])
 
@@ -131,7 +132,7 @@ def test_every_verb_has_a_file_of_statements():
     assert {verb.name for verb in VERBS} <= set(FILES)
 
 
-@pytest.mark.parametrize("query", VIEWS)
+@each("query", VIEWS)
 def test_a_part_of_a_view_is_found_by_its_keys(connection, query):
     plan = plan_of(connection, query)
     check_plan([line.replace("TABLE SCAN turnabout_queue", "") for line in plan])

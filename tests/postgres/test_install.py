@@ -13,11 +13,12 @@ import pytest
 
 import turnabout
 from tests.support.doors import migrate
+from tests.support.each import each
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
 from tests.upgrade.up import ended, start
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.parts import core, latest, parts
@@ -27,6 +28,7 @@ from turnabout.words.credentials import ADMINISTRATION
 from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
 
+pytestmark = pytest.mark.driving  # what each version makes of the set
 needs_server = pytest.mark.slow
 
 FOLDER = files("turnabout.postgres") / "functions"
@@ -51,7 +53,7 @@ def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
 # --- the files -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
+@each("name", sorted(FILES))
 def test_a_file_holds_one_function_of_its_name_and_opens_with_a_comment(name):
     text = FILES[name]
     assert re.findall(r"(?im)^\s*create\b.*", text) == re.findall(
@@ -104,7 +106,7 @@ def test_every_verb_has_its_call_and_nothing_else_has():
     assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION}
 
 
-@pytest.mark.parametrize("verb", VOCABULARY + ADMINISTRATION, ids=lambda v: v.name)
+@each("verb", VOCABULARY + ADMINISTRATION)
 def test_a_verb_s_call_names_the_function_of_that_verb(verb):
     called = set(re.findall(r"turnabout_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
     also = {"queue_list"} if verb.name == "queue_create" else set[str]()

@@ -18,7 +18,7 @@ from tests.postgres.probe import Connection, Touched, answered, touched
 from tests.support.doors import START, migrate
 from tests.support.postgres import Server, fresh_database
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.driving, pytest.mark.slow, pytest.mark.timeout(300)]
 
 BATCHES = (1, 10, 100)
 LATER = START + 86_400_000

@@ -11,6 +11,7 @@ import pytest
 from tests.postgres.probe import Connection, Touched, touched
 from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START, migrate
+from tests.support.each import each
 from tests.support.postgres import fresh_database
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -160,7 +161,7 @@ def life(postgres_server, request) -> Iterator[Life]:
         yield prepared(connection, request.param)
 
 
-@pytest.mark.parametrize("call", CALLS)
+@each("call", CALLS)
 def test_what_a_call_touches_follows_its_batch(life, call):
     for n in (1, 10, 100):
         CALLS[call](life, n)  # the planner itself looks at tables, once

@@ -13,6 +13,7 @@ import pytest
 from tests.postgres.probe import Connection, Touched, touched
 from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START, migrate
+from tests.support.each import each
 from tests.support.postgres import fresh_database
 from turnabout.postgres.revision import rendered
 
@@ -173,7 +174,7 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
         yield reader
 
 
-@pytest.mark.parametrize("call", CALLS)
+@each("call", CALLS)
 def test_what_a_call_touches_follows_its_batch(reader, call):
     for n in (20, 200):
         CALLS[call](reader, n)  # the planner itself looks at tables, once

@@ -10,6 +10,7 @@ import pytest
 
 from tests.postgres.probe import Connection, Touched, touched
 from tests.support.doors import START, migrate
+from tests.support.each import each
 from tests.support.postgres import fresh_database
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -60,7 +61,7 @@ def asked(connection: Connection, sql: str) -> Touched:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("sql", "rows"),
     [
         ("select name from turnabout.queue_list(null, 't7')", 2),

@@ -5,7 +5,8 @@ Of each: what is wrong, the tests that must notice, the text as installed, and w
 
 import pytest
 
-from tests.support.planted import bugs, must_notice, shares
+from tests.support.planted import bugs, must_notice
+from tests.support.seeds import shares
 
 BUGS = bugs(
     r"""
@@ -191,10 +192,10 @@ BUGS = bugs(
 """
 )
 A_RUN = 8
-"""How many of them a run plants: the day's."""
+"""How many of them a run plants."""
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("bug", shares(BUGS, A_RUN))
+@pytest.mark.parametrize("bug", shares(BUGS, A_RUN, "what"))
 def test_a_bug_in_a_function_is_noticed(bug, tmp_path):
     must_notice(bug, tmp_path, "conformance")

@@ -26,7 +26,7 @@ from turnabout import (
     UsageError,
     message,
 )
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 
 pytestmark = pytest.mark.slow
 

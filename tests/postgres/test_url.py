@@ -10,6 +10,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.support.doors import migrate
+from tests.support.each import each
 from tests.support.postgres import GIVEN, fresh_database
 from turnabout import Busy, Disconnected, Forbidden, TurnaboutError, Unavailable, UsageError
 from turnabout.postgres import install
@@ -47,7 +48,7 @@ def test_ours_are_taken_out_and_libpq_s_stay():
     assert (options.poll_seconds, options.max_connections, options.busy_seconds) == (0.5, 3, 2.0)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         "prepare=maybe",
@@ -73,7 +74,7 @@ def test_an_unknown_value_is_refused_by_name(wrong):
             connect(f"{HERE}?{wrong}")
 
 
-@pytest.mark.parametrize("value", ["-c lock_timeout=200", "a+b", "50%", "ä", "a&b=c", "/tmp/x y"])
+@each("value", ["-c lock_timeout=200", "a+b", "50%", "ä", "a&b=c", "/tmp/x y"])
 def test_values_for_libpq_arrive_as_they_were(value):
     options = parse(f"postgresql://h/db?prepare=off&options={quote(value, safe='')}")
     assert psycopg.conninfo.conninfo_to_dict(options.conninfo)["options"] == value
@@ -92,7 +93,7 @@ NOWHERE = [
 ]
 
 
-@pytest.mark.parametrize("nowhere", NOWHERE)
+@each("nowhere", NOWHERE)
 def test_an_unreachable_server_is_disconnected_and_no_password_is_shown(nowhere):
     with turnabout.connect(nowhere) as mq:
         for call in (lambda: mq.queue("q").send("x"), lambda: mq.queue("q").receive()):
@@ -102,7 +103,7 @@ def test_an_unreachable_server_is_disconnected_and_no_password_is_shown(nowhere)
             assert "127.0.0.1" in str(refused.value) or "nowhere" in str(refused.value)
 
 
-@pytest.mark.parametrize("nowhere", NOWHERE[:2])
+@each("nowhere", NOWHERE[:2])
 def test_so_it_is_for_asyncio(nowhere):
     async def main() -> str:
         async with turnabout.aio.connect(nowhere) as mq:
@@ -113,7 +114,7 @@ def test_so_it_is_for_asyncio(nowhere):
     assert SECRET not in asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         f"postgresql://bob:{SECRET}@127.0.0.1:port/db",

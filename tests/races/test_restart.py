@@ -12,7 +12,7 @@ from tests.conformance.steps import sent
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, VERSIONS
 from turnabout import Unavailable, Uncertain
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 
 pytestmark = [
     pytest.mark.slow,

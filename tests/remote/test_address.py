@@ -5,6 +5,7 @@ import traceback
 import pytest
 
 import turnabout
+from tests.support.each import each
 from turnabout.remote.address import Address, parse
 
 TOKEN = "tbt_abcdefghijkl_c2VjcmV0"
@@ -19,9 +20,7 @@ def test_what_a_url_says() -> None:
     assert parse("http://[::1]:8080") == Address("http://[::1]:8080")
 
 
-@pytest.mark.parametrize(
-    "url", [f"http://{TOKEN}@host", f"http://me:{TOKEN}@host", f"http://{TOKEN[:-1]}%30@host"]
-)
+@each("url", [f"http://{TOKEN}@host", f"http://me:{TOKEN}@host", f"http://{TOKEN[:-1]}%30@host"])
 def test_a_token_in_the_url(url: str) -> None:
     address = parse(url)
     assert address.token in {TOKEN, f"{TOKEN[:-1]}0"}
@@ -37,7 +36,7 @@ def test_a_token_beside_it_goes_before_the_environment(monkeypatch: pytest.Monke
     assert parse("http://host", "given").token == "given"
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "said"),
     [
         (f"http://{TOKEN}", "before an @"),
@@ -56,7 +55,7 @@ def test_a_token_beside_it_goes_before_the_environment(monkeypatch: pytest.Monke
         (f"http://{TOKEN}@host?max_connections=0", "1 to 10,000"),
     ],
 )
-@pytest.mark.parametrize("connect", [turnabout.connect, turnabout.aio.connect])
+@each("connect", [turnabout.connect, turnabout.aio.connect])
 def test_a_wrong_url_is_refused_without_showing_the_token(connect, url: str, said: str) -> None:
     with pytest.raises(turnabout.UsageError, match=said) as caught:
         connect(url)

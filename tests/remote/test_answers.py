@@ -15,6 +15,7 @@ import turnabout
 import turnabout.aio
 from tests.remote.liar import Liar, answer, liar
 from tests.support.doors import blocking
+from tests.support.each import each
 from turnabout.words import verbs as v
 
 TOKEN = "tbt_abcdefghijkl_c2VjcmV0"
@@ -109,7 +110,7 @@ def test_it_takes_too_long(connect) -> None:
         assert "none came in 0.1 seconds" in str(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "write", "read"),
     [
         (answer(200, HTML, "text/html"), turnabout.UsageError, turnabout.UsageError),
@@ -146,7 +147,7 @@ def test_what_stands_there_is_no_server_of_ours(said: bytes, write, read) -> Non
             assert server.url in str(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "code", "kind"),
     [
         (400, "usage", turnabout.UsageError),

@@ -14,6 +14,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.remote.liar import answer, liar
+from tests.support.each import each
 from tests.support.served import Server, served
 from turnabout import wire
 from turnabout.pipeline import verbs as pipeline
@@ -208,7 +209,7 @@ def test_a_wait_goes_on_over_a_restart(server: Server) -> None:
     assert got == ["after"]
 
 
-@pytest.mark.parametrize("namespace", ["", "acme"])
+@each("namespace", ["", "acme"])
 def test_no_door_carries_a_pipeline(namespace: str) -> None:
     """Names of its verbs are stored ones, past all tenants."""
     assert not set(pipeline.VERBS) & (wire.ROUTE_OF.keys() | NAMED.keys() | set(v.VOCABULARY))

@@ -8,6 +8,7 @@ import pytest
 import turnabout
 from tests.schedules.swept import swept
 from tests.support.doors import START
+from tests.support.each import each
 from turnabout import Outgoing, QueueFull, UsageError
 from turnabout.words.outcomes import Fired, NotDue
 from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
@@ -261,7 +262,7 @@ def test_one_that_cannot_be_fired_keeps_no_other_from_it(schedules, queue, clock
     assert [type(error) for error in told] == [UsageError]
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "says"),
     [
         ({}, "one of cron, every and at"),

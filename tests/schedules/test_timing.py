@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout import UsageError, message
 from turnabout.timing import (
     LATE_MS,
@@ -66,7 +67,7 @@ def due(one, after, count):
 SPRING, AUTUMN = ms("2027-03-28 00:00", "Europe/Berlin"), ms("2027-10-31 00:00", "Europe/Berlin")
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "fields", "wanted"),
     [
         # 02:00 to 03:00 does not exist: then at 03:00, once, however many times were passed over.
@@ -85,7 +86,7 @@ def test_clocks_are_put_forward(expression, fields, wanted):
     assert shown(due(one, SPRING, len(wanted)), "Europe/Berlin") == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "fields", "wanted"),
     [
         ("30 2 * * *", {}, ["31 02:30+0200", "01 02:30+0100"]),
@@ -171,7 +172,7 @@ def test_the_end_of_the_calendar_is_an_end():
 # --- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "says"),
     [
         ("61 * * * *", "minute"),
@@ -210,7 +211,7 @@ def test_nothing_but_a_usage_error_comes_of_any_text(expression):
     assert start % MINUTE == 0
 
 
-@pytest.mark.parametrize(
+@each(
     "zone",
     [
         "",
@@ -318,7 +319,7 @@ def test_a_one_off_that_was_missed():
     assert firings(entry(skipping, 5_000), DAY, 9) == [Firing(5_000, True, None)]
 
 
-@pytest.mark.parametrize("next_at", [None, DAY + 1])
+@each("next_at", [None, DAY + 1])
 def test_nothing_is_due(next_at):
     assert firings(entry(schedule(every_ms=HOUR), next_at), DAY, 9) == []
 

@@ -10,6 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from tests.server.tenants import Answer, Seconds, Yard, there
+from tests.support.each import each
 from turnabout import wire
 from turnabout.server import ServerOptions
 from turnabout.server.api import streams
@@ -76,7 +77,7 @@ def test_without_tokens_this_machine_is_served():
     there(test)
 
 
-@pytest.mark.parametrize("name", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
+@each("name", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
 def test_without_tokens_nobody_comes_through_a_proxy(name):
     async def test(one: Yard, _: Seconds) -> None:
         assert (await one.ask(*LIST, (name, "192.0.2.7"))).status == 401
@@ -155,7 +156,7 @@ def test_auth_none_asks_nobody_and_believes_who_shows_a_token():
     there(test, ServerOptions(auth="none"))
 
 
-@pytest.mark.parametrize("options", [{"auth": "tokens"}, {"host": "0.0.0.0"}], ids=str)
+@each("options", [{"auth": "tokens"}, {"host": "0.0.0.0"}])
 def test_tokens_are_needed_where_they_always_are(options):
     async def test(one: Yard, _: Seconds) -> None:
         assert (await one.ask(*LIST)).status == 401

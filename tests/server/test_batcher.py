@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.server.batcher_support import Watched, message, settle, watched
+from tests.support.each import each
 from turnabout.server.batching import batcher as module
 from turnabout.server.batching.batcher import Together
 from turnabout.server.batching.merging import BYTES_MAX, MESSAGES_MAX, Kind, kind_of
@@ -272,7 +273,7 @@ async def test_one_s_mistake_is_not_the_others(store: Watched, merged: Together)
     assert len(await store.store.run(v.Peek("q"))) == 3
 
 
-@pytest.mark.parametrize("error", [Uncertain("lost"), Disconnected("away"), ValueError("a bug")])
+@each("error", [Uncertain("lost"), Disconnected("away"), ValueError("a bug")])
 def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(error: Exception) -> None:
     @on_a_loop
     async def test(store: Watched, merged: Together) -> None:

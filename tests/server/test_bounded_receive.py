@@ -11,6 +11,7 @@ import pytest
 from tests.server.batcher_support import Watched, watched
 from tests.server.tenants import Yard
 from tests.support.doors import Clock
+from tests.support.each import each
 from turnabout.server.app import create_app
 from turnabout.server.batching.bounded_receive import Portions
 from turnabout.server.options import ServerOptions
@@ -71,7 +72,7 @@ def test_what_may_be_in_one_portion_is_asked_for_as_it_was():
     behind(test)
 
 
-@pytest.mark.parametrize("size", [300, 999, 1_000])
+@each("size", [300, 999, 1_000])
 def test_large_messages_are_fewer_than_were_asked_for(size):
     async def test(store: Watched, portions: Portions) -> None:
         await filled(store, 60, size)
@@ -167,7 +168,7 @@ def test_ten_of_the_largest_have_room_whatever_they_are():
     behind(test)
 
 
-@pytest.mark.parametrize("said", ["", ', "turn": {"channel": "a"}'])
+@each("said", ["", ', "turn": {"channel": "a"}'])
 def test_a_server_asks_its_store_for_portions(said):
     """Whoever leaves the turn to it, and whoever names one."""
 

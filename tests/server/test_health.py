@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.server.sights import AWAY, Sight, looking
+from tests.support.each import each
 from turnabout.server.api import health
 from turnabout.words.credentials import TokenFind
 from turnabout.words.errors import WrongVersion
@@ -23,7 +24,7 @@ def test_all_is_well() -> None:
     looking(test)
 
 
-@pytest.mark.parametrize("error", [AWAY, WrongVersion("canary"), RuntimeError("canary"), OSError()])
+@each("error", [AWAY, WrongVersion("canary"), RuntimeError("canary"), OSError()])
 def test_without_the_store_it_lives_and_is_not_ready(error: Exception) -> None:
     async def test(sight: Sight) -> None:
         sight.store.error = error

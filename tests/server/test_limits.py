@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 import turnabout
 from tests.server.running import Running, get, post, request, running
+from tests.support.each import each
 from turnabout.cli.serve import LIMITS
 from turnabout.server import ServerOptions
 
@@ -173,8 +174,8 @@ def test_too_large_a_body_is_refused_while_it_is_sent(server: Running) -> None:
         assert client.ask(piece * 100 + b"0\r\n\r\n" + get()).status == 200
 
 
-@pytest.mark.parametrize("connection", ["keep-alive", "close"])
-@pytest.mark.parametrize("path", ["/echo", "/v1/queues/q/send"])
+@each("connection", ["keep-alive", "close"])
+@each("path", ["/echo", "/v1/queues/q/send"])
 def test_a_refusal_is_heard_by_one_who_sends_first(connection: str, path: str) -> None:
     """Closing before all was read would reset the connection, and many clients never read then."""
     options = ServerOptions(port=0, max_body_bytes=SHORT.max_body_bytes)
@@ -376,7 +377,7 @@ def test_every_answer_is_for_programs_only(server: Running) -> None:
 # --- options -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "text"),
     [
         ({"port": 70_000}, "port"),

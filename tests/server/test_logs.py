@@ -15,6 +15,7 @@ import pytest
 
 import turnabout.aio
 from tests.server.sights import Sight, looking
+from tests.support.each import each
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.http.logs import configure, scrubbed, told
 from turnabout.words.errors import BrokenInvariant, Busy, TurnaboutError
@@ -187,7 +188,7 @@ def test_an_exception_is_told_without_its_text() -> None:
     assert any("test_logs.py" in line for line in document["exception"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("token tbt_abcdefghijkl_c2VjcmV0 used", "token tbt_abcdefghijkl*** used"),
@@ -269,7 +270,7 @@ def test_a_path_cannot_forge_a_line() -> None:
     assert all(len(line) < 500 for line in lines)
 
 
-@pytest.mark.parametrize("given", ["abc-1", "0123456789abcdef.x_y"])
+@each("given", ["abc-1", "0123456789abcdef.x_y"])
 def test_a_sane_request_id_is_taken_over(given: str) -> None:
     async def test(sight: Sight) -> None:
         answer = await sight.get("/livez", **{"x-request-id": given})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.running import Client, Running, running
+from tests.support.each import each
 from turnabout.server import ServerOptions
 
 pytestmark = pytest.mark.slow
@@ -85,7 +86,7 @@ def test_one_too_many_is_told_to_come_again() -> None:
             client.close()
 
 
-@pytest.mark.parametrize("asked_at", ["ours", "ToxMQ's"])
+@each("asked_at", ["ours", "ToxMQ's"])
 def test_a_large_batch_whose_reader_vanishes_is_for_others_at_once(asked_at: str) -> None:
     toxmq = b"POST /queue/q/pop/50 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
     asked = post("receive", max_messages=50) if asked_at == "ours" else toxmq

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.server.running import Client, Running, running
+from tests.support.each import each
 from turnabout import wire
 from turnabout.server import ServerOptions
 from turnabout.words import verbs as v
@@ -81,7 +82,7 @@ def test_from_send_to_the_end(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", v.VOCABULARY)
+@each("kind", v.VOCABULARY)
 def test_every_verb_has_an_answer(ask: Ask, kind: Any) -> None:
     """At its route, one that can be read as the verb's answer, or an error of ours."""
     ask.send("a")
@@ -173,7 +174,7 @@ def test_a_raw_send(ask: Ask) -> None:
     assert wire.load_answer(v.Peek, body)[0].payload == data
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "headers", "told"),
     [
         ("?colour=red", [], "'colour' is no field"),
@@ -232,7 +233,7 @@ def test_a_queue_that_is_there_is_409(ask: Ask) -> None:
     assert (status, again["outcome"]) == (409, "already_exists")
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path", "body", "status", "code"),
     [
         ("GET", "/v1/nothing", b"", 404, "no_such_path"),

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
 from tests.server.running import running
+from tests.support.each import each
 from turnabout import wire
 from turnabout.server.api import openapi
 from turnabout.server.api.examples import EXAMPLES
@@ -54,7 +54,7 @@ def test_each_schema_is_used() -> None:
         assert f'"#/components/schemas/{name}"' in text, name
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@each("name", EXAMPLES)
 def test_an_example_can_be_read(name: str) -> None:
     kind, example = VERBS[name], EXAMPLES[name]
     assert wire.load_verb(kind, msgspec.json.encode(example["request"]), queue="q")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.server.tenants import Seconds, Yard, there, yard
 from tests.support import postgres
 from tests.support.doors import migrate
+from tests.support.each import each
 from turnabout import wire
 from turnabout.server.auth.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
 from turnabout.words import verbs as v
@@ -380,9 +381,7 @@ def test_a_send_that_is_refused_after_a_look_leaves_no_trace_in_it():
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("error", "counts"), [(Busy("x"), False), (Uncertain("x"), True), (ValueError("x"), False)]
-)
+@each(("error", "counts"), [(Busy("x"), False), (Uncertain("x"), True), (ValueError("x"), False)])
 def test_what_did_not_happen_does_not_count_and_what_may_have_does(error, counts):
     async def main() -> None:
         store, seconds = Kept(), Seconds()

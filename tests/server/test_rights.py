@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.tenants import Seconds, Yard, there
+from tests.support.each import each
 from turnabout import wire
 from turnabout.server.auth.authenticator import Gate
 from turnabout.server.auth.authorized_store import Caller
@@ -90,8 +91,8 @@ def may(kind: type[Verb[Any]], verb: Verb[Any], *texts: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [*KINDS, "peek", "schedule_fire"])
-@pytest.mark.parametrize("kind", v.VOCABULARY, ids=lambda kind: kind.__name__)
+@each("words", [*KINDS, "peek", "schedule_fire"])
+@each("kind", v.VOCABULARY)
 def test_a_scope_allows_its_verbs_at_its_queues_and_nothing_else(words, kind):
     allowed = kind in KINDS.get(words, ()) or kind.name == words
     if kind is v.Maintain:
@@ -107,14 +108,13 @@ def test_a_scope_allows_its_verbs_at_its_queues_and_nothing_else(words, kind):
     assert not may(kind, at(kind, "jobs"), *others)
 
 
-@pytest.mark.parametrize(
+@each(
     "verb",
     [
         v.RedriveStart("jobs", "vault"),
         v.QueueCreate("jobs", QueueSettings(dead_letter="vault")),
         v.QueueUpdate("jobs", {"dead_letter": "vault"}),
     ],
-    ids=lambda verb: verb.name,
 )
 def test_who_sends_on_to_another_queue_must_be_allowed_to_send_there(verb):
     kind = type(verb)

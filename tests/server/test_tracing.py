@@ -21,6 +21,7 @@ import turnabout.aio
 from tests.server.running import running
 from tests.support import postgres
 from tests.support.doors import migrate
+from tests.support.each import each
 from turnabout import tracing
 from turnabout.server import ServerOptions
 from turnabout.worker import Defer, Worker
@@ -248,7 +249,7 @@ def test_off_loads_nothing() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("word", ["on", "", True, None])
+@each("word", ["on", "", True, None])
 def test_another_word_is_refused(word: Any) -> None:
     with pytest.raises(turnabout.UsageError, match="link, parent"):
         turnabout.connect("sqlite://", tracing=word)

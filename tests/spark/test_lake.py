@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.spark.lakes import DAY_MS, NOON, archived, batch, ids_of, merged, stage
+from tests.support.each import each
 from turnabout.spark.lake import Lake, LakeDamaged, Overtaken, Taken, _disk
 from turnabout.words.errors import Forbidden, StorageFull, Unavailable, UsageError, WrongVersion
 
@@ -105,7 +106,7 @@ def test_a_folder_that_is_no_lake(tmp_path: Path) -> None:
         Lake(tmp_path, create=True)
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/lake", "gs://b/l", "hdfs://host/lake", "abfss://x/y"])
+@each("url", ["s3://bucket/lake", "gs://b/l", "hdfs://host/lake", "abfss://x/y"])
 def test_an_object_store_is_refused_with_what_to_do(url: str) -> None:
     with pytest.raises(UsageError, match="Archive to a folder, and copy it there"):
         Lake(url, create=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.each import each
 from turnabout.spark import options as opt
 from turnabout.spark.access import Access
 from turnabout.spark.options import Options, options_of
@@ -27,7 +28,7 @@ def test_names_in_any_case_and_defaults() -> None:
     assert list(options) == ["subscribe", "leaseSeconds", "preserveKeyOrder"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("role", "options", "said"),
     [
         ("log", {"subscibe": "x"}, "did you mean subscribe"),
@@ -50,7 +51,7 @@ def test_spark_s_own_options_reach_the_sink() -> None:
     assert list(options) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "said"),
     [
         ("maxOffsetsPerTrigger", "many", "whole number, not 'many'"),
@@ -135,7 +136,7 @@ def test_a_relative_file_is_where_the_driver_stands(
         assert access.place() == ("sqlite", str(tmp_path / "a b.db"))
 
 
-@pytest.mark.parametrize("url", ["http://localhost:1", "sqlite://", "mysql://x"])
+@each("url", ["http://localhost:1", "sqlite://", "mysql://x"])
 def test_what_is_no_database_for_a_pipeline(url: str) -> None:
     with pytest.raises(UsageError):
         Access(url).place()

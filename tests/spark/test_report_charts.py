@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.support.each import each
 from turnabout.spark import charts
 from turnabout.spark.charts import Band, Heat, Range, Series, axes, units
 from turnabout.spark.charts.svg import Svg, tag
@@ -24,7 +25,7 @@ def rects(chart: Svg, kind: str) -> list[dict[str, str]]:
     return [e.attrib for e in ET.fromstring(chart).iter("rect") if e.get("class") == kind]
 
 
-@pytest.mark.parametrize(
+@each(
     ("high", "ticks"),
     [
         (0.0, (0, 0.2, 0.4, 0.6, 0.8, 1.0)),
@@ -62,7 +63,7 @@ def test_times_have_the_ticks_of_a_clock() -> None:
     assert units.clock(1_000, SECOND) == "00:00:01"
 
 
-@pytest.mark.parametrize(
+@each(
     ("ms", "said"),
     [
         (None, "–"),
@@ -157,7 +158,7 @@ def test_no_name_gets_out_of_its_text() -> None:
     assert tag("g", tag("rect")) == "<g><rect/></g>"
 
 
-@pytest.mark.parametrize("seconds", range(50, 61))
+@each("seconds", range(50, 61))
 def test_words_beside_a_time_axis_do_not_touch(seconds: int) -> None:
     start = 14 * HOUR + 3 * SECOND
     scale = axes.time(start, start + seconds * SECOND, charts.LEFT, charts.WIDTH - charts.RIGHT)

@@ -4,8 +4,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
+from tests.support.each import each
 from turnabout.pipeline.verbs import StagedMessage
 from turnabout.spark.outgoing import Invalid, dead_letter, staged
 from turnabout.words.entities import Outgoing
@@ -90,7 +90,7 @@ def test_headers_as_json() -> None:
     assert made.message.headers == {"a": "b"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "reason"),
     [
         ({"value": None}, "value is null"),
@@ -119,7 +119,7 @@ def test_a_row_that_is_no_message(row: dict[str, Any], reason: str) -> None:
     assert reason in bad.reason
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}', "null", '{"": "x"}'])
+@each("text", ["{", "[1]", '{"a": 1}', "null", '{"": "x"}'])
 def test_headers_that_are_no_json_of_texts(text: str) -> None:
     (bad,) = sent({"value": b"x", "headers": text}, headers=pa.string())
     assert isinstance(bad, Invalid)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
+from tests.support.each import each
 from turnabout.spark.sink import batch_writer, stream_writer
 from turnabout.words.errors import UsageError
 
@@ -45,7 +46,7 @@ def refused(ddl: str, **options: str) -> str:
     return str(batch.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("ddl", "text"),
     [
         ("channel string, queue string", "needs the column value"),
@@ -78,7 +79,7 @@ def test_columns_that_are_taken() -> None:
     batch_writer({"url": URL, "queue": "emails"}, columns("value string"), overwrite=False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "text"),
     [
         ({"queue": "no name!"}, "no queue name"),

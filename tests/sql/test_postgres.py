@@ -15,7 +15,7 @@ import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.each import each
 from turnabout.sqlite._statements import among
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Delivery, Outgoing, Turn
@@ -73,13 +74,12 @@ def test_delayed_and_limited_ones_among_others(store):
     assert sorted(d.channel for d in given) == ["", *["free"] * 6, "limited"]
 
 
-@pytest.mark.parametrize(
+@each(
     "ids",
     [
         *([7], [1, 2, 3], [3, 1, 2], [1, 3], [1, 1, 3], [2, 2], [5, 9, 5, 6]),
         *(range(1, 64), range(1, 1_500), [*range(1, 1_500), 1_999]),
     ],
-    ids=str,
 )
 def test_a_statement_meets_the_ids_it_was_given_and_no_others(ids):
     connection = sqlite3.connect(":memory:")

@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.support.each import each
 from turnabout import UsageError
 from turnabout._connect import database
 from turnabout.pipeline import verbs as p
@@ -70,7 +71,7 @@ def test_a_database_is_opened_for_a_pipeline(url):
     store.close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "why"),
     [
         ("sqlite://", "other processes, which share no memory"),
@@ -88,7 +89,7 @@ def test_what_a_pipeline_cannot_work_on(place, why):
 # --- positions ---
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("x", "1", "1=", "=1", "1=0", "0=1", "01=1", "1=1,", ",1=1", "1=1,1=2", "1=1;2=2"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import turnabout.sqlite
+from tests.support.each import each
 from tests.support.sqlite_plans import check_plan, check_searches, plan_of
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.store import SqliteStore
@@ -246,13 +247,13 @@ def connection(request):
     store.close()
 
 
-@pytest.mark.parametrize(("file", "step"), STEPS, ids=".".join)
+@each(("file", "step"), STEPS)
 def test_no_statement_reads_a_table_or_sorts(connection, file, step):
     plan = plan_of(connection, statements(file)[step])
     check_plan(plan, may_walk=(file, step) in MAY_WALK, may_sort=(file, step) in MAY_SORT)
 
 
-@pytest.mark.parametrize(("file", "step"), HOT, ids=".".join)
+@each(("file", "step"), HOT)
 def test_a_hot_statement_takes_its_index(connection, file, step):
     check_searches(plan_of(connection, statements(file)[step]), HOT[file, step])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sqlite.support import full, one, sent_in, spawn
+from tests.support.each import each
 from turnabout.sqlite import _checkpoint
 from turnabout.sqlite._connection import SQLITE_SAFE
 from turnabout.sqlite._url import place
@@ -49,7 +50,7 @@ def test_a_url_says_how_durable_and_how_patient():
     assert (place("sqlite://").synchronous, place("sqlite://").busy_seconds) == ("full", 30)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         "sqlite:/app.db",

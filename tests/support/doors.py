@@ -28,6 +28,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.support import postgres
+from tests.support.seeds import EVERYTHING
 
 START: Final = 1_800_000_000_000
 """The time at which every door's clock starts: in 2027, so that no wall clock can pass for it."""
@@ -154,16 +155,13 @@ DOORS: Final[dict[str, Recipe]] = {
 _NEWEST: Final = "postgres" if postgres.GIVEN else "postgres-18"
 _newest: Final = _postgres(0 if postgres.GIVEN else 18)
 DOORS |= {
-    _NEWEST: Recipe(_newest, lives=60, full=True),
+    _NEWEST: Recipe(_newest, lives=60 if EVERYTHING else 24, full=True),
     f"{_NEWEST}-async": Recipe(_newest, asynchronous=True, lives=60),
     f"http-{_NEWEST}": Recipe(_newest, lives=24, served=True, by_name=True),
     f"http-{_NEWEST}-async": Recipe(_newest, asynchronous=True, lives=24, served=True),
 }
 if not postgres.GIVEN:
     DOORS["postgres-16"] = Recipe(_postgres(16), lives=30)
-
-EVERYTHING: Final = os.environ.get("TURNABOUT_TESTS") == "all"
-"""`dev.py test --all`: each test at each door, and what is marked `long`."""
 
 
 def chosen() -> list[str]:

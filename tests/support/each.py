@@ -7,7 +7,7 @@ from typing import Any
 
 
 def each(
-    names: str | Sequence[str], cases: Iterable[Any], ids: Callable[[Any], Any] = repr
+    names: str | Sequence[str], cases: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """As `pytest.mark.parametrize`, but the cases share one test and its fixtures.
 
@@ -15,7 +15,11 @@ def each(
     costs more than it asks.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    rows = list(cases)
+    cases = list(cases)
+    rows = [
+        case.values if hasattr(case, "marks") else [case] if len(keys) == 1 else list(case)
+        for case in cases
+    ]
     assert rows, f"no cases of {names}"
 
     def around(test: Callable[..., None]) -> Callable[..., None]:
@@ -23,11 +27,10 @@ def each(
         def loop(**fixtures: Any) -> None:
             failures: list[Exception] = []
             for row in rows:
-                values = [row] if len(keys) == 1 else list(row)
                 try:
-                    test(**fixtures, **dict(zip(keys, values, strict=True)))
+                    test(**fixtures, **dict(zip(keys, row, strict=True)))
                 except Exception as error:  # noqa: BLE001 - raised again below, with the others
-                    error.add_note(f"in the case {ids(row)}")
+                    error.add_note(f"in the case {row!r}")
                     failures.append(error)
             if failures:
                 raise ExceptionGroup(f"{len(failures)} of {len(rows)} cases", failures)

@@ -6,12 +6,10 @@ Tests are named as `module::test` and called here, at a door of their own, with 
 """
 
 import contextlib
-import datetime as dt
 import importlib
 import inspect
 import itertools
 import os
-import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from tests.support.doors import EVERYTHING, Door, opened
+from tests.support.doors import Door, opened
 
 DOOR: Final = "postgres" if os.environ.get("TURNABOUT_TEST_POSTGRES") else "postgres-18"
 _FUNCTIONS: Final = """
@@ -46,18 +44,6 @@ def bugs(table: str) -> list[Bug]:
     found = re.findall(r"^# (.+)\n((?:@ .+\n)+)- (.+)\n\+ ?(.*)$", table, re.MULTILINE)
     assert len(found) == table.count("\n# ")
     return [Bug(what, re.findall("@ (.+)", tests), old, new) for what, tests, old, new in found]
-
-
-def shares(bugs: Sequence[Bug], most: int) -> list[Any]:
-    """All of them as cases of a test; only some are not `long`: others each day, and with
-    `dev.py test --all` each. TURNABOUT_SEED chooses a day's by its number.
-    """
-    seed = os.environ.get("TURNABOUT_SEED") or str(dt.datetime.now(dt.UTC).date())
-    today = random.Random(seed).sample(bugs, len(bugs) if EVERYTHING else most)
-    return [
-        pytest.param(bug, id=bug.what, marks=[] if bug in today else [pytest.mark.long])
-        for bug in bugs
-    ]
 
 
 def must_notice(bug: Bug, folder: Path, package: str) -> None:

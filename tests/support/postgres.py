@@ -15,14 +15,15 @@ import itertools
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Final, LiteralString, Protocol, cast
+from importlib.util import find_spec
+from typing import Any, Final, LiteralString, Protocol, cast
 from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
 from psycopg import sql
 
-from turnabout.pgserver import PostgresNotFound, PostgresServer
+from tests.support.seeds import EVERYTHING
 
 GIVEN: Final = os.environ.get("TURNABOUT_TEST_POSTGRES")
 VERSIONS: Final = (16, 18)
@@ -108,8 +109,8 @@ class Servers:
     def close(self) -> None:
         """Stop our servers; on a given one, drop the templates."""
         for server in self._open.values():
-            if isinstance(server, PostgresServer):
-                server.close()
+            if not isinstance(server, GivenServer):
+                cast("Any", server).close()
                 continue
             for (url, _), name in self._templates.items():
                 if url == server.url():
@@ -119,6 +120,10 @@ class Servers:
 
     @staticmethod
     def _start(version: int) -> Server:
+        if find_spec("turnabout.dev") is None:
+            pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
+        from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
+
         try:
             server = PostgresServer(version)
         except PostgresNotFound as error:
@@ -158,10 +163,31 @@ def _stop_servers() -> Iterator[None]:
 
 # Not a server per parameter in the fixture itself: pytest would stop and start servers whenever
 # two tests of different versions follow one another.
-@pytest.fixture(scope="session", params=[0] if GIVEN else VERSIONS, ids=lambda v: f"pg{v or ''}")
+@pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Server:
-    """A running PostgreSQL: 16 and 18 in turn, or the given one."""
+    """A running PostgreSQL: the newest, or the given one; where a test is `driving`, or all of
+    them run, each version in turn.
+    """
     return _servers.get(cast("int", request.param))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marks = list(metafunc.definition.iter_markers())
+    chosen = any("postgres_server" in mark.args[0] for mark in marks if mark.name == "parametrize")
+    if "postgres_server" not in metafunc.fixturenames or chosen:
+        return
+    wide = EVERYTHING or any(mark.name == "driving" for mark in marks)
+    rounds = [
+        pytest.param(version, marks=[] if version == VERSIONS[-1] else [pytest.mark.slow])
+        for version in (VERSIONS if wide else VERSIONS[-1:])
+    ]
+    metafunc.parametrize(
+        "postgres_server",
+        [0] if GIVEN else rounds,
+        ids=lambda version: f"pg{version or ''}",
+        indirect=True,
+        scope="session",
+    )
 
 
 only_newest = pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
 from tests.upgrade.newer import Version, write_newer
 from turnabout import Acked, Policy, Receipt, Sent
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow

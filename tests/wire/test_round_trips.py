@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from tests.wire.drawn import drawn, verbs
 from turnabout import wire
 from turnabout.wire.plans import hint_of_answer
@@ -97,7 +98,7 @@ def test_a_duration_comes_back_to_the_millisecond(ms: int) -> None:
     assert ms_of(seconds_of(ms)) == ms
 
 
-@pytest.mark.parametrize(("seconds", "ms"), [(0.0001, 1), (0.0015, 2), (1, 1000), (0.29, 290)])
+@each(("seconds", "ms"), [(0.0001, 1), (0.0015, 2), (1, 1000), (0.29, 290)])
 def test_a_part_of_a_millisecond_is_rounded_up(seconds: float, ms: int) -> None:
     from turnabout.wire.seconds import ms_of
 

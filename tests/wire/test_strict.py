@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.each import each
 from turnabout import wire
 from turnabout.wire import content
 from turnabout.words import verbs as v
@@ -20,7 +21,7 @@ def message(inner: bytes) -> bytes:
     return b'{"messages": [{"payload": {"text": "a"}}, {"payload": %s}]}' % inner
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "body", "told"),
     [
         (v.Send, b"", "$: object missing required field messages"),
@@ -80,7 +81,7 @@ def test_a_body_that_is_wrong(kind: Any, body: bytes, told: str) -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "given", "told"),
     [
         (v.Peek, {"queue": "ü"}, "queue: 'ü' is no queue name"),
@@ -108,13 +109,13 @@ def test_a_query_that_is_wrong(kind: Any, given: dict[str, str], told: str) -> N
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("query", [b"a=1&a=2", b"a=%ff"])
+@each("query", [b"a=1&a=2", b"a=%ff"])
 def test_a_query_that_cannot_be_read(query: bytes) -> None:
     with pytest.raises(UsageError):
         wire.load_query(query)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "told"),
     [
         (b'{"verbs": [{"verb": "dance"}]}', "$.verbs[0]: verb: one of send, "),
@@ -139,7 +140,7 @@ def test_a_tiny_wait_comes_back() -> None:
     assert wire.load_call(v.Events, b"", queue="q", **given).wait_seconds == 1e-05
 
 
-@pytest.mark.parametrize("text", ["]" * 99, "[" * 99, '"[', "\\", "\\\\", '\\"[{', "é[\u2028{"])
+@each("text", ["]" * 99, "[" * 99, '"[', "\\", "\\\\", '\\"[{', "é[\u2028{"])
 def test_brackets_in_texts_are_no_depth(text: str) -> None:
     said = json.dumps(text).encode()
     for ends, levels, is_good in ((b"[]", 62, True), (b"[]", 63, False), (b"{}", 1, True)):
@@ -162,7 +163,7 @@ def test_what_a_request_leaves_out() -> None:
     assert not wire.load_call(v.Receive, b'{"turn": {}}', queue="q").left_out
 
 
-@pytest.mark.parametrize(
+@each(
     "verb",
     [
         v.Stats(namespace="acme"),

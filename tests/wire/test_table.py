@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.each import each
 from turnabout import wire
 from turnabout.wire.plans import answer_of, plan_of
 from turnabout.wire.routes import REFUSALS
@@ -34,7 +35,7 @@ def test_each_verb_has_one_route() -> None:
     assert len(set(places)) == len(places)
 
 
-@pytest.mark.parametrize("kind", v.VOCABULARY)
+@each("kind", v.VOCABULARY)
 def test_each_field_of_a_verb_has_its_place(kind: Any) -> None:
     plan, route = plan_of(kind), wire.ROUTE_OF[kind]
     names = {part.name for part in parts_of(kind)}
@@ -49,7 +50,7 @@ def test_each_field_of_a_verb_has_its_place(kind: Any) -> None:
     assert answer_of(kind).type
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@each("kind", VALUES)
 def test_each_value_has_a_shape(kind: Any) -> None:
     assert shape_of(kind).type
 
@@ -61,7 +62,7 @@ def test_refusals_are_409() -> None:
     assert wire.status_of((outcomes.LeaseLost("gone"),)) == 200
 
 
-@pytest.mark.parametrize("kind", all_errors())
+@each("kind", all_errors())
 def test_an_error_comes_back_as_the_same_class(kind: type[TurnaboutError]) -> None:
     error = kind("emails")
     status, body = wire.error_body(error)
@@ -77,7 +78,7 @@ def test_an_error_comes_back_as_the_same_class(kind: type[TurnaboutError]) -> No
     assert (wire.retry_after(error) is not None) is error.retryable
 
 
-@pytest.mark.parametrize("kind", [k for k in all_errors() if not issubclass(k, UsageError)])
+@each("kind", [k for k in all_errors() if not issubclass(k, UsageError)])
 def test_what_came_from_below_is_not_told(kind: type[TurnaboutError]) -> None:
     error = kind("cannot reach postgresql://secret")
     error.__cause__ = OSError("secret")
@@ -99,7 +100,7 @@ def test_the_time_to_wait_comes_back() -> None:
     assert wire.retry_after(error) == "3"
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "kind"),
     [(400, "UsageError"), (404, "UsageError"), (403, "Forbidden"), (502, "Uncertain"),
      (503, "Unavailable"), (429, "Unavailable"), (500, "Uncertain")],

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from tests.support.each import each
 from turnabout import UsageError
 from turnabout.words import credentials as c
 from turnabout.words import limits
@@ -22,7 +23,7 @@ def test_a_new_token_is_read_back_whatever_its_secret():
     assert len(seen) == 300
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "tbt_", "tbt_abcdefghijkl", "tbt_abcdefghijkl_", "abcdefghijkl_x", "tbt_ABCDEFGHIJKL_x",
      "tbt_abcdefghijk_x", "tbt_abcdefghijklm_x", "tbt_abcdefghijk1_x", "tbt__abcdefghijkl_x",
@@ -43,7 +44,7 @@ def test_scopes_are_kept_as_text_and_unknown_ones_allow_nothing():
     assert c.kept_scopes("[]") == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("scope", "verb", "queue", "allowed"),
     [
         ("produce:a-*", v.Send, "a-b", True),
@@ -63,7 +64,7 @@ def test_what_a_scope_allows(scope, verb, queue, allowed):
 NAME = "n" * limits.NAME_CHARS_MAX
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "namespace"),
     [
         ("emails", ""),
@@ -78,7 +79,7 @@ def test_a_stored_name_may_have_a_namespace(name, namespace):
     assert c.namespace_of(name) == namespace
 
 
-@pytest.mark.parametrize(
+@each(
     "name", ["/", "a/", "/a", "a/b/c", "a//b", "a/-b", "-a/b", "a/b ", f"{NAME}n/a", f"a/{NAME}n"]
 )
 def test_what_is_no_stored_name(name):

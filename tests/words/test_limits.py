@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout import Receipt, UsageError
 from turnabout.words import limits
 from turnabout.words.entities import Shard
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "ms"),
     [
         (0, 0),
@@ -32,7 +33,7 @@ def test_nothing_comes_early(seconds):
     assert seconds * 1000 - 1e-4 <= limits.delay_ms(seconds) <= seconds * 1000 + 1
 
 
-@pytest.mark.parametrize("seconds", [-0.001, math.nan, math.inf, -math.inf, True, "1", None, 1j])
+@each("seconds", [-0.001, math.nan, math.inf, -math.inf, True, "1", None, 1j])
 def test_what_is_no_duration_is_refused(seconds):
     with pytest.raises(UsageError):
         limits.delay_ms(seconds)
@@ -50,12 +51,12 @@ def test_durations_at_their_ends():
             limits.lease_ms(wrong)
 
 
-@pytest.mark.parametrize("value", [1, 5, 10])
+@each("value", [1, 5, 10])
 def test_whole_numbers_in_their_range(value):
     assert limits.whole(value, "it", 1, 10) == value
 
 
-@pytest.mark.parametrize("value", [0, 11, -1, True, False, 1.0, "5", None, math.nan])
+@each("value", [0, 11, -1, True, False, 1.0, "5", None, math.nan])
 def test_other_numbers_are_refused(value):
     with pytest.raises(UsageError, match="it "):
         limits.whole(value, "it", 1, 10)
@@ -82,7 +83,7 @@ def test_an_error_s_text_is_always_kept_in_bounds(text):
     clean.encode()
 
 
-@pytest.mark.parametrize("length", [16_383, 16_384, 16_385, 20_000, 1_000_000])
+@each("length", [16_383, 16_384, 16_385, 20_000, 1_000_000])
 def test_a_long_error_loses_its_middle(length):
     text = "a" * (length // 2) + "b" * (length - length // 2)
     clean = limits.error_text(text)
@@ -106,7 +107,7 @@ def test_a_receipt_reads_as_it_writes(number, attempt):
     assert Receipt.parse(str(Receipt(number, attempt))) == Receipt(number, attempt)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "1", "1.", ".1", "1.1.1", "a.1", "-1.1", "1.-1", " 1.1", "1.1\n", "0.1", "1.0", "٣.1",
      "9" * 20 + ".1", "9" * 19 + ".1", "1." + "9" * 10, None, 11, 1.1, b"1.1"],
@@ -116,7 +117,7 @@ def test_what_is_no_receipt_is_refused(text):
         Receipt.parse(text)
 
 
-@pytest.mark.parametrize("args", [(0, 1), (1, 0), (True, 1), (1, 1.0), (2**63, 1), (1, 2**31)])
+@each("args", [(0, 1), (1, 0), (True, 1), (1, 1.0), (2**63, 1), (1, 2**31)])
 def test_a_receipt_out_of_range_is_refused(args):
     with pytest.raises(UsageError):
         Receipt(*args)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout.words import entities, limits, outcomes, policy, records, schedules, verbs
 from turnabout.words.credentials import ADMINISTRATION, NO_NAMESPACE, NamespaceList
 from turnabout.words.errors import Busy, QueueNotFound, TooManyRequests, UsageError
@@ -122,7 +123,7 @@ def test_the_walk_sees_what_there_is():
     assert Mapping in fields(entities.Peeked)["headers"]
 
 
-@pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
+@each("kind", VALUES)
 def test_each_field_of_text_is_known_to_hold_a_name_or_not(kind):
     named, innocent = set(NAMED.get(kind, {})), TEXTS.get(kind.__name__, set())
     for name, held in fields(kind).items():
@@ -149,7 +150,7 @@ def test_settings_that_hold_a_name_are_known_as_changes():
     assert set(NAMED[policy.QueueSettings]) == set(CHANGES)
 
 
-@pytest.mark.parametrize("verb", verbs.VOCABULARY, ids=lambda verb: verb.__name__)
+@each("verb", verbs.VOCABULARY)
 def test_it_is_known_which_answers_hold_names(verb):
     holds = any(kind in NAMED for kind in reach(answer_of(verb), set()))
     assert (verb in ANSWERS_NAME) == holds
@@ -283,8 +284,8 @@ def test_answers_without_names_are_passed_on_as_they_are():
 BAD = ["acme/x", "/x", "x/", "a/b/c", "", ".", "../x", "x\x00", "é", " x", "x y", "x" * 65, "%2F"]
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("namespace", [NO_NAMESPACE, "acme"])
+@each("name", BAD)
+@each("namespace", [NO_NAMESPACE, "acme"])
 def test_what_is_no_plain_name_is_refused_wherever_it_stands(name, namespace):
     schedule = schedules.Schedule("s", "q", entities.Outgoing(b""), every_ms=1000)
     bad = [
@@ -353,7 +354,7 @@ def test_errors_tell_plain_names():
     assert str(outside_error(UsageError(text), "acme")) == text.replace("acme/", "")
 
 
-@pytest.mark.parametrize("namespace", ["acme", NO_NAMESPACE])
+@each("namespace", ["acme", NO_NAMESPACE])
 def test_errors_tell_no_name_of_another_namespace(namespace):
     for other in ("bob/x", "xacme/x", "acme2/x", "x.acme/x"):
         told = outside_error(UsageError(f'{other!r} and "{other}" are tied'), namespace)

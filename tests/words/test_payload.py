@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout import UsageError
 from turnabout.words.payload import decode_json, encode
 
@@ -58,7 +59,7 @@ def test_breadth_and_brackets_in_text_are_not_depth():
     assert encode(["[" * 1000, {"{": "[[["}])
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         math.nan,
@@ -74,7 +75,6 @@ def test_breadth_and_brackets_in_text_are_not_depth():
         [b"bytes"],
         range(3),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_what_json_cannot_say_is_refused(value):
     with pytest.raises(UsageError):
@@ -88,9 +88,7 @@ def test_a_value_that_holds_itself_is_refused():
         encode(loop)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"NaN", b"[Infinity]", b"-Infinity", b"{", b"\xff", b"[" * 100_000, b"'a'"]
-)
+@each("data", [b"", b"NaN", b"[Infinity]", b"-Infinity", b"{", b"\xff", b"[" * 100_000, b"'a'"])
 def test_what_is_no_json_is_refused(data):
     with pytest.raises(UsageError):
         decode_json(data)

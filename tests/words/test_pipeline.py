@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from tests.support.each import each
 from turnabout import UsageError, message
 from turnabout.pipeline import verbs as p
 from turnabout.words import limits
@@ -96,7 +97,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "field", "good", "bad"), CASES, ids=lambda v: _id(v))
+@each(("verb", "field", "good", "bad"), CASES)
 def test_each_field_at_below_and_above_its_limits(verb, field, good, bad):
     for value in good:
         assert verb(**{**GOOD[verb], field: value}) is not None
@@ -124,7 +125,7 @@ def test_all_of_them_are_listed_named_once_and_beside_the_vocabulary():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("verb", p.VERBS, ids=lambda verb: verb.name)
+@each("verb", p.VERBS)
 def test_each_is_a_value(verb):
     made = verb(**GOOD[verb])
     assert made == verb(**GOOD[verb])

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout import Policy, QueueSettings, Rate, UsageError
 from turnabout.words.policy import (
     DEDUP_MODES,
@@ -89,7 +90,7 @@ def test_an_interval_never_allows_more_than_the_rate(rate):
     assert rate.interval_us >= 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("rate", "interval"),
     [
         (Rate(1), 1_000_000),

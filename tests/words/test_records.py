@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout import Outgoing, UsageError, message
 from turnabout.words import limits
 from turnabout.words.outcomes import Sent
@@ -16,7 +17,7 @@ from turnabout.words.records import RedriveFilter, Result
 YEAR = limits.DELAY_SECONDS_MAX
 
 
-@pytest.mark.parametrize("check", [limits.ttl_ms, limits.window_ms])
+@each("check", [limits.ttl_ms, limits.window_ms])
 def test_times_at_their_ends(check):
     assert check(0.001) == 1
     assert check(0.0015) == 2
@@ -36,7 +37,7 @@ def test_a_dedup_key_is_any_text_that_databases_can_keep(key):
             limits.dedup_key(key)
 
 
-@pytest.mark.parametrize("text", ["", "x" * 1_024, "ü" * 1_024, None])
+@each("text", ["", "x" * 1_024, "ü" * 1_024, None])
 def test_reasons_up_to_their_limit(text):
     assert limits.reason(text) == text
 
@@ -50,15 +51,15 @@ def test_ids_of_messages():
             limits.message_ids(wrong)
 
 
-@pytest.mark.parametrize("mode", DEDUP_MODES)
-@pytest.mark.parametrize("scope", DEDUP_SCOPES)
+@each("mode", DEDUP_MODES)
+@each("scope", DEDUP_SCOPES)
 def test_a_message_carries_its_key_and_terms(mode, scope):
     made = message("x", dedup_key="k", dedup_mode=mode, dedup_scope=scope, dedup_window_seconds=1.5)
     terms = (made.dedup_key, made.dedup_mode, made.dedup_scope, made.dedup_window_ms)
     assert terms == ("k", mode, scope, 1_500)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"ttl_ms": 0},
@@ -71,7 +72,6 @@ def test_a_message_carries_its_key_and_terms(mode, scope):
         {"dedup_key": "k", "dedup_scope": ["queue"]},
         {"dedup_mode": "latest"},
     ],
-    ids=str,
 )
 def test_a_wrong_message_is_refused_where_it_is_made(wrong):
     with pytest.raises(UsageError):

@@ -2,10 +2,10 @@
 
 import threading
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from turnabout.words import turns
 from turnabout.words.entities import FIRST_TURN, Delivery, Turn
 from turnabout.words.turns import Rounds, in_turn
@@ -24,7 +24,7 @@ def shown(deliveries):
     return " ".join(f"{d.channel}{d.id}" for d in deliveries)
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_", "start", "wanted", "after"),
     [
         ("", FIRST_TURN, "", FIRST_TURN),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.each import each
 from turnabout.words.errors import UsageError
 from turnabout.words.urls import check_user, secrets_of, without_secrets
 
@@ -42,14 +43,14 @@ MISREAD = [
 ]
 
 
-@pytest.mark.parametrize(("url", "bare", "hidden"), SHOWN)
+@each(("url", "bare", "hidden"), SHOWN)
 def test_a_url_is_shown_without_its_secrets(url, bare, hidden):
     assert without_secrets(url) == bare
     assert hidden in (None, without_secrets(url, "***"))
     check_user(url)
 
 
-@pytest.mark.parametrize("url", MISREAD)
+@each("url", MISREAD)
 def test_a_password_that_a_parser_would_cut_is_not_shown_and_refused(url):
     assert without_secrets(url) == "postgresql://bob@h:1/db"
     assert without_secrets(url, "***") == "postgresql://bob:***@h:1/db"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.each import each
 from turnabout import Policy, Rate, Sent, UsageError
 from turnabout.words import entities, outcomes, policy, records, verbs
 from turnabout.words.entities import Outgoing
@@ -43,7 +44,7 @@ def test_there_is_no_room_for_anything_else():
     assert not any(hasattr(verb, "__dict__") for verb in map(object.__new__, VOCABULARY))
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "field", "wrong"),
     [
         (Policy(max_concurrency=2), "weight", -5),
@@ -88,7 +89,7 @@ def test_a_payload_of_text_is_refused_in_our_words():
         Outgoing("text")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c")])
+@each("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c")])
 def test_it_can_be_copied_and_pickled(given):
     assert pickle.loads(pickle.dumps(given)) == given
     assert copy.deepcopy(given) == given

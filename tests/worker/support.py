@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from turnabout import aio
-from turnabout.store import AsyncJoined, AsyncStore
+from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.verbs import Verb
 from turnabout.worker import Worker
 
@@ -32,10 +32,11 @@ class Clock:
         self.now += int(seconds * 1000)
 
 
-class Watched:
+class Watched(AsyncForwardingStore):
     """A store that keeps the verbs it has run, and fails as a test tells it to."""
 
     def __init__(self, store: AsyncStore) -> None:
+        super().__init__(store)
         self.store = store
         self.verbs: list[Verb[Any]] = []
         self.before: Callable[[Verb[Any]], None] = lambda _: None
@@ -54,18 +55,6 @@ class Watched:
         answers = await self.store.run_together(verbs)
         self.verbs += verbs
         return answers
-
-    def within(self, connection: object) -> AsyncJoined:
-        return self.store.within(connection)
-
-    async def signal(self, queue: str) -> int:
-        return await self.store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        await self.store.wait(queue, seen, seconds)
-
-    async def close(self) -> None:
-        await self.store.close()
 
     def of(self, kind: type[V]) -> list[V]:
         """The verbs of one kind, in order."""

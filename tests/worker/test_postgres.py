@@ -9,7 +9,7 @@ import pytest
 
 from turnabout import aio, message
 from turnabout._connect import installer
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 from turnabout.worker import AsyncMessage, Worker
 
 pytestmark = pytest.mark.slow

@@ -64,7 +64,7 @@ class Schedules:
         message:       a payload, as for `Queue.send`; or `turnabout.message(…)`, for a channel,
                        headers and all the rest. One of cron, every_seconds and at says when.
         cron:          five fields: minute, hour, day of the month, month, day of the week; in the
-                       time zone `zone`, such as `Europe/Berlin`. Needs `turnabout[cron]`.
+                       time zone `zone`, such as `Europe/Berlin`. Needs the extra `cron`.
         every_seconds: counted from `anchor`; unless given, from the start of 1970 in UTC.
         at:            once; a datetime with a time zone, or milliseconds since 1970.
         missed:        of due times that passed while nobody was there, `skip` drops those older

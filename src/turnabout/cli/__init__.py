@@ -1,6 +1,7 @@
 """The command line: `turnabout …`. `main` is the program; a file for each group of commands.
 
 Only click and the words are loaded here; databases, Rich and the worker when a command needs them.
+How commands are declared, and how they print: `_declare.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from turnabout.cli import (
     bench,
     channel,
     completion,
+    dev,
     doctor,
     history,
-    ids,
     migrate,
     monitoring,
     move,
@@ -24,7 +25,6 @@ from turnabout.cli import (
     queue,
     receive,
     redrive,
-    run,
     schedule,
     send,
     serve,
@@ -32,8 +32,9 @@ from turnabout.cli import (
     stats,
     token,
     top,
+    worker,
 )
-from turnabout.cli._app import Root
+from turnabout.cli._declare import Root
 
 __all__ = ["main"]
 
@@ -56,8 +57,8 @@ def main() -> None:
     --url and --json stand before or after a command's name. A password in a URL can be seen by
     other users of this machine: put it in TURNABOUT_URL, or in ~/.pgpass.
 
-    Exit codes: 0 ok; 1 not as wished (a lost lease, a full channel, nothing to receive, a failed
-    check); 2 a wrong call; 3 the database is away or busy, repeat later; 130 Ctrl-C.
+    Exit codes: 0 ok; 1 a negative result (a lost lease, a full channel, nothing to receive, a
+    failed check); 2 a wrong call; 3 the database is away or busy, repeat later; 130 Ctrl-C.
     """
 
 
@@ -71,9 +72,9 @@ main.add_section(
     settle.fail,
     settle.extend,
     settle.release,
-    ids.cancel,
-    ids.retry,
-    ids.wait,
+    settle.cancel,
+    settle.retry,
+    settle.wait,
     queue.purge,
 )
 main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
@@ -86,8 +87,8 @@ main.add_section(
     "Programs",
     serve.serve,
     monitoring.monitoring,
-    run.worker,
-    run.demo,
-    run.dev,
+    worker.worker,
+    dev.demo,
+    dev.dev,
     completion.completion,
 )

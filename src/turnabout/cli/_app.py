@@ -1,7 +1,7 @@
-"""What all commands share: `--url` and `--json`, help with examples, errors, exit codes.
+"""What all commands share: the database of `--url`, answers as text or JSON, errors, exit codes.
 
-Exit codes: 0 it went as wished; 1 it did not (a lost lease, a full channel, a failed check);
-2 the call was wrong; 3 the database could not be reached or was busy: repeat later; 130 Ctrl-C.
+Exit codes: 0 ok; 1 a negative result (a lost lease, a full channel, a failed check); 2 the call
+was wrong; 3 the database could not be reached or was busy: repeat later; 130 Ctrl-C.
 Loads click and the words; whatever is slow to load is imported inside the commands.
 """
 
@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from turnabout.cli import _places, _show
+from turnabout.cli import _json, _places, _show
 from turnabout.words.errors import Forbidden, TurnaboutError, Unavailable, Uncertain, UsageError
 
 if TYPE_CHECKING:
-    from turnabout import Turnabout
+    from turnabout import Queue, Turnabout
 
-OK, NOT_AS_WISHED, USAGE, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 130
-
-C = TypeVar("C", bound=click.Command)
+OK, NEGATIVE, USAGE, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 @dataclass
@@ -32,6 +31,8 @@ class App:
 
     given_url: str | None = None
     as_json: bool = False
+
+    # --- the database ---
 
     @property
     def url(self) -> str:
@@ -53,6 +54,12 @@ class App:
 
         return connect(self.url)
 
+    @contextmanager
+    def queue(self, name: str, *, create: bool = False) -> Generator[Queue]:
+        """A queue in it."""
+        with self.open(create=create) as turnabout:
+            yield turnabout.queue(name)
+
     def need_file(self) -> None:
         """Refuse an SQLite file that is not there."""
         path = _places.sqlite_path(self.url)
@@ -62,16 +69,25 @@ class App:
                 "TURNABOUT_URL, or make it (`turnabout migrate up`, or send the first message)"
             )
 
-    def document(self, value: Any) -> None:
-        """Print one JSON value on one line."""
-        _show.out(_show.json_line(value))
+    # --- answers ---
 
-    def outcome(self, value: Any, text: str) -> None:
-        """Print an outcome: the value with `--json`, else the text."""
+    def say(self, value: Any, text: str, **fields: Any) -> None:
+        """Print an answer: with `--json` the value, after these fields; else the text."""
+        _show.out(_json.line(value, **fields) if self.as_json else text)
+
+    def outcome(self, value: Any, text: str, **fields: Any) -> None:
+        """Print one outcome of a many-form; its JSON says which one it is."""
+        _show.out(_json.line(value, tagged=True, **fields) if self.as_json else text)
+
+    def show(self, values: Iterable[Any], columns: _show.Columns, none: str) -> None:
+        """Print a table, or one document of JSON; if there is nothing, note that."""
+        values = list(values)
         if self.as_json:
-            self.document(value)
+            _show.out(_json.document(values))
+        elif values:
+            _show.out(_show.table(columns, values))
         else:
-            _show.out(text)
+            _show.note(none)
 
     def refuse(self, code: str, text: str, exit_code: int, *, retryable: bool = False) -> NoReturn:
         """Say on standard error what went wrong, and end with that code."""
@@ -91,133 +107,31 @@ class App:
 pass_app = click.make_pass_decorator(App, ensure=True)
 
 
+def negative() -> NoReturn:
+    """End with the exit code of a negative result, which has been printed."""
+    raise click.exceptions.Exit(NEGATIVE)
+
+
 def exit_code(error: TurnaboutError) -> int:
     """The exit code for an exception of ours."""
     if isinstance(error, Unavailable):
         return UNAVAILABLE
-    if isinstance(error, Uncertain):
-        return NOT_AS_WISHED
-    return USAGE
+    return NEGATIVE if isinstance(error, Uncertain) else USAGE
 
 
-def _take_url(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value == "":  # a variable of the shell that is not set: another database than was meant
-        raise click.UsageError("--url is empty: name a database, or leave it out")
-    if value is not None:
-        context.find_root().ensure_object(App).given_url = value
-
-
-def _take_json(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        context.find_root().ensure_object(App).as_json = True
-
-
-def _global_options() -> list[click.Parameter]:
-    """The options that stand before or after any command's name."""
-    url = click.Option(
-        ["--url"],
-        expose_value=False,
-        callback=_take_url,
-        metavar="URL",
-        help=f"The database. [env: TURNABOUT_URL; default: {_places.DEFAULT_URL}]",
-    )
-    as_json = click.Option(
-        ["--json"],
-        is_flag=True,
-        expose_value=False,
-        callback=_take_json,
-        help="Print JSON instead of text.",
-    )
-    return [url, as_json]
-
-
-class Command(click.Command):
-    """A command whose help ends with examples and with the shape of its JSON."""
-
-    def __init__(
-        self, *words: Any, examples: Sequence[str] = (), json_form: str = "", **options: Any
-    ) -> None:
-        super().__init__(*words, **options)
-        self.examples = tuple(examples)
-        self.json_form = json_form
-        self.params += _global_options()
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _write_block(formatter, "Examples", self.examples)
-        _write_block(formatter, "With --json", self.json_form.splitlines())
-        super().format_epilog(ctx, formatter)
-
-
-class Group(click.Group):
-    """A group of commands, listed under headings."""
-
-    command_class = Command
-
-    def __init__(self, *words: Any, examples: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(*words, **options)
-        self.examples = tuple(examples)
-        self.sections: list[tuple[str, list[str]]] = []
-        self.params += _global_options()
-
-    def add_section(self, title: str, *commands: click.Command) -> None:
-        """Add commands; the help lists them in this order under this title."""
-        for command in commands:
-            self.add_command(command)
-        self.sections.append((title, [command.name or "" for command in commands]))
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for _, names in self.sections for name in names]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max((len(name) for name in self.list_commands(ctx)), default=0)
-        for title, names in self.sections:
-            rows = [
-                (name.ljust(width), command.get_short_help_str(70))
-                for name in names
-                if (command := self.get_command(ctx, name)) is not None
-            ]
-            with formatter.section(title):
-                formatter.write_dl(rows)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _write_block(formatter, "Examples", self.examples)
-        super().format_epilog(ctx, formatter)
-
-
-class Root(Group):
-    """The program itself: the one place where exceptions become words and exit codes."""
-
-    unfinished: ClassVar[str] = "Stopped."
-
-    def invoke(self, ctx: click.Context) -> Any:
-        app = ctx.ensure_object(App)
-        try:
-            return super().invoke(ctx)
-        except TurnaboutError as error:
-            app.refuse(error.code, str(error), exit_code(error), retryable=error.retryable)
-        except OSError as error:
-            if error.filename is None:
-                raise  # a reader that went away (click ends quietly then), or a bug
-            kind = Forbidden if isinstance(error, PermissionError) else UsageError
-            app.refuse(kind.code, f"{error.strerror}: {error.filename}", USAGE)
-        except (KeyboardInterrupt, click.Abort):  # Abort: at a question
-            _show.note(self.unfinished)
-            ctx.exit(INTERRUPTED)
-
-
-def command(name: str, **options: Any) -> Callable[[Callable[..., Any]], Command]:
-    """Make a `Command` of a function; groups take it with `add_section`."""
-    return click.command(name, cls=Command, **options)
-
-
-def group(name: str, **options: Any) -> Callable[[Callable[..., Any]], Group]:
-    """Make a `Group` of a function whose text is its help."""
-    return click.group(name, cls=Group, **options)
-
-
-def _write_block(formatter: click.HelpFormatter, title: str, lines: Sequence[str]) -> None:
-    """Lines that are not wrapped: they are to be copied."""
-    if lines:
-        with formatter.section(title):
-            for line in lines:
-                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+@contextmanager
+def answered(ctx: click.Context) -> Generator[None]:
+    """The one place where exceptions become words and exit codes."""
+    app = ctx.ensure_object(App)
+    try:
+        yield
+    except TurnaboutError as error:
+        app.refuse(error.code, str(error), exit_code(error), retryable=error.retryable)
+    except OSError as error:
+        if error.filename is None:
+            raise  # a reader that went away (click ends quietly then), or a bug
+        kind = Forbidden if isinstance(error, PermissionError) else UsageError
+        app.refuse(kind.code, f"{error.strerror}: {error.filename}", USAGE)
+    except (KeyboardInterrupt, click.Abort):  # Abort: at a question
+        _show.note("Stopped.")
+        ctx.exit(INTERRUPTED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,31 @@ if TYPE_CHECKING:
 else:
     _Kind = click.ParamType  # generic only since click 8.4
 
+NONE = "none"
+
+
+class Kind(_Kind):
+    """A kind of value: how it is read, and what to write instead of what is none."""
+
+    def __init__(self, name: str, read: Callable[[str], Any], write: str, what: str = "") -> None:
+        self.name = name
+        self._read = read
+        self._error = f"is not a valid {what or name}: write {write}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except UsageError as error:
+            self.fail(str(error), param)
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{limits.shown(value)} {self._error}", param)
+
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _RATE = re.compile(r"([0-9]+)/([0-9a-z.]+)(?::([0-9]+))?")
-NONE = "none"
 
 
 def seconds(text: str) -> float:
@@ -40,152 +62,47 @@ def seconds(text: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-class Duration(_Kind):
-    """Seconds, or a number with a unit."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, (int, float)):
-            return float(value)
-        try:
-            return seconds(value)
-        except ValueError:
-            self.fail(f"{value!r} is no duration: write 90, 90s, 1m30s, 250ms, 2h or 7d", param)
+def _instant(text: str) -> int:
+    """A duration ago, or ISO 8601, without a zone by this machine's clock; in milliseconds."""
+    try:
+        return round((time.time() - seconds(text)) * 1000)
+    except ValueError:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-class DurationOrNone(_Kind):
-    """A duration, or `none`."""
-
-    name = "duration|none"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        return value if value == NONE else DURATION.convert(value, param, ctx)
-
-
-class Instant(_Kind):
-    """A time: so long ago (`2h`), or as ISO 8601 writes it. Milliseconds since 1970."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return round((time.time() - seconds(value)) * 1000)
-        except ValueError:
-            pass
-        try:
-            # Without a zone it is meant as the clock on the wall says.
-            return round(datetime.fromisoformat(value).timestamp() * 1000)
-        except (ValueError, OverflowError, OSError):
-            self.fail(
-                f"{value!r} is no time: write how long ago (2h, 7d) or 2026-05-01T12:00", param
-            )
+def _rate(text: str) -> Rate:
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    count, period, burst = match.groups()
+    # "10/s" is ten in one second.
+    return Rate(
+        int(count), seconds(period if period[0].isdigit() else f"1{period}"), int(burst or 1)
+    )
 
 
-class PerSecond(_Kind):
-    """`50` or `50/s`."""
+def _per_second(text: str) -> int:
+    number = text.removesuffix("/s")
+    if not (number.isascii() and number.isdigit() and int(number)):
+        raise ValueError(text)
+    return int(number)
 
-    name = "N/s"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).removesuffix("/s")
-        if not (text.isascii() and text.isdigit() and int(text)):
-            self.fail(f"{value!r} is no number of messages a second: write 50 or 50/s", param)
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(text)
+    return name, value
+
+
+def _message_id(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= limits.ID_MAX:
         return int(text)
+    raise ValueError(text)
 
 
-class RateKind(_Kind):
-    """`COUNT/PERIOD[:BURST]`, or `none`."""
-
-    name = "rate"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Rate | str:
-        if isinstance(value, Rate) or value == NONE:
-            return value
-        match = _RATE.fullmatch(str(value))
-        try:
-            if match is None:
-                raise ValueError(value)
-            count, period, burst = match.groups()
-            # "10/s" is ten in one second.
-            per = seconds(period if period[0].isdigit() else f"1{period}")
-            return Rate(int(count), per, int(burst or 1))
-        except UsageError as error:
-            self.fail(str(error), param)
-        except ValueError:
-            self.fail(
-                f"{value!r} is no rate: write COUNT/PERIOD[:BURST], for example 10/s, 100/1m "
-                "or 10/1s:5 (at most 5 at once)",
-                param,
-            )
-
-
-class WholeOrNone(_Kind):
-    """A whole number, or `none` for no limit."""
-
-    name = "number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str:
-        if isinstance(value, int) or value == NONE:
-            return value
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a whole number nor {NONE!r}", param)
-
-
-class HeaderKind(_Kind):
-    """`name=value`."""
-
-    name = "name=value"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value  # pyright: ignore[reportUnknownVariableType]
-        name, equals, text = str(value).partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r} is no header: write NAME=VALUE", param)
-        return name, text
-
-
-class ReceiptKind(_Kind):
-    """`4711.1`: a message's id and attempt, as `receive` prints it."""
-
-    name = "receipt"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Receipt:
-        if isinstance(value, Receipt):
-            return value
-        try:
-            return Receipt.parse(value)
-        except UsageError as error:
-            self.fail(str(error), param)
-
-
-class MessageId(_Kind):
-    """`4711`: a message's id, as `send` and `peek` print it."""
-
-    name = "id"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value)
-        if text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= limits.ID_MAX:
-            return int(text)
-        self.fail(f"{limits.shown(text)} is no id: it reads like 4711", param)
+def _or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: text if text == NONE else read(text)
 
 
 class QueueName(_Kind):
@@ -210,13 +127,15 @@ class QueueName(_Kind):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-DURATION = Duration()
-DURATION_OR_NONE = DurationOrNone()
-INSTANT = Instant()
-PER_SECOND = PerSecond()
-RATE = RateKind()
-WHOLE_OR_NONE = WholeOrNone()
-HEADER = HeaderKind()
-RECEIPT = ReceiptKind()
-MESSAGE_ID = MessageId()
+_DURATIONS = "90, 90s, 1m30s, 250ms, 2h or 7d"
+_RATES = "COUNT/PERIOD[:BURST], for example 10/s, 100/1m or 10/1s:5 (at most 5 at once)"
+DURATION = Kind("duration", seconds, _DURATIONS)
+DURATION_OR_NONE = Kind("duration|none", _or_none(seconds), f"{_DURATIONS}, or none", "duration")
+INSTANT = Kind("time", _instant, "how long ago (2h, 7d), or 2026-05-01T12:00")
+PER_SECOND = Kind("N/s", _per_second, "50 or 50/s", "number of messages per second")
+RATE = Kind("rate", _or_none(_rate), f"{_RATES}, or none")
+WHOLE_OR_NONE = Kind("number", _or_none(int), "a whole number, or none")
+HEADER = Kind("name=value", _header, "NAME=VALUE", "header")
+RECEIPT = Kind("receipt", Receipt.parse, "4711.1")
+MESSAGE_ID = Kind("id", _message_id, "a number such as 4711")
 QUEUE = QueueName()

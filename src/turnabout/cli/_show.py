@@ -1,18 +1,18 @@
-"""How things look: aligned tables, durations and numbers for people, lines of JSON for programs.
+"""How things look to people: aligned tables, durations, numbers. For programs: `_json.py`.
 
 Nothing from a queue reaches a terminal raw: a channel's name may hold escape sequences.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -52,19 +52,6 @@ def is_coloured(stream: Any = None) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return is_terminal(stream)
-
-
-# --- JSON ----------------------------------------------------------------------------------------
-
-
-def json_line(value: Any) -> str:
-    """One line of JSON that every terminal and file can take."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:  # a lone surrogate from a JSON payload, or a narrow locale
-        return json.dumps(value, allow_nan=False)
-    return text
 
 
 # --- colours -------------------------------------------------------------------------------------
@@ -115,7 +102,7 @@ def channel(name: str) -> str:
 
 
 def payload(data: bytes, limit: int | None = None) -> str:
-    """A payload to look at: text if it is text, else so many bytes."""
+    """A payload to look at: text if it is text, else its length."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -143,7 +130,7 @@ def count(number: float) -> str:
 
 
 def plural(number: int, word: str, words: str | None = None) -> str:
-    """So many of them. `words`: for more than one, where that is not the word with an s."""
+    """A count of things. `words`: for more than one, unless it is the word with an s."""
     return f"{count(number)} {word if number == 1 else words or word + 's'}"
 
 
@@ -174,6 +161,15 @@ def milliseconds(value: int | None) -> str:
     return "–" if value is None else duration(value / 1000)
 
 
+def yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def tick(value: bool) -> str:
+    """As `yes`, where most are not."""
+    return "yes" if value else ""
+
+
 def when(at: int, now: float | None = None) -> str:
     """An instant as seen from this machine's clock: 3m 12s ago, or in 5s."""
     seconds = at / 1000 - (time.time() if now is None else now)
@@ -192,9 +188,34 @@ def clock_time(at: int) -> str:
 
 # --- tables --------------------------------------------------------------------------------------
 
+Columns = Sequence[tuple[str, str | Callable[[Any], Any], Callable[[Any], str]]]
+"""Of each column: its title; the field (`settings.fifo`), or what finds the value; how it shows."""
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Rows under heads: the first `left` columns to the left, the rest to the right.
+_TO_THE_RIGHT = {count, milliseconds, duration}
+
+
+def table(columns: Columns, values: Iterable[Any]) -> str:
+    """A line for each value under the titles. Numbers are aligned to the right."""
+    right = {i for i, (_, _, how) in enumerate(columns) if how in _TO_THE_RIGHT}
+    rows = [[cell(value, of, how) for _, of, how in columns] for value in values]
+    return grid([title for title, _, _ in columns], rows, right)
+
+
+def facts(columns: Columns, value: Any) -> str:
+    """The same of one value: names and values in two columns."""
+    width = max(len(title) for title, _, _ in columns)
+    pairs = ((title.ljust(width), cell(value, of, how)) for title, of, how in columns)
+    return "\n".join(f"{bold(title)}  {text}" for title, text in pairs)
+
+
+def cell(value: Any, of: str | Callable[[Any], Any], how: Callable[[Any], str]) -> str:
+    """One field as it shows; a dash for None."""
+    found = attrgetter(of)(value) if isinstance(of, str) else of(value)
+    return "–" if found is None else how(found)
+
+
+def grid(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Container[int]) -> str:
+    """Cells under heads, those of the columns `right` aligned to the right.
 
     On a terminal, the first column gives way when the line is too long.
     """
@@ -202,23 +223,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1)
     if is_terminal():
         spare = shutil.get_terminal_size().columns - sum(widths) - 2 * (len(widths) - 1)
         widths[0] = max(min(12, widths[0]), widths[0] + min(0, spare))
-    lines = [bold(_line(heads, widths, left))]
-    lines += [_line(row, widths, left) for row in rows]
+    lines = [bold(_line(heads, widths, right))]
+    lines += [_line(row, widths, right) for row in rows]
     return "\n".join(lines)
 
 
-def facts(pairs: Sequence[tuple[str, str]]) -> str:
-    """Names and values in two columns."""
-    width = max(len(name) for name, _ in pairs)
-    return "\n".join(f"{bold(name.ljust(width))}  {value}" for name, value in pairs)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int], right: Container[int]) -> str:
     parts: list[str] = []
     for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
         shown = _cut(cell, width)
         gap = " " * (width - _width(shown))
-        parts.append(shown + gap if i < left else gap + shown)
+        parts.append(gap + shown if i in right else shown + gap)
     return "  ".join(parts).rstrip()
 
 

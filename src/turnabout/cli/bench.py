@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import App, command, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import command
 from turnabout.cli._interrupt import Unbroken
 from turnabout.cli._kinds import DURATION
 from turnabout.cli._progress import progress
@@ -213,12 +214,9 @@ class Bench:
 
 @command(
     "bench",
-    short_help="Measure throughput and latency of your database.",
-    examples=[
-        "turnabout bench",
-        "turnabout bench --seconds 30 --threads 8 --url postgresql://app@localhost/app",
-    ],
-    json_form='{"url", "queue", "plan": {"seconds", "threads", "batch", "payload_bytes",\n'
+    "turnabout bench",
+    "turnabout bench --seconds 30 --threads 8 --url postgresql://app@localhost/app",
+    json='{"url", "queue", "plan": {"seconds", "threads", "batch", "payload_bytes",\n'
     '  "channels"}, "results": [{"name", "calls", "messages", "messages_per_second", "p50_ms",\n'
     '  "p95_ms", "p99_ms", "p100_ms"}]}',
 )
@@ -236,14 +234,14 @@ class Bench:
 @click.option(
     "--channels", type=click.IntRange(1, 10_000), default=10, show_default=True, help="In turn."
 )
-@pass_app
 def bench(
     app: App, seconds: float, threads: int, batch: int, payload_bytes: int, channels: int
 ) -> None:
-    """Measure send, receive and ack on your own database, with threads in this one process.
+    """Measure throughput and latency of your database.
 
-    It works in a queue of its own with a name that nobody else has, and deletes it afterwards,
-    also after Ctrl-C. Other users of the database will feel it while it runs.
+    Threads of this one process send, receive and ack. It works in a queue of its own with a name
+    that nobody else has, and deletes it afterwards, also after Ctrl-C. Other users of the database
+    will feel it while it runs.
     """
     plan = Plan(max(0.5, seconds), threads, batch, payload_bytes, channels)
     name = f"bench-{secrets.token_hex(4)}"
@@ -265,7 +263,7 @@ def bench(
                     bar(sum(len(measure.times) for measure in results), i + 1)
     rows = [measure.as_json() for measure in results]
     if app.as_json:
-        app.document({"url": app.place, "queue": name, "plan": asdict(plan), "results": rows})
+        app.say({"url": app.place, "queue": name, "plan": asdict(plan), "results": rows}, "")
     else:
         _show.out(_table(rows))
 
@@ -305,7 +303,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return _show.table(heads, lines)
+    return _show.grid(heads, lines, range(1, 9))
 
 
 def _ms(value: float | None) -> str:

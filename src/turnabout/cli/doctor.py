@@ -12,8 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 
 from turnabout.cli import _places, _show
-from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
+from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._check import Check, fail, ok, warn
+from turnabout.cli._declare import command
+from turnabout.cli.doctor_words import check_of
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT
 
@@ -24,20 +26,17 @@ MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
 
 @command(
     "doctor",
-    short_help="Check versions, the database, and that all counts add up.",
-    examples=[
-        "turnabout doctor",
-        "turnabout doctor --url postgresql://app@localhost/app",
-        "turnabout doctor --json | jq '.checks[] | select(.level != \"ok\")'",
-    ],
-    json_form='{"url", "ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail",\n'
+    "turnabout doctor",
+    "turnabout doctor --url postgresql://app@localhost/app",
+    "turnabout doctor --json | jq '.checks[] | select(.level != \"ok\")'",
+    json='{"url", "ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail",\n'
     '  "text", "todo"}]}',
 )
-@pass_app
 def doctor(app: App) -> None:
-    """Look at this machine and the database, and say what to do about what is not right.
+    """Check versions, the database, and that all counts add up.
 
-    It changes nothing. Exit code 1 if a check failed; warnings leave it at 0.
+    For what is not right it says what to do. It changes nothing. Exit code 1 if a check failed;
+    warnings leave it at 0.
     """
     found: list[Check] = []
     for check in _all(app.url):
@@ -48,12 +47,12 @@ def doctor(app: App) -> None:
     levels = Counter(check.level for check in found)
     if app.as_json:
         checks = [asdict(check) for check in found]
-        app.document({"url": app.place, "ok": not levels["fail"], "checks": checks})
+        app.say({"url": app.place, "ok": not levels["fail"], "checks": checks}, "")
     else:
         _show.out("")
         _show.out(_summary(app.place, levels))
     if levels["fail"]:
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def _all(url: str) -> Iterator[Check]:
@@ -61,11 +60,11 @@ def _all(url: str) -> Iterator[Check]:
     yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _libraries()
     if _places.is_sqlite(url):
-        from turnabout.cli import doctor_sqlite
+        from turnabout._connect import findings
 
-        yield from doctor_sqlite.checks(url)
-        path = _places.sqlite_path(url)
-        if path is not None and doctor_sqlite.is_there(path):
+        found = list(findings(url))
+        yield from map(check_of, found)
+        if all(finding.name != "database" for finding in found):
             yield from _schema_and_pipelines(url)
     elif _places.is_postgres(url):
         from turnabout.cli import doctor_postgres

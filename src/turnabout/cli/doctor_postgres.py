@@ -7,18 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from turnabout.cli import _show, doctor_promises
-from turnabout.cli._check import (
-    LEASE_OVERDUE_MS,
-    Check,
-    Counts,
-    fail,
-    guarded,
-    of_counts,
-    of_strays,
-    ok,
-    warn,
-)
+from turnabout.cli._check import Check, fail, guarded, ok, warn
+from turnabout.cli.doctor_words import check_of
 from turnabout.words.extras import install_hint
+from turnabout.words.findings import LEASE_OVERDUE_MS, Counts, of_counts, of_zero
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,7 +57,6 @@ select q.name, q.paused,
   coalesce(t.sent, 0)::bigint, coalesce(t.finished, 0)::bigint,
   coalesce(m.live, 0), coalesce(m.overdue, 0), m.oldest
 from turnabout.queue q
-from turnabout.words.extras import install_hint
 left join (
   select queue_id, sum(sent) as sent, sum(done + dead + cancelled + expired) as finished
   from turnabout.tally group by queue_id
@@ -287,7 +278,7 @@ def _of_queues(db: psycopg.Connection[Any]) -> Iterator[Check]:
         db.execute("set transaction isolation level repeatable read, read only")
         now = _one(db, NOW)
         rows = db.execute(COUNTS, {"overdue": now - LEASE_OVERDUE_MS}).fetchall()
-        yield from of_counts(
+        counts = of_counts(
             Counts(
                 name,
                 paused,
@@ -299,16 +290,11 @@ def _of_queues(db: psycopg.Connection[Any]) -> Iterator[Check]:
             )
             for name, paused, sent, finished, live, overdue, oldest in rows
         )
+        yield from map(check_of, counts)
         strays = sum(_one(db, statement) for statement in (NO_QUEUE, NO_CHANNEL, ASLEEP))
-        yield of_strays(
-            "way out",
-            strays,
-            "no message is where nobody looks",
-            "messages or channels are where no receive looks",
-        )
-        yield from doctor_promises.answers(
-            lambda statement: _count(db, statement, now), doctor_promises.POSTGRES
-        )
+        yield check_of(of_zero("way out", strays))
+        found = doctor_promises.answers(lambda statement: _count(db, statement, now))
+        yield from map(check_of, found)
 
 
 def _count(db: psycopg.Connection[Any], statement: str, now: int) -> int:

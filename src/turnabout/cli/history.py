@@ -3,71 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from itertools import islice
 from typing import Any, Literal
 
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import App, command, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import YES, argument, command, limit, option
+from turnabout.cli._json import lines
 from turnabout.cli._kinds import DURATION, INSTANT, QUEUE
-from turnabout.cli.ids import result_json
-from turnabout.cli.queue import YES, confirm
-from turnabout.cli.receive import bytes_json
+from turnabout.cli.queue import confirm
+from turnabout.cli.receive import attempts, itself
 from turnabout.words import limits
+from turnabout.words.outcomes import Cleared
 from turnabout.words.records import OUTCOMES, Event, HistoryEntry
+
+
+def _result(entry: HistoryEntry) -> str:
+    if entry.error is not None:
+        return _show.error(entry.error, 60)
+    return "" if entry.result is None else _show.payload(entry.result.data, 60)
+
+
+def _took(entry: HistoryEntry) -> int | None:
+    return None if entry.leased_at is None else entry.finished_at - entry.leased_at
+
+
+ENTRIES: _show.Columns = (
+    ("ID", "id", str),
+    ("OUTCOME", "outcome", str),
+    ("CHANNEL", "channel", _show.channel),
+    ("ATTEMPT", itself, attempts),
+    ("ENDED", "finished_at", _show.when),
+    ("TOOK", _took, _show.milliseconds),
+    ("RESULT OR ERROR", itself, _result),
+)
 
 
 @command(
     "history",
-    short_help="Finished messages: how they ended, results and errors.",
-    examples=[
-        "turnabout history emails",
-        "turnabout history emails --outcome dead --since 1d --error 'SMTP said 550'",
-        "turnabout history renders --all --json | jq -r 'select(.outcome == \"done\") | .result'",
-    ],
-    json_form='one line for each: {"id", "channel", "outcome", "sent_at", "leased_at",\n'
-    '  "finished_at", "attempt", "failures", "crashes", "error", "result", "result_base64",\n'
-    '  "content_type", "payload", "payload_base64", "payload_type", "headers"}; payloads are\n'
-    "  kept where the queue says --history-payload\n"
-    'with more to come, a last line {"cursor"}',
+    "turnabout history emails",
+    "turnabout history emails --outcome dead --since 1d --error 'SMTP said 550'",
+    "turnabout history renders --all --json | jq 'select(.outcome == \"done\") | .result.json'",
+    json=lines(HistoryEntry),
 )
-@click.argument("queue", type=QUEUE)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, limits.PEEK_MESSAGES_MAX),
-    default=20,
-    show_default=True,
-    help="How many at most.",
-)
-@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only those that ended so.")
-@click.option("--channel", help="Only of this channel.")
-@click.option("--error", metavar="TEXT", help="Only with this text in the error.")
-@click.option("--since", type=INSTANT, help="Ended since then: 2h (ago), 2026-05-01T12:00.")
-@click.option("--until", type=INSTANT, help="Ended before that.")
-@click.option("--cursor", help="Go on with older ones, as the last page said.")
-@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
-@pass_app
+@argument("queue", QUEUE)
+@limit(limits.PEEK_MESSAGES_MAX)
+@option("--outcome", "Only those that ended like this.", OUTCOMES)
+@option("--channel", "Only in this channel.")
+@option("--error", "Only with this text in the error.", metavar="TEXT")
+@option("--since finished_from", "Ended since then: 2h (ago), 2026-05-01T12:00.", INSTANT)
+@option("--until finished_until", "Ended before that.", INSTANT)
+@option("--cursor", "Go on with older ones, as the last page said.")
+@option("--all everything", "All of them, however many.", bool)
 def history(
-    app: App,
-    queue: str,
-    limit: int,
-    since: int | None,
-    until: int | None,
-    cursor: str | None,
-    everything: bool,
-    **which: Any,
+    app: App, queue: str, limit: int, cursor: str | None, everything: bool, **which: Any
 ) -> None:
-    """Show the finished messages of QUEUE, the newest first.
+    """Show finished messages of QUEUE: how they ended, results, errors.
 
-    How long they are kept: `turnabout queue update --history`, `--history-failed`.
+    The newest come first. How long they are kept, and whether with their payloads: `turnabout queue
+    update --history`, `--history-failed`, `--history-payload`. With --json, if there are more, a
+    last line {"cursor"}.
     """
     if everything and cursor:
         raise click.UsageError("--all and --cursor exclude each other")
-    which |= {"finished_from": since, "finished_until": until}
-    with app.open() as turnabout:
-        handle = turnabout.queue(queue)
+    with app.queue(queue) as handle:
         if everything:
             _print_all(app, handle.history_entries(**which))
             return
@@ -76,7 +77,7 @@ def history(
     if not page.entries:
         _show.note(f"No such message in the history of {queue}.")
     elif page.cursor is not None and app.as_json:
-        app.document({"cursor": page.cursor})
+        app.say({"cursor": page.cursor}, "")
     elif page.cursor is not None:
         _show.note(_show.dim(f"There may be more: --cursor {page.cursor}"))
 
@@ -85,118 +86,61 @@ def _print_all(app: App, entries: Iterable[HistoryEntry]) -> None:
     """A table, or lines of JSON as they come; a table of many is printed in parts."""
     if app.as_json:
         for entry in entries:
-            app.document(entry_json(entry))
+            app.say(entry, "")
         return
-    rows: list[list[str]] = []
-    for entry in entries:
-        rows.append(_row(entry))
-        if len(rows) == limits.PEEK_MESSAGES_MAX:
-            _print_table(rows)
-            rows = []
-    if rows:
-        _print_table(rows)
-
-
-def _print_table(rows: list[list[str]]) -> None:
-    heads = ("ID", "OUTCOME", "CHANNEL", "ATTEMPT", "ENDED", "TOOK", "RESULT OR ERROR")
-    _show.out(_show.table(heads, rows, left=7))
-
-
-def _row(entry: HistoryEntry) -> list[str]:
-    told = ""
-    if entry.error is not None:
-        told = _show.error(entry.error, 60)
-    elif entry.result is not None:
-        told = _show.payload(entry.result.data, 60)
-    took = None if entry.leased_at is None else entry.finished_at - entry.leased_at
-    charged = entry.failures + entry.crashes
-    return [
-        str(entry.id),
-        entry.outcome,
-        _show.channel(entry.channel),
-        f"{entry.attempt}" + (f" ({charged} failed)" if charged else ""),
-        _show.when(entry.finished_at),
-        _show.milliseconds(took),
-        told,
-    ]
-
-
-def entry_json(entry: HistoryEntry) -> dict[str, Any]:
-    """A finished message as `history --json` prints it."""
-    return {
-        "id": entry.id,
-        "channel": entry.channel,
-        "outcome": entry.outcome,
-        "sent_at": entry.sent_at,
-        "leased_at": entry.leased_at,
-        "finished_at": entry.finished_at,
-        "attempt": entry.attempt,
-        "failures": entry.failures,
-        "crashes": entry.crashes,
-        "error": entry.error,
-        **result_json(entry.result),
-        **bytes_json("payload", entry.payload, entry.content_type or ""),
-        "payload_type": entry.content_type,
-        "headers": None if entry.headers is None else dict(entry.headers),
-    }
+    rest = iter(entries)
+    while part := list(islice(rest, limits.PEEK_MESSAGES_MAX)):
+        _show.out(_show.table(ENTRIES, part))
 
 
 @command(
     "clear",
-    short_help="Remove finished messages from the history.",
-    examples=["turnabout clear emails done --yes", "turnabout clear emails failed --limit 1000"],
-    json_form='{"queue", "which", "messages"}',
+    "turnabout clear emails done --yes",
+    "turnabout clear emails failed --limit 1000",
+    json=Cleared,
 )
-@click.argument("queue", type=QUEUE)
-@click.argument("which", type=click.Choice(["done", "failed", "all"]))
-@click.option("--limit", type=click.IntRange(1), help="At most so many, the oldest first.")
+@argument("queue", QUEUE)
+@argument("which", click.Choice(["done", "failed", "all"]))
+@option("--limit", "At most this many, the oldest first.", click.IntRange(1))
 @YES
-@pass_app
 def clear(
     app: App, queue: str, which: Literal["done", "failed", "all"], limit: int | None, yes: bool
 ) -> None:
-    """Remove messages of QUEUE from its history: those that are done, all others, or all.
+    """Remove finished messages from the history of QUEUE.
 
-    Messages that have not ended are untouched (`turnabout purge` cancels those).
+    WHICH: those that are done, those that failed, which is all others, or all. Messages that have
+    not ended are untouched (`turnabout purge` cancels those).
     """
-    with app.open() as turnabout:
-        handle = turnabout.queue(queue)
+    with app.queue(queue) as handle:
         handle.settings()  # a wrong name is told before a question is asked
         confirm(yes, f"Remove the history of {queue} ({which})?")
         cleared = handle.clear(which, limit=limit)
-    app.outcome(
-        {"queue": queue, "which": which, "messages": cleared.messages},
-        f"Removed {_show.plural(cleared.messages, 'message')} from the history of {queue}.",
-    )
+    removed = _show.plural(cleared.messages, "message")
+    app.say(cleared, f"Removed {removed} from the history of {queue}.")
 
 
 @command(
     "events",
-    short_help="Watch what happens in a queue, as it happens.",
-    examples=[
-        "turnabout events emails",
-        "turnabout events emails --json | jq -c 'select(.kind == \"dead\")'",
-        "turnabout events emails --after 81/4711 --idle 1s",
-    ],
-    json_form='one line for each: {"kind": "created" | "leased" | "deferred" | "failed" |\n'
-    '  "done" | "dead" | "cancelled" | "expired" | "changed", "queue", "at", "id", "channel",\n'
-    '  "attempt", "due_at", "cursor"}',
+    "turnabout events emails",
+    "turnabout events emails --json | jq -c 'select(.kind == \"dead\")'",
+    "turnabout events emails --after 81/4711 --idle 1s",
+    json=lines(Event),
 )
-@click.argument("queue", type=QUEUE)
-@click.option("--after", metavar="CURSOR", help="Go on after this event; unless given, from now.")
-@click.option("--idle", type=DURATION, help="End when nothing happened for so long.")
-@pass_app
+@argument("queue", QUEUE)
+@option("--after", "Go on after this event; unless given, from now.", metavar="CURSOR")
+@option("--idle", "End when nothing has happened for this long.", DURATION)
 def events(app: App, queue: str, after: str | None, idle: float | None) -> None:
-    """Print a line for each thing that happens to a message of QUEUE, until Ctrl-C.
+    """Watch what happens in QUEUE, as it happens, until Ctrl-C.
 
-    The queue has to tell: `turnabout queue update QUEUE --events all`; with `hints` there is only
-    a line "changed" now and then. Events are kept for a day: --after goes on where a run ended.
+    It prints a line for each thing that happens to a message. The queue has to tell: `turnabout
+    queue update QUEUE --events all`; with `hints` there is only a line "changed" now and then.
+    Events are kept for a day: --after goes on where a run ended.
     """
     last: str | None = None
     try:
-        with app.open() as turnabout:
-            for event in turnabout.queue(queue).events(after=after, idle_seconds=idle):
-                app.outcome(asdict(event), _event_text(event))
+        with app.queue(queue) as handle:
+            for event in handle.events(after=after, idle_seconds=idle):
+                app.say(event, _event_text(event))
                 _show.flush()
                 last = event.cursor
     finally:

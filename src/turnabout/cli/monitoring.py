@@ -6,29 +6,27 @@ from importlib.resources import files
 
 import click
 
-from turnabout.cli._app import App, command, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import command
 
 FILES = {"grafana": "grafana.json", "alerts": "alerts.yaml"}
 
 
 @command(
     "monitoring",
-    short_help="Print the Grafana board or the alert rules.",
-    examples=[
-        "turnabout monitoring grafana > turnabout.json",
-        "turnabout monitoring alerts > turnabout-alerts.yaml",
-    ],
-    json_form='{"file", "text"}',
+    "turnabout monitoring grafana > turnabout.json",
+    "turnabout monitoring alerts > turnabout-alerts.yaml",
+    json='{"file", "text"}',
 )
 @click.argument("what", type=click.Choice(list(FILES)))
-@pass_app
 def monitoring(app: App, what: str) -> None:
-    """Print the board for Grafana (to import there) or the rules for Prometheus (for rule_files).
+    """Print the Grafana board or the alert rules.
 
-    Both read the /metrics of `turnabout serve`.
+    The board is imported in Grafana; the rules are for rule_files of Prometheus. Both read the
+    /metrics of `turnabout serve`.
     """
     file = FILES[what]
     # Not files("turnabout.server"): that would load the server, which may not be installed here.
     folder = files("turnabout").joinpath("server", "monitoring")
     text = folder.joinpath(file).read_text(encoding="utf-8")
-    app.outcome({"file": file, "text": text}, text.rstrip("\n"))
+    app.say({"file": file, "text": text}, text.rstrip("\n"))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from turnabout.cli import _places, _show
-from turnabout.cli._app import App, command, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import command
 from turnabout.cli._interrupt import stop_like_interrupt
 from turnabout.cli._progress import progress
 from turnabout.words.errors import UsageError
@@ -32,18 +33,17 @@ _JSON = (
 
 @command(
     "move",
-    short_help="Move all queues from an SQLite file to PostgreSQL.",
-    examples=_EXAMPLES,
-    json_form=_JSON,
+    *_EXAMPLES,
+    json=_JSON,
 )
 @click.argument("source")
 @click.argument("target", required=False)
 @click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing.")
 @click.option("--abort", is_flag=True, help="Give up a move that did not come to its end.")
-@pass_app
 def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) -> None:
-    """Move all queues of the file SOURCE, with all that is in them, to the database TARGET.
+    """Move all queues from an SQLite file to PostgreSQL.
 
+    SOURCE is the file, whose queues move with all that is in them to the database TARGET.
     TARGET is the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
 
     Senders and workers go on using the file meanwhile. At the end it is closed for a moment; from
@@ -65,7 +65,7 @@ def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) 
     if abort:
         aborted = moving.abort(source, app.url)
         text = "Given up: the file is in use as before." if aborted else "There was no move."
-        app.outcome({"aborted": aborted}, text)
+        app.say({"aborted": aborted}, text)
     elif dry_run:
         _tell(app, moving.plan(source, app.url), "would move")
     else:
@@ -91,7 +91,7 @@ def _moved(source: str, target: str) -> Moved:
 
 def _tell(app: App, found: Moved, done: str) -> None:
     if app.as_json:
-        app.document(asdict(found))
+        app.say(asdict(found), "")
         return
     heads = ("queue", "messages", "leased", "history", "policies")
     rows = [
@@ -99,7 +99,7 @@ def _tell(app: App, found: Moved, done: str) -> None:
         for q in found.queues
     ]
     if rows:
-        _show.out(_show.table(heads, rows))
+        _show.out(_show.grid(heads, rows, range(1, 99)))
     notes = found.sink_batches
     parts = [
         _show.plural(found.messages, "message"),

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import NOT_AS_WISHED, App, command, group, pass_app
+from turnabout.cli._app import NEGATIVE, App
+from turnabout.cli._declare import command, group
 from turnabout.cli._kinds import NONE, WHOLE_OR_NONE
 from turnabout.cli._owner import namespace_given, open_database, shown_namespace
 from turnabout.words import credentials as c
@@ -32,12 +33,10 @@ class _Usage:
 
 @group(
     "namespace",
+    "turnabout namespace set acme --max-messages 100000 --requests-per-second 50",
+    "turnabout namespace list --bytes",
+    "turnabout namespace delete acme",
     short_help="Tenants of a server and their quotas: set, list, delete.",
-    examples=[
-        "turnabout namespace set acme --max-messages 100000 --requests-per-second 50",
-        "turnabout namespace list --bytes",
-        "turnabout namespace delete acme",
-    ],
 )
 def namespace() -> None:
     """A namespace is a tenant of a server: its clients see its queues and no others.
@@ -49,12 +48,9 @@ def namespace() -> None:
 
 @command(
     "set",
-    short_help="Set quotas.",
-    examples=[
-        "turnabout namespace set acme --max-messages 100000 --max-bytes 1000000000",
-        "turnabout namespace set acme --requests-per-second none",
-    ],
-    json_form=SHAPE,
+    "turnabout namespace set acme --max-messages 100000 --max-bytes 1000000000",
+    "turnabout namespace set acme --requests-per-second none",
+    json=SHAPE,
 )
 @click.argument("name", required=False)
 @click.option("--max-messages", type=WHOLE_OR_NONE, help="Unfinished messages.")
@@ -62,7 +58,6 @@ def namespace() -> None:
 @click.option(
     "--requests-per-second", type=WHOLE_OR_NONE, help="Over all its tokens, at each server."
 )
-@pass_app
 def set_(app: App, name: str | None, **quotas: int | str | None) -> None:
     """Set quotas of the namespace NAME, and make it if it is missing.
 
@@ -79,19 +74,18 @@ def set_(app: App, name: str | None, **quotas: int | str | None) -> None:
         known = {one.name: one for one in turnabout.store.run(c.NamespaceList())}
         changed = replace(known.get(wanted, c.Namespace(wanted)), **changes)
         kept = turnabout.store.run(c.NamespaceSet(changed))
-    app.outcome(asdict(kept), f"{shown_namespace(kept.name)}: {_told(kept)}.")
+    app.say(asdict(kept), f"{shown_namespace(kept.name)}: {_told(kept)}.")
 
 
 @command(
     "list",
-    short_help="List namespaces, their quotas and what they use.",
-    examples=["turnabout namespace list", "turnabout namespace list --bytes --json"],
-    json_form=f'{{"namespaces": [{SHAPE[:-1]},\n  {USAGE}}}]}}',
+    "turnabout namespace list",
+    "turnabout namespace list --bytes --json",
+    json=f'{{"namespaces": [{SHAPE[:-1]},\n  {USAGE}}}]}}',
 )
 @click.option("--bytes", "measure", is_flag=True, help="Measure payloads, too: reads all messages.")
-@pass_app
 def list_(app: App, measure: bool) -> None:
-    """List the namespaces that have quotas, tokens or queues, and what they use.
+    """List namespaces with quotas, tokens or queues, and what they use.
 
     MESSAGES are unfinished ones, TOKENS live ones.
     """
@@ -114,7 +108,7 @@ def list_(app: App, measure: bool) -> None:
             }
             for one in found
         ]
-        app.document({"namespaces": documents})
+        app.say({"namespaces": documents}, "")
         return
     if not found:
         _show.note("There is no namespace: `turnabout token create NAMESPACE` makes one.")
@@ -131,17 +125,15 @@ def list_(app: App, measure: bool) -> None:
         )
         for one in found
     ]
-    _show.out(_show.table(heads, rows))
+    _show.out(_show.grid(heads, rows, range(1, 99)))
 
 
 @command(
     "delete",
-    short_help="Remove a namespace and its tokens.",
-    examples=["turnabout namespace delete acme"],
-    json_form='{"namespace", "deleted"}',
+    "turnabout namespace delete acme",
+    json='{"namespace", "deleted"}',
 )
 @click.argument("name")
-@pass_app
 def delete(app: App, name: str) -> None:
     """Remove the namespace NAME with its tokens. It is refused while it has queues or schedules."""
     wanted = namespace_given(name)
@@ -149,9 +141,9 @@ def delete(app: App, name: str) -> None:
         deleted = turnabout.store.run(c.NamespaceDelete(wanted))
     told = shown_namespace(wanted)
     text = f"Deleted {told}." if deleted else f"There is no namespace {told}."
-    app.outcome({"namespace": wanted, "deleted": deleted}, text)
+    app.say({"namespace": wanted, "deleted": deleted}, text)
     if not deleted:
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def _usage(

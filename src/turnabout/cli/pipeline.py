@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from turnabout.cli import _places, _show, pipeline_jobs, pipeline_report, pipeline_status
-from turnabout.cli._app import NOT_AS_WISHED, App, command, group, pass_app
+from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._check import Check, fail, ok
+from turnabout.cli._declare import command, group
 from turnabout.cli.doctor import show_check
 from turnabout.words.extras import install_hint
 
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
 
 @group(
     "pipeline",
+    "turnabout pipeline doctor",
+    "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
+    "turnabout pipeline status",
     short_help="Apache Spark: archive, replay, report, streams.",
-    examples=[
-        "turnabout pipeline doctor",
-        "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
-        "turnabout pipeline status",
-    ],
 )
 def pipeline() -> None:
     """Bulk work on the database, by Apache Spark on this machine or a cluster.
@@ -40,17 +39,13 @@ def pipeline() -> None:
 
 @command(
     "doctor",
-    short_help="Check that Java, Spark and a tiny stream work here.",
-    examples=[
-        "turnabout pipeline doctor",
-        "turnabout pipeline doctor --url postgresql://app@localhost/app",
-        "turnabout pipeline doctor --master spark://host:7077 --json",
-    ],
-    json_form='{"url" | null, "ok": true | false, "checks": [{"name", "level": "ok" | "fail",\n'
+    "turnabout pipeline doctor",
+    "turnabout pipeline doctor --url postgresql://app@localhost/app",
+    "turnabout pipeline doctor --master spark://host:7077 --json",
+    json='{"url" | null, "ok": true | false, "checks": [{"name", "level": "ok" | "fail",\n'
     '  "text", "todo"}]}',
 )
 @click.option("--master", metavar="URL", help="Spark's master. [default: this machine, local[*]]")
-@pass_app
 def doctor(app: App, master: str | None) -> None:
     """Look for Java and the packages, start Spark, and send a message round.
 
@@ -72,11 +67,11 @@ def doctor(app: App, master: str | None) -> None:
     good = all(check.level == "ok" for check in found)
     if app.as_json:
         checks = [asdict(check) for check in found]
-        app.document({"url": url and app.place, "ok": good, "checks": checks})
+        app.say({"url": url and app.place, "ok": good, "checks": checks}, "")
     elif good:
         _show.out(f"\n{_show.green('The pipeline works here.')}")
     if not good:
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[[], Check]]]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import NOT_AS_WISHED, App, command, group, pass_app
+from turnabout.cli._app import NEGATIVE, App
+from turnabout.cli._declare import command, group
 from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND
 from turnabout.cli._progress import progress
 from turnabout.cli.queue import confirm
@@ -53,11 +54,9 @@ NAMESPACE = click.option("--namespace", metavar="NAME", help="Only of this names
 
 @group(
     "run",
+    "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
+    "turnabout pipeline run purge --lake /var/lib/turnabout/lake --dry-run",
     short_help="Run a job: archive, compact, purge, replay, report.",
-    examples=[
-        "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
-        "turnabout pipeline run purge --lake /var/lib/turnabout/lake --dry-run",
-    ],
 )
 def run() -> None:
     """Jobs on the log of what finished, and on the lake where it is archived as Parquet.
@@ -69,13 +68,10 @@ def run() -> None:
 
 @command(
     "archive",
-    short_help="What finished, into the lake.",
-    examples=[
-        "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
-        "turnabout pipeline run archive --lake /var/lib/turnabout/lake --every 30s",
-        "turnabout pipeline run archive --lake /mnt/lake --master spark://host:7077 --json",
-    ],
-    json_form='{"archive", "rows", "files", "bytes", "batches", "total", "position", "lost",\n'
+    "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
+    "turnabout pipeline run archive --lake /var/lib/turnabout/lake --every 30s",
+    "turnabout pipeline run archive --lake /mnt/lake --master spark://host:7077 --json",
+    json='{"archive", "rows", "files", "bytes", "batches", "total", "position", "lost",\n'
     '  "seconds"}   rows to batches: of this run',
 )
 @LAKE
@@ -93,7 +89,6 @@ def run() -> None:
 @click.option("--adopt", is_flag=True, help="Go on with an archive that was forgotten.")
 @NAMESPACE
 @MASTER
-@pass_app
 def archive(
     app: App,
     lake: str,
@@ -135,17 +130,14 @@ def archive(
         if done.rows
         else "Nothing new"
     ).replace("batchs", "batches")
-    app.outcome(asdict(done), f"{text}; {archive} has {_show.count(done.total)} in all.")
+    app.say(asdict(done), f"{text}; {archive} has {_show.count(done.total)} in all.")
 
 
 @command(
     "compact",
-    short_help="Many files of a day become few.",
-    examples=[
-        "turnabout pipeline run compact --lake /var/lib/turnabout/lake",
-        "turnabout pipeline run compact --lake /var/lib/turnabout/lake --older-than 2d --keep 7d",
-    ],
-    json_form='{"days", "rows", "before", "after", "bytes", "removed", "seconds"}\n'
+    "turnabout pipeline run compact --lake /var/lib/turnabout/lake",
+    "turnabout pipeline run compact --lake /var/lib/turnabout/lake --older-than 2d --keep 7d",
+    json='{"days", "rows", "before", "after", "bytes", "removed", "seconds"}\n'
     "before, after: files; removed: old ones that nobody needs",
 )
 @LAKE
@@ -157,7 +149,6 @@ def archive(
     "--keep", type=DURATION, default="1d", show_default=True, help="Old files stay for readers."
 )
 @MASTER
-@pass_app
 def compact(
     app: App, lake: str, archive: str | None, older_than: float, keep: float, master: str | None
 ) -> None:
@@ -179,7 +170,7 @@ def compact(
             progress=day,
             stop=stop,
         )
-    app.outcome(
+    app.say(
         asdict(done),
         f"{_show.plural(done.days, 'day')}: {_show.plural(done.before, 'file')} became "
         f"{_show.count(done.after)}; removed {_show.plural(done.removed, 'old file')}.",
@@ -188,12 +179,9 @@ def compact(
 
 @command(
     "purge",
-    short_help="Remove from the database what is archived.",
-    examples=[
-        "turnabout pipeline run purge --lake /var/lib/turnabout/lake --dry-run",
-        "turnabout pipeline run purge --lake /var/lib/turnabout/lake --keep 7d",
-    ],
-    json_form='{"rows", "archive", "position", "finished_before", "files", "bytes", "dry_run"}\n'
+    "turnabout pipeline run purge --lake /var/lib/turnabout/lake --dry-run",
+    "turnabout pipeline run purge --lake /var/lib/turnabout/lake --keep 7d",
+    json='{"rows", "archive", "position", "finished_before", "files", "bytes", "dry_run"}\n'
     "archive, position: the one that has come least far; files, bytes: those that were looked at",
 )
 @click.option(
@@ -211,7 +199,6 @@ def compact(
 )
 @click.option("--deep", is_flag=True, help="Read the files whole, not only their sizes.")
 @click.option("--dry-run", is_flag=True, help="Only count.")
-@pass_app
 def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bool) -> None:
     """Remove history that every archive of this database has, once its files are seen to be there.
 
@@ -229,7 +216,7 @@ def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bo
             dry_run=dry_run,
             progress=lambda rows: tell(rows, None),
         )
-    app.outcome(asdict(done), _purged(done))
+    app.say(asdict(done), _purged(done))
 
 
 def _purged(done: Purged) -> str:
@@ -242,13 +229,10 @@ def _purged(done: Purged) -> str:
 
 @command(
     "replay",
-    short_help="Rows of the lake as messages again.",
-    examples=[
-        "turnabout pipeline run replay --lake /mnt/lake --queue mail --outcome dead --dry-run",
-        "turnabout pipeline run replay --lake /mnt/lake --since 2d --to again --run-id monday",
-        "turnabout pipeline run replay --lake /mnt/lake --queue mail --rate 500/s --run-id a --yes",
-    ],
-    json_form='{"run", "rows", "sent", "left_out", "done", "seconds",\n'
+    "turnabout pipeline run replay --lake /mnt/lake --queue mail --outcome dead --dry-run",
+    "turnabout pipeline run replay --lake /mnt/lake --since 2d --to again --run-id monday",
+    "turnabout pipeline run replay --lake /mnt/lake --queue mail --rate 500/s --run-id a --yes",
+    json='{"run", "rows", "sent", "left_out", "done", "seconds",\n'
     '  "chosen": [{"namespace", "queue", "outcome", "rows", "without_value"}]}',
 )
 @LAKE
@@ -273,7 +257,6 @@ def _purged(done: Purged) -> str:
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @NAMESPACE
 @MASTER
-@pass_app
 def replay(
     app: App,
     lake: str,
@@ -318,11 +301,11 @@ def replay(
             **options,
         )
     if app.as_json:
-        app.document(asdict(done))
+        app.say(asdict(done), "")
     else:
         _show_replayed(done, dry_run)
     if not (done.done or dry_run):
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def _show_replayed(done: Replayed, dry_run: bool) -> None:
@@ -343,7 +326,7 @@ def _show_replayed(done: Replayed, dry_run: bool) -> None:
         for one in done.chosen
     ]
     if rows:
-        _show.out(_show.table(heads, rows, left=2))
+        _show.out(_show.grid(heads, rows, range(2, 99)))
     _show.out(f"Would send {_show.plural(done.rows, 'message')}{left_out}. Nothing was changed.")
 
 
@@ -419,7 +402,7 @@ def refusals(app: App) -> Generator[None]:
         yield
     except TurnaboutError as error:
         if error.code in NOT_DONE:
-            app.refuse(error.code, str(error), NOT_AS_WISHED)
+            app.refuse(error.code, str(error), NEGATIVE)
         raise
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnabout.cli import _show, pipeline_jobs
-from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
+from turnabout.cli._app import NEGATIVE, App
+from turnabout.cli._declare import command
 from turnabout.cli._kinds import INSTANT, seconds
 from turnabout.cli._progress import progress
 from turnabout.words.errors import UsageError
@@ -73,13 +74,10 @@ SHARE = Share()
 
 @command(
     "report",
-    short_help="Waits, handling, failures and fairness: a page, and Parquet.",
-    examples=[
-        "turnabout pipeline run report --since 24h --open",
-        "turnabout pipeline run report --lake /var/lib/turnabout/lake --since 7d --out weekly",
-        "turnabout pipeline run report --since 1h --fail-over-wait p99=30s --fail-over-dead 1%",
-    ],
-    json_form='{"messages", "first", "until", "sentences", "files", "seconds", "over",\n'
+    "turnabout pipeline run report --since 24h --open",
+    "turnabout pipeline run report --lake /var/lib/turnabout/lake --since 7d --out weekly",
+    "turnabout pipeline run report --since 1h --fail-over-wait p99=30s --fail-over-dead 1%",
+    json='{"messages", "first", "until", "sentences", "files", "seconds", "over",\n'
     '  "queues": [{"namespace", "queue", "channels", "messages", "done", "dead", "cancelled",\n'
     '  "expired", "attempts", "failures", "crashes", "wait", "handling", "jain_done",\n'
     '  "jain_wait", "slowest"}]}\n'
@@ -132,7 +130,6 @@ SHARE = Share()
 )
 @pipeline_jobs.NAMESPACE
 @pipeline_jobs.MASTER
-@pass_app
 def report(
     app: App,
     lake: str | None,
@@ -173,7 +170,7 @@ def report(
     if opens:
         webbrowser.open(done.page.as_uri())
     if over:
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def exceeded(
@@ -202,7 +199,7 @@ def exceeded(
 def _tell(app: App, done: Reported, over: Sequence[str]) -> None:
     if app.as_json:
         found = {**asdict(done), "files": [str(path) for path in done.files], "over": over}
-        app.document(found)
+        app.say(found, "")
         return
     for sentence in done.sentences:
         _show.out(_show.clean(sentence))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
+from turnabout.cli._app import NEGATIVE, App
+from turnabout.cli._declare import command
 from turnabout.cli._kinds import DURATION
 from turnabout.cli.pipeline_jobs import need_spark, refusals
 from turnabout.cli.queue import YES, confirm
@@ -37,13 +38,10 @@ STATUS_FORM = (
 
 @command(
     "status",
-    short_help="Streams, archives, and how far behind they are.",
-    examples=[
-        "turnabout pipeline status",
-        "turnabout pipeline status --fail-over-lag 1h",
-        "turnabout pipeline status --json | jq '.archives[].lag_ms'",
-    ],
-    json_form=STATUS_FORM,
+    "turnabout pipeline status",
+    "turnabout pipeline status --fail-over-lag 1h",
+    "turnabout pipeline status --json | jq '.archives[].lag_ms'",
+    json=STATUS_FORM,
 )
 @click.option(
     "--fail-over-lag",
@@ -52,7 +50,6 @@ STATUS_FORM = (
     metavar="DURATION",
     help="Exit code 1 if an archive lacks something older, or there is none.",
 )
-@pass_app
 def status(app: App, most: float | None) -> None:
     """Show who reads the database in bulk: subscriptions of lease streams, archives, and the log.
 
@@ -69,13 +66,13 @@ def status(app: App, most: float | None) -> None:
     late = () if most is None else found.behind(most)
     ok = not late and (most is None or bool(found.archives))
     if app.as_json:
-        app.document({**asdict_of(found), "ok": ok})
+        app.say({**asdict_of(found), "ok": ok}, "")
     else:
         _show_status(found)
     if not ok:
         names = ", ".join(mark.archive for mark in late)
         _show.note(f"Over the lag: {names}." if names else "There is no archive.")
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def asdict_of(found: Status) -> dict[str, Any]:
@@ -90,12 +87,12 @@ def asdict_of(found: Status) -> dict[str, Any]:
 def _show_status(found: Status) -> None:
     if found.subscriptions:
         heads = ("SUBSCRIPTION", "QUEUES", "READER", "EPOCH", "ACKED", "HELD", "LEASE", "SEEN")
-        _show.out(_show.table(heads, [_subscription(s) for s in found.subscriptions], left=3))
+        _show.out(_show.grid(heads, [_subscription(s) for s in found.subscriptions], range(3, 99)))
     else:
         _show.note("No lease streams.")
     if found.archives:
         heads = ("ARCHIVE", "ROWS", "BEHIND", "LAG", "WATERMARK")
-        _show.out(_show.table(heads, [_archive(mark) for mark in found.archives]))
+        _show.out(_show.grid(heads, [_archive(mark) for mark in found.archives], range(1, 99)))
     else:
         _show.note("No archives: `turnabout pipeline run archive --lake FOLDER` makes one.")
     waiting = found.log.waiting_ms
@@ -132,17 +129,13 @@ def _archive(mark: Watermark) -> tuple[str, ...]:
 
 @command(
     "release",
-    short_help="Give a stream's messages back to their queues.",
-    examples=[
-        "turnabout pipeline release mailer",
-        "turnabout pipeline release mailer --forget --yes",
-    ],
-    json_form='{"subscription", "messages", "forgotten": true | false}',
+    "turnabout pipeline release mailer",
+    "turnabout pipeline release mailer --forget --yes",
+    json='{"subscription", "messages", "forgotten": true | false}',
 )
 @click.argument("subscription")
 @click.option("--forget", is_flag=True, help="Remove the subscription as well.")
 @YES
-@pass_app
 def release(app: App, subscription: str, forget: bool, yes: bool) -> None:
     """Give back, uncharged, what SUBSCRIPTION has leased and not acknowledged, and stop its reader.
 
@@ -160,7 +153,7 @@ def release(app: App, subscription: str, forget: bool, yes: bool) -> None:
         confirm(yes, f"Stop the reader of {subscription} and give back its {held}?")
         messages = store.run(SubscriptionRelease(subscription, forget))
     gone = " and forgot the subscription" if forget else ""
-    app.outcome(
+    app.say(
         {"subscription": subscription, "messages": messages, "forgotten": forget},
         f"Gave back {_show.plural(messages, 'message')}{gone}.",
     )
@@ -168,13 +161,11 @@ def release(app: App, subscription: str, forget: bool, yes: bool) -> None:
 
 @command(
     "forget",
-    short_help="End an archive: it holds no purge back any more.",
-    examples=["turnabout pipeline forget old-archive"],
-    json_form='{"archive", "forgotten": true}',
+    "turnabout pipeline forget old-archive",
+    json='{"archive", "forgotten": true}',
 )
 @click.argument("archive")
 @YES
-@pass_app
 def forget(app: App, archive: str, yes: bool) -> None:
     """Remove the watermark of ARCHIVE from the database. Its files stay as they are."""
     app.need_file()
@@ -185,26 +176,22 @@ def forget(app: App, archive: str, yes: bool) -> None:
             raise UsageError(f"there is no archive {archive!r}; there: {there}")
         confirm(yes, f"Forget how far the archive {archive} is?")
         store.run(WatermarkDelete(archive))
-    app.outcome(
+    app.say(
         {"archive": archive, "forgotten": True}, f"Forgot the archive {archive}; its files stay."
     )
 
 
 @command(
     "lake",
-    short_help="What is in a lake, and whether it is whole.",
-    examples=[
-        "turnabout pipeline lake /var/lib/turnabout/lake",
-        "turnabout pipeline lake /var/lib/turnabout/lake --deep",
-        "turnabout pipeline lake /var/lib/turnabout/lake --files",
-    ],
-    json_form='{"archives": [{"archive", "version", "rows", "files", "bytes", "position", "at"}],\n'
+    "turnabout pipeline lake /var/lib/turnabout/lake",
+    "turnabout pipeline lake /var/lib/turnabout/lake --deep",
+    "turnabout pipeline lake /var/lib/turnabout/lake --files",
+    json='{"archives": [{"archive", "version", "rows", "files", "bytes", "position", "at"}],\n'
     '  "staged": {"folders", "bytes"}}\nwith --files: {"files": [path]}',
 )
 @click.argument("folder", envvar="TURNABOUT_LAKE")
 @click.option("--deep", is_flag=True, help="Read the files whole and compare their digests.")
 @click.option("--files", is_flag=True, help="List the Parquet files, for other programs.")
-@pass_app
 def lake(app: App, folder: str, deep: bool, files: bool) -> None:
     """Check that the files of the lake in FOLDER are there with their sizes, and sum them up.
 
@@ -218,7 +205,7 @@ def lake(app: App, folder: str, deep: bool, files: bool) -> None:
         found = Lake(folder)
         paths = found.paths()
         if files and app.as_json:
-            app.document({"files": paths})
+            app.say({"files": paths}, "")
         elif files:
             for path in paths:
                 _show.out(path)
@@ -242,7 +229,7 @@ def lake(app: App, folder: str, deep: bool, files: bool) -> None:
             )
         folders, staged = found.leftovers()
     if app.as_json:
-        app.document({"archives": archives, "staged": {"folders": folders, "bytes": staged}})
+        app.say({"archives": archives, "staged": {"folders": folders, "bytes": staged}}, "")
         return
     heads = ("ARCHIVE", "ROWS", "FILES", "MB", "LAST COMMIT")
     rows = [
@@ -255,7 +242,7 @@ def lake(app: App, folder: str, deep: bool, files: bool) -> None:
         )
         for one in archives
     ]
-    _show.out(_show.table(heads, rows))
+    _show.out(_show.grid(heads, rows, range(1, 99)))
     if folders:
         _show.out(f"Staged: {_show.count(round(staged / 1e6, 1))} MB.")
 

@@ -7,31 +7,31 @@ from typing import Any
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import App, command, group, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import argument, group, options
+from turnabout.cli._json import items
 from turnabout.cli._kinds import QUEUE
-from turnabout.cli._policy import (
-    POLICY_FORM,
-    given,
-    limit,
-    paused,
-    policy_facts,
-    policy_options,
-    rate,
-)
-from turnabout.words.policy import Policy, as_dict
+from turnabout.cli._settings import POLICY, given, policy_options
+from turnabout.words.entities import ChannelPolicy
+from turnabout.words.policy import Policy
 
-SHAPE = '{"queue", "channel", "policy"}\n' + POLICY_FORM
 PAUSE = click.option("--pause/--resume", "paused", default=None, help="Hand out nothing; or again.")
+WHICH = options(argument("queue", QUEUE), argument("channel"))
+CHANNELS: _show.Columns = (
+    ("CHANNEL", "channel", _show.channel),
+    *(
+        (title.upper(), f"policy.{of}" if isinstance(of, str) else "policy", how)
+        for title, of, how in POLICY
+    ),
+)
 
 
 @group(
     "policy",
+    "turnabout policy set emails customer-42 --max-concurrency 2 --rate 10/s",
+    "turnabout policy change emails customer-42 --pause",
+    "turnabout policy list emails",
     short_help="Limits of a channel: get, set, change, clear, list.",
-    examples=[
-        "turnabout policy set emails customer-42 --max-concurrency 2 --rate 10/s",
-        "turnabout policy change emails customer-42 --pause",
-        "turnabout policy list emails",
-    ],
 )
 def policy() -> None:
     """Limits of single channels. They hold for every lease granted from now on.
@@ -41,125 +41,64 @@ def policy() -> None:
     """
 
 
-@command(
-    "get",
-    short_help="Show a channel's own policy.",
-    examples=["turnabout policy get emails customer-42"],
-    json_form=SHAPE,
-)
-@click.argument("queue", type=QUEUE)
-@click.argument("channel")
-@pass_app
+@policy.command("get", "turnabout policy get emails customer-42", json=Policy)
+@WHICH
 def get(app: App, queue: str, channel: str) -> None:
     """Show the policy that CHANNEL of QUEUE has of its own."""
-    with app.open() as turnabout:
-        found = turnabout.queue(queue).channel(channel).policy()
-    _print(app, queue, channel, found)
+    with app.queue(queue) as handle:
+        _print(app, handle.channel(channel).policy())
 
 
-@command(
+@policy.command(
     "set",
-    short_help="Replace a channel's policy.",
-    examples=[
-        "turnabout policy set emails customer-42 --max-concurrency 2",
-        "turnabout policy set emails customer-42 --rate 100/1m:10 --max-size 10000 --weight 3",
-    ],
-    json_form=SHAPE,
+    "turnabout policy set emails customer-42 --max-concurrency 2",
+    "turnabout policy set emails customer-42 --rate 100/1m:10 --max-size 10000 --weight 3",
+    json=Policy,
 )
-@click.argument("queue", type=QUEUE)
-@click.argument("channel")
+@WHICH
 @policy_options
 @PAUSE
-@pass_app
 def set_(app: App, queue: str, channel: str, **options: Any) -> None:
-    """Replace the whole policy of CHANNEL: limits that are not named are lifted."""
+    """Replace the policy of CHANNEL: limits not named are lifted."""
     wanted = Policy(**given(options))
-    with app.open() as turnabout:
-        now = turnabout.queue(queue).channel(channel).set_policy(wanted)
-    _print(app, queue, channel, now)
+    with app.queue(queue) as handle:
+        _print(app, handle.channel(channel).set_policy(wanted))
 
 
-@command(
+@policy.command(
     "change",
-    short_help="Change some limits of a channel.",
-    examples=[
-        "turnabout policy change emails customer-42 --rate 5/s",
-        "turnabout policy change emails customer-42 --rate none --pause",
-    ],
-    json_form=SHAPE,
+    "turnabout policy change emails customer-42 --rate 5/s",
+    "turnabout policy change emails customer-42 --rate none --pause",
+    json=Policy,
 )
-@click.argument("queue", type=QUEUE)
-@click.argument("channel")
+@WHICH
 @policy_options
 @PAUSE
-@pass_app
 def change(app: App, queue: str, channel: str, **options: Any) -> None:
     """Change some limits of CHANNEL; those not named stay. `none` lifts one."""
     changes = given(options)
     if not changes:
         raise click.UsageError("name a limit to change, for example --rate 5/s")
-    with app.open() as turnabout:
-        now = turnabout.queue(queue).channel(channel).change_policy(**changes)
-    _print(app, queue, channel, now)
+    with app.queue(queue) as handle:
+        _print(app, handle.channel(channel).change_policy(**changes))
 
 
-@command(
-    "clear",
-    short_help="Remove a channel's policy.",
-    examples=["turnabout policy clear emails customer-42"],
-    json_form=SHAPE,
-)
-@click.argument("queue", type=QUEUE)
-@click.argument("channel")
-@pass_app
+@policy.command("clear", "turnabout policy clear emails customer-42", json=Policy)
+@WHICH
 def clear(app: App, queue: str, channel: str) -> None:
-    """Remove the policy of CHANNEL, all of it: the queue's default holds again."""
-    with app.open() as turnabout:
-        turnabout.queue(queue).channel(channel).clear_policy()
-    _print(app, queue, channel, Policy())
+    """Remove the policy of CHANNEL: the queue's default applies again."""
+    with app.queue(queue) as handle:
+        handle.channel(channel).clear_policy()
+    _print(app, Policy())
 
 
-@command(
-    "list",
-    short_help="List channels with a policy of their own.",
-    examples=["turnabout policy list emails"],
-    json_form='{"queue", "channels": [{"channel", "policy"}]}\n' + POLICY_FORM,
-)
-@click.argument("queue", type=QUEUE)
-@pass_app
+@policy.command("list", "turnabout policy list emails", json=items(ChannelPolicy))
+@argument("queue", QUEUE)
 def list_(app: App, queue: str) -> None:
     """List the channels of QUEUE that have a policy of their own."""
-    with app.open() as turnabout:
-        found = turnabout.queue(queue).policies()
-    if app.as_json:
-        channels = [{"channel": one.channel, "policy": as_dict(one.policy)} for one in found]
-        app.document({"queue": queue, "channels": channels})
-        return
-    if not found:
-        _show.note(f"No channel of {queue} has a policy of its own.")
-        return
-    heads = ("CHANNEL", "MAX-CONCURRENCY", "RATE", "MAX-SIZE", "WEIGHT", "PAUSED")
-    rows = [
-        (
-            _show.channel(one.channel),
-            limit(one.policy.max_concurrency),
-            rate(one.policy.rate),
-            limit(one.policy.max_size),
-            limit(one.policy.weight),
-            paused(one.policy.pause_reason) if one.policy.paused else "",
-        )
-        for one in found
-    ]
-    _show.out(_show.table(heads, rows))
+    with app.queue(queue) as handle:
+        app.show(handle.policies(), CHANNELS, f"No channel of {queue} has a policy of its own.")
 
 
-def _print(app: App, queue: str, channel: str, policy: Policy) -> None:
-    pairs = [
-        *policy_facts(policy),
-        ("paused", paused(policy.pause_reason) if policy.paused else "no"),
-    ]
-    value = {"queue": queue, "channel": channel, "policy": as_dict(policy)}
-    app.outcome(value, _show.facts(pairs))
-
-
-policy.add_section("Commands", get, set_, change, clear, list_)
+def _print(app: App, policy: Policy) -> None:
+    app.say(policy, _show.facts(POLICY, policy))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from turnabout.cli import _places, _show
-from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
+from turnabout.cli._app import NEGATIVE, App
+from turnabout.cli._declare import command
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
@@ -49,13 +50,10 @@ def _limits(function: F) -> F:
 
 @command(
     "serve",
-    short_help="Serve the queues over HTTP.",
-    examples=[
-        "turnabout serve --url sqlite:///app.db",
-        "turnabout serve --url postgresql://app@localhost/app --port 9000",
-        "turnabout serve --host 0.0.0.0 --allow-host queue.example.com",
-    ],
-    json_form='{"url", "port", "dashboard", "pid"} as soon as it takes connections',
+    "turnabout serve --url sqlite:///app.db",
+    "turnabout serve --url postgresql://app@localhost/app --port 9000",
+    "turnabout serve --host 0.0.0.0 --allow-host queue.example.com",
+    json='{"url", "port", "dashboard", "pid"} as soon as it takes connections',
 )
 @click.option("--host", help="Address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="0: any. [default: 8080]")
@@ -82,7 +80,6 @@ def _limits(function: F) -> F:
 )  # fmt: skip
 @click.option("--access-log", is_flag=True, default=None, help="A line for every request.")
 @_limits
-@pass_app
 def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: Any) -> None:
     """Serve the queues over HTTP until Ctrl-C or SIGTERM.
 
@@ -111,12 +108,12 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
             "dashboard": serving.dashboard,
             "pid": os.getpid(),
         }
-        app.outcome(facts, "\n".join(_welcome(app, serving)))
+        app.say(facts, "\n".join(_welcome(app, serving)))
         _show.flush()
 
     if not run(app.url, options, migrate=migrate, announce=announce):
         _show.flush()
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 def _welcome(app: App, serving: Serving) -> Iterator[str]:

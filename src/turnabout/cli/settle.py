@@ -1,76 +1,66 @@
-"""`ack`, `defer`, `fail`, `extend`, `release`: what becomes of messages, by their receipts."""
+"""What becomes of messages: `ack`, `defer`, `fail`, `extend`, `release` by their receipts;
+`cancel`, `retry` and `wait` by their ids.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import NOT_AS_WISHED, App, command, pass_app
+from turnabout.cli._app import App, negative
+from turnabout.cli._declare import argument, command, option, options
 from turnabout.cli._interrupt import Unbroken
-from turnabout.cli._kinds import DURATION, QUEUE, RECEIPT
-from turnabout.cli._records import Shape
+from turnabout.cli._json import lines
+from turnabout.cli._kinds import DURATION, MESSAGE_ID, QUEUE, RECEIPT, Kind
+from turnabout.cli._lines import Shape
 from turnabout.words import limits
+from turnabout.words import outcomes as o
 from turnabout.words.entities import Deferral, Failure, Receipt
-from turnabout.words.outcomes import (
-    Acked,
-    Blocked,
-    Cancelled,
-    Dead,
-    Deferred,
-    Extended,
-    LeaseLost,
-    Released,
-    Retrying,
-)
-from turnabout.words.records import Result
+from turnabout.words.records import Ending, Result
 
 if TYPE_CHECKING:
     from turnabout import Queue
 
-Outcome = Acked | Deferred | Retrying | Dead | Blocked | Cancelled | Extended | Released | LeaseLost
-F = TypeVar("F", bound=Callable[..., Any])
-
 PER_CALL = 1000
 LOST = {
-    "leased": "it was handed out again, and somebody else has it",
+    "leased": "it was handed out again to another receiver",
     "ready": "it came back, and waits to be received",
     "scheduled": "it came back, and is due later",
     "gone": "it has ended, or was never in this queue",
 }
+ENDED = {
+    "done": "done",
+    "dead": "dead",
+    "cancelled": "cancelled",
+    "expired": "expired: its time to live passed while it waited",
+    "unknown": "ended; it is not known how: its history was removed, or is off",
+}
+RECEIPTS = options(argument("queue", QUEUE), argument("receipts", RECEIPT, nargs=-1))
+IDS = options(argument("queue", QUEUE), argument("ids", MESSAGE_ID, nargs=-1))
 
 
-def _json_form(outcomes: str) -> str:
-    return f'one line for each: {{"receipt", "outcome"}}; outcome: {outcomes}\n  | "lease_lost"'
-
-
-def _receipts(function: F) -> F:
-    """The arguments that all five have."""
-    many = click.argument("receipts", type=RECEIPT, nargs=-1)
-    return click.argument("queue", type=QUEUE)(many(function))
+# --- by receipts ---------------------------------------------------------------------------------
 
 
 @command(
     "ack",
-    short_help="These messages are done.",
-    examples=[
-        "turnabout ack emails 4711.1 4712.1",
-        "turnabout receive emails -n 100 --json | jq -r .receipt | turnabout ack emails",
-        "turnabout ack renders 4711.1 --result '{\"pages\": 12}'",
-    ],
-    json_form=_json_form('"acked"') + '\n"lease_lost" lines have "now": where the message is',
+    "turnabout ack emails 4711.1 4712.1",
+    "turnabout receive emails -n 100 --json | jq -r .receipt | turnabout ack emails",
+    "turnabout ack renders 4711.1 --result '{\"pages\": 12}'",
+    json=lines(o.AckOutcome, "receipt"),
 )
-@_receipts
-@click.option("--result", metavar="TEXT", help="For those who wait; an object or list is JSON.")
-@pass_app
+@RECEIPTS
+@option("--result", "For those who wait; an object or list is JSON.", metavar="TEXT")
 def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None) -> None:
-    """End messages of QUEUE: they are done. RECEIPTs are arguments, or lines of the input.
+    """End messages of QUEUE: they are done.
 
-    The result is kept in the queue's history: `turnabout wait` prints it. Exit code 1 if a lease
-    was lost: somebody else may be doing that message again.
+    RECEIPTs are arguments, or lines of the input. The result is kept in the queue's history:
+    `turnabout wait` prints it. Exit code 1 if a lease was lost: the message may be handled again
+    elsewhere.
     """
     kept = None
     if result is not None:
@@ -81,22 +71,21 @@ def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None)
 
 @command(
     "defer",
-    short_help="Bring messages back later, uncharged.",
-    examples=[
-        "turnabout defer emails 4711.1 --delay 10m",
-        "turnabout defer imports 4711.1 --state '{\"page\": 7}'",
-    ],
-    json_form=_json_form('"deferred" | "cancelled"') + '\n"deferred" lines have "due_at"',
+    "turnabout defer emails 4711.1 --delay 10m",
+    "turnabout defer imports 4711.1 --state '{\"page\": 7}'",
+    json=lines(o.DeferOutcome, "receipt"),
 )
-@_receipts
-@click.option("--delay", type=DURATION, default=0, help="After this time; unless given, at once.")
-@click.option("--state", help="Save this text with the message; unless given, state stays.")
-@pass_app
+@RECEIPTS
+@option("--delay", "After this time; unless given, at once.", DURATION)
+@option("--state", "Save this text with the message; unless given, its state stays.")
 def defer(
-    app: App, queue: str, receipts: tuple[Receipt, ...], delay: float, state: str | None
+    app: App, queue: str, receipts: tuple[Receipt, ...], delay: float | None, state: str | None
 ) -> None:
-    """Bring messages of QUEUE back later. It is not a failure and is not charged."""
-    delay_ms = limits.delay_ms(delay)
+    """Bring messages of QUEUE back later, uncharged.
+
+    It is not a failure.
+    """
+    delay_ms = limits.delay_ms(delay or 0)
     saved = None if state is None else limits.state(state.encode(errors="surrogateescape"))
     _settle(
         app,
@@ -108,19 +97,14 @@ def defer(
 
 @command(
     "fail",
-    short_help="These attempts failed: retry after the back-off, or dead.",
-    examples=[
-        "turnabout fail emails 4711.1 --error 'SMTP said 550'",
-        "turnabout fail emails 4711.1 --no-retry",
-    ],
-    json_form=_json_form('"retrying" | "dead" | "blocked" | "cancelled"')
-    + '\n"retrying" lines have "due_at"; "dead" ones "queue", the dead-letter queue or null',
+    "turnabout fail emails 4711.1 --error 'SMTP said 550'",
+    "turnabout fail emails 4711.1 --no-retry",
+    json=lines(o.FailOutcome, "receipt"),
 )
-@_receipts
-@click.option("--error", default="", help="What went wrong; kept with the message.")
-@click.option("--no-retry", is_flag=True, help="Dead at once: it can never work.")
-@click.option("--delay", type=DURATION, help="Retry after this time, not after the back-off.")
-@pass_app
+@RECEIPTS
+@option("--error", "What went wrong; kept with the message.", default="", show_default=False)
+@option("--no-retry", "Dead at once: it can never work.", bool)
+@option("--delay", "Retry after this time, instead of the back-off.", DURATION)
 def fail(
     app: App,
     queue: str,
@@ -132,7 +116,7 @@ def fail(
     """Charge a failed attempt to messages of QUEUE.
 
     They come back after the queue's back-off; when their attempts are used up they move to the
-    dead-letter queue, or what the queue's --on-exhausted says. One that somebody wanted to cancel
+    dead-letter queue, or what the queue's --on-exhausted says. A message that was to be cancelled
     ends as cancelled.
     """
     delay_ms = None if delay is None else limits.delay_ms(delay)
@@ -147,114 +131,190 @@ def fail(
 
 @command(
     "extend",
-    short_help="Keep messages for longer.",
-    examples=["turnabout extend emails 4711.1 --lease 10m"],
-    json_form=_json_form('"extended"')
-    + '\n"extended" lines have "lease_until" and "cancel_requested"',
+    "turnabout extend emails 4711.1 --lease 10m",
+    json=lines(o.ExtendOutcome, "receipt"),
 )
-@_receipts
-@click.option("--lease", type=DURATION, help="From now; unless given, as the queue says.")
-@pass_app
+@RECEIPTS
+@option("--lease", "From now; unless given, as the queue says.", DURATION)
 def extend(app: App, queue: str, receipts: tuple[Receipt, ...], lease: float | None) -> None:
-    """Keep the leases of messages of QUEUE for longer, counted from now; never shorter."""
+    """Keep the leases of messages of QUEUE for longer.
+
+    The time counts from now, and never makes a lease shorter.
+    """
     _settle(app, queue, receipts, lambda q, some: q.extend(some, lease_seconds=lease))
 
 
-@command(
-    "release",
-    short_help="Give messages back at once, uncharged.",
-    examples=["turnabout release emails 4711.1"],
-    json_form=_json_form('"released" | "cancelled"'),
-)
-@_receipts
-@pass_app
+@command("release", "turnabout release emails 4711.1", json=lines(o.ReleaseOutcome, "receipt"))
+@RECEIPTS
 def release(app: App, queue: str, receipts: tuple[Receipt, ...]) -> None:
-    """Give messages of QUEUE back: they are ready at once, and nothing is charged."""
+    """Give messages of QUEUE back at once, uncharged."""
     _settle(app, queue, receipts, lambda q, some: q.release(some))
 
 
 def _settle(
     app: App,
-    name: str,
+    queue: str,
     receipts: Sequence[Receipt],
-    act: Callable[[Queue, Sequence[Receipt]], Sequence[Outcome]],
+    act: Callable[[Queue, Sequence[Receipt]], Sequence[Any]],
 ) -> None:
     """Run the verb, a line for each receipt; exit code 1 if a lease was lost."""
-    if not receipts:
-        receipts = _from_input()
     lost = 0
-    with app.open() as turnabout:
-        queue = turnabout.queue(name)
-        for i in range(0, len(receipts), PER_CALL):
-            some = receipts[i : i + PER_CALL]
-            with Unbroken():
-                outcomes = act(queue, some)
-                for receipt, outcome in zip(some, outcomes, strict=True):
-                    app.outcome(_json_of(receipt, outcome), _line_of(receipt, outcome))
-                    lost += isinstance(outcome, LeaseLost)
+    for receipt, outcome in _each(app, queue, receipts, RECEIPT, act):
+        app.outcome(outcome, f"{receipt}  {_told(outcome)}", receipt=str(receipt))
+        lost += isinstance(outcome, o.LeaseLost)
     if lost:
-        raise click.exceptions.Exit(NOT_AS_WISHED)
+        negative()
 
 
-def _from_input() -> list[Receipt]:
-    """Receipts from a pipe, one a line."""
+# --- by ids --------------------------------------------------------------------------------------
+
+
+@command(
+    "cancel",
+    "turnabout cancel emails 4711 4712",
+    "turnabout peek emails --channel customer-42 --json | jq .id | turnabout cancel emails",
+    json=lines(o.CancelOutcome, "id"),
+)
+@IDS
+def cancel(app: App, queue: str, ids: tuple[int, ...]) -> None:
+    """Cancel messages of QUEUE by their IDs.
+
+    The ids are arguments, or lines of the input. A message that waits ends at once. Of one that is
+    leased, its worker is told at its next heartbeat, and unless it is acked it ends as cancelled.
+    Exit code 1 if one was gone.
+    """
+    _change(app, queue, ids, lambda q, some: q.cancel(some))
+
+
+@command(
+    "retry",
+    "turnabout retry emails 4711",
+    "turnabout peek emails --state scheduled --json | jq .id | turnabout retry emails",
+    json=lines(o.RetryOutcome, "id"),
+)
+@IDS
+def retry(app: App, queue: str, ids: tuple[int, ...]) -> None:
+    """Make waiting messages of QUEUE ready now, by their IDs.
+
+    The ids are arguments, or lines of the input. Failures and crashes are forgotten. This is also
+    how a channel goes on whose first message has no attempts left (`--on-exhausted block`). Dead
+    messages: `turnabout redrive`. Exit code 1 if one was not waiting.
+    """
+    _change(app, queue, ids, lambda q, some: q.retry(some))
+
+
+def _change(
+    app: App,
+    queue: str,
+    ids: Sequence[int],
+    act: Callable[[Queue, Sequence[int]], Sequence[Any]],
+) -> None:
+    """Run the verb, a line for each id; exit code 1 if one was not waiting."""
+    missed = 0
+    for one, outcome in _each(app, queue, ids, MESSAGE_ID, act):
+        app.outcome(outcome, f"{one}  {_told(outcome)}", id=one)
+        missed += isinstance(outcome, o.NotWaiting)
+    if missed:
+        negative()
+
+
+@command(
+    "wait",
+    "turnabout wait renders 4711 --timeout 5m",
+    "turnabout send renders 'page 1' --json | jq .first_id | turnabout wait renders",
+    json=lines(Ending),
+)
+@IDS
+@option("--timeout", "How long to wait.", DURATION, "30s")
+def wait(app: App, queue: str, ids: tuple[int, ...], timeout: float) -> None:
+    """Wait until messages of QUEUE have ended, and print how.
+
+    The IDs are arguments, or lines of the input; the results of acks are printed, too. Exit code 0
+    if all are done; 1 if one ended otherwise or has not ended in time: then its line of JSON has
+    only its id.
+    """
+    limits.milliseconds(timeout, "--timeout", limits.WAIT_SECONDS_MAX)
+    wanted = ids or tuple(_from_input(MESSAGE_ID))
+    with app.queue(queue) as handle:
+        handle.settings()  # a wrong name is told at once
+        endings = handle.wait(wanted, timeout_seconds=timeout)
+    for one, ending in zip(wanted, endings, strict=True):
+        app.say({"id": one} if ending is None else ending, _ending(one, ending))
+    if any(ending is None or ending.outcome != "done" for ending in endings):
+        negative()
+
+
+def _ending(one: int, ending: Ending | None) -> str:
+    if ending is None:
+        return f"{one}  {_show.yellow('not ended yet')}"
+    text = f"{one}  {ENDED[ending.outcome]}"
+    if ending.finished_at is not None:
+        text += f", {_show.when(ending.finished_at)}"
+    if ending.error is not None:
+        text += f": {_show.clean(ending.error, lines=True)}"
+    if ending.result is not None:
+        text += f"\n{_show.payload(ending.result.data)}"
+    return text
+
+
+# --- both ----------------------------------------------------------------------------------------
+
+
+def _each(
+    app: App,
+    name: str,
+    named: Sequence[Any],
+    kind: Kind,
+    act: Callable[[Queue, Sequence[Any]], Sequence[Any]],
+) -> Iterator[tuple[Any, Any]]:
+    """What was named, from the arguments or the input, each with its outcome."""
+    named = named or _from_input(kind)
+    with app.queue(name) as queue:
+        for i in range(0, len(named), PER_CALL):
+            some = named[i : i + PER_CALL]
+            with Unbroken():
+                yield from zip(some, act(queue, some), strict=True)
+
+
+def _from_input(kind: Kind) -> list[Any]:
+    """Receipts or ids from a pipe, one a line."""
     if _show.is_terminal(sys.stdin):
-        raise click.UsageError("give one RECEIPT or more, as `turnabout receive` prints them")
-    lines = (line.decode(errors="replace").strip() for line in sys.stdin.buffer)
-    found = [Receipt.parse(line) for line in lines if line]
+        raise click.UsageError(f"give at least one {kind.name.upper()}, as other commands print it")
+    words = (line.decode(errors="replace").strip() for line in sys.stdin.buffer)
+    found = [kind.convert(word, None, None) for word in words if word]
     if not found:
-        _show.note("No receipts came in: nothing to do.")
+        _show.note(f"No {kind.name}s came in: nothing to do.")
     return found
 
 
-def _json_of(receipt: Receipt, outcome: Outcome) -> dict[str, Any]:
-    shape: dict[str, Any] = {"receipt": str(receipt)}
-    match outcome:
-        case Acked():
-            return shape | {"outcome": "acked"}
-        case Deferred():
-            return shape | {"outcome": "deferred", "due_at": outcome.due_at}
-        case Retrying():
-            return shape | {"outcome": "retrying", "due_at": outcome.due_at}
-        case Dead():
-            return shape | {"outcome": "dead", "queue": outcome.queue}
-        case Extended():
-            return shape | {
-                "outcome": "extended",
-                "lease_until": outcome.lease_until,
-                "cancel_requested": outcome.cancel_requested,
-            }
-        case Blocked():
-            return shape | {"outcome": "blocked"}
-        case Cancelled():
-            return shape | {"outcome": "cancelled"}
-        case Released():
-            return shape | {"outcome": "released"}
-        case LeaseLost():
-            return shape | {"outcome": "lease_lost", "now": outcome.now}
+_PLAIN = {
+    o.Acked: "done",
+    o.Cancelled: "cancelled",
+    o.CancelRequested: "its worker is told: it will not come back",
+    o.Retried: "ready",
+    o.Released: "released",
+}
 
 
-def _line_of(receipt: Receipt, outcome: Outcome) -> str:
+def _told(outcome: Any) -> str:
+    """An outcome in words."""
     match outcome:
-        case Acked():
-            text = "done"
-        case Deferred():
-            text = f"deferred, due {_show.when(outcome.due_at)}"
-        case Retrying():
-            text = f"failed, again {_show.when(outcome.due_at)}"
-        case Dead():
-            where = "ended" if outcome.queue is None else f"moved to {outcome.queue}"
-            text = f"dead, {where}"
-        case Extended():
+        case o.Deferred():
+            return f"deferred, due {_show.when(outcome.due_at)}"
+        case o.Retrying():
+            return f"failed, again {_show.when(outcome.due_at)}"
+        case o.Dead():
+            return f"dead, {'ended' if outcome.queue is None else f'moved to {outcome.queue}'}"
+        case o.Extended():
             text = f"extended, yours for {_show.when(outcome.lease_until).removeprefix('in ')}"
-            if outcome.cancel_requested:
-                text += _show.yellow("; somebody wants it cancelled: end soon")
-        case Blocked():
-            text = _show.yellow("no attempts left: its channel waits for `retry` or `cancel`")
-        case Cancelled():
-            text = "cancelled, as somebody had asked for"
-        case Released():
-            text = "released"
-        case LeaseLost():
-            text = _show.yellow(f"lease lost: {LOST[outcome.now]}")
-    return f"{receipt}  {text}"
+            wish = _show.yellow("; it is to be cancelled: end soon")
+            return text + wish if outcome.cancel_requested else text
+        case o.Blocked():
+            return _show.yellow("no attempts left: its channel waits for `retry` or `cancel`")
+        case o.NotWaiting():
+            why = "it is leased" if outcome.now == "leased" else LOST["gone"]
+            return _show.yellow(f"not changed: {why}")
+        case o.LeaseLost():
+            return _show.yellow(f"lease lost: {LOST[outcome.now]}")
+        case _:
+            return _PLAIN[type(outcome)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
-from turnabout.cli import _show
-from turnabout.cli._app import App, command, pass_app
+from turnabout.cli import _json, _show
+from turnabout.cli._app import App
+from turnabout.cli._declare import argument, command, option
 from turnabout.cli._kinds import QUEUE
 from turnabout.words.entities import ChannelStats, QueueStats
 
@@ -20,94 +20,79 @@ BLOCKED = {
     "fifo": "behind its head (FIFO)",
     "exhausted": "its head has no attempts left: `turnabout retry` or `cancel`",
 }
-CHANNEL_SHAPE = '{"channel", "scheduled", "ready", "leased", "oldest_ready_ms", "blocked"}'
-QUEUE_SHAPE = (
-    '{"queue", "scheduled", "ready", "leased", "sent", "done", "dead", "cancelled",\n'
-    '  "expired", "oldest_ready_ms", "paused", "pause_reason"}'
+
+
+@dataclass(frozen=True)
+class QueueAndChannels:
+    """A queue and its busiest channels."""
+
+    queue: QueueStats
+    channels: tuple[ChannelStats, ...]
+
+
+def queue_name(one: QueueStats) -> str:
+    """With a mark if it is paused."""
+    return _show.clean(one.queue) + (" (paused)" if one.paused else "")
+
+
+def blocked(one: ChannelStats) -> str:
+    """What holds it back."""
+    return "" if one.blocked is None else BLOCKED[one.blocked]
+
+
+WAITING: _show.Columns = (
+    ("READY", "ready", _show.count),
+    ("LEASED", "leased", _show.count),
+    ("SCHEDULED", "scheduled", _show.count),
+    ("OLDEST", "oldest_ready_ms", _show.milliseconds),
 )
+"""Columns of queues and of channels."""
+QUEUES: _show.Columns = (
+    ("QUEUE", queue_name, str),
+    *WAITING,
+    *((name.upper(), name, _show.count) for name in ("sent", "done", "dead", "cancelled")),
+    ("EXPIRED", "expired", _show.count),
+)
+
+
+def channels_of(channels: Sequence[ChannelStats]) -> _show.Columns:
+    """The columns of channels, with bars of what is ready beside the busiest of these."""
+    most = max((channel.ready for channel in channels), default=0)
+    return (
+        ("CHANNEL", "channel", _show.channel),
+        ("", "ready", lambda ready: _show.bar(ready / most if most else 0, 8)),
+        *WAITING,
+        ("HELD", blocked, str),
+    )
 
 
 @command(
     "stats",
-    short_help="Counts of all queues, or of one and its channels.",
-    examples=[
-        "turnabout stats",
-        "turnabout stats emails",
-        "turnabout stats --json | jq '.queues[] | select(.oldest_ready_ms > 60000)'",
-    ],
-    json_form=f'{{"queues": [{QUEUE_SHAPE}]}}\n'
-    f'with QUEUE, the queue also has "channels":\n  [{CHANNEL_SHAPE}]',
+    "turnabout stats",
+    "turnabout stats emails",
+    "turnabout stats --json | jq '.items[] | select(.oldest_ready_seconds > 60)'",
+    json=_json.items(QueueStats),
 )
-@click.argument("queue", type=QUEUE, required=False)
-@click.option(
-    "-n", "--channels", "limit", type=click.IntRange(1, 1000), default=20, show_default=True,
-    help="How many channels at most.",
-)  # fmt: skip
-@pass_app
+@argument("queue", QUEUE, required=False)
+@option("-n --channels limit", "At most this many channels.", click.IntRange(1, 1000), 20)
 def stats(app: App, queue: str | None, limit: int) -> None:
     """Show what is in the queues, or in QUEUE and its busiest channels.
 
-    sent = scheduled + ready + leased + done + dead + cancelled + expired.
+    sent = scheduled + ready + leased + done + dead + cancelled + expired. With QUEUE, --json
+    prints {"queue": {…}, "channels": [{"channel", "scheduled", "ready", "leased",
+    "oldest_ready_seconds", "blocked"}]}.
     """
     with app.open() as turnabout:
         if queue is None:
-            _show_queues(app, turnabout.stats())
+            app.show(
+                turnabout.stats(), QUEUES, "No queues yet: `turnabout send QUEUE …` makes one."
+            )
             return
         handle = turnabout.queue(queue)
         counts, channels = handle.stats(), handle.channels(limit)
-    if app.as_json:
-        channels_json = [asdict(channel) for channel in channels]
-        app.document({"queues": [asdict(counts) | {"channels": channels_json}]})
-        return
-    _show.out(queue_table([counts]))
+    text = _show.table(QUEUES, [counts])
     if counts.pause_reason is not None:
-        _show.out(f"paused: {_show.clean(counts.pause_reason)}")
+        text += f"\npaused: {_show.clean(counts.pause_reason)}"
     if channels:
-        _show.out("")
-        _show.out(channel_table(channels))
-
-
-def _show_queues(app: App, counts: Sequence[QueueStats]) -> None:
-    if app.as_json:
-        app.document({"queues": [asdict(one) for one in counts]})
-    elif counts:
-        _show.out(queue_table(counts))
-    else:
-        _show.note("No queues yet: `turnabout send QUEUE …` makes one.")
-
-
-def queue_table(counts: Sequence[QueueStats]) -> str:
-    """Queues as aligned lines."""
-    heads = (
-        "QUEUE", "READY", "LEASED", "SCHEDULED", "OLDEST",
-        "SENT", "DONE", "DEAD", "CANCELLED", "EXPIRED",
-    )  # fmt: skip
-    rows: list[list[str]] = []
-    for one in counts:
-        numbers = [one.sent, one.done, one.dead, one.cancelled, one.expired]
-        rows.append(
-            [
-                _show.clean(one.queue) + (" (paused)" if one.paused else ""),
-                *(_show.count(n) for n in (one.ready, one.leased, one.scheduled)),
-                _show.milliseconds(one.oldest_ready_ms),
-                *(_show.count(n) for n in numbers),
-            ]
-        )
-    return _show.table(heads, rows)
-
-
-def channel_table(channels: Sequence[ChannelStats]) -> str:
-    """Channels as aligned lines, with bars of what is ready and why it waits."""
-    most = max((channel.ready for channel in channels), default=0)
-    heads = ("CHANNEL", "", "READY", "LEASED", "SCHEDULED", "OLDEST", "HELD")
-    return _show.table(heads, [_channel_row(channel, most) for channel in channels], left=2)
-
-
-def _channel_row(channel: ChannelStats, most: int) -> list[Any]:
-    return [
-        _show.channel(channel.channel),
-        _show.bar(channel.ready / most if most else 0, 8),
-        *(_show.count(n) for n in (channel.ready, channel.leased, channel.scheduled)),
-        _show.milliseconds(channel.oldest_ready_ms),
-        "" if channel.blocked is None else BLOCKED[channel.blocked],
-    ]
+        text += f"\n\n{_show.table(channels_of(channels), channels)}"
+    app.say(QueueAndChannels(counts, tuple(channels)), text)

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import App, command, group, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import command, group
 from turnabout.cli._kinds import DURATION
 from turnabout.cli._owner import namespace_given, open_database, shown_namespace
 from turnabout.words import credentials as c
@@ -25,13 +26,11 @@ DEFAULT_SCOPES = ("produce", "consume")
 
 @group(
     "token",
+    "turnabout token create acme --label website --scope produce:emails",
+    "turnabout token create acme --label workers --scope consume --expires 90d",
+    "turnabout token list acme",
+    "turnabout token revoke mzxw6ytboi2a",
     short_help="Tokens of a server's clients: create, list, revoke.",
-    examples=[
-        "turnabout token create acme --label website --scope produce:emails",
-        "turnabout token create acme --label workers --scope consume --expires 90d",
-        "turnabout token list acme",
-        "turnabout token revoke mzxw6ytboi2a",
-    ],
 )
 def token() -> None:
     """Tokens open the door of a server (`turnabout serve`). They are kept in its database.
@@ -43,14 +42,11 @@ def token() -> None:
 
 @command(
     "create",
-    short_help="Make a token, and print it: this once.",
-    examples=[
-        "turnabout token create acme --label website --scope produce:emails",
-        "turnabout token create acme --scope 'consume:report-*' --scope peek --expires 30d",
-        "turnabout token create acme --label admin --scope operate",
-        "export TURNABOUT_TOKEN=$(turnabout token create acme)",
-    ],
-    json_form='{"token": "tbt_…", "id", …}: beside the token what `list` shows of it',
+    "turnabout token create acme --label website --scope produce:emails",
+    "turnabout token create acme --scope 'consume:report-*' --scope peek --expires 30d",
+    "turnabout token create acme --label admin --scope operate",
+    "export TURNABOUT_TOKEN=$(turnabout token create acme)",
+    json='{"token": "tbt_…", "id", …}: beside the token what `list` shows of it',
 )
 @click.argument("namespace", required=False)
 @click.option("--label", default="", help="What it is for, to know it again in the list.")
@@ -63,15 +59,14 @@ def token() -> None:
     "May be repeated. [default: produce and consume at all queues]",
 )
 @click.option("--expires", type=DURATION, help="After so long (12h, 30d); else when revoked.")
-@pass_app
 def create(
     app: App, namespace: str | None, label: str, scopes: tuple[str, ...], expires: float | None
 ) -> None:
-    """Make a token for NAMESPACE, which is made if it is missing, and print it.
+    """Make a token for NAMESPACE, and print it: this once.
 
-    Only a digest of it is kept: a token that is lost cannot be shown again, make another one.
-    Without a NAMESPACE it is for the queues that have none: those that programs use by the
-    database's URL.
+    The namespace is made if it is missing. Only a digest of it is kept: a token that is lost cannot
+    be shown again, make another one. Without a NAMESPACE it is for the queues that have none: those
+    that programs use by the database's URL.
     """
     if expires == 0:
         raise UsageError("a token that ends at once is for nobody: --expires 12h, 30d, or no end")
@@ -88,7 +83,7 @@ def create(
         made = turnabout.store.run(verb)
     text = c.token_text(token_id, secret)
     if app.as_json:
-        app.document({"token": text, **_as_dict(made)})
+        app.say({"token": text, **_as_dict(made)}, "")
         return
     _show.out(text)
     ends = (
@@ -104,12 +99,11 @@ def create(
 
 @command(
     "list",
-    short_help="List tokens, expired and revoked ones too.",
-    examples=["turnabout token list", "turnabout token list acme"],
-    json_form='{"tokens": [one for each]}, and of each:\n' + SHAPE,
+    "turnabout token list",
+    "turnabout token list acme",
+    json='{"tokens": [one for each]}, and of each:\n' + SHAPE,
 )
 @click.argument("namespace", required=False)
-@pass_app
 def list_(app: App, namespace: str | None) -> None:
     """List the tokens of NAMESPACE, or of all, the newest first. Their secrets are not kept.
 
@@ -119,7 +113,7 @@ def list_(app: App, namespace: str | None) -> None:
     with open_database(app) as turnabout:
         found = turnabout.store.run(c.TokenList(wanted))
     if app.as_json:
-        app.document({"tokens": [_as_dict(one) for one in found]})
+        app.say({"tokens": [_as_dict(one) for one in found]}, "")
         return
     if not found:
         _show.note("There is no token: `turnabout token create NAMESPACE` makes one.")
@@ -137,17 +131,15 @@ def list_(app: App, namespace: str | None) -> None:
         )
         for one in found
     ]
-    _show.out(_show.table(heads, rows, left=5))
+    _show.out(_show.grid(heads, rows, range(5, 99)))
 
 
 @command(
     "revoke",
-    short_help="End a token.",
-    examples=["turnabout token revoke mzxw6ytboi2a"],
-    json_form=SHAPE,
+    "turnabout token revoke mzxw6ytboi2a",
+    json=SHAPE,
 )
 @click.argument("token_id", metavar="ID")
-@pass_app
 def revoke(app: App, token_id: str) -> None:
     """End the token ID. Servers let it in for up to five seconds more."""
     if token_id.startswith(c.TOKEN_PREFIX):  # the token itself
@@ -158,7 +150,7 @@ def revoke(app: App, token_id: str) -> None:
         raise UsageError(
             f"there is no token of the id {shown(token_id)}: see `turnabout token list`"
         )
-    app.outcome(_as_dict(ended), f"Token {ended.id} is revoked.")
+    app.say(_as_dict(ended), f"Token {ended.id} is revoked.")
 
 
 def _state(one: c.Token) -> str:

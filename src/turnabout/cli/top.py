@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import App, command, pass_app
+from turnabout.cli._app import App
+from turnabout.cli._declare import argument, command, option
+from turnabout.cli._json import lines
 from turnabout.cli._kinds import DURATION, QUEUE
-from turnabout.cli.stats import BLOCKED
+from turnabout.cli.stats import WAITING, blocked
 from turnabout.words.entities import ChannelStats, QueueStats
 
 if TYPE_CHECKING:
@@ -20,10 +22,8 @@ if TYPE_CHECKING:
 
     from turnabout import Turnabout
 
-HEADS = (
-    "QUEUE / CHANNEL", "", "READY", "LEASED", "SCHEDULED", "OLDEST", "SENT/S", "DONE/S", "HELD",
-)  # fmt: skip
-LEFT = 2
+HEADS = ("QUEUE / CHANNEL", "", *(title for title, *_ in WAITING), "SENT/S", "DONE/S", "HELD")
+RIGHT = range(2, len(HEADS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,14 @@ class Row:
     sent_per_second: float | None
     done_per_second: float | None
     channels: tuple[ChannelStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All rows at one time."""
+
+    at: int
+    queues: tuple[Row, ...]
 
 
 class Watch:
@@ -70,27 +78,18 @@ class Watch:
 
 @command(
     "top",
-    short_help="A live table of queues and their busiest channels.",
-    examples=[
-        "turnabout top",
-        "turnabout top emails -n 20 --interval 1s",
-        "turnabout top --once",
-        "turnabout top --json --count 60 --interval 10s > load.jsonl",
-    ],
-    json_form='one line for each look: {"at", "queues": [{"queue", …, "sent_per_second",\n'
-    '  "done_per_second", "channels": [{"channel", …}]}]}; the rest as in `turnabout stats`',
+    "turnabout top",
+    "turnabout top emails -n 20 --interval 1s",
+    "turnabout top --once",
+    "turnabout top --json --count 60 --interval 10s > load.jsonl",
+    json=lines(Look),
 )
-@click.argument("queue", type=QUEUE, required=False)
-@click.option(
-    "-n", "--channels", type=click.IntRange(0, 1000), help="Channels of each queue. [default: 5, "
-    "or 20 for one queue]",
-)  # fmt: skip
-@click.option(
-    "--interval", type=DURATION, default="2s", show_default=True, help="Time between two looks."
-)
-@click.option("--count", type=click.IntRange(1), help="End after so many looks.")
-@click.option("--once", is_flag=True, help="One look, as plain text.")
-@pass_app
+@argument("queue", QUEUE, required=False)
+@option("-n --channels", "Channels of each queue. [default: 5; of one queue, 20]",
+        click.IntRange(0, 1000))  # fmt: skip
+@option("--interval", "Time between two looks.", DURATION, "2s")
+@option("--count", "End after this many looks.", click.IntRange(1))
+@option("--once", "One look, as plain text.", bool)
 def top(
     app: App,
     queue: str | None,
@@ -99,10 +98,11 @@ def top(
     count: int | None,
     once: bool,
 ) -> None:
-    """Watch all queues, or QUEUE: what is ready, leased and scheduled, how old the oldest ready
-    message is, how fast it moves, and what holds a channel back. Ctrl-C ends.
+    """Watch all queues, or QUEUE, and their busiest channels. Ctrl-C ends.
 
-    Where the output is not a terminal there is one look, unless --count says more.
+    It shows what is ready, leased and scheduled, how old the oldest ready message is, how fast it
+    moves, and what holds a channel back. Where the output is not a terminal there is one look,
+    unless --count says more.
     """
     if channels is None:
         channels = 5 if queue is None else 20
@@ -122,10 +122,9 @@ def _plain(app: App, watch: Watch, interval: float, looks: int) -> None:
         if number:
             time.sleep(interval)
         rows = watch.look()
-        if app.as_json:
-            app.document({"at": round(time.time() * 1000), "queues": [_row_json(r) for r in rows]})
-        elif rows:
-            _show.out(_show.table(HEADS, _cells(rows), left=LEFT))
+        if app.as_json or rows:
+            look = Look(round(time.time() * 1000), tuple(rows))
+            app.say(look, _show.grid(HEADS, _cells(rows), RIGHT))
         else:
             _show.note("No queues yet.")
         _show.flush()
@@ -159,16 +158,15 @@ def _table(rows: Sequence[Row], height: int) -> RenderableType:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, head in enumerate(HEADS):
-        table.add_column(head, justify="left" if i < LEFT or head == "HELD" else "right")
+        table.add_column(head, justify="right" if i in RIGHT else "left")
     cells = _cells(rows)
     for line in cells[: max(1, height)]:
         is_queue = not line[0].startswith(" ")
         style = "bold" if is_queue else "yellow" if line[-1] else ""
         table.add_row(*(Text(cell, style=style) for cell in line))
     if len(cells) > height:
-        table.add_row(
-            Text(f"… {_show.plural(len(cells) - height, 'more line')}: name a QUEUE", style="dim")
-        )
+        hidden = _show.plural(len(cells) - height, "more line")
+        table.add_row(Text(f"… {hidden}: name a QUEUE", style="dim"))
     return table
 
 
@@ -176,44 +174,27 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
     lines: list[list[str]] = []
     most_of_all = max((row.queue.ready for row in rows), default=0)
     for row in rows:
-        queue = row.queue
         lines.append(
             [
-                _show.clean(queue.queue),
-                _show.bar(queue.ready / most_of_all if most_of_all else 0),
-                *_counts(queue),
+                _show.clean(row.queue.queue),
+                *_counts(row.queue, most_of_all),
                 _rate(row.sent_per_second),
                 _rate(row.done_per_second),
-                "paused" if queue.paused else "",
+                "paused" if row.queue.paused else "",
             ]
         )
         most = max((channel.ready for channel in row.channels), default=0)
-        for channel in row.channels:
-            lines.append(  # noqa: PERF401  (a nested comprehension would hide the order)
-                [
-                    f"  {_show.channel(channel.channel)}",
-                    _show.bar(channel.ready / most if most else 0),
-                    *_counts(channel),
-                    "",
-                    "",
-                    "" if channel.blocked is None else BLOCKED[channel.blocked],
-                ]
-            )
+        lines += [
+            [f"  {_show.channel(one.channel)}", *_counts(one, most), "", "", blocked(one)]
+            for one in row.channels
+        ]
     return lines
 
 
-def _counts(what: QueueStats | ChannelStats) -> list[str]:
-    counts = [_show.count(n) for n in (what.ready, what.leased, what.scheduled)]
-    return [*counts, _show.milliseconds(what.oldest_ready_ms)]
+def _counts(what: QueueStats | ChannelStats, most: int) -> list[str]:
+    cells = [_show.cell(what, of, how) for _, of, how in WAITING]
+    return [_show.bar(what.ready / most if most else 0), *cells]
 
 
 def _rate(rate: float | None) -> str:
     return "–" if rate is None else _show.count(round(rate, 1))
-
-
-def _row_json(row: Row) -> dict[str, Any]:
-    return asdict(row.queue) | {
-        "sent_per_second": row.sent_per_second,
-        "done_per_second": row.done_per_second,
-        "channels": [asdict(channel) for channel in row.channels],
-    }

@@ -21,13 +21,14 @@ from turnabout.postgres.joined import AsyncPostgresJoined, PostgresConnections
 from turnabout.postgres.store import CHECK_SCHEMA
 from turnabout.postgres.url import Options, parse
 from turnabout.postgres.wakeups import NOTIFY, Bell
+from turnabout.store import AsyncStore
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, UsageError
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
 
 
-class AsyncPostgresStore:
+class AsyncPostgresStore(AsyncStore):
     """See `turnabout.store.AsyncStore`."""
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:

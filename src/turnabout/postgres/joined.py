@@ -17,12 +17,13 @@ from typing import Any, TypeVar, cast
 import psycopg
 
 from turnabout.adapters import AsyncClient, Client, Paramstyle, adapted, adapted_async
-from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, AsyncJoined, Joined, check_joins
+from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, check_joins
 from turnabout.adapters.protocol import Parameters, Rows
 from turnabout.postgres.calls import call_of
 from turnabout.postgres.errors import BUSY, NOT_MIGRATED, translated
 from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
 from turnabout.postgres.url import Options
+from turnabout.store import AsyncJoined, Joined
 from turnabout.words.errors import (
     Busy,
     Forbidden,

@@ -24,6 +24,7 @@ from turnabout.postgres.joined import PostgresJoined
 from turnabout.postgres.url import Options, parse
 from turnabout.postgres.wakeups import NOTIFY, Bell
 from turnabout.postgres.wire import Connection
+from turnabout.store import Store
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, UsageError
 from turnabout.words.verbs import Verb
 
@@ -32,7 +33,7 @@ A = TypeVar("A")
 CHECK_SCHEMA = install.CHECK.encode()
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """See `turnabout.store.Store`. Opens its first connection at the first call."""
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:

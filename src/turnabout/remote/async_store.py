@@ -13,13 +13,14 @@ from turnabout.remote.exchange import Exchange, Talk
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.signals import Signals
 from turnabout.remote.transport import carry_async, open_async
+from turnabout.store import AsyncStore
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
 
 
-class AsyncRemoteStore:
+class AsyncRemoteStore(AsyncStore):
     """See `turnabout.store.AsyncStore`. Opens its first connection at the first call.
 
     A call whose task is cancelled may still happen; the server gives back what it leased for it.

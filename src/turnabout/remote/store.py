@@ -19,13 +19,14 @@ from turnabout.remote.exchange import Exchange, Talk
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.signals import Signals
 from turnabout.remote.transport import carry, open_blocking
+from turnabout.store import Store
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
 
 
-class RemoteStore:
+class RemoteStore(Store):
     """See `turnabout.store.Store`. Opens its first connection at the first call."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:

@@ -123,7 +123,7 @@ class Counts:
             self.messages[done] += len(outcomes) - lost
 
 
-class Counted:
+class Counted(AsyncStore):
     """A store that counts what is asked of another one, and how long it takes."""
 
     def __init__(self, store: AsyncStore, counts: Counts) -> None:

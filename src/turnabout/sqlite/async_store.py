@@ -16,6 +16,7 @@ from turnabout.sqlite._engine import Engine, Together
 from turnabout.sqlite._url import place
 from turnabout.sqlite._writer import TOGETHER_MAX, Ticket
 from turnabout.sqlite.joined import AsyncSqliteJoined, SqliteConnections
+from turnabout.store import AsyncStore
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import Received
@@ -25,7 +26,7 @@ A = TypeVar("A")
 _Errand = tuple[Ticket[Any], "asyncio.Future[Any]"]
 
 
-class AsyncSqliteStore:
+class AsyncSqliteStore(AsyncStore):
     """A queue in a file or in memory, for the tasks of one event loop. Opened at the first call.
 
     A call whose task is cancelled may still happen. Messages that were leased for nobody that

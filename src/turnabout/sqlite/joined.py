@@ -13,11 +13,12 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from turnabout.adapters import AsyncSqliteClient, SqliteClient, adapted, adapted_async
-from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, AsyncJoined, Joined, check_joins
+from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, check_joins
 from turnabout.sqlite._connection import SQLITE_SAFE, Connection
 from turnabout.sqlite._engine import Engine
 from turnabout.sqlite._errors import our_errors, translated
 from turnabout.sqlite._url import Place
+from turnabout.store import AsyncJoined, Joined
 from turnabout.words.errors import Busy, UsageError
 from turnabout.words.verbs import Verb
 

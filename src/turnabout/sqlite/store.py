@@ -11,6 +11,7 @@ from turnabout.sqlite._clock import Clock
 from turnabout.sqlite._engine import Engine, Together
 from turnabout.sqlite._url import place
 from turnabout.sqlite.joined import SqliteJoined
+from turnabout.store import Store
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Verb
 
@@ -30,7 +31,7 @@ def path_of(url: str) -> str:
     return str(place(url).path)
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """A queue in a file or in memory. Threads share it, and their verbs are committed together.
 
     Many processes may open one file. After a fork the child opens it anew at its first call.

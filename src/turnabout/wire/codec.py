@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw
 
 from turnabout.wire.plans import Kind, Plan, answer_of, plan_of
 from turnabout.wire.routes import NOT_ON_THE_WIRE, Method
-from turnabout.wire.shapes import Misplaced, Part, parts_of
+from turnabout.wire.shapes import Misplaced, Part, parts_of, shape_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.errors import Uncertain, UsageError
@@ -332,6 +332,15 @@ def _find_twice(said: Any, place: str) -> str | None:
 
 
 # --- answers -------------------------------------------------------------------------------------
+
+
+def dump_value(one: Any, *, tagged: bool = False) -> bytes:
+    """A value by itself as answers hold it, or any other dataclass of such types; `tagged`: with
+    its name, as the outcomes of a many-form have it.
+    """
+    dump = shape_of(cast("type[Any]", type(one)), tagged=tagged).dump
+    assert dump is not None
+    return _encode(dump(one))
 
 
 def dump_answer(kind: type[v.Verb[A]], answer: A) -> bytes:

@@ -16,11 +16,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from turnabout._async import AsyncMessage as PlainMessage
 from turnabout._async import AsyncQueue, AsyncTurnabout
 from turnabout._sync import Queue
+from turnabout.tracing import AsyncTracedStore, Spans
 from turnabout.words.batch import Batch
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
@@ -49,9 +50,6 @@ from turnabout.worker.loop import (
 from turnabout.worker.message import AsyncMessage, Message
 from turnabout.worker.settler import Answer, Settler
 from turnabout.worker.threads import End, Threads
-
-if TYPE_CHECKING:
-    from turnabout.tracing import Spans
 
 log = logging.getLogger("turnabout.worker")
 
@@ -122,7 +120,8 @@ class Consumer:
         self._run = run
         self._async_queue, self._sync_queue = inner
         self._queue = run.turnabout.queue(job.queue)
-        self._spans: Spans | None = getattr(run.turnabout.store, "spans", None)
+        store = run.turnabout.store
+        self._spans = store.spans if isinstance(store, AsyncTracedStore) else None
         self._settler = Settler(self._queue, self._told, run.broken)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}

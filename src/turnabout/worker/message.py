@@ -1,7 +1,8 @@
 """The messages that handlers get: the ordinary ones, which also know whether their lease is lost.
 
 Their verbs go through `WatchedStore`, so the worker sees what a handler settles by itself, however
-it says it. In a thread they go through `BridgeStore`, over the worker's loop and its connection.
+it says it; what it ends in a transaction of its own it reports by `mark_settled`. In a thread they
+go through `BridgeStore`, over the worker's loop and its connection.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from turnabout import _async, _sync
-from turnabout.store import AsyncJoined, AsyncStore, Joined
+from turnabout.store import AsyncForwardingStore, AsyncStore, Joined, Store
 from turnabout.words.entities import Delivery, Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.outcomes import Extended, LeaseLost
@@ -76,11 +77,11 @@ class AsyncMessage(_async.AsyncMessage):
         self._lease.settled = True
 
 
-class WatchedStore:
+class WatchedStore(AsyncForwardingStore):
     """A store that notes which of the worker's messages a handler settles by itself."""
 
     def __init__(self, store: AsyncStore, held: Mapping[str, Held]) -> None:
-        self._store = store
+        super().__init__(store)
         self._held = held
 
     async def run(self, verb: Verb[A]) -> A:
@@ -126,18 +127,6 @@ class WatchedStore:
             if isinstance(outcome, Extended):
                 lease.cancel_requested = outcome.cancel_requested
 
-    async def signal(self, queue: str) -> int:
-        """As the store's."""
-        return await self._store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        await self._store.wait(queue, seen, seconds)
-
-    def within(self, connection: object) -> AsyncJoined:
-        """As the store's. What ends a message so is not seen here: say `mark_settled`."""
-        return self._store.within(connection)
-
     async def close(self) -> None:
         """Nothing: the connection is the worker's, and handlers only borrow it."""
 
@@ -150,7 +139,7 @@ class WatchedStore:
         return [] if held is None else [held.get(receipt) for receipt in receipts]
 
 
-class BridgeStore:
+class BridgeStore(Store):
     """The async store, for the threads that handlers run in."""
 
     def __init__(self, store: AsyncStore, loop: asyncio.AbstractEventLoop) -> None:

@@ -23,8 +23,7 @@ from turnabout import _async, _sync
 from turnabout._async.joined import AsyncJoinedQueue
 from turnabout._sync.joined import JoinedQueue
 from turnabout._sync.shared import Shared
-from turnabout.adapters.joined import Joined
-from turnabout.store import Connections, Store
+from turnabout.store import Connections, ForwardingStore, Store
 from turnabout.words.batch import Batch
 from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import Disconnected, QueueNotFound, TurnaboutError, UsageError
@@ -50,7 +49,7 @@ def consumers(
     """
     if not job.transaction:
         return [Consumer(job, run, held, inner)]
-    connections = _connections(run)
+    connections = run.turnabout.store.connections()
     if connections.receives:
         _refuse_what_it_cannot(job)
         options = replace(job.options, concurrency=1, prefetch=0)
@@ -77,16 +76,6 @@ def _refuse_what_it_cannot(job: Job) -> None:
                 f"the handler of {job.queue!r} has `transaction=True`, where on PostgreSQL {why}: "
                 f"leave {wanted}"
             )
-
-
-def _connections(run: Surroundings) -> Connections:
-    make = getattr(run.turnabout.store, "connections", None)
-    if make is None:
-        raise UsageError(
-            "this store has no transactions of yours: `transaction=True` needs the database "
-            "itself, not a server before it"
-        )
-    return make()
 
 
 class _Leased:
@@ -234,10 +223,10 @@ class TransactionConsumer(Consumer):
 
     async def _commit(self, line: Line) -> None:
         await line.commit()
-        await _connections(self._run).wake(self.job.queue)
+        await self._run.turnabout.store.connections().wake(self.job.queue)
 
     async def _opened(self) -> Line:
-        connections = _connections(self._run)
+        connections = self._run.turnabout.store.connections()
         held = {self.job.queue: self.held}
         if self.job.coro is not None:
             return await _AsyncLine.opened(self.job, self._run, held, connections)
@@ -455,16 +444,16 @@ async def _in_thread(threads: Threads, work: Callable[[], T]) -> T:
     raise end
 
 
-class _Watched(Joined):
+class _Watched(ForwardingStore):
     """As `WatchedStore`, for a blocking store on a connection of the handler's."""
 
     def __init__(self, store: Store, watch: WatchedStore) -> None:
-        self._inner = store
+        super().__init__(store)
         self._watch = watch
 
     def run(self, verb: Verb[T]) -> T:
         """Carry out a verb, and note which messages it ended."""
-        answer = self._inner.run(verb)
+        answer = super().run(verb)
         self._watch._note(verb, answer)
         return answer
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.support.each import each
 from turnabout import UsageError
 from turnabout.server.compat.filters import parse
 
@@ -16,7 +17,7 @@ DOCUMENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "matches"),
     [
         ({}, True),
@@ -55,7 +56,7 @@ def test_matches(query: object, matches: bool) -> None:
     assert parse(json.dumps(query))(DOCUMENT) is matches
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "", "nonsense", "[]", "1", "NaN", '"\\ud800"', "[" * 5000,

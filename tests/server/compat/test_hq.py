@@ -6,6 +6,7 @@ import uuid
 import pytest
 
 from tests.server.compat.conftest import Place
+from tests.support.each import each
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +98,7 @@ def test_too_large_is_413(films: Place) -> None:
     assert answer.status == 413
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [b"\xff", b'"\xed\xa0\x80"', b"1e999", b"[" * 70 + b"]" * 70, b'{"a":', b"\xef\xbb\xbf1"],
 )

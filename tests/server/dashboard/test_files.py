@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 import turnabout.server.dashboard
+from tests.support.each import each
 from tests.support.served import WIDE, served
 from turnabout.server import ServerOptions
 
@@ -62,7 +63,7 @@ def test_it_can_be_left_out() -> None:
             assert client.get(path).status_code == 404
 
 
-@pytest.mark.parametrize("path", sorted(STATIC.iterdir()), ids=lambda path: path.name)
+@each("path", sorted(STATIC.iterdir()))
 def test_a_file_has_nothing_inline_and_nothing_from_elsewhere(path: Path) -> None:
     text = path.read_text()
     addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"']*", text))

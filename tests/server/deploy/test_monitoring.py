@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.sights import AWAY, Sight, looking
+from tests.support.each import each
 from turnabout.cli import main
 from turnabout.words import verbs as v
 
@@ -58,7 +59,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("expression", expressions())
+@each("expression", expressions())
 def test_every_figure_is_there(expression: str, exposed: dict[str, set[str]]) -> None:
     names = set(NAME.findall(expression))
     assert names

@@ -28,7 +28,6 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
 from turnabout.server.counts import BUCKETS, Counts, Histogram
-from turnabout.store import Measured
 from turnabout.words.credentials import NO_NAMESPACE, QueueTotals, Totals
 from turnabout.words.errors import (
     Busy,
@@ -260,7 +259,7 @@ def _of_store(house: House) -> Iterable[Metric]:
 
 def measures(house: House) -> Mapping[str, float]:
     """What the store tells about itself in this process."""
-    return house.store.measures() if isinstance(house.store, Measured) else {}
+    return house.store.measures()
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

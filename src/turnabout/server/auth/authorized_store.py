@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from turnabout.server.auth.quotas import sends_in
 from turnabout.server.auth.rights import Rights
+from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE, Token
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Caller:
+class Caller(AsyncStore):
     """An `AsyncStore` for one request's credential."""
 
     __slots__ = ("house", "rights")

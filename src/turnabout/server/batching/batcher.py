@@ -47,7 +47,7 @@ def together(store: AsyncStore) -> AsyncStore:
     return Together(store)
 
 
-class Together:
+class Together(AsyncStore):
     """See `turnabout.store.AsyncStore`; on one event loop.
 
     A call whose task is cancelled did not happen if its turn had not come; else it may happen.

@@ -25,7 +25,7 @@ MESSAGES_MIN = 10
 """So many are there room for, however large they may be."""
 
 
-class Portions:
+class Portions(AsyncStore):
     """A store in front of a store. `message_bytes`: how large a payload may be."""
 
     def __init__(

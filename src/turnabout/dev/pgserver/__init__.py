@@ -18,7 +18,7 @@ How a server comes up, and what each step is for:
    pipe closes and the watcher stops the server: a killed test run leaves nothing behind.
 """
 
-from turnabout.pgserver._programs import PostgresError, PostgresNotFound, find_binaries
-from turnabout.pgserver._server import PostgresServer
+from turnabout.dev.pgserver._programs import PostgresError, PostgresNotFound, find_binaries
+from turnabout.dev.pgserver._server import PostgresServer
 
 __all__ = ["PostgresError", "PostgresNotFound", "PostgresServer", "find_binaries"]

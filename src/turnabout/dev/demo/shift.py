@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import turnabout
-from turnabout.demo.crew import Crew
-from turnabout.demo.ledger import Ledger, Reader
-from turnabout.demo.show import Scene, Show
-from turnabout.demo.verdict import Killing, Sent, Verdict, fairness, judge
-from turnabout.demo.work import Task
+from turnabout.dev.demo.crew import Crew
+from turnabout.dev.demo.ledger import Ledger, Reader
+from turnabout.dev.demo.show import Scene, Show
+from turnabout.dev.demo.verdict import Killing, Sent, Verdict, fairness, judge
+from turnabout.dev.demo.work import Task
 
 LOOK_SECONDS = 0.2
 START_SECONDS = 30.0

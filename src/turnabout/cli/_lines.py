@@ -1,12 +1,11 @@
-"""From a stream of text, JSON lines or CSV to messages, one at a time: memory stays constant.
+"""From a stream of text or JSON lines to messages, one at a time: memory stays constant.
 
-A record knows the line it began on. Whatever is wrong with a line is a `BadLine` with its number,
-raised before anything after it is read.
+Whatever is wrong with a line is a `BadLine` with its number, raised before anything after it is
+read.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import select
@@ -15,26 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, cast
 
-from turnabout.cli import _show
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
-from turnabout.words.payload import JSON, TEXT, decode_json, encode
+from turnabout.words.payload import JSON, TEXT, decode_json
 from turnabout.words.prepare import outgoing
 
-Format = Literal["text", "jsonl", "csv", "tsv"]
-ENDINGS: dict[str, Format] = {
-    ".txt": "text",
-    ".log": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-}
+Format = Literal["text", "jsonl"]
 LINE_BYTES_MAX = limits.PAYLOAD_BYTES_MAX + 4096
 CHUNK_BYTES = 64 * 1024
 BOM = b"\xef\xbb\xbf"
+IDLE_SECONDS = 0.05
+SIGNAL_SECONDS = 0.5
 
 
 class BadLine(Exception):
@@ -48,7 +39,7 @@ class BadLine(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message and the line it began on."""
+    """A message and the line it was on."""
 
     line: int
     message: Outgoing
@@ -58,16 +49,11 @@ class Record:
 class Shape:
     """How lines become messages: the options of `send`."""
 
-    channel: str = ""
     channel_from: str | None = None
-    priority: int = 0
-    delay_seconds: float | None = None
-    headers: dict[str, str] | None = None
-    ttl_seconds: float | None = None
-    dedup: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Arguments of `outgoing` that say how; `dedup_key` among them for a single message."""
     dedup_key_from: str | None = None
     kind: Literal["auto", "json", "text"] = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments of `outgoing` that all messages have."""
 
     def from_text(self, text: bytes) -> Outgoing:
         """A message of one text: JSON if it must be, or if it is an object or a list."""
@@ -89,28 +75,13 @@ class Shape:
         """A message of one JSON text, kept byte by byte."""
         return self._made(text, JSON, decode_json(text))
 
-    def from_row(self, row: dict[str, str]) -> Outgoing:
-        """A message of one row: a JSON object of its cells, all text."""
-        data, kind = encode(row)
-        return self._made(data, kind, row)
-
     def _made(self, payload: bytes, content_type: str, value: object) -> Outgoing:
-        channel = self.channel
+        options = dict(self.options)
         if self.channel_from is not None:
-            channel = _text_in(value, self.channel_from, "channel")
-        dedup = dict(self.dedup)
+            options["channel"] = _text_in(value, self.channel_from, "channel")
         if self.dedup_key_from is not None:
-            dedup["dedup_key"] = _text_in(value, self.dedup_key_from, "dedup key")
-        return outgoing(
-            payload,
-            channel=channel,
-            priority=self.priority,
-            delay_seconds=self.delay_seconds,
-            headers=self.headers,
-            content_type=content_type,
-            ttl_seconds=self.ttl_seconds,
-            **dedup,
-        )
+            options["dedup_key"] = _text_in(value, self.dedup_key_from, "dedup key")
+        return outgoing(payload, content_type=content_type, **options)
 
 
 def _text_in(value: object, name: str, what: str) -> str:
@@ -141,7 +112,7 @@ class Lines:
         """Of the line handed out last."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Each line with its line feed, if it has one."""
+        """Each line, without its line feed."""
         rest = b""
         while chunk := self._read():
             if not self.bytes_read:
@@ -149,7 +120,7 @@ class Lines:
             self.bytes_read += len(chunk)
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
-                yield self._checked(line) + b"\n"
+                yield self._checked(line)
             if len(rest) > LINE_BYTES_MAX:
                 self._checked(rest)
         if rest:
@@ -170,9 +141,16 @@ class Lines:
             return self._stream.read(CHUNK_BYTES)
         # A pipe that pauses: what came so far is sent before we wait, so that
         # `tail -f log | turnabout send` does not sit on half a batch.
-        if not select.select([self._pipe], [], [], 0.05)[0]:
+        if not _is_readable(self._pipe, IDLE_SECONDS):
             self._on_idle()
+            # Not by a read that blocks: a signal right before it would only be noted.
+            while not _is_readable(self._pipe, SIGNAL_SECONDS):
+                pass
         return os.read(self._pipe, CHUNK_BYTES)
+
+
+def _is_readable(pipe: int, seconds: float) -> bool:
+    return bool(select.select([pipe], [], [], seconds)[0])
 
 
 def _pipe_of(stream: BinaryIO) -> int | None:
@@ -185,107 +163,28 @@ def _pipe_of(stream: BinaryIO) -> int | None:
 
 
 class Records:
-    """The messages of a stream, from a line on. Blank lines are counted and passed over."""
+    """The messages of a stream, from a line on. Blank lines are counted and skipped."""
 
     def __init__(self, lines: Lines, kind: Format, shape: Shape, *, from_line: int = 1) -> None:
         self._lines = lines
-        self._kind: Format = kind
-        self._shape = shape
+        self._make = shape.from_json if kind == "jsonl" else shape.from_text
         self._from_line = from_line
         self.blank = 0
         self.next_line = from_line
         """The line after the record handed out last."""
 
     def __iter__(self) -> Iterator[Record]:
-        if self._kind in ("csv", "tsv"):
-            yield from self._rows()
-            return
-        make = self._shape.from_json if self._kind == "jsonl" else self._shape.from_text
         for raw in self._lines:
             number = self._lines.number
             if number < self._from_line:
                 continue
-            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            line = raw.removesuffix(b"\r")
             if not line.strip():
                 self.blank += 1
                 continue
-            record = Record(number, _made(number, make, line))
+            try:
+                record = Record(number, self._make(line))
+            except UsageError as error:
+                raise BadLine(number, str(error)) from error
             self.next_line = number + 1
             yield record
-
-    def _rows(self) -> Iterator[Record]:
-        """Rows of CSV; a quoted cell may hold line feeds."""
-        text = _Text(self._lines)
-        reader = csv.reader(text, delimiter="\t" if self._kind == "tsv" else ",", strict=True)
-        heads = _next_row(reader, 1)
-        if heads is None:
-            return
-        _check_heads(heads)
-        while True:
-            number = self._lines.number + 1
-            text.record_began()
-            row = _next_row(reader, number)
-            if row is None:
-                return
-            if number < self._from_line:
-                continue
-            if not row:
-                self.blank += 1
-                continue
-            if len(row) != len(heads):
-                cells = _show.plural(len(row), "cell")
-                raise BadLine(number, f"the row has {cells}, the head has {len(heads)}")
-            message = _made(number, self._shape.from_row, dict(zip(heads, row, strict=True)))
-            self.next_line = self._lines.number + 1
-            yield Record(number, message)
-
-
-class _Text:
-    """Lines as text for the csv module. A record may not grow without end: an open quote would."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-        self._iterator = iter(lines)
-        self._size = 0
-        self._began = 1
-
-    def record_began(self) -> None:
-        self._size = 0
-        self._began = self._lines.number + 1
-
-    def __iter__(self) -> _Text:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._iterator)
-        self._size += len(line)
-        if self._size > LINE_BYTES_MAX:
-            raise BadLine(
-                self._began,
-                f"the row is longer than {limits.PAYLOAD_BYTES_MAX:,} bytes: "
-                "is a quotation mark left open?",
-            )
-        try:
-            return line.decode()
-        except UnicodeDecodeError as error:
-            raise BadLine(self._lines.number, "the line is not UTF-8") from error
-
-
-def _next_row(reader: Any, number: int) -> list[str] | None:
-    csv.field_size_limit(LINE_BYTES_MAX)
-    try:
-        return next(reader, None)
-    except csv.Error as error:
-        raise BadLine(number, f"the row is not CSV: {error}") from error
-
-
-def _check_heads(heads: list[str]) -> None:
-    if len(set(heads)) != len(heads) or "" in heads:
-        raise BadLine(1, "the head of the table must name every column, each name once")
-
-
-def _made(number: int, make: Callable[[Any], Outgoing], value: object) -> Outgoing:
-    try:
-        return make(value)
-    except UsageError as error:
-        raise BadLine(number, str(error)) from error

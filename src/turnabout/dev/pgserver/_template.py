@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from turnabout.pgserver._programs import PostgresError, reachable, runner, version_line
+from turnabout.dev.pgserver._programs import PostgresError, reachable, runner, version_line
 
 # Raise it when the way the template is made changes: old templates are then left alone.
 TEMPLATE_LAYOUT: Final = 1

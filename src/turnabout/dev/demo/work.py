@@ -1,6 +1,6 @@
 """One worker process: receives flights by the batch, works out each one's speed, acks the batch.
 
-    python -m turnabout.demo.work '{"url": …}'
+    python -m turnabout.dev.demo.work '{"url": …}'
 
 What it does is written to a file of its own, a line of JSON each, before the next step begins:
 `got` (leased), `did` (the results), `acked`. So the verdict knows what a killed worker had done. A
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import turnabout
-from turnabout.demo.flights import Places, airports, kilometres
+from turnabout.dev.demo.flights import Places, airports, kilometres
 from turnabout.words.errors import Unavailable, Uncertain
 
 WAIT_SECONDS = 0.5

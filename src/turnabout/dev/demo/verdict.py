@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnabout.demo.ledger import Ledger
+from turnabout.dev.demo.ledger import Ledger
 from turnabout.words.entities import QueueStats
 
 JAIN_LEAST = 0.9

@@ -19,12 +19,12 @@ from pathlib import Path
 from rich.console import Console
 
 import turnabout
-from turnabout.demo import flights, pipeline
-from turnabout.demo.flights import Flight
-from turnabout.demo.ledger import Ledger
-from turnabout.demo.shift import Plan, Shift
-from turnabout.demo.show import Scene, Show
-from turnabout.demo.verdict import Sent, Verdict
+from turnabout.dev.demo import flights, pipeline
+from turnabout.dev.demo.flights import Flight
+from turnabout.dev.demo.ledger import Ledger
+from turnabout.dev.demo.shift import Plan, Shift
+from turnabout.dev.demo.show import Scene, Show
+from turnabout.dev.demo.verdict import Sent, Verdict
 from turnabout.words.errors import TurnaboutError, Unavailable
 from turnabout.words.urls import without_secrets
 

@@ -9,8 +9,8 @@ import pytest
 
 import turnabout
 from turnabout._connect import installer
-from turnabout.demo import flights, main
-from turnabout.demo.ledger import Ledger, Reader
+from turnabout.dev.demo import flights, main
+from turnabout.dev.demo.ledger import Ledger, Reader
 from turnabout.words.errors import UsageError
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turnabout.demo import main
-from turnabout.demo.pipeline import Archive, jain, judge, show_page
+from turnabout.dev.demo import main
+from turnabout.dev.demo.pipeline import Archive, jain, judge, show_page
 from turnabout.spark.jobs.report import QueueReport, Reported, Times
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from turnabout.demo.ledger import Ledger
-from turnabout.demo.verdict import Killing, Sent, Verdict, fairness, judge
+from turnabout.dev.demo.ledger import Ledger
+from turnabout.dev.demo.verdict import Killing, Sent, Verdict, fairness, judge
 from turnabout.words.entities import QueueStats
 
 SENT = Sent({"BIG": 300, "MID": 60, "WEE": 6}, {"BIG": 300, "MID": 60, "WEE": 6})

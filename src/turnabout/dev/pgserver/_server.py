@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final, Literal, Self
 from urllib.parse import quote
 
-from turnabout.pgserver._programs import (
+from turnabout.dev.pgserver._programs import (
     PostgresError,
     environment,
     find_binaries,
@@ -22,7 +22,7 @@ from turnabout.pgserver._programs import (
     runner,
     version_line,
 )
-from turnabout.pgserver._template import new_data_folder
+from turnabout.dev.pgserver._template import new_data_folder
 
 Profile = Literal["fast", "durable"]
 StopMode = Literal["fast", "immediate"]

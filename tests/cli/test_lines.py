@@ -1,13 +1,17 @@
-"""Lines, JSON lines and CSV become messages; what is wrong is told with its line."""
+"""Lines and JSON lines become messages; what is wrong is told with its line."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import os
+import signal
+import threading
+import time
 
 import pytest
 
-from turnabout.cli._records import BadLine, Format, Lines, Record, Records, Shape
+from tests.support.each import each
+from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
 from turnabout.words import limits
 from turnabout.words.payload import JSON, TEXT
 
@@ -107,7 +111,7 @@ def test_the_channel_from_a_field_or_a_path() -> None:
     assert [r.message.channel for r in read(data, "jsonl", shape)] == ["7", "ada"]
 
 
-@pytest.mark.parametrize("line", [b'{"a": 1}', b'{"id": null}', b'{"id": true}', b'{"id": 1.5}'])
+@each("line", [b'{"a": 1}', b'{"id": null}', b'{"id": true}', b'{"id": 1.5}'])
 def test_a_channel_that_a_line_does_not_tell(line: bytes) -> None:
     number, text = bad(b'{"id": 1}\n' + line, "jsonl", Shape(channel_from="id"))
     assert number == 2
@@ -118,64 +122,43 @@ def test_text_has_no_field_for_a_channel() -> None:
     assert bad(b"hello\n", "text", Shape(channel_from="id"))[0] == 1
 
 
-def test_rows_of_csv_become_objects() -> None:
-    found = read(b'id,name\n1,"Ada, ""the"" first"\n2,B\n', "csv", Shape(channel_from="id"))
-    assert payloads(found) == [
-        b'{"id":"1","name":"Ada, \\"the\\" first"}',
-        b'{"id":"2","name":"B"}',
-    ]
-    assert [r.message.channel for r in found] == ["1", "2"]
-    assert [r.line for r in found] == [2, 3]
-
-
-def test_cells_with_line_feeds_and_tabs() -> None:
-    found = read(b'a,b\n"x\ny",1\nz,2\n', "csv")
-    assert [r.line for r in found] == [2, 4]
-    assert payloads(read(b"a\tb\n1\t2\n", "tsv")) == [b'{"a":"1","b":"2"}']
-
-
-@pytest.mark.parametrize(
-    ("data", "line"),
-    [
-        (b"a,b\n1\n", 2),
-        (b"a,b\n1,2\n1,2,3\n", 3),
-        (b"a,a\n1,2\n", 1),
-        (b"a,\n1,2\n", 1),
-        (b'a\n"open\n', 2),
-        (b"a\n\xff\n", 2),
-        (b'a\nx"y"\n"x"y\n', 3),
-    ],
-)
-def test_csv_that_is_wrong(data: bytes, line: int) -> None:
-    assert bad(data, "csv")[0] == line
-
-
-def test_an_open_quotation_mark_does_not_fill_the_memory() -> None:
-    def stream() -> Iterator[bytes]:
-        yield b'a\n"open'
-        while True:
-            yield b"line\n" * 1000
-
-    chunks = stream()
-
-    class Endless(io.RawIOBase):
-        def read(self, size: int = -1) -> bytes:
-            return next(chunks)
-
-    reader = Records(Lines(Endless(), lambda: None), "csv", Shape())  # type: ignore[arg-type]
-    with pytest.raises(BadLine, match="quotation mark") as caught:
-        list(reader)
-    assert caught.value.line == 2
-
-
 def test_going_on_from_a_line() -> None:
     assert payloads(read(b"bad \xff\ntwo\nthree\n", from_line=2)) == [b"two", b"three"]
-    assert payloads(read(b"a\n1\n2\n", "csv", from_line=3)) == [b'{"a":"2"}']
 
 
 def test_headers_priority_and_delay_go_to_every_message() -> None:
-    shape = Shape("c", None, 3, 1.5, {"k": "v"})
+    shape = Shape(
+        options={"channel": "c", "priority": 3, "delay_seconds": 1.5, "headers": {"k": "v"}}
+    )
     (record,) = read(b"x", shape=shape)
     message = record.message
     assert (message.channel, message.priority, message.delay_ms) == ("c", 3, 1500)
     assert message.headers == {"k": "v"}
+
+
+def test_a_signal_that_wakes_no_read_is_heard() -> None:
+    """One that comes right before a read blocks is only noted. Here another thread gets it."""
+    reading, writing = os.pipe()
+    end = threading.Timer(10, os.close, [writing])  # should it not be heard
+
+    def interrupt() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with os.fdopen(reading, "rb", buffering=0) as stream:
+            began = time.monotonic()
+            end.start()
+            threading.Thread(target=interrupt).start()
+            with pytest.raises(KeyboardInterrupt):
+                list(Lines(stream, lambda: None))  # type: ignore[arg-type]
+        assert time.monotonic() - began < 8
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, before)
+        end.cancel()
+        end.join()
+        os.close(writing)

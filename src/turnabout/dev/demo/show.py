@@ -18,8 +18,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from turnabout.demo.ledger import Ledger
-from turnabout.demo.verdict import Verdict
+from turnabout.dev.demo.ledger import Ledger
+from turnabout.dev.demo.verdict import Verdict
 
 LOG_SECONDS = 2.0
 

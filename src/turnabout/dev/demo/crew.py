@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from turnabout.demo.work import Task
+from turnabout.dev.demo.work import Task
 
 STOP_SECONDS = 10.0
 
@@ -33,7 +33,7 @@ class Crew:
         with self._errors.open("ab") as errors:
             for name, task in self._tasks.items():
                 self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "turnabout.demo.work", task.to_json()],
+                    [sys.executable, "-m", "turnabout.dev.demo.work", task.to_json()],
                     stdin=subprocess.PIPE,
                     stderr=errors,
                     start_new_session=True,

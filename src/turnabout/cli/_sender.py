@@ -1,0 +1,159 @@
+"""Messages into batches, in order: what was sent, what was refused, and where to go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from turnabout.cli import _show
+from turnabout.cli._interrupt import Unbroken
+from turnabout.cli._lines import Record
+from turnabout.words.outcomes import ChannelFull, QueueFull, Sent
+
+if TYPE_CHECKING:
+    from turnabout import Queue
+
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+WAIT_SECONDS = 0.25
+WhenFull = Literal["stop", "skip", "wait"]
+
+
+@dataclass
+class Report:
+    """What was sent; printed by --json."""
+
+    queue: str
+    sent: int
+    refused: int
+    duplicates: int
+    """Not sent: an earlier message with the same key stands for each, and its id is named."""
+    replaced: int
+    """They took the place of a waiting one."""
+    blank: int
+    first_id: int | None
+    last_id: int | None
+    next_line: int | None
+    """Where to go on if it stopped early."""
+
+
+def begun(queue: str) -> Report:
+    """The report before anything was sent."""
+    return Report(queue, 0, 0, 0, 0, 0, None, None, None)
+
+
+class Full(Exception):
+    """The queue or a channel is full, and the user said to stop."""
+
+    def __init__(self, queue: str, outcome: ChannelFull | QueueFull) -> None:
+        super().__init__()
+        holds = f"is full: it holds {outcome.size:,} unfinished messages and"
+        if isinstance(outcome, ChannelFull):
+            self.code = "channel_full"
+            name = _show.channel(outcome.channel)
+            self.text = f"channel {name} {holds} its policy allows {outcome.max_size:,}"
+        else:
+            self.code = "queue_full"
+            self.text = f"queue {queue} {holds} its max_messages is {outcome.max_messages:,}"
+
+
+def _room(full: ChannelFull | QueueFull) -> int:
+    most = full.max_size if isinstance(full, ChannelFull) else full.max_messages
+    return max(0, most - full.size)
+
+
+def _is_for(record: Record, full: ChannelFull | QueueFull) -> bool:
+    """Whether the message takes room of what is full."""
+    return isinstance(full, QueueFull) or record.message.channel == full.channel
+
+
+@dataclass
+class Sender:
+    """Sends batches, and keeps the report."""
+
+    queue: Queue
+    batch_size: int
+    when_full: WhenFull
+    report: Report
+    on_sent: Callable[[], None] = lambda: None
+    pending: list[Record] = field(default_factory=list[Record])
+    _waiting_for: str | None = None
+    _bytes: int = 0
+
+    def add(self, record: Record) -> None:
+        """Take one more; a batch that is large enough is sent."""
+        self.pending.append(record)
+        self._bytes += len(record.message.payload)
+        if len(self.pending) >= self.batch_size or self._bytes >= BATCH_BYTES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is pending, in order.
+
+        A batch is all or nothing, so when a channel is full the part before the message that does
+        not fit is sent first: then nothing after it was, and its line is where to go on.
+        """
+        part = len(self.pending)
+        while self.pending:
+            with Unbroken():
+                outcome = self.queue.send_many(r.message for r in self.pending[:part])
+                if isinstance(outcome, Sent):
+                    self._count(outcome, part)
+            if isinstance(outcome, Sent):
+                part = len(self.pending)
+            elif self.when_full == "skip":
+                self._skip(outcome)
+                part = len(self.pending)
+            else:
+                part = self._fitting(outcome, part)
+                if not part:
+                    self._stop_or_wait(outcome)
+                    part = len(self.pending)
+        self._bytes = 0
+
+    def _count(self, outcome: Sent, part: int) -> None:
+        report = self.report
+        report.duplicates += len(outcome.duplicates)
+        report.replaced += len(outcome.replaced)
+        report.sent += len(outcome.ids) - len(outcome.duplicates) - len(outcome.replaced)
+        report.first_id = report.first_id or outcome.ids[0]
+        report.last_id = outcome.ids[-1]
+        self._waiting_for = None
+        del self.pending[:part]
+        self.on_sent()
+
+    def _fitting(self, full: ChannelFull | QueueFull, part: int) -> int:
+        """How many leading messages fit; fewer than were refused, so that this comes to an end."""
+        room = _room(full)
+        for i, record in enumerate(self.pending[: part - 1]):
+            if _is_for(record, full):
+                if not room:
+                    return i
+                room -= 1
+        return part - 1
+
+    def _skip(self, full: ChannelFull | QueueFull) -> None:
+        """Drop the messages that do not fit, at least one; the others stay in order."""
+        mine = sum(_is_for(record, full) for record in self.pending)
+        room = min(_room(full), mine - 1)
+        kept: list[Record] = []
+        for record in self.pending:
+            if not _is_for(record, full):
+                kept.append(record)
+            elif room:
+                room -= 1
+                kept.append(record)
+        self.report.refused += len(self.pending) - len(kept)
+        self.pending[:] = kept
+
+    def _stop_or_wait(self, full: ChannelFull | QueueFull) -> None:
+        if self.when_full == "stop":
+            raise Full(self.queue.name, full)
+        where = self.queue.name
+        if isinstance(full, ChannelFull):
+            where = f"channel {_show.channel(full.channel)}"
+        if self._waiting_for != where:
+            self._waiting_for = where
+            _show.note(f"Waiting for room in {where} …")
+        time.sleep(WAIT_SECONDS)

@@ -1,0 +1,250 @@
+"""The words for what a store's doctor finds: what it means, and what to do about it.
+
+In braces stand the facts of a finding: `{age:ms}` is shown as a duration, `{count:queue}` as so
+many queues, others by Python's own rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any, NamedTuple
+
+from turnabout.cli import _show
+from turnabout.cli._check import REPORT, Check
+from turnabout.words.findings import Finding
+
+
+class Words(NamedTuple):
+    """good: of a finding that is `ok`; bad: of any other, and then `todo` says what to do."""
+
+    good: str = ""
+    bad: str = ""
+    todo: str = REPORT
+
+
+LOWERED = "right after a limit was lowered that is as it should be; else please report it"
+
+OF_QUEUES: Mapping[str, Words] = {
+    "counts": Words(
+        "add up in {queues:queue}",
+        "{queue}: {sent:,} were sent, but {live:,} unfinished and {finished:,} finished make"
+        " {kept:,}",
+    ),
+    "counts.none": Words("no queues yet"),
+    "leases": Words(
+        "none ran out long ago",
+        "{queue}: {number:lease} ran out more than {since_ms:ms} ago and nobody took the messages"
+        " back",
+        "start a worker for {queue}: each receive takes such messages back",
+    ),
+    "waiting": Words(
+        bad="{queue}: a ready message has waited for {age_ms:ms}",
+        todo="is a worker running, is it fast enough? Look with: turnabout stats {queue}",
+    ),
+    "waiting.paused": Words(
+        bad="{queue}: a ready message has waited for {age_ms:ms}",
+        todo="the queue is paused. Look with: turnabout stats {queue}",
+    ),
+    "way out": Words(
+        "no message is where nobody looks",
+        "{number:,} messages or channels are where no receive looks",
+    ),
+    "channels": Words("their counts agree with their messages", "{number:,} channels count wrong"),
+}
+
+OF_PROMISES: Mapping[str, Words] = {
+    "endings": Words(
+        "what has ended is not there any more (P7)",
+        "messages are unfinished, although their history says that they have ended (P7)",
+    ),
+    "one ending": Words(
+        "no message of the last hour has ended twice (P1)",
+        "messages of the last hour have ended twice (P1)",
+    ),
+    "order": Words(
+        "no FIFO channel has two leases (P9)", "FIFO channels have more than one lease (P9)"
+    ),
+    "slots": Words(
+        "no channel has more leases than its max_concurrency (P10)",
+        "channels have more leases than their max_concurrency (P10)",
+        LOWERED,
+    ),
+    "rates": Words(
+        "no channel was handed out faster than its rate (P11)",
+        "channels were handed out faster than their rate (P11)",
+        LOWERED,
+    ),
+    "bounds": Words(
+        "no queue and no channel holds more than it may (P17)",
+        "queues or channels hold more than max_messages or max_size (P17)",
+        "sends are refused until there is room. Sends of the same moment may pass a limit, and so"
+        " do dead letters; else see whether it was lowered",
+    ),
+    "one lease": Words(
+        "no message is there twice (P5)",
+        "messages are there twice, so they can have two leases (P5)",
+    ),
+    "charges": Words(
+        "no delivery was charged twice (P6)",
+        "messages were charged more often than delivered: a stale receipt was good (P6)",
+    ),
+    "early": Words(
+        "nothing was handed out or is ready before it is due (P8)",
+        "messages or schedules are ahead of their time (P8)",
+        "did somebody set the database's clock back? Else please report it, with this output",
+    ),
+    "keys": Words(
+        "no dedup key stands for two messages (P4)", "dedup keys stand for two messages (P4)"
+    ),
+    "cancelled": Words(
+        "nothing waits that somebody has cancelled",
+        "messages wait, although they were cancelled while they were leased",
+    ),
+    "expiry": Words(
+        "nothing waits beyond its time to live",
+        "messages have expired, and nobody has ended them yet (they are not handed out)",
+        "any receive ends them: start a worker, or run `turnabout receive`",
+    ),
+    "exhausted": Words(
+        "no FIFO channel waits for a person",
+        "messages without attempts left hold their FIFO channels",
+        "look at them with `turnabout peek`; then `turnabout retry` or `turnabout cancel`",
+    ),
+    "dead letters": Words(
+        "all dead-letter queues are there",
+        "queues name a dead-letter queue that is not there: dead messages end in history only",
+        "make it: `turnabout queue create`, or name another: `turnabout queue update`",
+    ),
+    "dedup": Words("all dedup entries belong to a queue", "dedup entries belong to no queue"),
+    "schedules": Words(
+        "none is overdue",
+        "schedules are overdue by more than two minutes",
+        "no process looks after them: start a worker or `turnabout schedule run`",
+    ),
+    "redrives": Words(
+        "none hangs",
+        "redrives run from a queue that is gone",
+        "end them: `turnabout redrive cancel`",
+    ),
+    "retention": Words(
+        "history is swept",
+        "queues keep history for more than a day longer than they should",
+        "receivers sweep it, a share each second: start a worker for these queues",
+    ),
+    "events": Words(
+        "are swept",
+        "events are older than two days",
+        "receivers sweep them, a share each second: start a worker for their queues",
+    ),
+    "namespaces": Words(
+        "all queues with a namespace belong to one that is there",
+        "queues are of a namespace that is not there: no token opens them",
+        "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
+    ),
+    "tenants": Words(
+        "no dead letter and no schedule leads from one namespace to another (P14)",
+        "queues or schedules lead from one namespace to another (P14)",
+        "no token can do that, but anybody with the database's URL can: name another dead-letter"
+        " queue (`turnabout queue update`), or delete the schedule, unless that is what you want",
+    ),
+    "tokens": Words(
+        "none ends within a week",
+        "tokens end within a week",
+        "see `turnabout token list`; make new ones in time: `turnabout token create`",
+    ),
+    "staged": Words(
+        "nothing is left of failed writes of pipelines",
+        "messages were staged by a pipeline more than a day ago, and never published",
+        "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
+    ),
+    "buoys": Words(
+        "hide no message",
+        "ready messages are hidden behind a buoy since more than a minute",
+        "receivers lower it, once a second: start a worker; if one runs, please report it",
+    ),
+    "days": Words(
+        "history goes to the partition of its day",
+        "rows of history of the last day have no partition of their own, and are swept one by one",
+        "right after the first start that is as it should be; else see what the server's log says",
+    ),
+}
+"""Of questions that count what must not be. The number stands behind the text."""
+
+OF_SQLITE: Mapping[str, Words] = {
+    "SQLite": Words(
+        "{version}",
+        "{version} has the WAL-reset bug (fixed in 3.51.3): rarely, two processes that write at "
+        "the same moment damage the file",
+        "Turnabout works around it, other programs on the same file do not: let only Turnabout "
+        "write to it, or use a Python with a newer SQLite",
+    ),
+    "database.memory": Words("in memory: empty at each start, and gone at the end"),
+    "database.missing": Words(
+        bad="there is no file {path}, or it cannot be read",
+        todo="name one with --url or TURNABOUT_URL, or make it: turnabout migrate up",
+    ),
+    "file": Words(
+        "{path}, {megabytes} MB",
+        "{path}, {megabytes} MB, cannot be written here",
+        "fix the mode of the file and of its folder: SQLite keeps its log beside it",
+    ),
+    "file.unreadable": Words(bad="{path} cannot be read", todo="fix its owner or mode"),
+    "file system": Words(
+        "{kind}",
+        "{kind}: a network file system, whose locks SQLite cannot rely on",
+        "move the file to a local disk, or use PostgreSQL",
+    ),
+    "disk": Words(
+        bad="{megabytes:,} MB are free",
+        todo="free some space: on a full disk nothing can be written, not even an ack",
+    ),
+    "log": Words(
+        bad="the write-ahead log has {megabytes:,} MB: a reader has held it for long",
+        todo="find the process with a long read transaction on the file, and end it",
+    ),
+    "durability": Words(
+        "journal mode wal, synchronous {synchronous}",
+        "journal mode wal, synchronous {synchronous}: a power cut loses the last messages that "
+        "were accepted",
+        "leave synchronous out of the URL, unless that is what you want",
+    ),
+    "journal mode": Words(
+        bad="{mode}: readers and writers wait for each other",
+        todo="open the file once with turnabout (any command): it sets WAL",
+    ),
+    "file contents": Words(
+        "quick_check finds nothing wrong",
+        "the file is damaged: {found}",
+        "stop all writers, keep a copy, then: sqlite3 FILE .recover",
+    ),
+    "database.failed": Words(
+        bad="the check itself failed: {error}", todo="fix this, then run doctor again"
+    ),
+}
+
+WORDS: Mapping[str, Words] = {**OF_QUEUES, **OF_PROMISES, **OF_SQLITE}
+
+
+def check_of(finding: Finding) -> Check:
+    """A finding in words."""
+    words = WORDS[finding.what]
+    if finding.level == "ok":
+        return Check(finding.name, "ok", _said(words.good, finding.facts))
+    text = _said(words.bad, finding.facts)
+    if finding.what in OF_PROMISES:
+        text += f": {_show.count(finding.facts['number'])}"
+    return Check(finding.name, finding.level, text, _said(words.todo, finding.facts))
+
+
+class _Facts(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "ms":
+            return _show.milliseconds(value)
+        if format_spec.isalpha():
+            return _show.plural(value, format_spec)
+        return super().format_field(value, format_spec)
+
+
+def _said(text: str, facts: Mapping[str, Any]) -> str:
+    return _Facts().vformat(text, (), facts)

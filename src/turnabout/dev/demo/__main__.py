@@ -1,0 +1,7 @@
+"""`python -m turnabout.dev.demo`."""
+
+import sys
+
+from turnabout.dev.demo import main
+
+sys.exit(main())

@@ -1,0 +1,169 @@
+"""What `doctor` looks at in an SQLite file: read only, in one snapshot, with plain queries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from turnabout.sqlite._connection import SQLITE_SAFE
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite._url import Place, place
+from turnabout.words.findings import (
+    LEASE_OVERDUE_MS,
+    PROMISES,
+    Counts,
+    Finding,
+    fail,
+    of_counts,
+    of_zero,
+    ok,
+    promises,
+    warn,
+)
+
+SQL = statements("doctor")
+NETWORK: Final = (
+    *("nfs", "cifs", "smb", "sshfs", "9p", "ceph", "gluster", "afs", "lustre", "webdav"),
+)
+WAL_BYTES_LARGE: Final = 256 * 1024 * 1024
+FREE_BYTES_LOW: Final = 512 * 1024 * 1024
+FREE_BYTES_NONE: Final = 16 * 1024 * 1024  # as little as `/readyz` calls not ready
+QUICK_CHECK_BYTES_MAX: Final = 256 * 1024 * 1024
+
+OF_SLICES: Final = {"namespaces": "namespace", "tokens": "token", "staged": "stage"}
+"""Questions about tables that a slice has made, if it is there."""
+
+
+def findings(url: str) -> Iterator[Finding]:
+    """All findings about the file that the URL names."""
+    yield version()
+    at = place(url)
+    if at.path is None:
+        yield ok("database.memory")
+        return
+    if not is_there(at.path):
+        yield fail("database.missing", path=str(at.path))
+        return
+    yield from _of_file(at.path)
+    try:
+        # As a list: what a failing check leaves half done is not shown.
+        yield from list(_of_database(at.path, at))
+    except sqlite3.Error as error:
+        yield fail("database.failed", error=str(error))
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file; not, as far as we know, in a folder that is closed to us."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def version() -> Finding:
+    """SQLite before 3.51.3 can damage a WAL file when two processes write and checkpoint."""
+    is_safe = sqlite3.sqlite_version_info >= SQLITE_SAFE
+    return Finding("SQLite", "ok" if is_safe else "warn", {"version": sqlite3.sqlite_version})
+
+
+def _of_file(path: Path) -> Iterator[Finding]:
+    """The file, its disk and its log."""
+    if not os.access(path, os.R_OK):
+        yield fail("file.unreadable", path=str(path))
+        return
+    is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    facts = {"path": str(path), "megabytes": round(_size(path) / 1e6, 1)}
+    yield Finding("file", "ok" if is_writable else "fail", facts)
+    kind = file_system(path)
+    if kind is not None:
+        is_network = any(name in kind for name in NETWORK)
+        yield Finding("file system", "fail" if is_network else "ok", {"kind": kind})
+    free = shutil.disk_usage(path.parent).free
+    if free < FREE_BYTES_LOW:
+        level = "fail" if free < FREE_BYTES_NONE else "warn"
+        yield Finding("disk", level, {"megabytes": free // 10**6})
+    wal = _size(path.with_name(f"{path.name}-wal"))
+    if wal > WAL_BYTES_LARGE:
+        yield warn("log", megabytes=wal // 10**6)
+
+
+def _of_database(path: Path, at: Place) -> Iterator[Finding]:
+    """What is inside, as one snapshot."""
+    with contextlib.closing(_opened(path)) as db:
+        mode = _one(db, "pragma journal_mode")
+        if mode == "wal":
+            # Each of our connections sets `synchronous` anew, as the URL says.
+            level = "ok" if at.synchronous == "full" else "warn"
+            yield Finding("durability", level, {"synchronous": at.synchronous})
+        else:
+            yield warn("journal mode", mode=mode)
+        if _size(path) <= QUICK_CHECK_BYTES_MAX:
+            found = _one(db, "pragma quick_check(1)")
+            if found != "ok":
+                yield fail("file contents", found=found)
+                return
+            yield ok("file contents")
+        db.execute("begin")
+        if _has_table(db, "message"):
+            yield from of_queues(db, round(time.time() * 1000))
+
+
+def of_queues(db: sqlite3.Connection, now: int) -> Iterator[Finding]:
+    """What the tables say."""
+
+    def count(name: str) -> int:
+        return _one(db, SQL[name], now=now)
+
+    rows = db.execute(SQL["queues"], {"overdue": now - LEASE_OVERDUE_MS}).fetchall()
+    yield from of_counts(
+        Counts(name, bool(paused), sent, finished, live, overdue, oldest and now - oldest)
+        for name, paused, sent, finished, live, overdue, oldest in rows
+    )
+    yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))
+    yield of_zero("channels", count("channels"))
+    known = [name for name in PROMISES if name in SQL]
+    asked = [n for n in known if n not in OF_SLICES or _has_table(db, OF_SLICES[n])]
+    yield from promises(count, asked)
+
+
+def file_system(path: Path) -> str | None:
+    """The kind of file system that a file is on, where Linux tells."""
+    if not sys.platform.startswith("linux"):
+        return None
+    best, kind = "", None
+    with contextlib.suppress(OSError):
+        real = str(path.resolve())
+        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
+            _, point, name, *_ = line.split(" ")
+            point = point.replace("\\040", " ")
+            inside = real == point or real.startswith(point.rstrip("/") + "/")
+            if inside and len(point) >= len(best):
+                best, kind = point, name
+    return kind
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None)
+
+
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    statement = "select count(*) from sqlite_schema where name = :name"
+    return bool(_one(db, statement, name=f"turnabout_{name}"))
+
+
+def _one(db: sqlite3.Connection, statement: str, **facts: Any) -> Any:
+    """The first column of the first row."""
+    return db.execute(statement, facts).fetchone()[0]
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0
