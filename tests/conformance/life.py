@@ -55,8 +55,8 @@ from turnabout import (
     Receipt,
     Sent,
     message,
+    pacing,
 )
-from turnabout.words import turns, watch
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import Cleared
 from turnabout.words.prepare import result
@@ -470,7 +470,7 @@ def live(
         print_blob=False,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "MAINTAIN_SECONDS", float("inf"))  # only where `tend` was drawn
-        patch.setattr(watch.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
+        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `tend` was drawn
+        patch.setattr(pacing.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         run_state_machine_as_test(LifeHere if more else seed(start)(LifeHere), settings=chosen)
     return LifeHere.seen

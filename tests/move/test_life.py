@@ -12,8 +12,7 @@ from hypothesis.stateful import initialize, run_state_machine_as_test
 from tests.conformance.life import MESSAGES, SETTINGS, Life
 from tests.conformance.life import st as strategies
 from tests.move.house import House, MovingDoor, one_version
-from turnabout import WrongVersion
-from turnabout.words import turns, watch
+from turnabout import WrongVersion, pacing
 from turnabout.words.verbs import Peek
 
 pytestmark = pytest.mark.slow
@@ -68,8 +67,8 @@ def test_a_life_goes_on_after_a_move(house: House) -> None:
     more = os.environ.get("TURNABOUT_LIFE_EXAMPLES")
     door, seen, missing = MovingDoor(house), Counter[str](), [*SEEN]
     with contextlib.closing(door), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "MAINTAIN_SECONDS", float("inf"))
-        patch.setattr(watch.Watch, "must_look", lambda _: False)
+        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))
+        patch.setattr(pacing.Watch, "must_look", lambda _: False)
         for number in range(ROUNDS):
             live(door, seen, int(more or LIVES), None if more else number)
             missing = [what for what in SEEN if not seen[what]]

@@ -19,9 +19,8 @@ import turnabout
 from tests.move.house import fresh_house, one_version
 from tests.support.doors import Clock
 from tests.support.postgres import Server
-from turnabout import Deferral, Failure, Policy, Rate, Receipt, message
+from turnabout import Deferral, Failure, Policy, Rate, Receipt, message, pacing
 from turnabout.move import move
-from turnabout.words import turns
 from turnabout.words import verbs as v
 from turnabout.words.policy import DEDUP_MODES
 from turnabout.words.prepare import result
@@ -240,7 +239,7 @@ def _loose(answer: Any) -> Any:
 def test_what_moved_answers_as_what_stayed(
     postgres_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(turns, "MAINTAIN_SECONDS", float("inf"))
+    monkeypatch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))
     seed = SEED + number
     print(f"TURNABOUT_MOVE_SEED={seed}")  # noqa: T201 (shown if it fails)
     dice, clock = random.Random(seed), Clock()

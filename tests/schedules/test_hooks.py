@@ -10,13 +10,12 @@ from dataclasses import replace
 import pytest
 
 import turnabout
-from turnabout import Forbidden, Unavailable, UsageError, aio, timing
+from turnabout import Forbidden, Unavailable, UsageError, aio, pacing, timing
 from turnabout._sync.schedules import SCHEDULES_MAX
+from turnabout.pacing import Watch
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words import watch
 from turnabout.words.schedules import Schedule
 from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
-from turnabout.words.watch import Watch
 from turnabout.worker import Worker
 
 HOUR = 3_600_000
@@ -39,7 +38,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(watch.time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(pacing.time, "monotonic", lambda: clock.seconds)
     return clock
 
 
@@ -193,7 +192,7 @@ def test_a_missing_package_keeps_nothing_else_from_being_fired(mq, clock, monkey
     assert [m.headers["schedule"] for m in mq.queue("q").receive(10)] == ["e"]
     monkeypatch.undo()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watch.time, "monotonic", lambda: clock.seconds + 1)
+        patch.setattr(pacing.time, "monotonic", lambda: clock.seconds + 1)
         assert [m.headers["schedule"] for m in mq.queue("q").receive(10)] == ["c"]
 
 

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.each import each
-from turnabout.words import turns
+from turnabout import pacing
+from turnabout.pacing import Rounds
 from turnabout.words.entities import FIRST_TURN, Delivery, Turn
-from turnabout.words.turns import Rounds, in_turn
+from turnabout.words.turns import in_turn
 
 
 def delivery(number, channel="", priority=0):
@@ -130,10 +131,10 @@ def test_many_threads_lose_no_turn():
 
 def test_a_queue_is_tended_once_in_a_while(monkeypatch):
     now = 100.0
-    monkeypatch.setattr(turns.time, "monotonic", lambda: now)
+    monkeypatch.setattr(pacing.time, "monotonic", lambda: now)
     rounds = Rounds()
     assert not rounds.must_maintain("q")
-    now += turns.MAINTAIN_SECONDS
+    now += pacing.MAINTAIN_SECONDS
     assert rounds.must_maintain("q")
     assert not rounds.must_maintain("q")
     assert not rounds.must_maintain("other")

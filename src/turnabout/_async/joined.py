@@ -1,4 +1,4 @@
-"""`AsyncJoinedQueue`: a queue in a transaction of the caller's. `AsyncTogether`: many, in one."""
+"""A queue in the caller's transaction (`AsyncJoinedQueue`), and `batch()`: many verbs in one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import TracebackType
 from turnabout._async.queue import AsyncQueue
 from turnabout._async.receiving import receive_once
 from turnabout._async.shared import Shared
+from turnabout.store import AsyncJoined, AsyncStore
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import UsageError
 from turnabout.words.plan import Plan
@@ -24,9 +25,13 @@ class AsyncJoinedQueue(AsyncQueue):
     An outcome leaves your transaction as it was; after an exception roll it back.
     """
 
-    def __init__(self, shared: Shared, name: str, connection: object) -> None:
-        self._joined = shared.store.within(connection)
-        super().__init__(Shared(self._joined, shared.max_payload_bytes, shared.rounds), name)
+    def __init__(
+        self, shared: Shared, name: str, joined: AsyncJoined, front: AsyncStore | None = None
+    ) -> None:
+        """`front`: a store in front of the joined one, for all verbs."""
+        store = joined if front is None else front
+        super().__init__(Shared(store, shared.max_payload_bytes, shared.rounds), name)
+        self._joined = joined
 
     async def _received(
         self, verb: Receive, wait_seconds: float
@@ -42,7 +47,7 @@ class AsyncJoinedQueue(AsyncQueue):
         await self._joined.wake(self.name)
 
 
-class AsyncTogether:
+class AsyncBatchBlock:
     """What `turnabout.batch()` gives: a `with` block that notes what to do, and does it at its end.
 
     All of it in one transaction; nothing at all if the block raises.

@@ -486,7 +486,7 @@ class AsyncQueue:
         """
         from turnabout._async.joined import AsyncJoinedQueue
 
-        return AsyncJoinedQueue(self._shared, self.name, connection)
+        return AsyncJoinedQueue(self._shared, self.name, self._store.within(connection))
 
     def channel(self, name: str) -> AsyncChannel:
         """A handle to a channel's policy. Touches nothing."""

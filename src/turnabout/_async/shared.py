@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnabout._async.lookout import Lookout
+from turnabout.pacing import Rounds, Watch
 from turnabout.store import AsyncStore
 from turnabout.words import limits
-from turnabout.words.turns import Rounds
-from turnabout.words.watch import Watch
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from turnabout._async.joined import AsyncTogether
+from turnabout._async.joined import AsyncBatchBlock
 from turnabout._async.queue import AsyncQueue
 from turnabout._async.redrives import run_to_end
 from turnabout._async.schedules import AsyncSchedules
@@ -41,12 +41,12 @@ class AsyncTurnabout:
         """A handle to a queue. Touches nothing: the queue need not exist yet."""
         return AsyncQueue(self._shared, limits.queue_name(name))
 
-    def batch(self) -> AsyncTogether:
+    def batch(self) -> AsyncBatchBlock:
         """A `with` block that notes sends and policies, and does them at its end, together.
 
         `batch.queue("emails").send(...)` gives an object whose `outcome` is there afterwards.
         """
-        return AsyncTogether(self._shared)
+        return AsyncBatchBlock(self._shared)
 
     @property
     def schedules(self) -> AsyncSchedules:

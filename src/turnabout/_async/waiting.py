@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from turnabout._async.shared import Shared
+from turnabout.pacing import Patience
 from turnabout.words.errors import Unavailable, Uncertain
-from turnabout.words.patience import Patience
 from turnabout.words.records import Ending
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 from turnabout._sync.shared import Shared
+from turnabout.pacing import Patience
 from turnabout.words.errors import UsageError
-from turnabout.words.patience import Patience
 from turnabout.words.policy import EventLevel
 from turnabout.words.records import Event
 from turnabout.words.verbs import Events, QueueGet

@@ -8,6 +8,7 @@ from types import TracebackType
 from turnabout._sync.queue import Queue
 from turnabout._sync.receiving import receive_once
 from turnabout._sync.shared import Shared
+from turnabout.store import Joined, Store
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import UsageError
 from turnabout.words.plan import Plan
@@ -24,9 +25,13 @@ class JoinedQueue(Queue):
     An outcome leaves your transaction as it was; after an exception roll it back.
     """
 
-    def __init__(self, shared: Shared, name: str, connection: object) -> None:
-        self._joined = shared.store.within(connection)
-        super().__init__(Shared(self._joined, shared.max_payload_bytes, shared.rounds), name)
+    def __init__(
+        self, shared: Shared, name: str, joined: Joined, front: Store | None = None
+    ) -> None:
+        """`front`: a store in front of the joined one, for all verbs."""
+        store = joined if front is None else front
+        super().__init__(Shared(store, shared.max_payload_bytes, shared.rounds), name)
+        self._joined = joined
 
     def _received(
         self, verb: Receive, wait_seconds: float
@@ -42,7 +47,7 @@ class JoinedQueue(Queue):
         self._joined.wake(self.name)
 
 
-class Together:
+class BatchBlock:
     """What `turnabout.batch()` gives: a `with` block that notes what to do, and does it at its end.
 
     All of it in one transaction; nothing at all if the block raises.

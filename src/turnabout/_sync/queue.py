@@ -486,7 +486,7 @@ class Queue:
         """
         from turnabout._sync.joined import JoinedQueue
 
-        return JoinedQueue(self._shared, self.name, connection)
+        return JoinedQueue(self._shared, self.name, self._store.within(connection))
 
     def channel(self, name: str) -> Channel:
         """A handle to a channel's policy. Touches nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from turnabout._sync.joined import Together
+from turnabout._sync.joined import BatchBlock
 from turnabout._sync.queue import Queue
 from turnabout._sync.redrives import run_to_end
 from turnabout._sync.schedules import Schedules
@@ -41,12 +41,12 @@ class Turnabout:
         """A handle to a queue. Touches nothing: the queue need not exist yet."""
         return Queue(self._shared, limits.queue_name(name))
 
-    def batch(self) -> Together:
+    def batch(self) -> BatchBlock:
         """A `with` block that notes sends and policies, and does them at its end, together.
 
         `batch.queue("emails").send(...)` gives an object whose `outcome` is there afterwards.
         """
-        return Together(self._shared)
+        return BatchBlock(self._shared)
 
     @property
     def schedules(self) -> Schedules:

@@ -2,22 +2,17 @@
 
 Stores hand out a batch in no promised order. Here it is put in turn (one message of each channel,
 then the next of each; inside a channel by priority, then by order of sending), and the place to go
-on from is worked out. Pure; the memory of many receivers is in `Rounds`.
+on from is worked out. Where the receivers of a process stand is kept by `pacing.Rounds`.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby, zip_longest
 from operator import itemgetter
 
-from turnabout.words.entities import FIRST_TURN, Delivery, Shard, Turn
-
-MAINTAIN_SECONDS = 1.0
+from turnabout.words.entities import Delivery, Turn
 
 
 def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Delivery], Turn]:
@@ -70,36 +65,3 @@ def _around(names: list[str], start: Turn) -> list[str]:
 
 def _after(last: str, taken: int, start: Turn) -> Turn:
     return Turn(last, taken + start.served if last == start.channel else taken)
-
-
-class Rounds:
-    """The turns of all receivers in this process, and when each queue was last maintained.
-
-    A call takes a turn and puts its successor back, so concurrent receivers stand at different
-    places and do not run into each other.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turns: dict[tuple[str, Shard | None], deque[Turn]] = {}
-        self._maintained: dict[str, float] = {}
-
-    def take(self, queue: str, shard: Shard | None = None) -> Turn:
-        """A place in the round robin; nobody else has it until it is put back."""
-        with self._lock:
-            turns = self._turns.get((queue, shard))
-            return turns.popleft() if turns else FIRST_TURN
-
-    def put(self, queue: str, turn: Turn, shard: Shard | None = None) -> None:
-        """The place to go on from."""
-        with self._lock:
-            self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
-
-    def must_maintain(self, queue: str) -> bool:
-        """True once in a while: this caller should maintain the queue now."""
-        now = time.monotonic()
-        with self._lock:
-            if now - self._maintained.setdefault(queue, now) < MAINTAIN_SECONDS:
-                return False
-            self._maintained[queue] = now
-            return True

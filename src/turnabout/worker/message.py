@@ -88,7 +88,7 @@ class WatchedStore(AsyncForwardingStore):
         """Carry out a verb. While it is under way its messages are not extended."""
         with self._under_way((verb,)):
             answer = await self._store.run(verb)
-        self._note(verb, answer)
+        self.note(verb, answer)
         return answer
 
     async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
@@ -96,7 +96,7 @@ class WatchedStore(AsyncForwardingStore):
         with self._under_way(verbs):
             answers = await self._store.run_together(verbs)
         for verb, answer in zip(verbs, answers, strict=True):
-            self._note(verb, answer)
+            self.note(verb, answer)
         return answers
 
     @contextlib.contextmanager
@@ -110,7 +110,7 @@ class WatchedStore(AsyncForwardingStore):
             for lease in leases:
                 lease.verbs -= 1
 
-    def _note(self, verb: Verb[Any], answer: object) -> None:
+    def note(self, verb: Verb[Any], answer: object) -> None:
         """What the answer says of the worker's leases."""
         leases = self._named(verb)
         if not leases:

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from turnabout import _async, _sync
-from turnabout._async.joined import AsyncJoinedQueue
-from turnabout._sync.joined import JoinedQueue
-from turnabout._sync.shared import Shared
-from turnabout.store import Connections, ForwardingStore, Store
+from turnabout.store import Connections
 from turnabout.words.batch import Batch
 from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import Disconnected, QueueNotFound, TurnaboutError, UsageError
@@ -32,8 +29,9 @@ from turnabout.words.verbs import Ack, Defer, Fail, Verb
 from turnabout.worker.consumer import Consumer, Job, Surroundings
 from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of
 from turnabout.worker.loop import Held, Lease, Phase, Stage, pause_seconds
-from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
-from turnabout.worker.threads import End, Threads
+from turnabout.worker.message import Message, WatchedStore
+from turnabout.worker.sessions import TransactionSession, joined_queue, open_session
+from turnabout.worker.threads import End
 
 T = TypeVar("T")
 
@@ -91,13 +89,13 @@ class _Leased:
         handler = cast("Callable[[Message, Any], object]", self._job.sync)
         queue, lease = self._job.queue, message._lease
         with closing(self._connections.open()) as connection:
-            joined = _joined(self._connections, _alone, self._watch, queue, connection)
+            joined, store = joined_queue(self._connections, _alone, self._watch, queue, connection)
             try:
                 answer = handler(Message(joined, message.delivery, lease), connection)
                 if not lease.settled:
                     ending = ending_of(Returned(answer))
                     assert not isinstance(ending, GivenBack)
-                    (outcome,) = joined._store.run(_verb(queue, message.receipt, ending))
+                    (outcome,) = store.run(_verb(queue, message.receipt, ending))
                     # Nobody notes this for a message that the worker has given back meanwhile.
                     lease.refused = lease.refused or isinstance(outcome, LeaseLost)
                 if lease.refused:
@@ -118,7 +116,7 @@ class TransactionConsumer(Consumer):
         self, job: Job, run: Surroundings, held: Held, inner: tuple[_async.AsyncQueue, _sync.Queue]
     ) -> None:
         super().__init__(job, run, held, inner)
-        self._line: Line | None = None
+        self._session: TransactionSession | None = None
         self._handling: asyncio.Task[End] | None = None
         self._done = asyncio.Event()
         self._done.set()
@@ -144,9 +142,9 @@ class TransactionConsumer(Consumer):
         try:
             return await turn
         except BaseException as error:
-            line, self._line = self._line, None
-            if line is not None:
-                line.leave()
+            session, self._session = self._session, None
+            if session is not None:
+                session.leave()
             if isinstance(error, (TurnaboutError, asyncio.CancelledError)) or not isinstance(
                 error, Exception
             ):
@@ -155,23 +153,23 @@ class TransactionConsumer(Consumer):
 
     async def _turn(self) -> Batch[Any]:
         """One message, if there is one, from the receive to the commit."""
-        if self._line is None:
-            self._line = await self._opened()
-        line = self._line
+        if self._session is None:
+            self._session = await self._opened()
+        session = self._session
         with self._run.emptiness.asking(self.job.queue):
             try:
-                batch = await line.receive()
+                batch = await session.receive()
             except QueueNotFound:  # deleted while we work on it: empty until the next send
                 batch = Batch[Any]([], None)
             if not batch:
-                await line.rollback()
+                await session.rollback()
                 return batch
             self._run.emptiness.taken(1)
         (plain,) = batch
         lease = self.held.add(plain.receipt, plain.delivery.lease_ms / 1000, time.monotonic())
         lease.stage = Stage.RUNNING
         try:
-            call = partial(line.handle, plain, lease)
+            call = partial(session.handle, plain, lease)
             self._handling = asyncio.create_task(
                 call() if self._spans is None else self._in_span(self._spans, plain.delivery, call)
             )
@@ -179,7 +177,7 @@ class TransactionConsumer(Consumer):
             end = (
                 asyncio.CancelledError() if self._handling.cancelled() else self._handling.result()
             )
-            await self._end(line, lease, end)
+            await self._end(session, lease, end)
         finally:
             self._handling = None
             self.held.drop(lease)
@@ -187,7 +185,7 @@ class TransactionConsumer(Consumer):
                 self._run.look_again()
         return batch
 
-    async def _end(self, line: Line, lease: Lease, end: End) -> None:
+    async def _end(self, session: TransactionSession, lease: Lease, end: End) -> None:
         stats = self._run.stats
         raised = None if isinstance(end, Returned) else end
         cut_short = self._run.phase is Phase.RELEASING and isinstance(
@@ -196,19 +194,19 @@ class TransactionConsumer(Consumer):
         ending = GivenBack() if cut_short else ending_of(end)
         if isinstance(ending, GivenBack):
             stats.released += 1
-            await line.rollback()
+            await session.rollback()
             return
         if lease.settled and raised is None:
-            await self._commit(line)
+            await self._commit(session)
             stats.handled += 1
             return
-        (outcome,) = await line.run(_verb(self.job.queue, lease.receipt, ending))
+        (outcome,) = await session.run(_verb(self.job.queue, lease.receipt, ending))
         if isinstance(outcome, LeaseLost):
             # Only where the message was ended beside its handler: then nothing of this holds.
-            await line.rollback()
+            await session.rollback()
             self._note_loss(lease)
             return
-        await self._commit(line)
+        await self._commit(session)
         match ending:
             case _ if isinstance(outcome, Cancelled):
                 stats.cancelled += 1
@@ -221,16 +219,14 @@ class TransactionConsumer(Consumer):
         if raised is not None and not isinstance(raised, (Exception, asyncio.CancelledError)):
             self._run.broken(raised)
 
-    async def _commit(self, line: Line) -> None:
-        await line.commit()
+    async def _commit(self, session: TransactionSession) -> None:
+        await session.commit()
         await self._run.turnabout.store.connections().wake(self.job.queue)
 
-    async def _opened(self) -> Line:
+    async def _opened(self) -> TransactionSession:
         connections = self._run.turnabout.store.connections()
         held = {self.job.queue: self.held}
-        if self.job.coro is not None:
-            return await _AsyncLine.opened(self.job, self._run, held, connections)
-        return await _ThreadLine.opened(self.job, self._run, held, connections)
+        return await open_session(self.job, self._run, held, connections)
 
     # --- as Run asks for it ----------------------------------------------------------------------
 
@@ -253,10 +249,10 @@ class TransactionConsumer(Consumer):
 
     async def flush(self, seconds: float) -> None:
         """Close the connection; whatever was not committed is undone."""
-        line, self._line = self._line, None
-        if line is not None:
+        session, self._session = self._session, None
+        if session is not None:
             with suppress(TimeoutError, Exception):
-                await asyncio.wait_for(line.close(), seconds)
+                await asyncio.wait_for(session.close(), seconds)
 
 
 def _verb(queue: str, receipt: Receipt, ending: Done | Failed | PutOff) -> Verb[tuple[Any, ...]]:
@@ -267,221 +263,6 @@ def _verb(queue: str, receipt: Receipt, ending: Done | Failed | PutOff) -> Verb[
             return Fail(queue, (Failure(receipt, ending.error, ending.retry),))
         case PutOff():
             return Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))
-
-
-# --- a connection with a transaction -------------------------------------------------------------
-
-
-class Line(Protocol):
-    """A connection of a handler, in either colour, as the worker's loop uses it."""
-
-    async def receive(self) -> Batch[Any]:
-        """At most one message, in a transaction that begins with it."""
-        ...
-
-    async def handle(self, message: Any, lease: Lease) -> End:
-        """The handler, in a savepoint: if it raises, its rows are undone."""
-        ...
-
-    async def run(self, verb: Verb[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """A verb in the transaction."""
-        ...
-
-    async def commit(self) -> None:
-        """The end of the transaction."""
-        ...
-
-    async def rollback(self) -> None:
-        """The other end of it."""
-        ...
-
-    async def close(self) -> None:
-        """The end of the connection."""
-        ...
-
-    def leave(self) -> None:
-        """It broke, or its thread would not end: close it as soon as that is safe."""
-        ...
-
-
-class _AsyncLine:
-    def __init__(self, job: Job, queue: AsyncJoinedQueue, connection: Any) -> None:
-        self._job = job
-        self._connection = connection
-        self._queue = queue
-
-    @classmethod
-    async def opened(
-        cls, job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
-    ) -> _AsyncLine:
-        connection = await connections.open_async()
-        queue = AsyncJoinedQueue(run.turnabout._shared, job.queue, connection)
-        queue._store = WatchedStore(queue._store, held)
-        return cls(job, queue, connection)
-
-    async def receive(self) -> Batch[Any]:
-        options = self._job.options
-        return await self._queue.receive(lease_seconds=options.lease_seconds, shard=options.shard)
-
-    async def handle(self, message: Any, lease: Lease) -> End:
-        handler = cast("Callable[[AsyncMessage, Any], Awaitable[object]]", self._job.coro)
-        given = AsyncMessage(self._queue, message.delivery, lease)
-        try:
-            async with self._connection.transaction():
-                return Returned(await handler(given, self._connection))
-        except BaseException as error:  # noqa: BLE001 - even SystemExit must fail the message
-            return error
-
-    async def run(self, verb: Verb[tuple[Any, ...]]) -> tuple[Any, ...]:
-        return await self._queue._store.run(verb)
-
-    async def commit(self) -> None:
-        await self._connection.commit()
-
-    async def rollback(self) -> None:
-        await self._connection.rollback()
-
-    async def close(self) -> None:
-        await self._connection.close()
-
-    def leave(self) -> None:
-        _closing.add(task := asyncio.ensure_future(self._connection.close()))
-        task.add_done_callback(_closing.discard)
-
-
-_closing: set[asyncio.Future[None]] = set()
-
-
-class _ThreadLine:
-    """All that blocks happens in a handler's thread."""
-
-    def __init__(self, job: Job, threads: Threads, queue: JoinedQueue, connection: Any) -> None:
-        self._job = job
-        self._threads = threads
-        self._queue = queue
-        self._connection = connection
-        self._is_left = False
-        self._is_used = False
-
-    @classmethod
-    async def opened(
-        cls, job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
-    ) -> _ThreadLine:
-        store = run.turnabout.store
-        bridge = BridgeStore(store, asyncio.get_running_loop())
-        watch = WatchedStore(store, held)
-
-        def make() -> _ThreadLine:
-            connection = connections.open()
-            queue = _joined(connections, bridge.run, watch, job.queue, connection)
-            return cls(job, run.threads, queue, connection)
-
-        return await _in_thread(run.threads, make)
-
-    async def receive(self) -> Batch[Any]:
-        options = self._job.options
-        return await self._work(
-            lambda: self._queue.receive(lease_seconds=options.lease_seconds, shard=options.shard)
-        )
-
-    async def handle(self, message: Any, lease: Lease) -> End:
-        handler = cast("Callable[[Message, Any], object]", self._job.sync)
-        given = Message(self._queue, message.delivery, lease)
-
-        def call() -> End:
-            try:
-                with self._connection.transaction():
-                    answer = handler(given, self._connection)
-            except BaseException as error:  # noqa: BLE001 - as above
-                return error
-            return Returned(answer)
-
-        return await self._work(call)
-
-    async def run(self, verb: Verb[tuple[Any, ...]]) -> tuple[Any, ...]:
-        return await self._work(lambda: self._queue._store.run(verb))
-
-    async def commit(self) -> None:
-        await self._work(self._connection.commit)
-
-    async def rollback(self) -> None:
-        await self._work(self._connection.rollback)
-
-    async def close(self) -> None:
-        await self._work(self._connection.close)
-
-    def leave(self) -> None:
-        self._is_left = True
-        if not self._is_used:
-            self._connection.close()
-
-    async def _work(self, work: Callable[[], T]) -> T:
-        if self._is_used:
-            raise Disconnected("the handler before is still at work on this connection")
-        self._is_used = True
-
-        def use() -> T:
-            try:
-                return work()
-            finally:
-                self._is_used = False
-                if self._is_left:
-                    self._connection.close()
-
-        return await _in_thread(self._threads, use)
-
-
-async def _in_thread(threads: Threads, work: Callable[[], T]) -> T:
-    def call() -> End:
-        try:
-            return Returned(work())
-        except BaseException as error:  # noqa: BLE001 - raised on the loop
-            return error
-
-    end = await threads.start(call)
-    if isinstance(end, Returned):
-        return cast("T", end.value)
-    raise end
-
-
-class _Watched(ForwardingStore):
-    """As `WatchedStore`, for a blocking store on a connection of the handler's."""
-
-    def __init__(self, store: Store, watch: WatchedStore) -> None:
-        super().__init__(store)
-        self._watch = watch
-
-    def run(self, verb: Verb[T]) -> T:
-        """Carry out a verb, and note which messages it ended."""
-        answer = super().run(verb)
-        self._watch._note(verb, answer)
-        return answer
-
-
-class _Joins:
-    """A blocking store as far as `JoinedQueue` needs one."""
-
-    def __init__(self, connections: Connections, run: Callable[[Verb[Any]], Any]) -> None:
-        self._connections = connections
-        self._run = run
-
-    def within(self, connection: object) -> Any:
-        """As `Store.within`."""
-        return self._connections.joined(connection, self._run)
-
-
-def _joined(
-    connections: Connections,
-    run: Callable[[Verb[Any]], Any],
-    watch: WatchedStore,
-    queue: str,
-    connection: object,
-) -> JoinedQueue:
-    """The queue on a connection of a thread's; what its verbs end is noted."""
-    shared = Shared(cast("Store", _Joins(connections, run)))
-    made = JoinedQueue(shared, queue, connection)
-    made._store = _Watched(made._store, watch)
-    return made
 
 
 def _alone(verb: Verb[Any]) -> NoReturn:

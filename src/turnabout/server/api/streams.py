@@ -18,13 +18,13 @@ from starlette.requests import Request
 from turnabout import wire
 from turnabout._async.events import Listener
 from turnabout._async.shared import Shared
+from turnabout.pacing import Patience
 from turnabout.server.api.waiting import Waiting
 from turnabout.server.auth.authorized_store import Caller
 from turnabout.wire.shapes import shape_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.errors import TurnaboutError, Unavailable, UsageError
-from turnabout.words.patience import Patience
 from turnabout.words.records import Ending, Event
 
 ALIVE_SECONDS = 15.0

@@ -18,11 +18,11 @@ from starlette.requests import Request
 from turnabout._async.lookout import Lookout
 from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
+from turnabout.pacing import Patience
 from turnabout.server.auth.authorized_store import Caller
 from turnabout.server.context import House
 from turnabout.words import verbs as v
 from turnabout.words.namespaces import stored
-from turnabout.words.patience import Patience
 from turnabout.words.records import Ending, EventPage
 from turnabout.words.value import value
 

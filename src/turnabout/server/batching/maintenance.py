@@ -13,9 +13,9 @@ from math import ceil
 
 from turnabout._async.schedules import fire_when_due
 from turnabout._async.shared import Shared
+from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.store import AsyncStore
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
-from turnabout.words.turns import MAINTAIN_SECONDS
 from turnabout.words.verbs import Maintain, QueueList
 
 ROUND_SECONDS = 10.0

@@ -1,0 +1,150 @@
+"""When a process looks again, and where its receivers stand: state of one process, with its clock.
+
+Waiting (`Patience`): soon at first, then less and less often. Hints tell when a look may pay, but
+some are lost, and a busy queue gives them without end. So a look comes after a hint or at the
+latest after a pause that grows, and never sooner after the last one than a share of the time waited
+so far. Schedules (`Watch`): once a second where there are any, else rarely. The round robin and
+maintenance (`Rounds`). All but `Patience` is safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from turnabout.words.entities import FIRST_TURN, Shard, Turn
+
+MAINTAIN_SECONDS = 1.0
+HINT_SECONDS_MIN, HINT_SECONDS_MAX = 0.1, 5.0
+REST_SECONDS_MIN, REST_SECONDS_MAX = 0.005, 1.0
+REST_SHARE = 0.1
+"""Of the time waited so far: after ten seconds, another one makes no difference."""
+LOOK_SECONDS = 1.0
+LOOK_SECONDS_IDLE = 10.0
+"""Where there was no schedule: one that another process sets is noticed this late."""
+AGAIN_SECONDS = 60.0
+"""After a refusal, and between complaints about the same matter."""
+
+
+class Patience:
+    """A waiter, for `seconds` or (None) for ever. `now` is given, in seconds."""
+
+    def __init__(
+        self, now: float, seconds: float | None, *, hint_seconds_max: float = HINT_SECONDS_MAX
+    ) -> None:
+        self._began = now
+        self._ends = None if seconds is None else now + seconds
+        self._looked = now
+        self._hint_seconds_max = hint_seconds_max
+
+    def is_over(self, now: float) -> bool:
+        """Whether the time is up."""
+        return self._ends is not None and now >= self._ends
+
+    def looked(self, now: float) -> None:
+        """A look begins."""
+        self._looked = now
+
+    def start_again(self, now: float) -> None:
+        """It came: from here on as at the beginning."""
+        if self._ends is not None:
+            self._ends += now - self._began
+        self._began = now
+
+    def for_hint(self, now: float) -> float:
+        """How long to wait for a hint; then look without one."""
+        waited = now - self._began
+        return self._at_most(min(max(waited, HINT_SECONDS_MIN), self._hint_seconds_max), now)
+
+    def before_look(self, now: float) -> float:
+        """How long to rest before the next look, hint or not."""
+        share = (now - self._began) * REST_SHARE
+        rest = min(max(share, REST_SECONDS_MIN), REST_SECONDS_MAX)
+        return self._at_most(self._looked + rest - now, now)
+
+    def _at_most(self, seconds: float, now: float) -> float:
+        left = seconds if self._ends is None else min(seconds, self._ends - now)
+        return max(left, 0.0)
+
+
+class Watch:
+    """One for all receivers of a connection: the one that comes at the right moment looks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        self._complain_at = 0.0
+        self.is_idle = True
+        """No schedule was there at the last look."""
+
+    def must_look(self) -> bool:
+        """True once in a while: this caller should look for schedules that are due now."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return False
+        with self._lock:
+            if now < self._look_at:
+                return False
+            self._look_at = now + LOOK_SECONDS
+            return True
+
+    def until_look(self) -> float:
+        """Seconds until somebody should look; who waits for messages comes back then."""
+        return max(self._look_at - time.monotonic(), 0.01)
+
+    def found(self, *, any_there: bool, more_due: bool = False) -> None:
+        """What the look has shown; `more_due`: there was more to fire than fits in one go."""
+        with self._lock:
+            self.is_idle = not any_there
+            if self.is_idle:
+                self._look_at = time.monotonic() + LOOK_SECONDS_IDLE
+            elif more_due:
+                self._look_at = time.monotonic()
+
+    def stop_for_a_while(self) -> None:
+        """Looking is not allowed here; others do it."""
+        with self._lock:
+            self._look_at = time.monotonic() + AGAIN_SECONDS
+
+    def must_complain(self) -> bool:
+        """True at most once a minute: what could not be fired may be told."""
+        now = time.monotonic()
+        with self._lock:
+            if now < self._complain_at:
+                return False
+            self._complain_at = now + AGAIN_SECONDS
+            return True
+
+
+class Rounds:
+    """The turns of all receivers in this process, and when each queue was last maintained.
+
+    A call takes a turn and puts its successor back, so concurrent receivers stand at different
+    places and do not run into each other.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: dict[tuple[str, Shard | None], deque[Turn]] = {}
+        self._maintained: dict[str, float] = {}
+
+    def take(self, queue: str, shard: Shard | None = None) -> Turn:
+        """A place in the round robin; nobody else has it until it is put back."""
+        with self._lock:
+            turns = self._turns.get((queue, shard))
+            return turns.popleft() if turns else FIRST_TURN
+
+    def put(self, queue: str, turn: Turn, shard: Shard | None = None) -> None:
+        """The place to go on from."""
+        with self._lock:
+            self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
+
+    def must_maintain(self, queue: str) -> bool:
+        """True once in a while: this caller should maintain the queue now."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._maintained.setdefault(queue, now) < MAINTAIN_SECONDS:
+                return False
+            self._maintained[queue] = now
+            return True
