@@ -35,5 +35,5 @@ def functions_of_slice(name: str, calls: Mapping[type[v.Verb[Any]], Call]) -> li
 
 def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:
     calls = [CALLS[verb] for verb in verbs]
-    texts = [text for call in calls for text in (call.text, (call.impatient or b"").decode())]
+    texts = [text for call in calls for text in (call.text, (call.nowait or b"").decode())]
     return {name for text in texts for name in _CALLED.findall(text)}
