@@ -111,7 +111,7 @@ def _store(url: str, clock: Clock | None, token: str | None) -> Store:
         from turnabout.remote.store import RemoteStore
 
         return RemoteStore(url, token=token)
-    from turnabout.postgres.store import PostgresStore
+    from turnabout.postgres._sync.store import PostgresStore
 
     return PostgresStore(url, clock=clock)
 
@@ -126,7 +126,7 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
         from turnabout.remote.async_store import AsyncRemoteStore
 
         return AsyncRemoteStore(url, token=token)
-    from turnabout.postgres.async_store import AsyncPostgresStore
+    from turnabout.postgres._async.store import AsyncPostgresStore
 
     return AsyncPostgresStore(url, clock=clock)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from turnabout.cli.doctor_words import WORDS, check_of
 from turnabout.sqlite import doctor as doctor_sqlite
 from turnabout.words import findings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.cli.conftest import Ran, Runner
+from tests.support.command_line import Ran, Runner
 from turnabout import Policy, Rate
 from turnabout.cli import _kinds
 

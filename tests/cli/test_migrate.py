@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from tests.support.doors import migrate
 from tests.support.postgres import Server, fresh_database
 from turnabout.postgres.revision import REVISION

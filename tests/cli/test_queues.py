@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from turnabout.cli import queue as queue_module
 from turnabout.cli import top as top_module
 

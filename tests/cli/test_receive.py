@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from turnabout.cli import receive as receive_module
 
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import turnabout
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from tests.support.each import each
 from turnabout.words.schedules import Schedule
 from turnabout.words.verbs import ScheduleSet

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from tests.support.each import each
 from turnabout.cli import _show
 from turnabout.words import limits
@@ -245,7 +245,7 @@ def test_a_database_that_is_away(run: Runner) -> None:
 LOOKS = [("send", "q", "x", "--url"), ("stats", "--url"), ("migrate", "status", "--url")]
 
 
-@pytest.mark.parametrize("words", [*LOOKS, ("move", "--url", "postgresql://h/d")])
+@pytest.mark.parametrize("words", LOOKS)
 def test_a_file_that_may_not_be_looked_at(
     run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -263,7 +263,7 @@ def test_a_file_that_may_not_be_looked_at(
 
 def test_no_file_is_made_by_looking(run: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/typo.db"
-    for words in (("stats",), ("peek", "q"), ("receive", "q"), ("migrate", "status"), ("bench",)):
+    for words in (("stats",), ("peek", "q"), ("receive", "q"), ("migrate", "status")):
         ran = run(*words, "--url", url, code=2)
         assert f"no database at {tmp_path}/typo.db" in ran.err
     assert not (tmp_path / "typo.db").exists()

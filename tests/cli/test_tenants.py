@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import turnabout
-from tests.cli.conftest import Runner
+from tests.support.command_line import Runner
 from tests.support.each import each
 from turnabout.words import credentials as c
 

@@ -90,7 +90,7 @@ def test_a_set_calls_itself_and_nothing_but_itself():
 
 def test_what_nobody_calls_is_not_there():
     """Each function is called by another, or is a verb's."""
-    called = [(call.text, (call.impatient or b"").decode()) for call in CALLS.values()]
+    called = [(call.text, (call.nowait or b"").decode()) for call in CALLS.values()]
     texts = "\n".join([*FILES.values(), *(text for both in called for text in both)])
     calls = re.findall(r"turnabout\w*\.(\w+)\(", texts)
     assert {name for name in FILES if calls.count(name) < 2} == set()

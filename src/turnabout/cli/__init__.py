@@ -1,24 +1,21 @@
 """The command line: `turnabout …`. `main` is the program; a file for each group of commands.
 
 Only click and the words are loaded here; databases, Rich and the worker when a command needs them.
-How commands are declared, and how they print: `_declare.py`.
+How commands are declared, and how they print: `_declare.py`. Slices bring theirs in `SECTIONS`.
 """
 
 from __future__ import annotations
 
 import click
 
-from turnabout import __version__
+from turnabout import __version__, slices
 from turnabout.cli import (
-    bench,
     channel,
     completion,
-    dev,
     doctor,
     history,
     migrate,
     monitoring,
-    move,
     namespace,
     pipeline,
     policy,
@@ -43,7 +40,6 @@ __all__ = ["main"]
     "turnabout",
     cls=Root,
     examples=[
-        "turnabout demo",
         "turnabout send emails 'Hello' --channel customer-42",
         "turnabout receive emails --ack",
         "turnabout top --url postgresql://app@localhost/app",
@@ -80,7 +76,7 @@ main.add_section(
 main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
-main.add_section("Database", migrate.migrate, migrate.sql, move.move, doctor.doctor, bench.bench)
+main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
 main.add_section("Data pipeline", pipeline.pipeline)
 main.add_section("Tenants of a server", token.token, namespace.namespace)
 main.add_section(
@@ -88,7 +84,9 @@ main.add_section(
     serve.serve,
     monitoring.monitoring,
     worker.worker,
-    dev.demo,
-    dev.dev,
     completion.completion,
 )
+
+for _slice in slices.modules("commands"):
+    for _title, _commands in _slice.SECTIONS.items():
+        main.add_section(_title, *_commands)

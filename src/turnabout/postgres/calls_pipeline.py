@@ -90,7 +90,7 @@ def _subscription(row: Row) -> p.Subscription:
     )
 
 
-def _news(verb: Any, rows: Rows) -> Sequence[str]:
+def _changed_queues(verb: Any, rows: Rows) -> Sequence[str]:
     """The queues that have news: the last column."""
     return rows[0][-1] or ()
 
@@ -193,7 +193,7 @@ CALLS: dict[type[Any], Call] = {
         "select * from turnabout.subscription_release($1::text, $2::boolean, $3::bigint)",
         lambda s, now: (s.subscription, s.forget, now),
         lambda s, rows: rows[0][0],
-        rings=_news,
+        notifies=_changed_queues,
     ),
     p.SubscriptionList: Call(
         "select * from turnabout.subscription_list()",
@@ -207,7 +207,7 @@ CALLS: dict[type[Any], Call] = {
         _lease_parameters,
         _leased,
         repeatable=True,
-        rings=_news,
+        notifies=_changed_queues,
     ),
     p.EpochPlan: Call(
         "select * from turnabout.epoch_plan($1::text, $2::bigint, $3::bigint, $4::bigint, $5::int,"
@@ -222,7 +222,7 @@ CALLS: dict[type[Any], Call] = {
             now,
         ),
         _planned,
-        rings=_news,
+        notifies=_changed_queues,
     ),
     p.EpochExtend: Call(
         "select * from turnabout.epoch_extend($1::text, $2::bigint, $3::bigint, $4::bigint)",
@@ -242,7 +242,7 @@ CALLS: dict[type[Any], Call] = {
         lambda s, now: (s.sink, s.batch, list(s.attempts), s.messages, now),
         _published,
         repeatable=True,
-        rings=_news,
+        notifies=_changed_queues,
     ),
     p.Unstage: Call(
         "select turnabout.unstage($1::text[], $2::bigint)",

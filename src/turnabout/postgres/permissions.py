@@ -43,5 +43,5 @@ def kinds_as_json() -> str:
 
 def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:
     calls = [CALLS[verb] for verb in verbs]
-    texts = [text for call in calls for text in (call.text, (call.impatient or b"").decode())]
+    texts = [text for call in calls for text in (call.text, (call.nowait or b"").decode())]
     return {name for text in texts for name in _CALLED.findall(text)}

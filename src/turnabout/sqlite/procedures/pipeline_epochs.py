@@ -7,13 +7,13 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _queue, _receipts
-from turnabout.sqlite.procedures._visits import Found
+from turnabout.sqlite.procedures._round_robin import Head
 from turnabout.sqlite.procedures.receive import take
 from turnabout.sqlite.procedures.settle import ack_all, fail, release
 from turnabout.words import pipeline as p
@@ -268,7 +268,7 @@ class _Leasing:
         self._verb = verb
         self._now = now
         self._turns: dict[str, list[Any]] = json.loads(row["turns"])
-        self._got: dict[str, list[Found]] = {}
+        self._got: dict[str, list[Head]] = {}
         self._epoch: int = max(row["epoch"], verb.after, verb.beyond) + 1
         self.count = 0
 
@@ -299,7 +299,7 @@ class _Leasing:
             id_: int = _queue.need(connection, queue)["id"]
             parts = max(1, round(verb.parts * len(taken) / self.count))
             pieces = _by_channel(taken, parts) if verb.by_channel else _even(taken, parts)
-            cut += [(id_, queue, [row[0] for row in piece]) for piece in pieces]
+            cut += [(id_, queue, [head.id for head in piece]) for piece in pieces]
         _receipts.record(connection, row["id"], self._epoch, cut)
         about["queues"] = json.dumps(verb.queues)
         about["turns"] = json.dumps(self._turns, ensure_ascii=False)
@@ -319,12 +319,12 @@ class _Leasing:
         return len(taken)
 
 
-_channel_of = itemgetter(1)
-_in_order = itemgetter(2, 0)
+_channel_of = attrgetter("channel")
+_in_order = attrgetter("priority", "id")
 """By priority, then in order of sending."""
 
 
-def _even(taken: list[Found], parts: int) -> list[list[Found]]:
+def _even(taken: list[Head], parts: int) -> list[list[Head]]:
     """In order of priority, then of sending, in pieces of about one size."""
     ordered = sorted(taken, key=_in_order)
     parts = min(parts, len(ordered))
@@ -332,12 +332,12 @@ def _even(taken: list[Found], parts: int) -> list[list[Found]]:
     return [ordered[a:b] for a, b in pairwise(edges)]
 
 
-def _by_channel(taken: list[Found], parts: int) -> list[list[Found]]:
+def _by_channel(taken: list[Head], parts: int) -> list[list[Head]]:
     """All of a channel in one piece: the largest ones first, each into the smallest piece."""
-    channels: dict[str, list[Found]] = {}
+    channels: dict[str, list[Head]] = {}
     for row in taken:
         channels.setdefault(_channel_of(row), []).append(row)
-    pieces: list[list[Found]] = [[] for _ in range(min(parts, len(channels)))]
+    pieces: list[list[Head]] = [[] for _ in range(min(parts, len(channels)))]
     for name in sorted(channels, key=lambda name: (-len(channels[name]), name)):
         min(pieces, key=len).extend(channels[name])
     return [sorted(piece, key=_in_order) for piece in pieces]

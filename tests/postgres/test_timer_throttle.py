@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
-from turnabout.postgres.call import Looks
+from turnabout.postgres.call import TimerThrottle
 from turnabout.postgres.calls import CALLS
 from turnabout.words.entities import Turn
 from turnabout.words.verbs import Ack, Receive
@@ -22,31 +22,31 @@ def receive(queue: str = "emails") -> Receive:
 
 
 def test_in_full_once_in_a_millisecond_for_each_queue():
-    looks = Looks()
-    assert looks.statement(RECEIVE, receive(), START) == RECEIVE.sql
-    assert looks.statement(RECEIVE, receive(), START) == RECEIVE.again
-    assert looks.statement(RECEIVE, receive("other"), START) == RECEIVE.sql
-    assert looks.statement(RECEIVE, receive(), START + 1) == RECEIVE.sql
+    throttle = TimerThrottle()
+    assert throttle.statement(RECEIVE, receive(), START) == RECEIVE.sql
+    assert throttle.statement(RECEIVE, receive(), START) == RECEIVE.without_timers
+    assert throttle.statement(RECEIVE, receive("other"), START) == RECEIVE.sql
+    assert throttle.statement(RECEIVE, receive(), START + 1) == RECEIVE.sql
 
 
 def test_without_a_given_clock_it_has_its_own():
-    looks = Looks()
-    statements = {looks.statement(RECEIVE, receive(), None) for _ in range(1_000)}
-    assert statements == {RECEIVE.sql, RECEIVE.again}
+    throttle = TimerThrottle()
+    statements = {throttle.statement(RECEIVE, receive(), None) for _ in range(1_000)}
+    assert statements == {RECEIVE.sql, RECEIVE.without_timers}
 
 
 def test_other_verbs_have_one_statement():
-    looks = Looks()
+    throttle = TimerThrottle()
     ack = CALLS[Ack]
-    assert {looks.statement(ack, None, START) for _ in range(2)} == {ack.sql}
+    assert {throttle.statement(ack, None, START) for _ in range(2)} == {ack.sql}
 
 
 def test_names_without_end_are_not_all_kept():
-    looks = Looks()
+    throttle = TimerThrottle()
     for number in range(5_000):
-        looks.statement(RECEIVE, receive(f"q{number}"), START)
-    assert looks.statement(RECEIVE, receive("q4999"), START) == RECEIVE.again
-    assert looks.statement(RECEIVE, receive("q0"), START) == RECEIVE.sql
+        throttle.statement(RECEIVE, receive(f"q{number}"), START)
+    assert throttle.statement(RECEIVE, receive("q4999"), START) == RECEIVE.without_timers
+    assert throttle.statement(RECEIVE, receive("q0"), START) == RECEIVE.sql
 
 
 @pytest.fixture(scope="module")

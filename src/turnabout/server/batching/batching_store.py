@@ -1,11 +1,11 @@
 """Concurrent verbs of many clients, carried out together.
 
-Verbs of one kind on one queue share a lane. What comes to an idle lane goes at once; what comes
-while its lane is busy goes as one verb when that is over, in the order of asking. So a lone verb
+Verbs of one kind on one queue share a batcher. What comes to an idle one goes at once; what comes
+while it is busy goes as one verb when that is over, in the order of asking. So a lone verb
 waits for nothing, and a crowd costs the database few transactions. How verbs become one, and one
 answer becomes many, is in `merging`.
 
-A task of the lane's own carries out a batch: a client who goes away takes nobody's answer along.
+The batcher's own task carries out a batch: a client that goes away takes no other's answer along.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from turnabout.server.batching.merging import Batch, Key, Kind, channels_of, kind_of
-from turnabout.store import AsyncJoined, AsyncStore
+from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull, Received
 from turnabout.words.verbs import Receive, Release, Send, Verb
@@ -42,24 +42,20 @@ async def gather(line: Sized, before: int) -> None:
         await asyncio.sleep(GATHER_SECONDS)
 
 
-def together(store: AsyncStore) -> AsyncStore:
-    """A store in front of `store` that merges what is asked for at the same time."""
-    return Together(store)
-
-
-class Together(AsyncStore):
+class BatchingStore(AsyncForwardingStore):
     """See `turnabout.store.AsyncStore`; on one event loop.
 
     A call whose task is cancelled did not happen if its turn had not come; else it may happen.
     Messages that were leased for nobody that way are released at once. Receives come here with a
-    turn of their own; those that leave it to the server meet in `parking` before.
+    turn of their own; those that leave it to the server meet in `long_poll` before.
     """
 
     def __init__(self, store: AsyncStore) -> None:
         """Before that store."""
+        super().__init__(store)
         self.store = store
-        self._lanes: dict[Key, Lane] = {}
-        self._errands: set[asyncio.Task[None]] = set()
+        self._batchers: dict[Key, VerbBatcher] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb, with others of its kind that come at the same time."""
@@ -67,11 +63,11 @@ class Together(AsyncStore):
         if kind is None:
             return await self.store.run(verb)
         key = kind.key(verb)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = Lane(self, kind, key)
+        batcher = self._batchers.get(key)
+        if batcher is None:
+            batcher = self._batchers[key] = VerbBatcher(self, kind, key)
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        lane.ask((verb, answer))
+        batcher.ask((verb, answer))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -79,33 +75,17 @@ class Together(AsyncStore):
                 self.give_back(verb, answer.result())  # it was on its way to a task that is gone
             raise
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        """As the store's: a transaction is one client's."""
-        return await self.store.run_together(verbs)
-
-    async def signal(self, queue: str) -> int:
-        """As the store's."""
-        return await self.store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        await self.store.wait(queue, seen, seconds)
-
-    def within(self, connection: object) -> AsyncJoined:
-        """As the store's."""
-        return self.store.within(connection)
-
     async def close(self) -> None:
         """Finish what is under way, then close the store."""
-        while self._errands:
-            await asyncio.gather(*self._errands, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.store.close()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Have it done by a task of its own, which `close` waits for."""
         task = asyncio.ensure_future(work)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def give_back(self, verb: Verb[Any], answer: Any) -> None:
         """Messages that were leased for nobody: others may have them at once."""
@@ -118,49 +98,49 @@ class Together(AsyncStore):
             await self.run(verb)
 
     def forget(self, key: Key) -> None:
-        """The lane is empty."""
-        del self._lanes[key]
+        """The batcher is empty."""
+        del self._batchers[key]
 
 
-class Lane:
+class VerbBatcher:
     """Verbs that can become one, in the order of asking."""
 
-    __slots__ = ("_home", "_is_busy", "_is_hungry", "_key", "_kind", "_waiting")
+    __slots__ = ("_front", "_is_busy", "_key", "_kind", "_pending", "_some_ask_again")
 
-    def __init__(self, home: Together, kind: Kind, key: Key) -> None:
-        self._home = home
+    def __init__(self, front: BatchingStore, kind: Kind, key: Key) -> None:
+        self._front = front
         self._kind = kind
         self._key = key
-        self._waiting: deque[Asked] = deque()
+        self._pending: deque[Asked] = deque()
         self._is_busy = False
-        self._is_hungry = False
+        self._some_ask_again = False
         """Some of the last batch ask again."""
 
     def ask(self, asked: Asked) -> None:
         """Stand in line. Its task begins in the loop's next round, so what has come in by the same
         look at the sockets goes together.
         """
-        self._waiting.append(asked)
+        self._pending.append(asked)
         if not self._is_busy:
             self._is_busy = True
-            self._home.start(self._go())
+            self._front.start(self._go())
 
     async def _go(self) -> None:
         """Batch after batch, until nobody waits."""
         try:
             while batch := self._take():
-                self._is_hungry = False
+                self._some_ask_again = False
                 await self._carry_out(batch, SPLITS_MAX)
-                if len(batch) > 1 and not self._is_hungry:
-                    await gather(self._waiting, len(batch))
+                if len(batch) > 1 and not self._some_ask_again:
+                    await gather(self._pending, len(batch))
         except Exception as error:  # noqa: BLE001 - a bug, and nobody may wait for ever
-            for asked in self._waiting:
+            for asked in self._pending:
                 _fail(asked, error)
-        self._home.forget(self._key)
+        self._front.forget(self._key)
 
     def _take(self) -> list[Asked]:
         """The first in line, and who follows as long as they can be one verb with it."""
-        waiting, taken = self._waiting, list[Asked]()
+        waiting, taken = self._pending, list[Asked]()
         batch = Batch(self._kind)
         while waiting:
             verb, answer = waiting[0]
@@ -178,9 +158,9 @@ class Lane:
             return
         verbs = [verb for verb, _ in asked]
         try:
-            answer = await self._home.store.run(self._kind.merge(verbs))
+            answer = await self._front.store.run(self._kind.merge(verbs))
             if isinstance(answer, ChannelFull) and splits:
-                await self._around(answer.channel, asked, splits)
+                await self._without_channel(answer.channel, asked, splits)
             elif isinstance(answer, (ChannelFull, QueueFull)):
                 self._set_apart(asked)
             else:
@@ -201,10 +181,10 @@ class Lane:
                 again.append(one)
             else:
                 self._hand_out(one, part)
-        self._waiting.extendleft(reversed(again))
-        self._is_hungry = bool(again)
+        self._pending.extendleft(reversed(again))
+        self._some_ask_again = bool(again)
 
-    async def _around(self, full: str, asked: Sequence[Asked], splits: int) -> None:
+    async def _without_channel(self, full: str, asked: Sequence[Asked], splits: int) -> None:
         """A channel is full: those who send to it go one by one, and are in nobody's way."""
         apart = [one for one in asked if full in channels_of(one[0])]
         others = [one for one in asked if full not in channels_of(one[0])]
@@ -213,12 +193,12 @@ class Lane:
             await self._carry_out(others, splits - 1)
 
     def _set_apart(self, asked: Sequence[Asked]) -> None:
-        """Each alone, beside the lane. Sends one after the other: who asked first has the room."""
+        """Each alone, beside the batcher. Sends one after the other: the first has the room."""
         if isinstance(asked[0][0], Send):
-            self._home.start(self._one_by_one(asked))
+            self._front.start(self._one_by_one(asked))
         else:
             for one in asked:
-                self._home.start(self._alone(one))
+                self._front.start(self._alone(one))
 
     async def _one_by_one(self, asked: Sequence[Asked]) -> None:
         for one in asked:
@@ -227,14 +207,14 @@ class Lane:
 
     async def _alone(self, asked: Asked) -> None:
         try:
-            self._hand_out(asked, await self._home.store.run(asked[0]))
+            self._hand_out(asked, await self._front.store.run(asked[0]))
         except Exception as error:  # noqa: BLE001 - raised again, by who asked
             _fail(asked, error)
 
     def _hand_out(self, asked: Asked, part: Any) -> None:
         verb, answer = asked
         if answer.done():
-            self._home.give_back(verb, part)
+            self._front.give_back(verb, part)
         else:
             answer.set_result(part)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.server.batcher_support import Watched, message, settle, watched
+from tests.server.batching_support import Watched, message, settle, watched
 from tests.support.each import each
-from turnabout.server.batching import batcher as module
-from turnabout.server.batching.batcher import Together
+from turnabout.server.batching import batching_store as module
+from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.merging import BYTES_MAX, MESSAGES_MAX, Kind, kind_of
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
@@ -25,12 +25,12 @@ from turnabout.words.turns import in_turn
 
 
 def on_a_loop(
-    test: Callable[[Watched, Together], Awaitable[None]],
+    test: Callable[[Watched, BatchingStore], Awaitable[None]],
 ) -> Callable[[], None]:
     def run() -> None:
         async def inner() -> None:
             async with watched() as store:
-                await asyncio.wait_for(test(store, Together(store)), 20)
+                await asyncio.wait_for(test(store, BatchingStore(store)), 20)
 
         asyncio.run(inner())
 
@@ -38,7 +38,7 @@ def on_a_loop(
     return run
 
 
-async def crowd(store: Watched, merged: Together, verbs: list[Any]) -> list[Any]:
+async def crowd(store: Watched, merged: BatchingStore, verbs: list[Any]) -> list[Any]:
     """The outcomes of verbs that come while one of their kind, the first, is under way."""
     store.hold()
     first = asyncio.ensure_future(merged.run(verbs[0]))
@@ -61,7 +61,7 @@ async def lease(store: Watched, count: int) -> list[Receipt]:
 
 
 @on_a_loop
-async def test_a_lone_verb_goes_at_once_and_as_it_is(store: Watched, merged: Together) -> None:
+async def test_a_lone_verb_goes_at_once_and_as_it_is(store: Watched, merged: BatchingStore) -> None:
     verb = send("a")
     assert await merged.run(verb) == o.Sent((1,))
     assert store.asked == [verb]
@@ -69,7 +69,7 @@ async def test_a_lone_verb_goes_at_once_and_as_it_is(store: Watched, merged: Tog
 
 @on_a_loop
 async def test_sends_that_come_meanwhile_go_together_in_the_order_of_asking(
-    store: Watched, merged: Together
+    store: Watched, merged: BatchingStore
 ) -> None:
     sent = await crowd(store, merged, [send("a"), send("b", "c"), send("d"), send("e", "f")])
     assert sent == [o.Sent((1,)), o.Sent((2, 3)), o.Sent((4,)), o.Sent((5, 6))]
@@ -79,7 +79,7 @@ async def test_sends_that_come_meanwhile_go_together_in_the_order_of_asking(
 
 
 @on_a_loop
-async def test_queues_go_side_by_side(store: Watched, merged: Together) -> None:
+async def test_queues_go_side_by_side(store: Watched, merged: BatchingStore) -> None:
     store.hold()
     tasks = [asyncio.ensure_future(merged.run(send("x", queue=name))) for name in ("a", "b", "c")]
     await settle()
@@ -89,7 +89,7 @@ async def test_queues_go_side_by_side(store: Watched, merged: Together) -> None:
 
 
 @on_a_loop
-async def test_a_send_with_a_key_goes_by_itself(store: Watched, merged: Together) -> None:
+async def test_a_send_with_a_key_goes_by_itself(store: Watched, merged: BatchingStore) -> None:
     keyed = v.Send("q", (message("k", dedup_key="one"),))
     sent = await crowd(store, merged, [keyed, keyed, send("a"), send("b")])
     assert [outcome.ids for outcome in sent[:2]] == [(1,), (1,)]
@@ -98,7 +98,9 @@ async def test_a_send_with_a_key_goes_by_itself(store: Watched, merged: Together
 
 
 @on_a_loop
-async def test_a_batch_is_bounded_in_messages_and_bytes(store: Watched, merged: Together) -> None:
+async def test_a_batch_is_bounded_in_messages_and_bytes(
+    store: Watched, merged: BatchingStore
+) -> None:
     many = [send(*["x"] * (MESSAGES_MAX // 2)) for _ in range(4)]
     await crowd(store, merged, [send("a"), *many])
     assert [len(verb.messages) for verb in store.asked] == [1, MESSAGES_MAX, MESSAGES_MAX]
@@ -114,7 +116,7 @@ async def test_a_batch_is_bounded_in_messages_and_bytes(store: Watched, merged: 
 
 @on_a_loop
 async def test_a_full_channel_refuses_its_own_senders_only(
-    store: Watched, merged: Together
+    store: Watched, merged: BatchingStore
 ) -> None:
     await store.run(v.QueueCreate("q", QueueSettings()))
     await store.run(v.PolicySet("q", "small", {"max_size": 2}))
@@ -140,7 +142,7 @@ async def test_a_full_channel_refuses_its_own_senders_only(
 
 
 @on_a_loop
-async def test_a_full_queue_takes_what_fits(store: Watched, merged: Together) -> None:
+async def test_a_full_queue_takes_what_fits(store: Watched, merged: BatchingStore) -> None:
     await store.run(v.QueueCreate("q", QueueSettings(max_messages=3)))
     sent = await crowd(store, merged, [send("a"), send("b"), send("c", "d"), send("e"), send("f")])
     assert [type(one) for one in sent] == [o.Sent, o.Sent, o.QueueFull, o.Sent, o.QueueFull]
@@ -148,7 +150,7 @@ async def test_a_full_queue_takes_what_fits(store: Watched, merged: Together) ->
 
 @on_a_loop
 async def test_receives_get_their_share_in_the_order_of_asking(
-    store: Watched, merged: Together
+    store: Watched, merged: BatchingStore
 ) -> None:
     await store.run(send(*"abcdefg"))
     await store.run(v.Send("q", (message("later", delay_ms=9_000),)))
@@ -164,7 +166,9 @@ async def test_receives_get_their_share_in_the_order_of_asking(
 
 
 @on_a_loop
-async def test_after_a_crowd_its_next_one_is_waited_for(store: Watched, merged: Together) -> None:
+async def test_after_a_crowd_its_next_one_is_waited_for(
+    store: Watched, merged: BatchingStore
+) -> None:
     async def client(number: int) -> None:
         for i in range(5):
             await merged.run(send(f"{number}.{i}"))
@@ -178,7 +182,7 @@ async def test_after_a_crowd_its_next_one_is_waited_for(store: Watched, merged: 
 
 
 @on_a_loop
-async def test_results_stay_with_their_receipts(store: Watched, merged: Together) -> None:
+async def test_results_stay_with_their_receipts(store: Watched, merged: BatchingStore) -> None:
     receipts = await lease(store, 4)
     result = Result(b"r", "text/plain")
     results: list[tuple[Result, ...]] = [(), (), (result,), ()]
@@ -189,7 +193,7 @@ async def test_results_stay_with_their_receipts(store: Watched, merged: Together
 
 
 @on_a_loop
-async def test_receipts_have_their_own_outcomes(store: Watched, merged: Together) -> None:
+async def test_receipts_have_their_own_outcomes(store: Watched, merged: BatchingStore) -> None:
     first, second, third, fourth = await lease(store, 4)
     stale = Receipt(second.id, 7)
     acks = [
@@ -229,7 +233,7 @@ def test_every_verb_of_a_lease_is_merged(kind: str) -> None:
     good = {"extend": o.Extended, "release": o.Released, "defer": o.Deferred, "fail": o.Retrying}
 
     @on_a_loop
-    async def test(store: Watched, merged: Together) -> None:
+    async def test(store: Watched, merged: BatchingStore) -> None:
         receipts = await lease(store, 5)
         verbs = [make(receipts[0]), make(*receipts[1:3]), make(Receipt(99, 1)), make(*receipts[3:])]
         outcomes = await crowd(store, merged, verbs)
@@ -242,7 +246,9 @@ def test_every_verb_of_a_lease_is_merged(kind: str) -> None:
 
 
 @on_a_loop
-async def test_leases_of_different_length_are_not_mixed(store: Watched, merged: Together) -> None:
+async def test_leases_of_different_length_are_not_mixed(
+    store: Watched, merged: BatchingStore
+) -> None:
     one, two, three = await lease(store, 3)
     extends = [v.Extend("q", (one,), 70_000), v.Extend("q", (two,), 80_000)]
     extends.append(v.Extend("q", (three,), 90_000))
@@ -255,13 +261,13 @@ async def test_leases_of_different_length_are_not_mixed(store: Watched, merged: 
 
 
 @on_a_loop
-async def test_a_missing_queue_is_told_to_each(store: Watched, merged: Together) -> None:
+async def test_a_missing_queue_is_told_to_each(store: Watched, merged: BatchingStore) -> None:
     outcomes = await crowd(store, merged, [v.Ack("no", (Receipt(i, 1),)) for i in (1, 2, 3)])
     assert [type(one) for one in outcomes] == [QueueNotFound] * 3
 
 
 @on_a_loop
-async def test_one_s_mistake_is_not_the_others(store: Watched, merged: Together) -> None:
+async def test_one_s_mistake_is_not_the_others(store: Watched, merged: BatchingStore) -> None:
     def refuse(verb: Any) -> None:
         if any(m.payload == b"bad" for m in verb.messages):
             raise UsageError("that is no payload")
@@ -276,7 +282,7 @@ async def test_one_s_mistake_is_not_the_others(store: Watched, merged: Together)
 @each("error", [Uncertain("lost"), Disconnected("away"), ValueError("a bug")])
 def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(error: Exception) -> None:
     @on_a_loop
-    async def test(store: Watched, merged: Together) -> None:
+    async def test(store: Watched, merged: BatchingStore) -> None:
         def fail(verb: Any) -> None:
             if len(verb.messages) > 1:
                 raise error
@@ -301,7 +307,7 @@ async def cancelled(task: "asyncio.Task[Any]") -> None:
 
 
 @on_a_loop
-async def test_a_cancelled_waiter_takes_nobody_along(store: Watched, merged: Together) -> None:
+async def test_a_cancelled_waiter_takes_nobody_along(store: Watched, merged: BatchingStore) -> None:
     store.hold()
     tasks = [asyncio.ensure_future(merged.run(send(one))) for one in "a"]
     await store.came.wait()
@@ -316,7 +322,9 @@ async def test_a_cancelled_waiter_takes_nobody_along(store: Watched, merged: Tog
 
 
 @on_a_loop
-async def test_what_a_cancelled_receive_got_is_given_back(store: Watched, merged: Together) -> None:
+async def test_what_a_cancelled_receive_got_is_given_back(
+    store: Watched, merged: BatchingStore
+) -> None:
     await store.run(send(*"abcd"))
     store.hold()
     verb = v.Receive("q", 1, 60_000)
@@ -326,13 +334,13 @@ async def test_what_a_cancelled_receive_got_is_given_back(store: Watched, merged
     store.open.set()
     kept = [await tasks[i] for i in (0, 1, 3)]
     assert [len(one.deliveries) for one in kept] == [1, 1, 1]
-    while merged._errands:
-        await asyncio.wait(merged._errands)
+    while merged._tasks:
+        await asyncio.wait(merged._tasks)
     (stats,) = await store.run(v.Stats("q"))
     assert (stats.leased, stats.ready) == (3, 1)
 
 
-# --- any crowd ------------------------------------------------------------------------------------
+# --- any crowd --------------------------------------------------------------------------------
 
 CHANNELS = ("", "small", "b")
 START = 1_800_000_000_000
@@ -438,7 +446,7 @@ def test_any_crowd_comes_to_what_it_would_one_by_one(drawn: list[Any]) -> None:
                 await Prepared.fill(store.run)
                 await Prepared.fill(single.run)
                 order = Order(store, monkeypatch)
-                outcomes = await crowd(store, Together(store), verbs)
+                outcomes = await crowd(store, BatchingStore(store), verbs)
                 assert sum(map(len, order.batches)) == len(verbs)
                 again = await one_by_one(single, order.batches)
                 expected = [in_order(again[id(verb)]) for verb in verbs]

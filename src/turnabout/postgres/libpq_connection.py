@@ -1,15 +1,19 @@
-"""One PostgreSQL connection in autocommit, spoken to in libpq's own terms.
+"""What a blocking store has by itself: its connections, and how long it waits for a condition.
+
+A connection is in autocommit, and spoken to in libpq's own terms.
 
 psycopg makes the connection, and its loaders read the answers; but its cursors do much for each
 call that ours never need (conversions by type, transactions, server-side cursors), and that is most
 of a small call's time in the client. Here a call is one prepared statement, its parameters written
-straight into the protocol's forms, and a wait that Ctrl-C can end.
+straight into the protocol's forms, and a wait that Ctrl-C can end (decision 21). The same for
+asyncio is `async_connection`; all else is written once, in `_async`.
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -38,6 +42,16 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(self.raw.fileno(), select.POLLIN)
 
+    @classmethod
+    def open(cls, options: Options) -> Connection:
+        """A new one."""
+        return cls(options)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or broke."""
+        return self.raw.closed
+
     def run(self, sql: bytes, parameters: Sequence[Any]) -> list[Any]:
         """The rows of one statement, in a transaction of its own.
 
@@ -57,6 +71,10 @@ class Connection:
         """False if the server has hung up meanwhile: an idle connection has nothing to say."""
         return not self.raw.closed and not self._poll.poll(0)
 
+    def close(self) -> None:
+        """Hang up."""
+        self.raw.close()
+
     def _prepared(self, sql: bytes) -> bytes:
         name = b"turnabout_%d" % len(self._names)
         self._pg.send_prepare(name, sql)
@@ -66,10 +84,8 @@ class Connection:
 
     def _result(self) -> pq.abc.PGresult:
         """The answer to what was sent; waits for it."""
-        while self._pg.flush():
-            readable, _, _ = select.select([self.raw], [self.raw], [])
-            if readable:
-                self._pg.consume_input()
+        if self._pg.flush():
+            self._flush()
         result = None
         while True:
             while self._pg.is_busy():
@@ -84,6 +100,24 @@ class Connection:
         if result.status not in _GOOD:
             raise error_from_result(result)
         return result
+
+    def _flush(self) -> None:
+        """Wait for room to write. What the server says meanwhile is read, so that it goes on."""
+        file = self.raw.fileno()
+        self._poll.modify(file, select.POLLIN | select.POLLOUT)
+        try:
+            while self._pg.flush():
+                self._poll.poll()
+                self._pg.consume_input()
+        finally:
+            self._poll.modify(file, select.POLLIN)
+
+
+def wait_for(
+    condition: threading.Condition, predicate: Callable[[], object], seconds: float
+) -> bool:
+    """Wait until it holds, which `condition` is notified of; False: not within that time."""
+    return bool(condition.wait_for(predicate, seconds))
 
 
 def _encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:

@@ -1,8 +1,8 @@
-"""Who is told when: news of queues inside this process, and when to notify other processes.
+"""Which queues changed: counts of it in this process, and when to notify other processes.
 
 A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a
 lock that would make all senders of the server commit one after another. At most one per queue and
-50 ms goes out, and one at the end of a busy stretch, so that the last send is heard as well.
+50 ms goes out, and one at the end of a busy stretch, so that the last send is noticed as well.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ NOTIFY = b"select pg_notify('turnabout', $1::text)"
 PAUSE_SECONDS = 0.05
 
 
-class Bell:
-    """News of queues, counted; receivers wait for the count to change."""
+class Notifier:
+    """Changes of queues, counted; receivers wait for the count to change."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -25,28 +25,32 @@ class Bell:
         self._all = 0
         self._waiting = 0
         self._quiet_until: dict[str, float] = {}
-        self._pending: set[str] = set()
-        self.ready = threading.Event()
-        """Set when the listener listens, or has failed to: then waiting may begin."""
+        self._put_off: set[str] = set()
 
-    def heard(self, queue: str) -> int:
-        """How often the queue had news so far."""
+    def count(self, queue: str) -> int:
+        """How often the queue changed so far."""
         return self._all + self._counts.get(queue, 0)
 
-    def hear(self, queue: str) -> None:
-        """News from another process, or from this one."""
+    def notify(self, queue: str) -> None:
+        """The queue changed, in another process or in this one."""
         with self._changed:
             self._counts[queue] = self._counts.get(queue, 0) + 1
             self._changed.notify_all()
 
-    def ring(self, queue: str, later: Callable[[str, float], None]) -> bool:
-        """News made here. True: notify the other processes now.
+    def notify_all(self) -> None:
+        """Wake all: the listener is back and may have missed changes, or the store closes."""
+        with self._changed:
+            self._all += 1
+            self._changed.notify_all()
+
+    def changed(self, queue: str, later: Callable[[str, float], None]) -> bool:
+        """The queue was changed here. True: notify the other processes now.
 
         If not now, `later` is called once for this stretch with the pause to keep; it ends the
-        stretch by `rang`.
+        stretch by `sent_late`.
         """
         if self._waiting:
-            self.hear(queue)
+            self.notify(queue)
         else:
             self._counts[queue] = self._counts.get(queue, 0) + 1
         now = time.monotonic()
@@ -54,26 +58,20 @@ class Bell:
         if left <= 0:
             self._quiet_until[queue] = now + PAUSE_SECONDS
             return True
-        if queue not in self._pending:
-            self._pending.add(queue)
+        if queue not in self._put_off:
+            self._put_off.add(queue)
             later(queue, left)
         return False
 
-    def rang(self, queue: str) -> None:
-        """The late notification went out, or was given up: the next stretch begins."""
-        self._pending.discard(queue)
-
-    def ring_all(self) -> None:
-        """Wake everybody: the listener is back and may have missed news, or the store closes."""
-        with self._changed:
-            self._all += 1
-            self._changed.notify_all()
+    def sent_late(self, queue: str) -> None:
+        """The late notification goes out, or was given up: the next stretch begins."""
+        self._put_off.discard(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when the count is no longer `seen`, or after `seconds`."""
         with self._changed:
             self._waiting += 1
             try:
-                self._changed.wait_for(lambda: self.heard(queue) != seen, seconds)
+                self._changed.wait_for(lambda: self.count(queue) != seen, seconds)
             finally:
                 self._waiting -= 1

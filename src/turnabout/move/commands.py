@@ -2,56 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
-import click
-
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App
-from turnabout.cli._declare import command
+from turnabout.cli._declare import argument, command, option
 from turnabout.cli._interrupt import stop_like_interrupt
 from turnabout.cli._progress import progress
+from turnabout.move._report import Moved, Progress
 from turnabout.words.errors import UsageError
 
-if TYPE_CHECKING:
-    from turnabout.move import Moved, Progress
-
-_EXAMPLES = [
-    "turnabout move sqlite:///app.db postgresql://app@localhost/app --dry-run",
-    "turnabout move sqlite:///app.db postgresql://app@localhost/app",
-    "TURNABOUT_URL=postgresql://app:secret@localhost/app turnabout move sqlite:///app.db --json",
-    "turnabout move sqlite:///app.db postgresql://app@localhost/app --abort",
-]
-_JSON = (
-    '{"source", "target", "queues": [{"queue", "messages", "leased", "history", "policies"}],\n'
-    ' "dedup_entries", "schedules", "redrives", "events_cursor", "seconds", "closed_seconds",\n'
-    ' "tokens", "sink_batches", "left": {"subscriptions", "leased", "staged", "watermarks"}}\n'
-    'with --abort: {"aborted"}'
+QUEUES: _show.Columns = (
+    ("QUEUE", "queue", _show.clean),
+    *((name.upper(), name, _show.count) for name in ("messages", "leased", "history", "policies")),
 )
 
 
 @command(
     "move",
-    *_EXAMPLES,
-    json=_JSON,
+    "turnabout move sqlite:///app.db postgresql://app@localhost/app --dry-run",
+    "turnabout move sqlite:///app.db postgresql://app@localhost/app",
+    "TURNABOUT_URL=postgresql://app:secret@localhost/app turnabout move sqlite:///app.db --json",
+    "turnabout move sqlite:///app.db postgresql://app@localhost/app --abort",
+    json=Moved,
 )
-@click.argument("source")
-@click.argument("target", required=False)
-@click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing.")
-@click.option("--abort", is_flag=True, help="Give up a move that did not come to its end.")
+@argument("source")
+@argument("target", required=False)
+@option("--dry-run", "Say what would be moved, and change nothing.", bool)
+@option("--abort", "Give up a move that did not come to its end.", bool)
 def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) -> None:
     """Move all queues from an SQLite file to PostgreSQL.
 
-    SOURCE is the file, whose queues move with all that is in them to the database TARGET.
-    TARGET is the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
+    SOURCE is the file, whose queues move with all that is in them to the database TARGET. TARGET is
+    the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
 
     Senders and workers go on using the file meanwhile. At the end it is closed for a moment; from
     then on whoever opens it is told where its queues are. Ids and receipts stay as they are.
 
-    A move that was stopped, by whatever, goes on when the same command is run again.
+    A move that was stopped goes on when the same command is run again. With --abort, --json prints
+    {"aborted"}.
     """
-    from turnabout import move as moving
+    from turnabout.move import _move
 
     if target is not None:
         app.given_url = target
@@ -63,18 +52,18 @@ def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) 
     if dry_run and abort:
         raise UsageError("--dry-run and --abort do not go together: choose one")
     if abort:
-        aborted = moving.abort(source, app.url)
+        aborted = _move.abort(source, app.url)
         text = "Given up: the file is in use as before." if aborted else "There was no move."
         app.say({"aborted": aborted}, text)
     elif dry_run:
-        _tell(app, moving.plan(source, app.url), "would move")
+        _tell(app, _move.plan(source, app.url), "Would move")
     else:
-        _tell(app, _moved(source, app.url), "moved")
+        _tell(app, _moved(source, app.url), "Moved")
 
 
 def _moved(source: str, target: str) -> Moved:
     """Move, with a bar. Ctrl-C and SIGTERM stop in good order."""
-    from turnabout import move as moving
+    from turnabout.move import _move
 
     stop_like_interrupt()
     with progress("Moving", 1.0, "rows") as bar:
@@ -83,39 +72,31 @@ def _moved(source: str, target: str) -> Moved:
             bar(progress.done, progress.done / progress.total if progress.total else 1.0)
 
         try:
-            return moving.move(source, target, progress=show)
+            return _move.move(source, target, progress=show)
         except KeyboardInterrupt:
             _show.note("The move is not done: run the same command again, and it goes on.")
             raise
 
 
 def _tell(app: App, found: Moved, done: str) -> None:
-    if app.as_json:
-        app.say(asdict(found), "")
-        return
-    heads = ("queue", "messages", "leased", "history", "policies")
-    rows = [
-        (q.queue, *map(_show.count, (q.messages, q.leased, q.history, q.policies)))
-        for q in found.queues
-    ]
-    if rows:
-        _show.out(_show.grid(heads, rows, range(1, 99)))
-    notes = found.sink_batches
-    parts = [
-        _show.plural(found.messages, "message"),
-        _show.plural(found.dedup_entries, "dedup entry", "dedup entries"),
-        _show.plural(found.schedules, "schedule"),
-        _show.plural(found.redrives, "redrive"),
-        *([_show.plural(found.tokens, "token")] if found.tokens else []),
-        *([_show.plural(notes, "note of a sink", "notes of sinks")] if notes else []),
-    ]
-    _show.out(f"{done.capitalize()} {', '.join(parts)} to {found.target}.")
-    _tell_of_pipelines(found)
+    counted = (
+        (found.messages, "message", None),
+        (found.dedup_entries, "dedup entry", "dedup entries"),
+        (found.schedules, "schedule", None),
+        (found.redrives, "redrive", None),
+        *([(found.tokens, "token", None)] if found.tokens else []),
+        *([(found.sink_batches, "note of a sink", "notes of sinks")] if found.sink_batches else []),
+    )
+    lines = [_show.table(QUEUES, found.queues)] if found.queues else []
+    lines.append(f"{done} {', '.join(_show.plural(*one) for one in counted)} to {found.target}.")
     if found.events_cursor is not None:
-        _show.out(
+        lines.append(
             f"It took {_show.duration(found.seconds)}; neither side was usable for "
             f"{_show.duration(found.closed_seconds)}. Counts and ids are the same on both sides."
         )
+    app.say(found, "\n".join(lines))
+    if not app.as_json:
+        _tell_of_pipelines(found)
 
 
 def _tell_of_pipelines(found: Moved) -> None:
@@ -139,3 +120,6 @@ def _tell_of_pipelines(found: Moved) -> None:
             f"Left behind: {_show.plural(left.watermarks, 'archive')} of the file's log. The log "
             "on the target is another one, so its archive needs another name."
         )
+
+
+SECTIONS = {"Database": (move,)}

@@ -10,7 +10,7 @@ from turnabout.sqlite.procedures._queue import Queue
 _PLENTY = 2**31
 
 
-class Gate:
+class ChannelLimits:
     """The limits of one channel, its own where it has any, else its queue's default.
 
     The bucket is one number, the theoretical arrival time (GCRA) in microseconds: a delivery is
@@ -38,7 +38,7 @@ class Gate:
         return 0 if self.paused else min(self.slots, self._tokens())
 
     def take(self, count: int) -> None:
-        """So many deliveries begin."""
+        """That many deliveries begin."""
         self.slots -= count
         if self._interval is not None:
             self.tat_us = max(self.tat_us, self._now) + count * self._interval

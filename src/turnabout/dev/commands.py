@@ -1,0 +1,207 @@
+"""`demo`, `dev` and `bench`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from turnabout.cli import _show
+from turnabout.cli._app import NEGATIVE, UNAVAILABLE, App
+from turnabout.cli._declare import command, option
+from turnabout.cli._interrupt import stop_like_interrupt
+from turnabout.cli._kinds import DURATION
+from turnabout.cli._progress import progress
+from turnabout.dev.bench import Bench, Measured, Plan, Report, throw_away
+from turnabout.words import limits
+
+if TYPE_CHECKING:
+    from turnabout.dev.pgserver import PostgresServer
+
+DATA_FOLDER = Path(".turnabout")
+DATABASE = "turnabout"
+
+
+# --- demo ----------------------------------------------------------------------------------------
+
+
+@command(
+    "demo",
+    "turnabout demo",
+    "turnabout demo --rows 20000 --workers 4",
+    "turnabout demo --no-kill",
+    "turnabout demo --pipeline",
+    json="the verdict, as one document",
+)
+@option("--rows", "Flights. [default: all]", click.IntRange(1))
+@option("--workers", "Worker processes. [default: 3]", click.IntRange(1))
+@option("--batch", "Flights that a worker takes at once.", click.IntRange(1))
+@option("--lease", "How long a worker holds them. [default: 3s]", DURATION)
+@option("--no-kill", "Let all workers live.", bool)
+@option("--keep", "Leave the queue and the workers' diaries.", bool)
+@option("--pipeline", "Then archive it all with Spark, and report.", bool)
+@option("--out", "Where the lake and the report go (--pipeline).", metavar="FOLDER")
+@option("--no-open", "Don't open the report in a browser.", bool)
+def demo(app: App, **given: float | bool | str | None) -> None:
+    """See it work: a year of flights, and a worker killed on the way.
+
+    In the end it is counted that nothing was lost. It uses a new SQLite file of its own, unless
+    --url names a database; TURNABOUT_URL is left alone, as that may be the one you work with.
+    """
+    from turnabout.dev.demo import main
+
+    words: list[str] = []
+    for name, value in {**given, "json": app.as_json, "url": app.given_url}.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        elif value is not None and value is not False:
+            words.append(f"{flag}={value:.15g}" if isinstance(value, float) else f"{flag}={value}")
+    raise click.exceptions.Exit(main(words))
+
+
+# --- dev -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Running:
+    """A PostgreSQL that takes connections."""
+
+    url: str
+    version: int
+    data: str
+    applied: tuple[str, ...]
+
+
+@command(
+    "dev",
+    "turnabout dev --postgres",
+    "turnabout dev --postgres --data /tmp/pg --port 5433",
+    json=Running,
+)
+@option("--postgres", "Start PostgreSQL, migrated.", bool)
+@option("--data", f"Folder for the data, kept. [default: {DATA_FOLDER}/postgres]",
+        click.Path(path_type=Path, file_okay=False))  # fmt: skip
+@option("--port", "Also open 127.0.0.1 on this port.", click.IntRange(1, 65_535))
+@option("--version", "PostgreSQL's major version: 16 or 18.", int)
+def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: int | None) -> None:
+    """Start a real PostgreSQL for development, and print its URL.
+
+    There is nothing to install, and the schema is applied. Runs until Ctrl-C; the data is kept for
+    the next time. Only this user can reach it, through a socket, unless --port opens 127.0.0.1.
+    """
+    if not postgres:
+        raise click.UsageError(
+            "say what to start: --postgres. SQLite needs no server: --url sqlite:///app.db"
+        )
+    try:
+        from turnabout.dev.pgserver import PostgresError, PostgresServer
+    except ImportError as error:  # Windows: it is for Linux and macOS
+        app.refuse("unavailable", f"no PostgreSQL can be started here: {error}", NEGATIVE)
+    stop_like_interrupt()
+    folder = data or DATA_FOLDER / "postgres"
+    if data is None:
+        _hide_from_git(DATA_FOLDER)
+    try:
+        with PostgresServer(version, profile="durable", data=folder, port=port) as server:
+            _serve(app, server)
+    except PostgresError as error:
+        app.refuse("unavailable", str(error), UNAVAILABLE)
+
+
+def _serve(app: App, server: PostgresServer) -> None:
+    from turnabout._connect import installer
+
+    if DATABASE not in server.psql("select datname from pg_database").split():
+        server.create_database(DATABASE)
+    url = server.url(DATABASE)
+    applied = installer(url).up(url)
+    app.say(
+        Running(url, server.version, str(server.data), tuple(applied)),
+        f"PostgreSQL {server.version} runs, with its data in {server.data}\n\n"
+        f"  export TURNABOUT_URL='{url}'\n\n"
+        "Ctrl-C stops it; the data stays.",
+    )
+    _show.flush()
+    try:
+        while server.pid is not None:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        _show.note("Stopping PostgreSQL …")
+        return
+    log = server.log.read_text(errors="replace").strip().splitlines()[-5:]
+    app.refuse("unavailable", "PostgreSQL ended by itself:\n" + "\n".join(log), UNAVAILABLE)
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Data must not slip into a commit: the folder ignores itself."""
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+
+
+# --- bench ---------------------------------------------------------------------------------------
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.2f}ms" if seconds < 0.1 else f"{seconds * 1000:,.0f}ms"
+
+
+CALLS: _show.Columns = (
+    ("CALL", "name", str),
+    ("MESSAGES/S", lambda one: round(one.messages_per_second), _show.count),
+    ("CALLS", "calls", _show.count),
+    ("P50", "p50_seconds", _ms),
+    ("P95", "p95_seconds", _ms),
+    ("P99", "p99_seconds", _ms),
+    ("MAX", "max_seconds", _ms),
+)
+
+
+@command(
+    "bench",
+    "turnabout bench",
+    "turnabout bench --seconds 30 --threads 8 --url postgresql://app@localhost/app",
+    json=Report,
+)
+@option("--seconds", "In all.", DURATION, "10s")
+@option("--threads", "Callers at once.", click.IntRange(1, 64), 4)
+@option("--batch", "Large calls.", click.IntRange(2, 1000), 100)
+@option("--payload-bytes", "Of each message.", click.IntRange(0, limits.PAYLOAD_BYTES_MAX), 200)
+@option("--channels", "In turn.", click.IntRange(1, 10_000), 10)
+def bench(
+    app: App, seconds: float, threads: int, batch: int, payload_bytes: int, channels: int
+) -> None:
+    """Measure throughput and latency of your database.
+
+    Threads of this one process send, receive and ack. It works in a queue of its own with a name
+    that nobody else has, and deletes it afterwards, also after Ctrl-C. Other users of the database
+    will feel it while it runs.
+    """
+    plan = Plan(max(0.5, seconds), threads, batch, payload_bytes, channels)
+    name = f"bench-{secrets.token_hex(4)}"
+    results: list[Measured] = []
+    with app.open() as turnabout:
+        _show.note(
+            f"Measuring {app.place} for about {_show.duration(plan.seconds)} in the queue {name}, "
+            f"which is deleted afterwards. {_show.plural(threads, 'thread')}, payloads of "
+            f"{_show.plural(payload_bytes, 'byte')}, {_show.plural(channels, 'channel')}."
+        )
+        with throw_away(turnabout, name) as queue:
+            phases = Bench(queue, plan).phases()
+            with progress("", len(phases), "calls") as bar:
+                for i, (title, phase) in enumerate(phases.items()):
+                    if not _show.is_coloured(sys.stderr):
+                        _show.note(f"  {title} …")
+                    results += phase()
+                    bar(sum(one.calls for one in results), i + 1)
+    app.say(Report(app.place, name, plan, tuple(results)), _show.table(CALLS, results))
+
+
+SECTIONS = {"Database": (bench,), "Programs": (demo, dev)}

@@ -1,0 +1,75 @@
+"""Slices: folders beside this file that the core does not know, and that can be deleted.
+
+A slice is a package `turnabout/<name>/` with a module `slice.py`, which says what it brings:
+
+    SLICE = Slice("pipeline", sqlite="turnabout.pipeline.sqlite", …)
+
+Its parts are named, not imported: each is loaded when somebody asks for it. `slice.py` itself, and
+the package's `__init__`, import nothing but this file. The core asks for slices where it meets what
+it doesn't know: a store for a verb, an installer for steps and functions, the command line for
+commands, `doctor` for checks. So imports point from slices to the core only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What a slice brings. Each part is the name of a module or package; None: nothing.
+
+    verbs     `VERBS`: the classes of its verbs
+    sqlite    `PROCEDURES`: one for each verb; beside them `sql/` and `migrations/`
+    postgres  `CALLS`: a call for each verb, which roles that may `operate` can make, and `VIEWS`,
+              which they may read; beside them `functions/` and `migrations/`
+    commands  `SECTIONS`: titles of the help, each with commands
+    checks    `checks(url)`: what `doctor` asks, once the schema is there
+
+    revision  of its set of PostgreSQL functions, which the files call `turnabout_<name>.…`. Rises
+              with the first change of one of them after each release, like the core's.
+    digest    of these functions as they are now: a test compares
+    """
+
+    name: str
+    verbs: str | None = None
+    sqlite: str | None = None
+    postgres: str | None = None
+    commands: str | None = None
+    checks: str | None = None
+    revision: int = 1
+    digest: str = ""
+
+    def load(self, part: str) -> ModuleType | None:
+        """The module of a part, or None."""
+        module: str | None = getattr(self, part)
+        return None if module is None else import_module(module)
+
+    def folder(self, part: str) -> Path | None:
+        """Where a part's files are, without loading it; None if there is no such part."""
+        module: str | None = getattr(self, part)
+        return None if module is None else _HERE.parent.joinpath(*module.split("."))
+
+
+@cache
+def found() -> tuple[Slice, ...]:
+    """The slices that are here, in order of their names."""
+    names = sorted(file.parent.name for file in _HERE.glob("*/slice.py"))
+    return tuple(import_module(f"turnabout.{name}.slice").SLICE for name in names)
+
+
+def modules(part: str) -> list[ModuleType]:
+    """That part of each slice that has one, loaded."""
+    return [module for slice_ in found() if (module := slice_.load(part)) is not None]
+
+
+def merged(part: str, table: str) -> dict[Any, Any]:
+    """A table of all slices, such as the calls of their verbs: `merged("postgres", "CALLS")`."""
+    return {key: value for module in modules(part) for key, value in getattr(module, table).items()}
