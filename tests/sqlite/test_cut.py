@@ -222,10 +222,12 @@ def test_what_a_receive_leased_that_was_cancelled_before_a_close_is_released(url
     async def main() -> None:
         store = AsyncSqliteStore(url)
         await store.run(one())
-        with store._opened.writer._using:  # the writer's thread stops before its commit
+        writer, committing = store._opened.writer, threading.Event()
+        commit = writer.commit
+        writer.commit = lambda tickets: (committing.set(), commit(tickets))
+        with writer._using:  # its thread stops there, and from then on the call will happen
             task = asyncio.create_task(store.run(Receive("q", 1)))
-            await asyncio.sleep(0)
-            await until(store._errands.empty)
+            await until(committing.is_set)
             task.cancel()
             end = asyncio.create_task(store.close())
             await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 SQLite's own waiting backs off to 100 ms a try, so a process that writes all the time gets its lock
 back before anybody looks: 18 s were seen with eight writers. So there is a place for one before the
-lock, the turnstile: who stands in it looks every 0.1 ms, and nobody who comes later passes it.
+lock, the turnstile: the one in it looks every 0.1 ms, and nobody who comes later passes it.
 Those behind it look from time to time, and the more often the longer they wait.
 
 The turnstile is a `flock` on the log file. (Not on the database: closing it would drop SQLite's own
@@ -26,6 +26,13 @@ if sys.platform != "win32":
     import fcntl
 
 _COURTESY_SECONDS = 1.0
+"""After that, a process that did not get into the turnstile goes for the lock without it."""
+_INSIDE_SECONDS = 0.000_1
+"""Between two tries of the one who stands in it."""
+_OUTSIDE_SECONDS = 0.002
+"""Between two tries of those behind it, at first."""
+_HASTE = 50
+"""How fast these get more frequent: after 1/50 s they are twice as frequent, after 1 s 51 times."""
 
 
 class Turnstile:
@@ -51,7 +58,7 @@ class Turnstile:
                         f"other processes held the write lock of {self._path} for "
                         f"{self._busy_seconds:g} s: repeat, or set ?busy_seconds= in the URL"
                     )
-                pause = 0.000_1 if inside else 0.002 / (1 + 50 * waited)
+                pause = _INSIDE_SECONDS if inside else _OUTSIDE_SECONDS / (1 + _HASTE * waited)
                 time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
                 inside = inside or waited > _COURTESY_SECONDS or self._enter()
         finally:

@@ -9,7 +9,7 @@ from typing import Literal
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _queue
-from turnabout.sqlite.procedures._gate import Gate
+from turnabout.sqlite.procedures._channel_limits import ChannelLimits
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.words.entities import (
     NO_HEADERS,
@@ -189,7 +189,7 @@ def _blocked(
         return "paused"
     if channel is None:
         return None
-    limit = Gate(channel, queue, now).blocks()
+    limit = ChannelLimits(channel, queue, now).blocks()
     if not queue["fifo"]:
         return limit
     held = head is not None and head["at"] > now

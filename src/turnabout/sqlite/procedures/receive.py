@@ -12,8 +12,7 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import among, statements
 from turnabout.sqlite.procedures import _channel, _events, _expiry, _finish, _queue
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.sqlite.procedures._turns import Turns
-from turnabout.sqlite.procedures._visits import Found
+from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Steps
 from turnabout.words.entities import Delivery, Turn
 from turnabout.words.outcomes import Received
 from turnabout.words.verbs import Receive
@@ -29,55 +28,47 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
     """Lease what is ready, the channels in turn; nothing: say when to ask again."""
     queue = _queue.need(connection, verb.queue)
     lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-    turns = _choose(connection, queue, verb, now)
-    if turns is None:
+    robin = _choose(connection, queue, verb, now, DELIVERIES)
+    if robin is None:
         return Received((), 0)  # there is more to step over: the next call goes on
-    if turns.chosen:
-        ids = _lease(connection, queue, turns, lease_ms, now)
-        rows = turns.chosen
-        if not turns.are_whole:
-            rows = connection.tuples(_SQL["leased"], {"ids": json.dumps(ids)})
+    if robin.chosen:
+        _lease(connection, queue, robin, lease_ms, now)
         lease = (now + lease_ms, lease_ms)
-        return Received(tuple([_delivery(row + lease) for row in rows]), turn=turns.turn)
+        return Received(tuple([_delivery(row + lease) for row in robin.chosen]), turn=robin.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
 
 
 def take(
     connection: Connection, verb: Receive, lease_ms: int, now: int
-) -> tuple[list[Found], Turn | None]:
-    """As `receive`, for who does not look into the messages: of each id, channel and priority."""
+) -> tuple[list[Head], Turn | None]:
+    """Like `receive`, for a caller that does not look into the messages."""
     queue = _queue.need(connection, verb.queue)
-    turns = _choose(connection, queue, verb, now, light=True)
-    if turns is None or not turns.chosen:
+    robin = _choose(connection, queue, verb, now, HEADS)
+    if robin is None or not robin.chosen:
         return [], None
-    _lease(connection, queue, turns, lease_ms, now)
-    return turns.chosen, turns.turn
+    _lease(connection, queue, robin, lease_ms, now)
+    return [Head._make(row) for row in robin.chosen], robin.turn
 
 
 def _choose(
-    connection: Connection,
-    queue: Queue,
-    verb: Receive,
-    now: int,
-    *,
-    light: bool = False,
-) -> Turns | None:
+    connection: Connection, queue: Queue, verb: Receive, now: int, steps: Steps
+) -> RoundRobin | None:
     """What is to be leased; None: there is more to step over than one call does."""
     finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
-    turns = Turns(connection, queue, verb, now, light=light)
+    robin = RoundRobin(connection, queue, verb, now, steps)
     if queue["paused"]:
-        return turns
+        return robin
     for _ in range(_STALE_ROUNDS):
-        turns.choose()
+        robin.choose()
         if finish is None:
-            return turns
-        _step_over(connection, queue, turns, finish)
-        if turns.chosen:
-            return turns
+            return robin
+        _step_over(connection, queue, robin, finish)
+        if robin.chosen:
+            return robin
         if not _expiry.expire(connection, queue, finish, _STALE):
             finish = None
-        turns = Turns(connection, queue, verb, now, light=light)
+        robin = RoundRobin(connection, queue, verb, now, steps)
     return None
 
 
@@ -141,12 +132,14 @@ def _charge_crashes(
     finish.bury(deaths)
 
 
-def _step_over(connection: Connection, queue: Queue, turns: Turns, finish: _finish.Finish) -> None:
+def _step_over(
+    connection: Connection, queue: Queue, robin: RoundRobin, finish: _finish.Finish
+) -> None:
     """End those of the chosen messages that have waited too long."""
-    about = {"ids": json.dumps([row[0] for row in turns.chosen]), "now": finish.now}
-    stale = connection.execute(_SQL["stale"], about).fetchall()
+    asked = {"ids": json.dumps([row[0] for row in robin.chosen]), "now": finish.now}
+    stale = connection.execute(_SQL["stale"], asked).fetchall()
     ids = {row["id"] for row in stale}
-    turns.chosen = [row for row in turns.chosen if row[0] not in ids]
+    robin.chosen = [row for row in robin.chosen if row[0] not in ids]
     changes = _channel.Changes()
     for row in stale:
         changes.add(row["channel"], size=-1, leased=-row["limited"])  # as its visit has counted it
@@ -156,11 +149,10 @@ def _step_over(connection: Connection, queue: Queue, turns: Turns, finish: _fini
 
 
 def _lease(
-    connection: Connection, queue: Queue, turns: Turns, lease_ms: int, now: int
-) -> list[int]:
-    """The leases of what was chosen; the ids."""
-    ids = [row[0] for row in turns.chosen]
+    connection: Connection, queue: Queue, robin: RoundRobin, lease_ms: int, now: int
+) -> None:
+    """The leases of what was chosen."""
+    ids = [row[0] for row in robin.chosen]
     connection.execute(*among(_SQL["lease"], (now + lease_ms, now), ids))
     if queue["events"] == "all":
         _events.note(connection, queue, "leased", ids, now)
-    return ids

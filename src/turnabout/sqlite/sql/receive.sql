@@ -59,11 +59,11 @@ where queue_id = :queue and name in (
 );
 
 -- name: hop
--- The first messages of the next channels that no limit holds: one jump in
--- `turnabout_message_ready` per
--- channel, however many messages and channels there are. SQLite runs `hop` as a coroutine: the
+-- The first messages of the next channels that no limit holds: one jump in the index `…_ready` for
+-- each channel, however many messages and channels there are. SQLite runs `hop` as a coroutine: the
 -- limit at the end stops the hopping; past the last channel it finds a null, and nothing of that.
-with recursive hop (channel) as (
+-- (What is read of a message here and below, `_round_robin.py` may replace by all of a delivery.)
+with recursive hop (name) as (
   select * from (
     select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
@@ -75,71 +75,38 @@ with recursive hop (channel) as (
   select (
     select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
-      and channel > hop.channel and channel < :until
+      and channel > hop.name and channel < :until
     order by channel
     limit 1
   )
   from hop
-  where hop.channel is not null
+  where hop.name is not null
 )
-select head.id, hop.channel, head.priority
+select id, null, channel, priority
 from hop
-cross join turnabout_message as head on head.id in (
+cross join turnabout_message on id in (
   select id from turnabout_message
-  where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
+  where queue_id = :queue and status = 0 and limited = 0 and channel = hop.name
   order by priority, id
   limit :quantum
 )
 limit :most;
 
--- name: heads
--- The first messages of a channel without limits, but for those that are known.
-select id, channel, priority from turnabout_message
-where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
-order by priority, id
-limit :most offset :known;
-
--- name: hop_whole
--- As `hop`, with the deliveries as they will be once they are leased, field by field but for the
--- lease's end: where no limit has a say, what is found is what is handed out.
-with recursive hop (channel) as (
-  select * from (
-    select channel from turnabout_message
-    where queue_id = :queue and status = 0 and limited = 0
-      and channel >= :first and channel < :until
-    order by channel
-    limit 1
-  )
-  union all
-  select (
-    select channel from turnabout_message
-    where queue_id = :queue and status = 0 and limited = 0
-      and channel > hop.channel and channel < :until
-    order by channel
-    limit 1
-  )
-  from hop
-  where hop.channel is not null
-)
-select head.id, head.attempt + 1, hop.channel, head.priority, head.payload, head.content_type,
-  head.headers, head.state, head.failures, head.crashes, head.sent_at, head.origin
-from hop
-cross join turnabout_message as head on head.id in (
-  select id from turnabout_message
-  where queue_id = :queue and status = 0 and limited = 0 and channel = hop.channel
-  order by priority, id
-  limit :quantum
-)
-limit :most;
-
--- name: first_whole
--- As `hop_whole` of one message, without its tables for hopping, which take half of the time.
-select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
-  crashes, sent_at, origin
+-- name: first
+-- As `hop` of one message, without its tables for hopping, which take half of the time.
+select id, null, channel, priority
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and channel < :until
 order by channel, priority, id
 limit 1;
+
+-- name: heads
+-- The first messages of a channel without limits, but for those that are known.
+select id, null, channel, priority
+from turnabout_message
+where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+order by priority, id
+limit :most offset :known;
 
 -- name: has_others
 -- Whether any other channel has messages that no limit holds.
@@ -150,15 +117,6 @@ select exists (
   select 1 from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel < :channel
 );
-
--- name: heads_whole
--- As `heads`, with the deliveries as they will be once they are leased.
-select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,
-  crashes, sent_at, origin
-from turnabout_message
-where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
-order by priority, id
-limit :most offset :known;
 
 -- name: any_awake
 -- Whether any limited channel may have something to give.
@@ -187,10 +145,11 @@ where id in (
 
 -- name: limited_heads
 -- The first messages of a limited channel, and until when a FIFO queue holds them.
-select id, channel, priority, at from turnabout_message
+select id, null, channel, priority, at
+from turnabout_message
 where queue_id = :queue and limited = 1 and channel = :channel and status = 0
 order by priority, id
-limit :most;
+limit :most offset :taken;
 
 -- name: served
 -- A limited channel after a visit: its slots, its bucket, and until when it sleeps.
@@ -201,15 +160,6 @@ where queue_id = ? and name = ?;
 -- The leases. (`or fail` as in send.sql.)
 update or fail turnabout_message set status = 2, at = ?, attempt = attempt + 1, leased_at = ?
 where id in (?);
-
--- name: leased
--- The deliveries, field by field but for the lease's end. (As `returning` of the update it would
--- take half as long again: SQLite keeps returned rows in a table of their own.)
-select message.id, message.attempt, message.channel, message.priority, message.payload,
-  message.content_type, message.headers, message.state, message.failures, message.crashes,
-  message.sent_at, message.origin
-from json_each(:ids) as chosen
-cross join turnabout_message as message on message.id = chosen.value;
 
 -- name: next_timer
 -- When something of the queue is due next; null: nothing is. (The end of a FIFO head opens its
