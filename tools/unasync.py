@@ -1,9 +1,10 @@
-"""Generate `src/turnabout/_sync/`, the blocking face, from `src/turnabout/_async/`.
+"""Generate `_sync/`, what blocking callers use, from `_async/`: the face, and PostgreSQL's store.
 
-    python tools/unasync.py           write it
+    python tools/unasync.py           write them
     python tools/unasync.py --check   fail if a written file is stale, missing or left over
 
-One table of whole words. A rule that matches nothing is an error, so the table cannot rot.
+A table of whole words for each. A rule that matches nothing is an error, so no table can rot. A
+method under the comment `# asyncio only` is left out.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import re
 import sys
 from pathlib import Path
 
-FACE = Path(__file__).resolve().parent.parent / "src" / "turnabout"
-HEADER = '"""The blocking face. Generated from `_async/{}` by `tools/unasync.py`: do not edit."""\n'
-RULES = {
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "turnabout"
+HEADER = (
+    '"""For blocking callers. Generated from `_async/{}` by `tools/unasync.py`: do not edit."""\n'
+)
+COMMON = {
     r"async def": "def",
-    r"async for": "for",
     r"await ": "",
+}
+FACE = COMMON | {
+    r"async for": "for",
     r"turnabout\._async": "turnabout._sync",
     r"AsyncTurnabout": "Turnabout",
     r"AsyncQueue": "Queue",
@@ -34,13 +39,41 @@ RULES = {
     r"__aenter__": "__enter__",
     r"__aexit__": "__exit__",
 }
+POSTGRES = COMMON | {
+    r"async with": "with",
+    r"turnabout\.postgres\._async": "turnabout.postgres._sync",
+    r"turnabout\.aio\.connect": "turnabout.connect",
+    r"from asyncio import Condition": "from threading import Condition",
+    r"async_connection": "libpq_connection",
+    r"async_listener": "listener",
+    r"wait_for_async": "wait_for",
+    r"adapted_async": "adapted",
+    r"AsyncClient": "Client",
+    r"AsyncConnection": "Connection",
+    r"AsyncJoined": "Joined",
+    r"AsyncListener": "Listener",
+    r"AsyncPool": "Pool",
+    r"AsyncPostgresJoined": "PostgresJoined",
+    r"AsyncPostgresStore": "PostgresStore",
+    r"AsyncStore": "Store",
+    r"Awaitable, ": "",
+    r"Awaitable\[Any\]": "Any",
+    r"Awaitable\[None\]": "None",
+}
+ROOMS = {PACKAGE: FACE, PACKAGE / "postgres": POSTGRES}
+ASYNCIO_ONLY = re.compile(
+    r"    # asyncio only\n    (?:async )?def .*?\n(?=    (?:async )?def |    # |\n\n|\Z)", re.DOTALL
+)
 
 
-def translate(sources: dict[str, str]) -> dict[str, str]:
+def translate(sources: dict[str, str], rules: dict[str, str]) -> dict[str, str]:
     """The blocking text of each asyncio text; its module docstring is replaced by the header."""
-    bodies = {name: text[text.index('"""', 3) + 4 :] for name, text in sources.items()}
-    for word, plain in RULES.items():
-        pattern = re.compile(rf"\b{word}" + (r"\b" if word[-1] != " " else ""))
+    bodies = {
+        name: ASYNCIO_ONLY.sub("", text[text.index('"""', 3) + 4 :])
+        for name, text in sources.items()
+    }
+    for word, plain in rules.items():
+        pattern = re.compile(rf"\b{word}" + (r"\b" if word[-1].isalnum() else ""))
         found = 0
         for name, body in bodies.items():
             bodies[name], count = pattern.subn(plain, body)
@@ -62,29 +95,30 @@ def _sorted_imports(body: str) -> str:
 
 
 def main() -> int:
-    """Write the blocking face, or check it."""
-    written = {path.name: path for path in (FACE / "_sync").glob("*.py")}
-    sources = sorted((FACE / "_async").glob("*.py"))
-    wanted = translate({path.name: path.read_text(encoding="utf-8") for path in sources})
-    left_over = sorted(written.keys() - wanted.keys())
-    if sys.argv[1:] == ["--check"]:
-        stale = [
-            name
-            for name, text in wanted.items()
-            if name not in written or written[name].read_text(encoding="utf-8") != text
-        ]
-        for name in stale + left_over:
-            print(
-                f"src/turnabout/_sync/{name} is stale: run `python tools/unasync.py`",
-                file=sys.stderr,
-            )
-        return 1 if stale or left_over else 0
-    (FACE / "_sync").mkdir(exist_ok=True)
-    for name in left_over:
-        written[name].unlink()
-    for name, text in wanted.items():
-        (FACE / "_sync" / name).write_text(text, encoding="utf-8")
-    return 0
+    """Write the blocking files, or check them."""
+    stale: list[Path] = []
+    for room, rules in ROOMS.items():
+        sources = sorted((room / "_async").glob("*.py"))
+        texts = {path.name: path.read_text(encoding="utf-8") for path in sources}
+        wanted = {room / "_sync" / name: text for name, text in translate(texts, rules).items()}
+        written = {path: path.read_text(encoding="utf-8") for path in (room / "_sync").glob("*.py")}
+        stale += [path for path in {**wanted, **written} if wanted.get(path) != written.get(path)]
+        if sys.argv[1:] != ["--check"]:
+            _write(wanted, written)
+    if sys.argv[1:] != ["--check"]:
+        return 0
+    for path in stale:
+        name = path.relative_to(PACKAGE.parent.parent)
+        print(f"{name} is stale: run `python tools/unasync.py`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def _write(wanted: dict[Path, str], written: dict[Path, str]) -> None:
+    for path in written.keys() - wanted.keys():
+        path.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

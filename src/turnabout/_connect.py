@@ -79,7 +79,8 @@ def connect_async(
 
 
 def database(url: str, clock: Clock | None = None) -> Store:
-    """The store of a database itself, for pipelines: it carries out `words.pipeline`, too.
+    """The store of a database itself, for slices: it carries out verbs of theirs that no
+    server does.
 
     Opens as `connect` does. Raises: UsageError for a server, and for memory.
     """
@@ -111,7 +112,7 @@ def _store(url: str, clock: Clock | None, token: str | None) -> Store:
         from turnabout.remote.store import RemoteStore
 
         return RemoteStore(url, token=token)
-    from turnabout.postgres.store import PostgresStore
+    from turnabout.postgres._sync.store import PostgresStore
 
     return PostgresStore(url, clock=clock)
 
@@ -126,7 +127,7 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
         from turnabout.remote.async_store import AsyncRemoteStore
 
         return AsyncRemoteStore(url, token=token)
-    from turnabout.postgres.async_store import AsyncPostgresStore
+    from turnabout.postgres._async.store import AsyncPostgresStore
 
     return AsyncPostgresStore(url, clock=clock)
 

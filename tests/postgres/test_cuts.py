@@ -10,7 +10,7 @@ import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout import Disconnected, Uncertain
-from turnabout.postgres.wire import Connection
+from turnabout.postgres.libpq_connection import Connection
 
 pytestmark = pytest.mark.slow
 

@@ -2,36 +2,39 @@
 
 import asyncio
 from collections import deque
-from types import SimpleNamespace
 
 import pytest
 
 from turnabout import Busy
-from turnabout.postgres import async_store, store
-from turnabout.postgres.async_store import AsyncPostgresStore
-from turnabout.postgres.store import PostgresStore
+from turnabout.postgres._async import pool as async_pool
+from turnabout.postgres._async.store import AsyncPostgresStore
+from turnabout.postgres._sync.store import PostgresStore
 from turnabout.words.verbs import Receive
 
 NOWHERE = "postgresql://u@127.0.0.1:1/db?listen=off"
+ONE = f"{NOWHERE}&max_connections=1&busy_seconds=0.01"
 
 
-class Raw:
+class Connection:
     """As much of a connection as a pool knows."""
 
     closed = False
 
-    def close(self) -> None:
+    def is_fresh(self):
+        return not self.closed
+
+    def close(self):
         self.closed = True
 
 
-class AsyncRaw(Raw):
-    async def close(self) -> None:
+class AsyncConnection(Connection):
+    async def close(self):
         self.closed = True
 
 
 def test_what_is_put_back_while_the_pool_closes_is_closed():
     pool = PostgresStore(NOWHERE)._pool
-    connection = SimpleNamespace(raw=Raw())
+    connection = Connection()
 
     class Slow(deque):
         def append(self, one):
@@ -40,7 +43,7 @@ def test_what_is_put_back_while_the_pool_closes_is_closed():
 
     pool._idle = Slow()
     pool.put(connection)
-    assert connection.raw.closed
+    assert connection.closed
 
 
 def test_two_threads_may_forget_what_is_idle_at_once():
@@ -52,21 +55,20 @@ def test_two_threads_may_forget_what_is_idle_at_once():
             self.clear()  # by the other thread
             return super().pop()
 
-    pool._idle = Raced([SimpleNamespace(raw=Raw())])
+    pool._idle = Raced([Connection()])
     pool.forget()
     assert not pool._idle
 
 
 def test_a_first_call_that_is_cancelled_leaves_no_connection_open(monkeypatch):
-    raw, asked = AsyncRaw(), asyncio.Event()
+    asked = asyncio.Event()
+    opened = []
 
-    class Silent:
-        def __init__(self):
-            self.raw = raw
-
+    class Silent(AsyncConnection):
         @classmethod
         async def open(cls, _options):
-            return cls()
+            opened.append(cls())
+            return opened[-1]
 
         async def run(self, sql, parameters):
             asked.set()
@@ -79,32 +81,51 @@ def test_a_first_call_that_is_cancelled_leaves_no_connection_open(monkeypatch):
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taking
-        assert raw.closed
+        assert [one.closed for one in opened] == [True]
         assert pool.measures()["connections_open"] == 0
 
-    monkeypatch.setattr(async_store, "_Connection", Silent)
+    monkeypatch.setattr(async_pool, "AsyncConnection", Silent)
+    asyncio.run(main())
+
+
+def test_one_that_waits_has_what_is_put_back_also_if_another_gave_up():
+    """The word that one is free goes to one of them; if that one is cancelled, to the other."""
+
+    async def main() -> None:
+        pool = AsyncPostgresStore(f"{NOWHERE}&max_connections=1")._pool
+        pool._open = 1
+        connection = AsyncConnection()
+        first, second = (asyncio.create_task(pool.take()) for _ in range(2))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert pool.measures()["calls_waiting"] == 2
+        await pool.put(connection)
+        first.cancel()
+        assert await asyncio.wait_for(second, 5) is connection
+        assert (pool._waiting, pool._open) == (0, 1)
+
     asyncio.run(main())
 
 
 def test_a_receive_waits_once_for_a_connection(monkeypatch):
     """Not once more for the other statement that it has where rows are locked."""
-    made = PostgresStore(f"{NOWHERE}&max_connections=1&busy_seconds=0.01")
+    made = PostgresStore(ONE)
     made._pool._open = 1
     waits = []
-    may_open = store._Pool._may_open
-    monkeypatch.setattr(store._Pool, "_may_open", lambda pool: (waits.append(1), may_open(pool))[1])
+    take = made._pool.take
+    monkeypatch.setattr(made._pool, "take", lambda: (waits.append(1), take())[1])
     with pytest.raises(Busy, match="connections were busy"):
         made.run(Receive("q", 1))
     assert len(waits) == 1
 
 
-def test_a_receive_waits_once_for_a_connection_on_a_loop_too():
+def test_a_receive_waits_once_for_a_connection_on_a_loop_too(monkeypatch):
     async def main() -> None:
-        made = AsyncPostgresStore(f"{NOWHERE}&max_connections=1&busy_seconds=0.01")
-        await made._pool._free.acquire()
+        made = AsyncPostgresStore(ONE)
+        made._pool._open = 1
         waits = []
         take = made._pool.take
-        made._pool.take = lambda: (waits.append(1), take())[1]
+        monkeypatch.setattr(made._pool, "take", lambda: (waits.append(1), take())[1])
         with pytest.raises(Busy, match="connections were busy"):
             await made.run(Receive("q", 1))
         assert len(waits) == 1

@@ -8,7 +8,7 @@ import pytest
 from tests.races.stage import transaction
 from tests.support.doors import migrate
 from tests.support.postgres import Server, fresh_database
-from turnabout.postgres.store import PostgresStore
+from turnabout.postgres._sync.store import PostgresStore
 from turnabout.words import credentials as c
 
 pytestmark = pytest.mark.slow

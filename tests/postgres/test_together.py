@@ -10,7 +10,10 @@ import pytest
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout import Disconnected, Uncertain
-from turnabout.postgres import async_store, store, wire
+from turnabout.postgres._async.store import AsyncPostgresStore
+from turnabout.postgres._sync.store import PostgresStore
+from turnabout.postgres.async_connection import AsyncConnection
+from turnabout.postgres.libpq_connection import Connection
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Acked, Sent
@@ -36,7 +39,7 @@ class Together:
         self.runner = asyncio.Runner()
         self.cut: int | None = None
         self.statements = 0
-        kind = wire.Connection if colour == "sync" else async_store._Connection
+        kind = Connection if colour == "sync" else AsyncConnection
         run = kind.run
 
         def counted(connection: Any, sql: Any, parameters: Any) -> Any:
@@ -47,7 +50,7 @@ class Together:
             return run(connection, sql, parameters)
 
         patch.setattr(kind, "run", counted)
-        made = store.PostgresStore if colour == "sync" else async_store.AsyncPostgresStore
+        made = PostgresStore if colour == "sync" else AsyncPostgresStore
         self.store: Any = made(url)
 
     def call(self, name: str, *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The blocking face. Generated from `_async/__init__.py` by `tools/unasync.py`: do not edit."""
+"""For blocking callers. Generated from `_async/__init__.py` by `tools/unasync.py`: do not edit."""
 
 from turnabout._sync.channel import Channel
 from turnabout._sync.joined import JoinedQueue

@@ -1,4 +1,4 @@
-"""The blocking face. Generated from `_async/lookout.py` by `tools/unasync.py`: do not edit."""
+"""For blocking callers. Generated from `_async/lookout.py` by `tools/unasync.py`: do not edit."""
 
 from __future__ import annotations
 

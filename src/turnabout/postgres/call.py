@@ -22,14 +22,15 @@ class Call:
     parameters: Callable[[Any, Now], Sequence[Any]]
     answer: Callable[[Any, Rows], Any]
     repeatable: bool = False
-    impatient: bytes | None = None
+    nowait: bytes | None = None
     """The call to make instead when this one met rows that others hold for long, and in a
     transaction that goes on afterwards.
     """
-    again: bytes | None = None
+    without_timers: bytes | None = None
     """The call to make instead when the same was made for that queue in this millisecond."""
-    rings: Callable[[Any, Rows], Sequence[str]] | None = None
-    """The queues that have news after it; None: that is no matter of this verb."""
+    notifies: Callable[[Any, Rows], Sequence[str]] | None = None
+    """The queues that it changed, so that those who wait must be notified; None: as the verb says.
+    """
     in_parts: bool = False
     """It is called again until it answers 0, so that no transaction grows with the queue."""
     sql: bytes = field(init=False)
@@ -37,16 +38,18 @@ class Call:
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", rendered(self.text))
         object.__setattr__(self, "sql", self.text.encode())
-        if self.impatient is not None:
-            object.__setattr__(self, "impatient", rendered(self.impatient.decode()).encode())
-        if self.again is not None:
-            object.__setattr__(self, "again", rendered(self.again.decode()).encode())
+        if self.nowait is not None:
+            object.__setattr__(self, "nowait", rendered(self.nowait.decode()).encode())
+        if self.without_timers is not None:
+            object.__setattr__(
+                self, "without_timers", rendered(self.without_timers.decode()).encode()
+            )
 
 
-class Looks:
-    """When a store last looked for what time has brought, by queue: once in a millisecond will do.
+class TimerThrottle:
+    """When a store last ran the timers of each queue: once in a millisecond will do.
 
-    That look is a good part of a small receive, and many receives fit into a millisecond.
+    Looking at them is a good part of a small receive, and many receives fit into a millisecond.
     """
 
     __slots__ = ("_at",)
@@ -56,11 +59,11 @@ class Looks:
 
     def statement(self, call: Call, verb: Any, now: Now) -> bytes:
         """The statement for this call of the verb."""
-        if call.again is None:
+        if call.without_timers is None:
             return call.sql
         at = time.monotonic_ns() // 1_000_000 if now is None else now
         if self._at.get(verb.queue) == at:
-            return call.again
+            return call.without_timers
         if len(self._at) >= _QUEUES_MAX:
             self._at.clear()
         self._at[verb.queue] = at

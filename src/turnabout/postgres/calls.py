@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from turnabout import slices
 from turnabout.postgres import (
     calls_credentials,
     calls_messages,
-    calls_pipeline,
     calls_queues,
     calls_records,
 )
 from turnabout.postgres.call import Call, Rows
-from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
+from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
 
 CALLS: dict[type[Any], Call] = {
@@ -26,23 +28,31 @@ CALLS: dict[type[Any], Call] = {
     **calls_queues.CALLS,
     **calls_records.CALLS,
     **calls_credentials.CALLS,
-    **calls_pipeline.CALLS,
 }
 
 
-def steps(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
+@cache
+def call_of(kind: type[Verb[Any]]) -> Call:
+    """The call of a verb, of the core's or a slice's."""
+    call = CALLS.get(kind) or slices.merged("postgres", "CALLS").get(kind)
+    if call is None:
+        raise UsageError(f"this store does not know the verb {kind.__name__}")
+    return call
+
+
+def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
     """The calls of a verb, one after another: nearly always it is one. Each call's rows are sent
     in; what it returns is the verb's answer.
     """
     done = nothing_to_do(verb)
     if done is not NotImplemented:
         return done
-    twins = without_twins(verb)
-    if twins is not None:
-        first, others = twins
-        answers = (yield from steps(first)), (yield from steps(others))
-        return merge_twins(verb, *answers)
-    call = CALLS[type(verb)]
+    parts = without_duplicates(verb)
+    if parts is not None:
+        first, others = parts
+        answers = (yield from exchange_of(first)), (yield from exchange_of(others))
+        return merge_duplicates(verb, *answers)
+    call = call_of(type(verb))
     if call.in_parts:
         return (yield from _parts(call, verb))
     rows = yield call, verb
@@ -62,8 +72,8 @@ def _parts(call: Call, verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Row
             return replace(answer, messages=total)
 
 
-def rung(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
-    """The queues that have news after a call."""
-    if call.rings is not None:
-        return call.rings(verb, rows)
+def notified(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
+    """The queues that a call changed, so that those who wait must be notified."""
+    if call.notifies is not None:
+        return call.notifies(verb, rows)
     return (verb.queue,) if verb.notifies else ()

@@ -285,9 +285,9 @@ CALLS: dict[type[Any], Call] = {
         _receive_parameters,
         _receive_answer,
         repeatable=True,
-        impatient=b"select * from turnabout.receive_within($1::text, $2::int, $3::bigint,"
+        nowait=b"select * from turnabout.receive_within($1::text, $2::int, $3::bigint,"
         b" $4::text, $5::int, $6::int, $7::int, $8::bigint)",
-        again=b"select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text,"
+        without_timers=b"select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text,"
         b" $5::int, $6::int, $7::int, $8::bigint, check_due => false)",
     ),
     v.Ack: Call(
@@ -295,7 +295,7 @@ CALLS: dict[type[Any], Call] = {
         " $5::bytea[], $6::text[])",
         _ack_parameters,
         _settled(Acked()),
-        impatient=b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false,"
+        nowait=b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false,"
         b" $5::bytea[], $6::text[])",
     ),
     v.Defer: Call(

@@ -263,7 +263,7 @@ CALLS: dict[type[Any], Call] = {
         " from turnabout.redrive_step($1::bigint, $2::bigint, $3::text) s",
         lambda r, now: (r.id, now, r.namespace),
         _one_redrive,
-        rings=lambda r, rows: rows[0][14],
+        notifies=lambda r, rows: rows[0][14],
     ),
     v.RedriveCancel: _redrive_call(
         "redrive_cancel",
@@ -302,6 +302,6 @@ CALLS: dict[type[Any], Call] = {
         " $5::bigint)",
         lambda s, now: (s.schedule, s.due_at, s.next_at, s.skip, now),
         _fired,
-        rings=lambda s, rows: [row[1] for row in rows if row[0] is not None],
+        notifies=lambda s, rows: [row[1] for row in rows if row[0] is not None],
     ),
 }

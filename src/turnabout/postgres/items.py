@@ -18,7 +18,7 @@ def nothing_to_do(verb: v.Verb[Any]) -> Any:
     return NotImplemented if verb.items is None or verb.items.of(verb) else verb.nothing
 
 
-def without_twins(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | None:
+def without_duplicates(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | None:
     """A verb that names a message twice, as two verbs: first receipts, and the others.
 
     The others then meet what the first ones did. None: it names each once, as nearly all do.
@@ -29,11 +29,11 @@ def without_twins(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | None:
     if len(set(ids)) == len(ids):
         return None
     seen: set[int] = set()
-    is_twin: list[bool] = []
+    is_duplicate: list[bool] = []
     for one in ids:
-        is_twin.append(one in seen)
+        is_duplicate.append(one in seen)
         seen.add(one)
-    return _of(verb, [not twin for twin in is_twin]), _of(verb, is_twin)
+    return _of(verb, [not duplicate for duplicate in is_duplicate]), _of(verb, is_duplicate)
 
 
 def _of(verb: v.Verb[Any], wanted: Sequence[bool]) -> Any:
@@ -46,7 +46,9 @@ def _of(verb: v.Verb[Any], wanted: Sequence[bool]) -> Any:
     return replace(verb, **some)
 
 
-def merge_twins(verb: v.Verb[Any], first: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
+def merge_duplicates(
+    verb: v.Verb[Any], first: Sequence[Any], others: Sequence[Any]
+) -> tuple[Any, ...]:
     """The outcomes of both parts, in the order of the whole verb's items."""
     items = verb.items
     assert items is not None

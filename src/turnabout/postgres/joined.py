@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import psycopg
-
-from turnabout.adapters import AsyncClient, Client, Paramstyle, adapted, adapted_async
-from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, check_joins
+from turnabout.adapters import Paramstyle
+from turnabout.adapters.joined import OPEN_ONE
 from turnabout.adapters.protocol import Parameters, Rows
-from turnabout.postgres.calls import CALLS
-from turnabout.postgres.errors import BUSY, NOT_MIGRATED, translated
-from turnabout.postgres.items import merge_twins, nothing_to_do, without_twins
-from turnabout.postgres.url import Options
-from turnabout.store import AsyncJoined, Joined
+from turnabout.postgres.calls import call_of
+from turnabout.postgres.errors import BUSY, NOT_MIGRATED
 from turnabout.words.errors import (
     Busy,
     Forbidden,
@@ -46,151 +40,8 @@ _NAMED = {"pyformat": r"%(p\1)s", "named": r":p\1"}
 _PLACED = {"format": "%s", "qmark": "?"}
 
 
-class PostgresJoined(Joined):
-    """A blocking connection of the caller's."""
-
-    def __init__(
-        self,
-        connection: object,
-        own: Callable[[Verb[Any]], Any],
-        wake: Callable[[str], None],
-        clock: Now,
-        known: set[str],
-    ) -> None:
-        """`own` runs a verb on a connection of the store's; `wake` tells who waits; `known` are
-        queues that were there before.
-        """
-        client = adapted(connection)
-        if not hasattr(client, "fetch"):
-            raise UsageError(ANOTHER_STORE.format("SQLite", "PostgreSQL"))
-        self._client = cast("Client", client)
-        self._own = own
-        self._wake = wake
-        self._clock = clock
-        self._known = known
-
-    def run(self, verb: Verb[A]) -> A:
-        """Carry out a verb in the caller's transaction."""
-        check_joins(verb)
-        done = nothing_to_do(verb)
-        if done is not NotImplemented:
-            return done
-        twins = without_twins(verb)
-        if twins is not None:
-            answers = [self.run(part) for part in twins]
-            return merge_twins(verb, *answers)  # type: ignore[return-value]
-        _check_open(in_transaction=self._client.is_in_transaction())
-        before = beforehand(verb, self._known)
-        if before is not None:
-            with suppress(Forbidden):  # a role that may not make queues, but needs none made
-                self._own(before)
-            self._known.add(before.queue)
-        return answer(verb, self._call(verb))
-
-    def _call(self, verb: Verb[Any]) -> Rows:
-        sql, parameters = call(verb, self._clock, self._client.paramstyle)
-        try:
-            return self._client.fetch(sql, parameters)
-        except Exception as error:
-            ours = meaning(error, verb)
-            if ours is None:
-                raise
-            raise ours from error
-
-    def wake(self, queue: str) -> None:
-        """Tell who waits for messages; after the caller's commit."""
-        self._wake(queue)
-
-
-class AsyncPostgresJoined(AsyncJoined):
-    """A connection of the caller's for asyncio."""
-
-    def __init__(
-        self,
-        connection: object,
-        own: Callable[[Verb[Any]], Awaitable[Any]],
-        wake: Callable[[str], Awaitable[None]],
-        clock: Now,
-        known: set[str],
-    ) -> None:
-        """`own` runs a verb on a connection of the store's; `wake` tells who waits; `known` are
-        queues that were there before.
-        """
-        client = adapted_async(connection)
-        if not hasattr(client, "fetch"):
-            raise UsageError(ANOTHER_STORE.format("SQLite", "PostgreSQL"))
-        self._client = cast("AsyncClient", client)
-        self._own = own
-        self._wake = wake
-        self._clock = clock
-        self._known = known
-
-    async def run(self, verb: Verb[A]) -> A:
-        """Carry out a verb in the caller's transaction."""
-        check_joins(verb)
-        done = nothing_to_do(verb)
-        if done is not NotImplemented:
-            return done
-        twins = without_twins(verb)
-        if twins is not None:
-            first, others = twins
-            answers = await self.run(first), await self.run(others)
-            return merge_twins(verb, *answers)  # type: ignore[return-value]
-        _check_open(in_transaction=self._client.is_in_transaction())
-        before = beforehand(verb, self._known)
-        if before is not None:
-            with suppress(Forbidden):  # a role that may not make queues, but needs none made
-                await self._own(before)
-            self._known.add(before.queue)
-        return answer(verb, await self._call(verb))
-
-    async def _call(self, verb: Verb[Any]) -> Rows:
-        sql, parameters = call(verb, self._clock, self._client.paramstyle)
-        try:
-            return await self._client.fetch(sql, parameters)
-        except Exception as error:
-            ours = meaning(error, verb)
-            if ours is None:
-                raise
-            raise ours from error
-
-    async def wake(self, queue: str) -> None:
-        """Tell who waits for messages; after the caller's commit."""
-        await self._wake(queue)
-
-
-class PostgresConnections:
-    """See `turnabout.store.Connections`."""
-
-    receives = True
-
-    def __init__(
-        self, options: Options, clock: Now, wake: Callable[[str], Awaitable[None]]
-    ) -> None:
-        self._options = options
-        self._clock = clock
-        self._known: set[str] = set()
-        self.wake = wake
-
-    def open(self) -> psycopg.Connection[Any]:
-        """A connection of psycopg's."""
-        with translated(self._options.url):
-            return psycopg.connect(self._options.conninfo, **self._prepares())
-
-    async def open_async(self) -> psycopg.AsyncConnection[Any]:
-        """A connection of psycopg's for asyncio."""
-        with translated(self._options.url):
-            return await psycopg.AsyncConnection.connect(self._options.conninfo, **self._prepares())
-
-    def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> PostgresJoined:
-        """A blocking store on a connection; `run` carries out a verb beside it."""
-        return PostgresJoined(connection, run, lambda _: None, self._clock, self._known)
-
-    def _prepares(self) -> dict[str, Any]:
-        return {} if self._options.prepare else {"prepare_threshold": None}
-
-
-def _check_open(*, in_transaction: bool) -> None:
+def check_open(*, in_transaction: bool) -> None:
+    """Refuse a connection that commits each statement by itself."""
     if not in_transaction:
         raise UsageError(OPEN_ONE)
 
@@ -215,8 +66,8 @@ def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None
 
 def call(verb: Verb[Any], clock: Now, style: Paramstyle) -> tuple[str, Parameters]:
     """The statement of a verb and its parameters, as a library of that style takes them."""
-    known = CALLS[type(verb)]
-    text = known.text if known.impatient is None else known.impatient.decode()
+    known = call_of(type(verb))
+    text = known.text if known.nowait is None else known.nowait.decode()
     values = list(known.parameters(verb, None if clock is None else clock()))
     for place in _arrays(text):
         values[place] = _as_list(values[place])
@@ -262,7 +113,7 @@ def answer(verb: Verb[A], rows: Rows) -> A:
     clean = [tuple(map(_plain, row)) for row in rows]
     if isinstance(verb, (PolicyGet, PolicySet)) and isinstance(clean[0][0], str):
         clean = [(json.loads(clean[0][0]),)]
-    return CALLS[type(verb)].answer(verb, clean)
+    return call_of(type(verb)).answer(verb, clean)
 
 
 def _plain(value: Any) -> Any:

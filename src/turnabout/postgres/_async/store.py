@@ -1,0 +1,221 @@
+"""The PostgreSQL store: a verb is carried out by a call or a few of its functions.
+
+A call takes an idle connection, or opens one, runs one statement in autocommit and puts it back. No
+session state is used, so a transaction pooler may stand in between (prepared statements off then:
+`?prepare=off`). Waiting holds no connection but the one that listens, shared by all who wait.
+Nothing is opened until the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+
+from turnabout import store
+from turnabout.postgres._async.joined import AsyncPostgresJoined
+from turnabout.postgres._async.pool import AsyncPool
+from turnabout.postgres.async_connection import AsyncConnection
+from turnabout.postgres.async_listener import AsyncListener
+from turnabout.postgres.call import Call, TimerThrottle
+from turnabout.postgres.calls import exchange_of, notified
+from turnabout.postgres.errors import meaning, translate
+from turnabout.postgres.notifier import NOTIFY
+from turnabout.postgres.url import Options, parse
+from turnabout.words.errors import Busy, Disconnected, TurnaboutError
+from turnabout.words.verbs import Verb
+
+A = TypeVar("A")
+
+
+class AsyncPostgresStore(store.AsyncStore):
+    """See `turnabout.store.AsyncStore`."""
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self._options: Options = parse(url)
+        self._clock = clock
+        self._known: set[str] = set()
+        self._throttle = TimerThrottle()
+        self._pool = AsyncPool(self._options)
+        self._listener = AsyncListener(self._options, self._send_late)
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb by one call of its function."""
+        exchange = exchange_of(verb)
+        try:
+            call, part = next(exchange)
+            while True:
+                call, part = exchange.send(await self._call(call, part))
+        except StopIteration as end:
+            return end.value
+
+    async def _call(self, call: Call, verb: Any) -> Any:
+        now = self._now()
+        parameters = call.parameters(verb, now)
+        try:
+            sql = self._throttle.statement(call, verb, now)
+            return await self._execute(call, sql, parameters, verb)
+        except Disconnected:
+            # A server that was restarted leaves dead connections behind: once more, on a new one.
+            await self._pool.forget()
+            return await self._execute(call, call.sql, parameters, verb)
+        except Busy as error:
+            if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
+                raise  # or no connection was free: that was waited for already
+            return await self._execute(call, call.nowait, parameters, verb)
+
+    def _now(self) -> int | None:
+        return None if self._clock is None else self._clock()
+
+    async def _execute(self, call: Call, sql: bytes, parameters: Any, verb: Any) -> Any:
+        connection = await self._pool.take()
+        try:
+            rows = await connection.run(sql, parameters)
+        except psycopg.Error as error:
+            await self._pool.put(connection)
+            raise meaning(error, self._options.url, verb) from error
+        except BaseException:
+            await self._drop(connection)
+            raise
+        await self._notify(connection, notified(call, verb, rows))
+        return rows
+
+    async def _drop(self, connection: AsyncConnection) -> None:
+        """Ctrl-C, or a cancellation, in the middle of a call: its state is unknown, so it goes."""
+        await connection.close()
+        await self._pool.put(connection)
+
+    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        if not verbs:
+            return []
+        connection = await self._begin()
+        changed: set[str] = set()
+        committing = False
+        try:
+            answers = [await self._inside(connection, verb, changed) for verb in verbs]
+            committing = True
+            await connection.run(b"commit", ())
+        except psycopg.Error as error:
+            await self._undo(connection)
+            raise translate(error, self._options.url, sent=committing) from error
+        except TurnaboutError:
+            await self._undo(connection)
+            raise
+        except BaseException:
+            await self._drop(connection)
+            raise
+        await self._notify(connection, sorted(changed))
+        return answers
+
+    async def _begin(self) -> AsyncConnection:
+        """A connection with a transaction open."""
+        for last in (False, True):
+            connection = await self._pool.take()
+            try:
+                await connection.run(b"begin", ())
+            except psycopg.Error as error:
+                await self._pool.put(connection)
+                if last:
+                    raise translate(error, self._options.url) from error
+                await self._pool.forget()
+            except BaseException:
+                await self._drop(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("the second round ends")
+
+    async def _inside(self, connection: AsyncConnection, verb: Verb[Any], changed: set[str]) -> Any:
+        """A verb in the transaction of that connection. Nothing in it waits for rows."""
+        exchange = exchange_of(verb)
+        try:
+            call, part = next(exchange)
+            while True:
+                parameters = call.parameters(part, self._now())
+                try:
+                    rows = await connection.run(call.nowait or call.sql, parameters)
+                except psycopg.Error as error:
+                    if (error.sqlstate or "").startswith("PQ"):
+                        raise meaning(error, self._options.url, part) from error
+                    raise
+                changed.update(notified(call, part, rows))
+                call, part = exchange.send(rows)
+        except StopIteration as end:
+            return end.value
+
+    async def _undo(self, connection: AsyncConnection) -> None:
+        """Roll back, or hang up: that does it as well."""
+        if not connection.closed:
+            try:
+                await connection.run(b"rollback", ())
+            except psycopg.Error:
+                await connection.close()
+        await self._pool.put(connection)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    async def _notify(self, connection: AsyncConnection, queues: Sequence[str]) -> None:
+        """Tell who waits that queues changed, here and elsewhere; then the connection goes back.
+
+        The verb is done, and a notification is a hint only (receivers poll): so it may fail.
+        """
+        try:
+            for queue in queues:
+                if self._listener.changed(queue):
+                    await connection.run(NOTIFY, (queue,))
+        except psycopg.Error:
+            pass
+        except BaseException:
+            await connection.close()
+            raise
+        finally:
+            await self._pool.put(connection)
+
+    async def _send_late(self, queue: str) -> None:
+        """What the listener has put off: to other processes only."""
+        with suppress(psycopg.Error, TurnaboutError):
+            connection = await self._pool.take()
+            try:
+                await connection.run(NOTIFY, (queue,))
+            except BaseException:
+                await connection.close()
+                raise
+            finally:
+                await self._pool.put(connection)
+
+    async def signal(self, queue: str) -> int:
+        """A number that changes when something may have been sent to the queue."""
+        return await self._listener.signal(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Return when the queue changed, or after `seconds`, at most the polling interval."""
+        await self._listener.wait(queue, seen, min(seconds, self._options.poll_seconds))
+
+    # --- the caller's transaction, and the end ---------------------------------------------------
+
+    def within(self, connection: object) -> AsyncPostgresJoined:
+        """A store that runs verbs in the transaction of that connection."""
+        return AsyncPostgresJoined(connection, self.run, self._wake, self._clock, self._known)
+
+    async def _wake(self, queue: str) -> None:
+        await self._notify(await self._pool.take(), (queue,))
+
+    # asyncio only
+    def connections(self) -> store.Connections:
+        """Connections for handlers that work in a transaction."""
+        from turnabout.postgres.connections import PostgresConnections
+
+        return PostgresConnections(self._options, self._clock, self._wake)
+
+    def measures(self) -> dict[str, float]:
+        """What this process knows of its connections."""
+        return self._pool.measures()
+
+    async def close(self) -> None:
+        """Close the connections; waiting calls return."""
+        self._listener.stop()
+        await self._pool.close()
+        await self._listener.join()

@@ -1,0 +1,74 @@
+"""For blocking callers. Generated from `_async/joined.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+from turnabout.adapters import Client, adapted
+from turnabout.adapters.joined import ANOTHER_STORE, check_joins
+from turnabout.adapters.protocol import Rows
+from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
+from turnabout.store import Joined
+from turnabout.words.errors import Forbidden, UsageError
+from turnabout.words.verbs import Verb
+
+A = TypeVar("A")
+
+
+class PostgresJoined(Joined):
+    """Runs verbs in the transaction of a connection that the caller has."""
+
+    def __init__(
+        self,
+        connection: object,
+        own: Callable[[Verb[Any]], Any],
+        wake: Callable[[str], None],
+        clock: Now,
+        known: set[str],
+    ) -> None:
+        """`own` runs a verb on a connection of the store's; `wake` notifies those who wait; `known`
+        are queues that were there before.
+        """
+        client = adapted(connection)
+        if not hasattr(client, "fetch"):
+            raise UsageError(ANOTHER_STORE.format("SQLite", "PostgreSQL"))
+        self._client = cast("Client", client)
+        self._own = own
+        self._wake = wake
+        self._clock = clock
+        self._known = known
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb in the caller's transaction."""
+        check_joins(verb)
+        done = nothing_to_do(verb)
+        if done is not NotImplemented:
+            return done
+        parts = without_duplicates(verb)
+        if parts is not None:
+            answers = [self.run(part) for part in parts]
+            return merge_duplicates(verb, *answers)  # type: ignore[return-value]
+        check_open(in_transaction=self._client.is_in_transaction())
+        before = beforehand(verb, self._known)
+        if before is not None:
+            with suppress(Forbidden):  # a role that may not make queues, but needs none made
+                self._own(before)
+            self._known.add(before.queue)
+        return answer(verb, self._call(verb))
+
+    def _call(self, verb: Verb[Any]) -> Rows:
+        sql, parameters = call(verb, self._clock, self._client.paramstyle)
+        try:
+            return self._client.fetch(sql, parameters)
+        except Exception as error:
+            ours = meaning(error, verb)
+            if ours is None:
+                raise
+            raise ours from error
+
+    def wake(self, queue: str) -> None:
+        """Notify those who wait for messages; after the caller's commit."""
+        self._wake(queue)

@@ -1,0 +1,150 @@
+"""For blocking callers. Generated from `_async/pool.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+import os
+from threading import Condition
+from collections import deque
+from contextlib import suppress
+
+import psycopg
+
+from turnabout.postgres import install
+from turnabout.postgres.libpq_connection import Connection, wait_for
+from turnabout.postgres.errors import translate
+from turnabout.postgres.url import Options
+from turnabout.words.errors import Busy, UsageError
+
+CHECK_SCHEMA = install.CHECK.encode()
+
+
+class Pool:
+    """The last one in is the first one out, so that few stay in use.
+
+    In the common case a call takes one and puts it back without any lock.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._idle: deque[Connection] = deque()
+        self._changed = Condition()
+        self._open = 0
+        self._waiting = 0
+        self._pid = os.getpid()
+        self._checked = False
+        self._closed = False
+
+    def take(self) -> Connection:
+        """A connection, for this caller alone until it is put back."""
+        if self._closed:
+            raise UsageError("this connection was closed: open another by turnabout.connect")
+        if self._pid != os.getpid():
+            self._after_fork()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                if self._may_open():
+                    return self._connect()
+                continue
+            if connection.is_fresh():
+                return connection
+            self._drop(connection)
+
+    def put(self, connection: Connection) -> None:
+        """Give it back; one that broke is dropped."""
+        if self._closed or connection.closed:
+            self._drop(connection)
+        else:
+            self._idle.append(connection)
+            if self._closed:  # since we looked
+                self.forget()
+            if self._waiting:
+                with self._changed:
+                    self._changed.notify()
+
+    def forget(self) -> None:
+        """Close what is idle: the server is another one now."""
+        with suppress(IndexError):  # others do the same
+            while True:
+                self._drop(self._idle.pop())
+
+    def close(self) -> None:
+        """Close what is idle now, and the others when they are put back."""
+        self._closed = True
+        self.forget()
+
+    def measures(self) -> dict[str, float]:
+        """How many connections there are, and how many calls wait for one."""
+        return {
+            "connections_open": self._open,
+            "connections_idle": len(self._idle),
+            "connections_max": self._options.max_connections,
+            "calls_waiting": self._waiting,
+        }
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self._free()
+
+    def _free(self) -> None:
+        """There is room for one more."""
+        with self._changed:
+            self._open -= 1
+            self._changed.notify()
+
+    def _may_open(self) -> bool:
+        """True: there is room for one more, and it is counted. False: one is idle by now."""
+        with self._changed:
+            if not self._has_some() and not self._wait():
+                raise Busy(
+                    f"all {self._options.max_connections} connections were busy for "
+                    f"{self._options.busy_seconds:g} seconds: nothing happened, repeat the call"
+                )
+            if self._idle:
+                return False
+            self._open += 1
+            return True
+
+    def _has_some(self) -> bool:
+        return bool(self._idle) or self._open < self._options.max_connections
+
+    def _wait(self) -> bool:
+        self._waiting += 1
+        try:
+            seconds = self._options.busy_seconds
+            return wait_for(self._changed, self._has_some, seconds)
+        except BaseException:
+            self._changed.notify()  # another may have what we were told of
+            raise
+        finally:
+            self._waiting -= 1
+
+    def _connect(self) -> Connection:
+        try:
+            return self._connect_checked()
+        except BaseException:
+            self._free()
+            raise
+
+    def _connect_checked(self) -> Connection:
+        """Open a connection; the first one asks whether the schema is this library's."""
+        try:
+            connection = Connection.open(self._options)
+            if not self._checked:
+                try:
+                    step, oldest, ours = (connection.run(CHECK_SCHEMA, ()))[0]
+                    install.check_schema(step, oldest, ours, self._options.url)
+                except BaseException:
+                    connection.close()
+                    raise
+                self._checked = True
+        except psycopg.Error as error:
+            raise translate(error, self._options.url) from error
+        return connection
+
+    def _after_fork(self) -> None:
+        """A child must not speak on its parent's sockets: leave them alone, open new ones."""
+        self._idle, self._open, self._waiting = deque(), 0, 0
+        self._changed = Condition()
+        self._pid = os.getpid()

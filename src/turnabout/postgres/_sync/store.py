@@ -1,0 +1,208 @@
+"""For blocking callers. Generated from `_async/store.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+
+from turnabout import store
+from turnabout.postgres._sync.joined import PostgresJoined
+from turnabout.postgres._sync.pool import Pool
+from turnabout.postgres.libpq_connection import Connection
+from turnabout.postgres.listener import Listener
+from turnabout.postgres.call import Call, TimerThrottle
+from turnabout.postgres.calls import exchange_of, notified
+from turnabout.postgres.errors import meaning, translate
+from turnabout.postgres.notifier import NOTIFY
+from turnabout.postgres.url import Options, parse
+from turnabout.words.errors import Busy, Disconnected, TurnaboutError
+from turnabout.words.verbs import Verb
+
+A = TypeVar("A")
+
+
+class PostgresStore(store.Store):
+    """See `turnabout.store.Store`."""
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self._options: Options = parse(url)
+        self._clock = clock
+        self._known: set[str] = set()
+        self._throttle = TimerThrottle()
+        self._pool = Pool(self._options)
+        self._listener = Listener(self._options, self._send_late)
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb by one call of its function."""
+        exchange = exchange_of(verb)
+        try:
+            call, part = next(exchange)
+            while True:
+                call, part = exchange.send(self._call(call, part))
+        except StopIteration as end:
+            return end.value
+
+    def _call(self, call: Call, verb: Any) -> Any:
+        now = self._now()
+        parameters = call.parameters(verb, now)
+        try:
+            sql = self._throttle.statement(call, verb, now)
+            return self._execute(call, sql, parameters, verb)
+        except Disconnected:
+            # A server that was restarted leaves dead connections behind: once more, on a new one.
+            self._pool.forget()
+            return self._execute(call, call.sql, parameters, verb)
+        except Busy as error:
+            if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
+                raise  # or no connection was free: that was waited for already
+            return self._execute(call, call.nowait, parameters, verb)
+
+    def _now(self) -> int | None:
+        return None if self._clock is None else self._clock()
+
+    def _execute(self, call: Call, sql: bytes, parameters: Any, verb: Any) -> Any:
+        connection = self._pool.take()
+        try:
+            rows = connection.run(sql, parameters)
+        except psycopg.Error as error:
+            self._pool.put(connection)
+            raise meaning(error, self._options.url, verb) from error
+        except BaseException:
+            self._drop(connection)
+            raise
+        self._notify(connection, notified(call, verb, rows))
+        return rows
+
+    def _drop(self, connection: Connection) -> None:
+        """Ctrl-C, or a cancellation, in the middle of a call: its state is unknown, so it goes."""
+        connection.close()
+        self._pool.put(connection)
+
+    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        if not verbs:
+            return []
+        connection = self._begin()
+        changed: set[str] = set()
+        committing = False
+        try:
+            answers = [self._inside(connection, verb, changed) for verb in verbs]
+            committing = True
+            connection.run(b"commit", ())
+        except psycopg.Error as error:
+            self._undo(connection)
+            raise translate(error, self._options.url, sent=committing) from error
+        except TurnaboutError:
+            self._undo(connection)
+            raise
+        except BaseException:
+            self._drop(connection)
+            raise
+        self._notify(connection, sorted(changed))
+        return answers
+
+    def _begin(self) -> Connection:
+        """A connection with a transaction open."""
+        for last in (False, True):
+            connection = self._pool.take()
+            try:
+                connection.run(b"begin", ())
+            except psycopg.Error as error:
+                self._pool.put(connection)
+                if last:
+                    raise translate(error, self._options.url) from error
+                self._pool.forget()
+            except BaseException:
+                self._drop(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("the second round ends")
+
+    def _inside(self, connection: Connection, verb: Verb[Any], changed: set[str]) -> Any:
+        """A verb in the transaction of that connection. Nothing in it waits for rows."""
+        exchange = exchange_of(verb)
+        try:
+            call, part = next(exchange)
+            while True:
+                parameters = call.parameters(part, self._now())
+                try:
+                    rows = connection.run(call.nowait or call.sql, parameters)
+                except psycopg.Error as error:
+                    if (error.sqlstate or "").startswith("PQ"):
+                        raise meaning(error, self._options.url, part) from error
+                    raise
+                changed.update(notified(call, part, rows))
+                call, part = exchange.send(rows)
+        except StopIteration as end:
+            return end.value
+
+    def _undo(self, connection: Connection) -> None:
+        """Roll back, or hang up: that does it as well."""
+        if not connection.closed:
+            try:
+                connection.run(b"rollback", ())
+            except psycopg.Error:
+                connection.close()
+        self._pool.put(connection)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def _notify(self, connection: Connection, queues: Sequence[str]) -> None:
+        """Tell who waits that queues changed, here and elsewhere; then the connection goes back.
+
+        The verb is done, and a notification is a hint only (receivers poll): so it may fail.
+        """
+        try:
+            for queue in queues:
+                if self._listener.changed(queue):
+                    connection.run(NOTIFY, (queue,))
+        except psycopg.Error:
+            pass
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            self._pool.put(connection)
+
+    def _send_late(self, queue: str) -> None:
+        """What the listener has put off: to other processes only."""
+        with suppress(psycopg.Error, TurnaboutError):
+            connection = self._pool.take()
+            try:
+                connection.run(NOTIFY, (queue,))
+            except BaseException:
+                connection.close()
+                raise
+            finally:
+                self._pool.put(connection)
+
+    def signal(self, queue: str) -> int:
+        """A number that changes when something may have been sent to the queue."""
+        return self._listener.signal(queue)
+
+    def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Return when the queue changed, or after `seconds`, at most the polling interval."""
+        self._listener.wait(queue, seen, min(seconds, self._options.poll_seconds))
+
+    # --- the caller's transaction, and the end ---------------------------------------------------
+
+    def within(self, connection: object) -> PostgresJoined:
+        """A store that runs verbs in the transaction of that connection."""
+        return PostgresJoined(connection, self.run, self._wake, self._clock, self._known)
+
+    def _wake(self, queue: str) -> None:
+        self._notify(self._pool.take(), (queue,))
+
+    def measures(self) -> dict[str, float]:
+        """What this process knows of its connections."""
+        return self._pool.measures()
+
+    def close(self) -> None:
+        """Close the connections; waiting calls return."""
+        self._listener.stop()
+        self._pool.close()
+        self._listener.join()

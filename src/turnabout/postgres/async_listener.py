@@ -1,0 +1,93 @@
+"""Waiting of an asyncio store: one task listens on one connection for all who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import psycopg
+
+from turnabout.postgres.notifier import Notifier
+from turnabout.postgres.url import Options
+
+
+class AsyncListener:
+    """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
+
+    def __init__(self, options: Options, send_late: Callable[[str], Awaitable[None]]) -> None:
+        """`send_late` notifies other processes; it is called at the end of a pause."""
+        self._options = options
+        self._send_late = send_late
+        self._notifier = Notifier()
+        self._some = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
+        self._late: set[asyncio.Task[None]] = set()
+
+    def changed(self, queue: str) -> bool:
+        """A queue was changed here. True: notify the other processes now."""
+        now = self._notifier.changed(queue, self._later)
+        self._some.set()
+        return now
+
+    def _later(self, queue: str, seconds: float) -> None:
+        async def send() -> None:
+            await asyncio.sleep(seconds)
+            self._notifier.sent_late(queue)
+            await self._send_late(queue)
+
+        task = asyncio.ensure_future(send())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def signal(self, queue: str) -> int:
+        """How often the queue changed, from now on in other processes as well."""
+        if self._task is None and self._options.listen:
+            self._task = asyncio.ensure_future(self._listen())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), 1.0)
+        return self._notifier.count(queue)
+
+    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+        """Return when it is no longer `seen`, or after `seconds`."""
+        ends_at = asyncio.get_running_loop().time() + seconds
+        while self._notifier.count(queue) == seen:
+            left = ends_at - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            self._some.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._some.wait(), left)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(
+                    self._options.conninfo, autocommit=True
+                )
+                async with connection:
+                    await connection.execute("listen turnabout")
+                    self._ready.set()
+                    self._notifier.notify_all()
+                    self._some.set()
+                    async for note in connection.notifies():
+                        self._notifier.notify(note.payload)
+                        self._some.set()
+            except psycopg.Error:
+                self._ready.set()
+                await asyncio.sleep(1.0)
+
+    def stop(self) -> None:
+        """Listen no longer; all who wait return."""
+        for task in self._tasks():
+            task.cancel()
+        self._notifier.notify_all()
+        self._some.set()
+
+    async def join(self) -> None:
+        """Wait until that is so."""
+        await asyncio.gather(*self._tasks(), return_exceptions=True)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [*self._late, *([self._task] if self._task else [])]

@@ -1,0 +1,105 @@
+"""A store looks once in a millisecond for what time has brought, and misses nothing by that."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.doors import migrate
+from tests.support.postgres import fresh_database
+from turnabout.postgres.call import TimerThrottle
+from turnabout.postgres.calls import CALLS
+from turnabout.words.entities import Turn
+from turnabout.words.verbs import Ack, Receive
+
+START = 1_000_000
+RECEIVE = CALLS[Receive]
+
+
+def receive(queue: str = "emails") -> Receive:
+    return Receive(queue, 1, None, None, Turn())
+
+
+def test_in_full_once_in_a_millisecond_for_each_queue():
+    throttle = TimerThrottle()
+    assert throttle.statement(RECEIVE, receive(), START) == RECEIVE.sql
+    assert throttle.statement(RECEIVE, receive(), START) == RECEIVE.without_timers
+    assert throttle.statement(RECEIVE, receive("other"), START) == RECEIVE.sql
+    assert throttle.statement(RECEIVE, receive(), START + 1) == RECEIVE.sql
+
+
+def test_without_a_given_clock_it_has_its_own():
+    throttle = TimerThrottle()
+    statements = {throttle.statement(RECEIVE, receive(), None) for _ in range(1_000)}
+    assert statements == {RECEIVE.sql, RECEIVE.without_timers}
+
+
+def test_other_verbs_have_one_statement():
+    throttle = TimerThrottle()
+    ack = CALLS[Ack]
+    assert {throttle.statement(ack, None, START) for _ in range(2)} == {ack.sql}
+
+
+def test_names_without_end_are_not_all_kept():
+    throttle = TimerThrottle()
+    for number in range(5_000):
+        throttle.statement(RECEIVE, receive(f"q{number}"), START)
+    assert throttle.statement(RECEIVE, receive("q4999"), START) == RECEIVE.without_timers
+    assert throttle.statement(RECEIVE, receive("q0"), START) == RECEIVE.sql
+
+
+@pytest.fixture(scope="module")
+def url(postgres_server) -> Iterator[str]:
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture
+def db(url) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("select turnabout.queue_create('looks')")
+        yield connection
+        connection.execute("select turnabout.queue_delete('looks')")
+
+
+def send(db: psycopg.Connection[Any], payload: str, priority: int, delay: int) -> None:
+    db.execute(
+        "select ids from turnabout.send('looks', array[%s]::bytea[], priorities => %s,"
+        " delays => %s, now_ms => %s)",
+        [payload, [priority], [delay], START],
+    )
+
+
+def take(db: psycopg.Connection[Any], now: int, **more: Any) -> bytes | None:
+    said = "".join(f", {name} => {value}" for name, value in more.items())
+    statement = f"select payload from turnabout.receive('looks', 1, now_ms => %s{said})"
+    ((payload,),) = db.execute(statement.encode(), [now]).fetchall()
+    return payload
+
+
+@pytest.mark.slow
+def test_what_is_due_is_found_without_looking_if_nothing_else_is_there(db):
+    send(db, "due", 0, 5)
+    assert take(db, START + 4, check_due=False) is None
+    assert take(db, START + 5, check_due=False) == b"due"
+
+
+@pytest.mark.slow
+def test_what_is_due_and_comes_first_is_found_by_looking(db):
+    send(db, "ready", 1, 0)
+    send(db, "due", 0, 5)
+    send(db, "ready", 1, 0)
+    assert take(db, START + 5, check_due=False) == b"ready"
+    assert take(db, START + 5) == b"due"
+
+
+@pytest.mark.slow
+def test_what_has_expired_is_handed_out_by_nobody(db):
+    db.execute(
+        "select ids from turnabout.send('looks', '{old}'::bytea[], ttls => '{5}', now_ms => %s)",
+        [START],
+    )
+    assert take(db, START + 5, check_due=False) is None
+    ((count,),) = db.execute("select count(*) from turnabout.message").fetchall()
+    assert count == 0
