@@ -245,7 +245,7 @@ def test_every_page_is_in_the_index(folder: str) -> None:
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-@each("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+@each("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design/testing.md"])
 def test_tests_that_are_named_exist(page: str) -> None:
     named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
     assert named
@@ -255,8 +255,21 @@ def test_tests_that_are_named_exist(page: str) -> None:
 
 
 def test_every_promise_has_its_row() -> None:
-    rows = re.findall(r"^\| P(\d+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
-    assert rows == [str(number) for number in range(1, 19)]
+    rows = re.findall(r"^\| P(\d+) \|.* \| (.+) \| .+ \|$", page("design/testing"), re.MULTILINE)
+    assert [number for number, _ in rows] == [str(number) for number in range(1, 19)]
+    assert all(re.search(r"hammer|`tests/", kept) for _, kept in rows)
+
+
+def test_a_promise_of_each_door_is_kept_by_a_driving_test() -> None:
+    for kept, doors in re.findall(
+        r"^\| P\d+ \|.* \| (.+) \| (.+) \|$", page("design/testing"), re.MULTILINE
+    ):
+        if doors != "each door":
+            continue
+        for file, test in NAMED.findall(kept):
+            source = (ROOT / file).read_text(encoding="utf-8")
+            above = source[: source.index(f"def {test}(")].rpartition("\n\n\n")[2]
+            assert "@pytest.mark.driving" in above, f"{file}::{test}"
 
 
 def test_exactly_once_is_said_of_effects_only() -> None:

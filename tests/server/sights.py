@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.context import House
+from turnabout.server.context import ServerContext
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.words import entities as e
 from turnabout.words import verbs as v
@@ -48,20 +48,20 @@ class Watched:
 class Sight:
     """The app, its store, and a client."""
 
-    def __init__(self, client: httpx2.AsyncClient, house: House, store: Watched) -> None:
-        self.client, self.house, self.store = client, house, store
+    def __init__(self, client: httpx2.AsyncClient, context: ServerContext, store: Watched) -> None:
+        self.client, self.context, self.store = client, context, store
 
     async def get(self, path: str, **headers: str) -> httpx2.Response:
         return await self.client.get(path, headers=headers)
 
     async def send(self, queue: str, count: int = 1, channel: str = "") -> None:
         messages = tuple(e.Outgoing(b"{}", channel=channel) for _ in range(count))
-        await self.house.together.run(v.Send(queue, messages))
+        await self.context.batched.run(v.Send(queue, messages))
 
     async def finish(self, queue: str, count: int) -> None:
-        received = await self.house.together.run(v.Receive(queue, count))
+        received = await self.context.batched.run(v.Receive(queue, count))
         receipts = tuple(d.receipt for d in received.deliveries)
-        await self.house.together.run(v.Ack(queue, receipts))
+        await self.context.batched.run(v.Ack(queue, receipts))
 
     async def token(self, *texts: str, namespace: str = "") -> str:
         """A token with these scopes, in the header's form."""
@@ -81,9 +81,9 @@ def looking(
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             try:
-                await test(Sight(client, app.state.house, store))
+                await test(Sight(client, app.state.context, store))
             finally:
-                app.state.house.close()
+                app.state.context.lifecycle.close()
                 await store.inner.close()
 
     asyncio.run(main())

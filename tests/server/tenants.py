@@ -12,7 +12,7 @@ import turnabout.aio
 from tests.support.doors import Clock
 from turnabout import wire
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.context import House
+from turnabout.server.context import ServerContext
 from turnabout.store import AsyncStore
 from turnabout.words.credentials import (
     Namespace,
@@ -45,7 +45,7 @@ class Yard:
     """A server over a database, and its clock."""
 
     store: AsyncStore
-    house: House
+    context: ServerContext
     app: Any
     clock: Clock
     tokens: dict[str, Token] = field(default_factory=dict[str, Token])
@@ -121,7 +121,7 @@ async def yard(url: str, options: ServerOptions | None = None) -> Any:
     clock = Clock()
     async with turnabout.aio.connect(url, clock=clock) as mq:
         app = create_app(mq.store, options or ServerOptions())
-        yield Yard(mq.store, app.state.house, app, clock)
+        yield Yard(mq.store, app.state.context, app, clock)
 
 
 class Seconds:
@@ -142,7 +142,7 @@ def there(
     async def main() -> None:
         async with yard("sqlite://", options) as one:
             seconds = Seconds()
-            one.house.gate._clock = seconds
+            one.context.authenticator._clock = seconds
             await test(one, seconds)
 
     asyncio.run(main())

@@ -8,7 +8,7 @@ import pytest
 from tests.server.tenants import Seconds, Yard, there
 from turnabout.server import ServerOptions
 from turnabout.server.http import request_guard as shield
-from turnabout.server.http.request_guard import Shield
+from turnabout.server.http.request_guard import RequestGuard
 from turnabout.words import verbs as v
 from turnabout.words.policy import QueueSettings
 
@@ -32,7 +32,13 @@ def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             await goes_on.wait()
             await send({"type": "http.response.start", "status": 200, "headers": []})
 
-        app = Shield(keeps, one.house)
+        app = RequestGuard(
+            keeps,
+            one.context.options,
+            one.context.admission,
+            one.context.lifecycle,
+            one.context.counts,
+        )
 
         async def ask() -> int:
             sent: list[Any] = []
@@ -49,11 +55,11 @@ def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         first = [asyncio.ensure_future(ask()) for _ in range(2)]
         await asyncio.sleep(0)
         assert await asyncio.wait_for(ask(), 5) == 503
-        assert one.house.counts.refusals["max_body_bytes"] == 1
+        assert one.context.counts.refusals["max_body_bytes"] == 1
         goes_on.set()
         assert await asyncio.gather(*first) == [200, 200]
         assert await ask() == 200
-        assert one.house.polls.body_bytes == 0
+        assert one.context.admission.body_bytes == 0
 
     there(test, FREE)
 

@@ -22,7 +22,8 @@ from turnabout.server.auth.authenticator import (
     UNKNOWN_SECONDS,
     _keep,
 )
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.auth.rights import Rights
 from turnabout.words import verbs as v
 from turnabout.words.credentials import (
     TokenFind,
@@ -113,7 +114,7 @@ def test_a_token_that_ended_before_the_start_keeps_the_door_closed():
 
 def test_a_database_out_of_reach_opens_no_door():
     async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.house.store = Counting(one.store)
+        store = one.context.authenticator.store = Counting(one.store)
         store.is_gone = True
         assert (await one.ask(*LIST)).status == 503
         assert (await one.ask(*LIST, bearer(token_text("a" * 12, "x")))).status == 503
@@ -128,12 +129,12 @@ def test_a_database_out_of_reach_opens_no_door():
 
 def test_one_look_is_enough_for_all():
     async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.house.store = Counting(one.store)
+        store = one.context.authenticator.store = Counting(one.store)
         for _ in range(3):
-            await asyncio.gather(*[one.house.gate.caller(_request()) for _ in range(20)])
+            await asyncio.gather(*[one.context.caller(_request()) for _ in range(20)])
         assert store.asked == [TokenList]
         seconds.now += LOOK_SECONDS
-        await one.house.gate.caller(_request())
+        await one.context.caller(_request())
         assert store.asked == [TokenList] * 2
 
     there(test)
@@ -167,7 +168,7 @@ def test_tokens_are_needed_where_they_always_are(options):
 
 def test_no_start_on_the_network_without_a_live_token():
     async def test(one: Yard, _: Seconds) -> None:
-        gate = one.house.gate
+        gate = one.context.authenticator
         for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
             await gate.check_start(host)
         await one.token("acme", lifetime_ms=1)
@@ -187,7 +188,7 @@ def test_no_start_on_the_network_with_auth_none():
     async def test(one: Yard, _: Seconds) -> None:
         await one.token("acme")
         with pytest.raises(UsageError, match="auth=none"):
-            await one.house.gate.check_start("192.0.2.7")
+            await one.context.authenticator.check_start("192.0.2.7")
 
     there(test, ServerOptions(auth="none"))
 
@@ -250,7 +251,7 @@ def test_what_is_no_good_token_is_refused_alike():
 
 def test_a_found_token_is_believed_for_a_while():
     async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.house.store = Counting(one.store)
+        store = one.context.authenticator.store = Counting(one.store)
         text = await one.token("acme")
         await asyncio.gather(*[one.ask(*LIST, bearer(text)) for _ in range(20)])
         await one.ask(*LIST, basic("x", text))
@@ -278,7 +279,7 @@ def test_a_token_ends_at_its_time_though_it_was_found():
 
 def test_an_unknown_id_is_looked_for_once_a_second():
     async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.house.store = Counting(one.store)
+        store = one.context.authenticator.store = Counting(one.store)
         text = token_text("a" * 12, "x" * 43)
         for _ in range(5):
             await asyncio.gather(*[one.ask(*LIST, bearer(text)) for _ in range(5)])
@@ -295,7 +296,7 @@ def test_strangers_cost_few_looks_and_keep_nobody_out():
         text = await one.token("acme")
         assert (await one.ask(*LIST, bearer(text))).status == 200
         seconds.now += FOUND_SECONDS
-        store = one.house.store = Counting(one.store)
+        store = one.context.authenticator.store = Counting(one.store)
         made_up = [token_text(*new_token()[:2]) for _ in range(UNKNOWN_PER_SECOND + 20)]
         answers = [await one.ask(*LIST, bearer(each)) for each in made_up]
         assert [each.status for each in answers] == [401] * UNKNOWN_PER_SECOND + [429] * 20
@@ -305,8 +306,8 @@ def test_strangers_cost_few_looks_and_keep_nobody_out():
         newer = await one.token("acme")
         seconds.now += 1
         for _ in range(UNKNOWN_PER_SECOND + 20):  # a token that is found is no stranger
-            one.house.gate._known.clear()
-            one.house.gate._seen.clear()
+            one.context.authenticator._known.clear()
+            one.context.authenticator._seen.clear()
             assert (await one.ask(*LIST, bearer(newer))).status == 200
 
     there(test)
@@ -345,8 +346,8 @@ def test_no_secret_is_kept_or_told(caplog: pytest.LogCaptureFixture):
             await one.ask("POST", "/v1/queues/jobs/receive", b"{", bearer(text)),
         ]
         assert answers[0].status == 403
-        caller = await one.house.gate.caller(_request(bearer(text)))
-        gate = one.house.gate
+        caller = await one.context.caller(_request(bearer(text)))
+        gate = one.context.authenticator
         told = [repr(caller), repr(caller.rights), repr(caller.token), repr(gate), caplog.text]
         told += [repr(a.headers) for a in answers] + [repr(a.body) for a in answers]
         told.append(repr({n: getattr(gate, n) for n in ("_seen", "_known", "_unknown")}))
@@ -402,7 +403,7 @@ def test_who_waits_is_told_nothing_when_the_token_has_ended(method: str, target:
         cursor = (await one.done(text, v.Events("jobs"))).cursor
         path = target.replace("{cursor}", cursor)
         waits = asyncio.ensure_future(one.ask(method, path, body, bearer(text)))
-        await until(lambda: one.house.polls.waiting == 1)
+        await until(lambda: one.context.admission.waiting == 1)
         await one.store.run(TokenRevoke(one.tokens[text].id))
         seconds.now += FOUND_SECONDS
         (sent,) = (await one.store.run(v.Send("acme/jobs", (Outgoing(b""),)))).ids
@@ -410,7 +411,7 @@ def test_who_waits_is_told_nothing_when_the_token_has_ended(method: str, target:
             await one.store.run(v.Cancel("acme/jobs", (sent,)))
         assert (await asyncio.wait_for(waits, 5)).status == 401
         if "receive" in target:
-            await until(lambda: not one.house.parking._errands)
+            await until(lambda: not one.context.long_poll._tasks)
             assert (await one.store.run(v.Receive("acme/jobs", 1, 1_000))).deliveries
 
     there(test)
@@ -418,12 +419,12 @@ def test_who_waits_is_told_nothing_when_the_token_has_ended(method: str, target:
 
 def test_the_end_of_the_server_ends_a_wait():
     async def test(one: Yard, _: Seconds) -> None:
-        caller = Caller(one.house, "acme")
+        caller = AuthorizedStore(one.context, Rights("acme"))
         seen = await caller.signal("jobs")
         waits = [asyncio.ensure_future(caller.wait("jobs", seen, 60)) for _ in range(3)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        one.house.close()
+        one.context.lifecycle.close()
         await asyncio.wait_for(asyncio.gather(*waits), 5)
         await asyncio.wait_for(caller.wait("jobs", seen, 60), 5)
 

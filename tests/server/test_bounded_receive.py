@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.batcher_support import Watched, watched
+from tests.server.batching_support import Watched, watched
 from tests.server.tenants import Yard
 from tests.support.doors import Clock
 from tests.support.each import each
 from turnabout.server.app import create_app
-from turnabout.server.batching.bounded_receive import Portions
+from turnabout.server.batching.bounded_receive import BoundedReceive
 from turnabout.server.options import ServerOptions
 from turnabout.words import verbs as v
 from turnabout.words.entities import Deferral, Outgoing, Turn
@@ -24,12 +24,12 @@ from turnabout.words.turns import in_turn
 ROOM, LARGEST = 10_000, 1_000  # ten messages of the largest kind
 
 
-def behind(test: Callable[[Watched, Portions], Awaitable[None]]) -> None:
+def behind(test: Callable[[Watched, BoundedReceive], Awaitable[None]]) -> None:
     """Run a test at a store behind portions of ten."""
 
     async def main() -> None:
         async with watched() as store:
-            await test(store, Portions(store, LARGEST, ROOM))
+            await test(store, BoundedReceive(store, LARGEST, ROOM))
 
     asyncio.run(main())
 
@@ -48,7 +48,7 @@ def ids(received: Received) -> list[int]:
 
 
 def test_small_messages_come_as_many_as_were_asked_for():
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 40)
         received = await portions.run(v.Receive("q", 35))
         assert asked(store) == [10, 9, 9, 7], "a bit of the room is taken"
@@ -63,7 +63,7 @@ def test_small_messages_come_as_many_as_were_asked_for():
 
 
 def test_what_may_be_in_one_portion_is_asked_for_as_it_was():
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 10)
         verb = v.Receive("q", 10, turn=Turn("b", 1))
         assert len(ids(await portions.run(verb))) == 10
@@ -74,7 +74,7 @@ def test_what_may_be_in_one_portion_is_asked_for_as_it_was():
 
 @each("size", [300, 999, 1_000])
 def test_large_messages_are_fewer_than_were_asked_for(size):
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 60, size)
         left = 60
         while left:
@@ -88,7 +88,7 @@ def test_large_messages_are_fewer_than_were_asked_for(size):
 
 
 def test_a_message_that_somebody_else_let_in_is_handed_out_all_the_same():
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 12, 5 * ROOM)
         assert len(ids(await portions.run(v.Receive("q", 12)))) == 10
         assert len(ids(await portions.run(v.Receive("q", 12)))) == 2
@@ -97,7 +97,7 @@ def test_a_message_that_somebody_else_let_in_is_handed_out_all_the_same():
 
 
 def test_saved_states_count():
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 20, 0)
         taken = (await store.run(v.Receive("q", 20))).deliveries
         states = tuple(Deferral(one.receipt, state=b"s" * LARGEST) for one in taken)
@@ -110,7 +110,7 @@ def test_saved_states_count():
 def test_the_round_goes_on_where_the_last_portion_ended():
     """So the channels have their shares, by weight."""
 
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 300)
         await store.run(v.PolicySet("q", "b", {"weight": 3}))
         turn, shares = Turn(), Counter[str]()
@@ -126,7 +126,7 @@ def test_the_round_goes_on_where_the_last_portion_ended():
 
 
 def test_what_there_is_is_handed_out_when_a_later_portion_fails():
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 40)
 
         def fail(verb: Any) -> None:
@@ -149,7 +149,7 @@ def test_what_there_is_is_handed_out_when_a_later_portion_fails():
 
 
 def test_receives_of_one_transaction_share_a_portion():
-    async def test(store: Watched, portions: Portions) -> None:
+    async def test(store: Watched, portions: BoundedReceive) -> None:
         await filled(store, 60)
         verbs = [v.Receive("q", 6), v.Stats("q"), v.Receive("q", 30), v.Receive("q", 5)]
         first, _, second, third = await portions.run_together(verbs)
@@ -159,9 +159,9 @@ def test_receives_of_one_transaction_share_a_portion():
 
 
 def test_ten_of_the_largest_have_room_whatever_they_are():
-    async def test(store: Watched, _: Portions) -> None:
+    async def test(store: Watched, _: BoundedReceive) -> None:
         await filled(store, 30)
-        portions = Portions(store, 10 * ROOM, ROOM)
+        portions = BoundedReceive(store, 10 * ROOM, ROOM)
         assert len(ids(await portions.run(v.Receive("q", 20)))) == 20
         assert asked(store) == [10, 9, 1]
 
@@ -175,7 +175,7 @@ def test_a_server_asks_its_store_for_portions(said):
     async def main() -> None:
         async with watched() as store:
             app = create_app(store, ServerOptions(max_payload_bytes=64 * 1024 * 1024))
-            one = Yard(store.store, app.state.house, app, Clock())
+            one = Yard(store.store, app.state.context, app, Clock())
             await filled(store, 40)
             body = f'{{"max_messages": 25{said}}}'.encode()
             answer = await one.ask("POST", "/v1/queues/q/receive", body)

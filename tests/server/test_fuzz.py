@@ -62,7 +62,7 @@ def server() -> Iterator[Running]:
 def bugs(server: Running) -> dict[Any, int]:
     """Requests that ended in a 500, as the server counts them, though nobody read the answer."""
     return {
-        key: count for key, count in server.house.counts.requests.items() if key[2] in (500, 502)
+        key: count for key, count in server.context.counts.requests.items() if key[2] in (500, 502)
     }
 
 
@@ -135,10 +135,10 @@ class Draw:
 
 
 def routes_of(server: Running) -> list[tuple[str, str]]:
-    """Every method and path of every door, but those that stream without end."""
+    """Every method and path of every API, but those that stream without end."""
     found: list[tuple[str, str]] = []
     for route in server.routes():
-        methods = getattr(route.endpoint, "ways", None) or getattr(route, "methods", None) or ()
+        methods = getattr(route.endpoint, "handlers", None) or getattr(route, "methods", None) or ()
         if not route.path.endswith("/stream"):
             found += [(method, route.path) for method in sorted(methods) if method != "HEAD"]
     assert {path.split("/")[1] for _, path in found} >= {"v1", "queues", "queue", "metrics"}
@@ -186,7 +186,7 @@ def test_what_the_document_allows(patient: Running) -> None:
     # Not above: they take a second, and the quick tests do without.
     import requests
     import schemathesis
-    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis import ConnectionPhase, HealthCheck, given, seed, settings
     from hypothesis.strategies import booleans
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi import checks
@@ -201,7 +201,7 @@ def test_what_the_document_allows(patient: Running) -> None:
         max_examples=EXAMPLES,
         database=None,
         deadline=None,
-        phases=[Phase.generate],
+        phases=[ConnectionPhase.generate],
         suppress_health_check=list(HealthCheck),
     )
     schema = schemathesis.openapi.from_dict(json.loads(patient.ask(get("/v1/openapi.json")).body))
@@ -273,9 +273,9 @@ def test_strange_bytes(server: Running) -> None:
             assert server.ask(get()).status == 200
             for client in clients:
                 client.finish()
-        server.until(lambda: server.house.connections() == 0)
+        server.until(lambda: server.context.connections() == 0)
         assert bugs(server) == {}, SEED
-    assert server.house.polls.requests == server.house.polls.waiting == 0
+    assert server.context.admission.requests == server.context.admission.waiting == 0
 
 
 # --- two hundred who are slow --------------------------------------------------------------------
@@ -291,10 +291,10 @@ def test_the_slow_keep_nobody_waiting() -> None:
         slow = [stack.enter_context(server.connect()) for _ in range(200)]
         for n, client in enumerate(slow):
             client.send([b"G", b"GET /livez HTTP/1.1\r\nX: ", sends[:-1]][n % 3])
-        server.until(lambda: server.house.connections() == 201)
+        server.until(lambda: server.context.connections() == 201)
         beside = worst_of(normal, sends)
         assert beside < max(10 * alone, 0.4), (alone, beside)
-        server.until(lambda: server.house.connections() == 1)
+        server.until(lambda: server.context.connections() == 1)
         assert normal.ask(get()).status == 200
 
 

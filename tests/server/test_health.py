@@ -56,7 +56,7 @@ def test_it_is_ready_again_when_the_store_is_back(monkeypatch: pytest.MonkeyPatc
 
 def test_a_closing_server_is_not_ready() -> None:
     async def test(sight: Sight) -> None:
-        sight.house.close()
+        sight.context.lifecycle.close()
         ready = await sight.get("/readyz")
         assert (ready.status_code, ready.text) == (503, "not ready: closing\n")
         assert (await sight.get("/livez")).status_code == 200

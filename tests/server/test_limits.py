@@ -74,7 +74,7 @@ def server() -> Iterator[Running]:
 
 
 def refused(server: Running, limit: str) -> int:
-    return server.house.counts.refusals[limit]
+    return server.context.counts.refusals[limit]
 
 
 # --- the head ------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_one_who_takes_nothing_is_cut_off(server: Running) -> None:
     with server.connect() as client:
         client.send(get("/endless"))
         server.until(lambda: refused(server, "write_seconds") == before + 1)
-        server.until(lambda: server.house.connections() == 0)
+        server.until(lambda: server.context.connections() == 0)
 
 
 # --- how many ------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_too_many_connections() -> None:
                 assert (answer.status, answer.code) == (503, "busy")
                 assert answer.headers["retry-after"] == "1"
             assert one.ask(get()).status == two.ask(get()).status == 200
-        server.until(lambda: server.house.connections() == 0)
+        server.until(lambda: server.context.connections() == 0)
         assert server.ask(get()).status == 200
         assert refused(server, "max_connections") == 1
 
@@ -224,7 +224,7 @@ def test_too_many_requests_at_once() -> None:
         with server.connect() as one, server.connect() as two:
             one.send(get("/waits"))
             two.send(get("/waits"))
-            server.until(lambda: server.house.polls.pending == 2)
+            server.until(lambda: server.context.admission.pending == 2)
             answer = server.ask(get("/waits"))
             assert (answer.status, answer.code) == (503, "busy")
             assert answer.headers["retry-after"] == "1"
@@ -241,7 +241,7 @@ def test_too_many_who_wait() -> None:
         poll = post("/v1/queues/q/receive", {"lease_seconds": 5, "wait_seconds": 60})
         with server.connect() as one:
             one.send(poll)
-            server.until(lambda: server.house.polls.waiting == 1)
+            server.until(lambda: server.context.admission.waiting == 1)
             answer = server.ask(poll)
             assert (answer.status, answer.code) == (503, "busy")
             assert answer.headers["retry-after"] == "1"

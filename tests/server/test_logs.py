@@ -121,7 +121,7 @@ def test_no_secret_is_logged_by_any_door() -> None:
             app = create_app(mq.store, ServerOptions(access_log=True, max_wait_seconds=0.01))
             assert len(app.router.routes) > 30
             await knock(app)
-            app.state.house.close()
+            app.state.context.lifecycle.close()
 
     asyncio.run(main())
     assert stream.getvalue().count("status") > 200
@@ -140,7 +140,7 @@ def test_no_secret_of_an_error_is_logged(error: Exception) -> None:
     async def main() -> None:
         app = create_app(Talkative(error), ServerOptions())
         await knock(app, BODIES[1:2])
-        app.state.house.close()
+        app.state.context.lifecycle.close()
 
     asyncio.run(main())
     assert documents(stream)
@@ -304,6 +304,6 @@ def test_a_bug_is_an_answer_and_a_line() -> None:
             found = [d for d in documents(stream) if d["level"] == "error"]
             assert [d["request_id"] for d in found] == [answer.headers["x-request-id"]]
             assert "RuntimeError" in found[0]["message"]
-        app.state.house.close()
+        app.state.context.lifecycle.close()
 
     asyncio.run(main())

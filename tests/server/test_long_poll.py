@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.server.batcher_support import Watched, message, settle, watched
+from tests.server.batching_support import Watched, message, settle, watched
 from turnabout.server.batching import long_poll as module
-from turnabout.server.batching.long_poll import Parking
+from turnabout.server.batching.long_poll import LongPoll
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing, Shard
@@ -28,22 +28,22 @@ class Clock:
 
 
 class Yard:
-    """A queue `q`, and a parking over its store."""
+    """A queue `q`, and long polling over its store."""
 
     def __init__(self, store: Watched, clock: Clock) -> None:
         self.store = store
         self.clock = clock
-        self.parking = Parking(store)
+        self.long_poll = LongPoll(store)
 
     def receive(self, most: int = 1, wait: float = LONG, gone: Any = None, **more: Any) -> Any:
         verb = v.Receive("q", most, more.pop("lease_ms", 60_000), **more)
-        return asyncio.ensure_future(self.parking.receive(verb, wait, gone))
+        return asyncio.ensure_future(self.long_poll.receive(verb, wait, gone))
 
     async def parked(self, count: int, most: int = 1, **more: Any) -> list[Any]:
         """So many who wait, and were looked for."""
         tasks = [self.receive(most, **more) for _ in range(count)]
         async with asyncio.timeout(10):
-            while len(self.parking._parked) < count:  # noqa: ASYNC110
+            while len(self.long_poll._waiting) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await self.quiet()
         return tasks
@@ -80,7 +80,7 @@ def in_a_yard(test: Callable[[Yard], Awaitable[None]]) -> Callable[[], None]:
                 try:
                     await asyncio.wait_for(test(yard), 20)
                 finally:
-                    yard.parking.close()
+                    yard.long_poll.close()
                     await settle()
 
         asyncio.run(inner())
@@ -121,7 +121,7 @@ async def test_one_message_wakes_one_of_many_and_costs_two_looks(yard: Yard) -> 
     assert len(yard.looks) - before <= 3
     await yard.send(*"bcd")
     assert [payloads(await task) for task in tasks[1:4]] == ["b", "c", "d"]
-    yard.parking.close()
+    yard.long_poll.close()
     assert {await task for task in tasks[4:]} == {o.Received(())}
 
 
@@ -263,8 +263,8 @@ async def test_an_error_is_told_to_all_who_are_there(yard: Yard) -> None:
 @in_a_yard
 async def test_a_missing_queue_is_no_place_to_wait(yard: Yard) -> None:
     with pytest.raises(QueueNotFound):
-        await yard.parking.receive(v.Receive("no", 1), LONG, None)
-    assert not yard.parking._spots
+        await yard.long_poll.receive(v.Receive("no", 1), LONG, None)
+    assert not yard.long_poll._groups
 
 
 @in_a_yard
@@ -273,7 +273,7 @@ async def test_only_so_many_may_wait(yard: Yard) -> None:
         taken = 0
 
         @contextmanager
-        def one(self) -> Any:
+        def waiter(self) -> Any:
             if self.taken == 2:
                 raise Busy("two wait already")
             self.taken += 1
@@ -283,7 +283,7 @@ async def test_only_so_many_may_wait(yard: Yard) -> None:
                 self.taken -= 1
 
     places = Places()
-    yard.parking = Parking(yard.store, places)
+    yard.long_poll = LongPoll(yard.store, places)
     tasks = await yard.parked(2)
     with pytest.raises(Busy):
         await yard.receive()
@@ -297,14 +297,14 @@ async def test_only_so_many_may_wait(yard: Yard) -> None:
 @in_a_yard
 async def test_when_the_house_closes_nobody_waits_any_more(yard: Yard) -> None:
     tasks = await yard.parked(50)
-    yard.parking.close()
+    yard.long_poll.close()
     assert {await task for task in tasks} == {o.Received(())}
     assert await yard.receive() == o.Received(())
     await yard.send("a")
     assert payloads(await yard.receive()) == "a"
 
 
-# --- housekeeping ---------------------------------------------------------------------------------
+# --- maintenance ---------------------------------------------------------------------------------
 
 
 @in_a_yard
@@ -314,7 +314,7 @@ async def test_every_queue_is_tended_in_turn_though_nobody_receives(
     names = [f"q{i}" for i in range(25)]
     for name in names:
         await yard.store.run(v.QueueCreate(name, QueueSettings()))
-    keeper = yard.parking.housekeeping
+    keeper = yard.long_poll.maintenance
     await keeper.step()
     assert not yard.store.of(v.Maintain)  # seen for the first time: not yet
     for _ in range(11):
@@ -328,7 +328,7 @@ async def test_every_queue_is_tended_in_turn_though_nobody_receives(
 
 @in_a_yard
 async def test_a_queue_that_is_gone_is_forgotten(yard: Yard) -> None:
-    keeper = yard.parking.housekeeping
+    keeper = yard.long_poll.maintenance
     await keeper.step()
     assert "q" in keeper._maintained
     await yard.store.run(v.QueueDelete("q"))
@@ -344,7 +344,7 @@ async def test_a_schedule_is_fired_though_nobody_receives(yard: Yard) -> None:
     schedule = Schedule("s", "q", Outgoing(b"tick"), every_ms=1_000, missed="once")
     await yard.store.run(v.ScheduleSet(schedule, START + 1_000))
     yard.clock.now += 1_500
-    keeper = yard.parking.housekeeping
+    keeper = yard.long_poll.maintenance
     keeper._shared.watch.found(any_there=True, more_due=True)
     await keeper.step()
     assert await yard.counts() == (1, 0)

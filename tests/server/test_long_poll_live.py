@@ -39,7 +39,7 @@ def parked(server: Running, count: int) -> list[Client]:
         client = server.connect()
         client.send(post("receive", max_messages=1, wait_seconds=20))
         clients.append(client)
-        server.until(lambda number=number: server.house.polls.waiting == number + 1)
+        server.until(lambda number=number: server.context.admission.waiting == number + 1)
     return clients
 
 
@@ -55,7 +55,7 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
         send(server, "first")
         assert server.ask(post("receive", max_messages=1)).status == 200
         clients = parked(server, CROWD)
-        counts = server.house.counts.verb_seconds["receive"]
+        counts = server.context.counts.verb_seconds["receive"]
         looks = sum(counts.buckets)
         assert looks <= CROWD + 10  # one for each who came; none for those that wait
         assert min(idle() for _ in range(3)) < 0.1
@@ -67,7 +67,7 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
         time.sleep(0.15)
         send(server, "d")
         assert payloads(clients[4]) == ["d"]
-        server.loop.call_soon_threadsafe(server.house.close)
+        server.loop.call_soon_threadsafe(server.context.lifecycle.close)
         assert {tuple(payloads(client)) for client in clients[5:]} == {()}
         for client in clients:
             client.close()

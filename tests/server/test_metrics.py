@@ -69,7 +69,7 @@ def test_figures_follow_messages() -> None:
 
 def test_what_went_wrong_is_counted() -> None:
     async def test(sight: Sight) -> None:
-        run = sight.house.together.run
+        run = sight.context.batched.run
         await sight.send("q", 1)
         (delivery,) = (await run(v.Receive("q", 5))).deliveries
         assert not (await run(v.Receive("q", 5))).deliveries
@@ -79,7 +79,7 @@ def test_what_went_wrong_is_counted() -> None:
         with pytest.raises(type(AWAY)):
             await run(v.QueueList())
         sight.store.error = None
-        sight.house.counts.refused("max_headers")
+        sight.context.counts.refused("max_headers")
         found = await seen(sight)
         assert found["turnabout_receive_empty_total",] == 1
         assert found["turnabout_leases_lost_total",] == 1
@@ -193,7 +193,7 @@ def test_a_database_that_cannot_say_who_asks_holds_no_scrape_up(
 def test_that_the_database_is_away_is_seen_with_a_token(no_cache: None) -> None:
     async def test(sight: Sight) -> None:
         operator, tenant = await sight.token("totals:*"), await sight.token("operate")
-        gate, now = sight.house.gate, [1_000.0]
+        gate, now = sight.context.authenticator, [1_000.0]
         gate._clock = lambda: now[0]
         assert (await sight.get("/metrics", authorization=operator)).status_code == 200
         assert (await sight.get("/metrics", authorization=tenant)).status_code == 403

@@ -17,7 +17,8 @@ from tests.server.tenants import Answer, Yard, texts, yard
 from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import wire
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.auth.rights import Rights
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt
@@ -78,7 +79,7 @@ def message(**more: Any) -> Outgoing:
 
 async def live(yard: Yard, namespace: str) -> Story:
     """Something of everything, in that namespace."""
-    run = Caller(yard.house, namespace).run
+    run = AuthorizedStore(yard.context, Rights(namespace)).run
     await run(v.QueueCreate("jobs", SETTINGS))
     start = await run(v.Events("jobs"))
     many = (*[message() for _ in range(6)], message(dedup_key=SECRET), message(delay_ms=9_000))
@@ -105,7 +106,7 @@ async def live(yard: Yard, namespace: str) -> Story:
 
 async def all_of(yard: Yard, namespace: str, story: Story) -> list[Any]:
     """All that there is in a namespace."""
-    run = Caller(yard.house, namespace).run
+    run = AuthorizedStore(yard.context, Rights(namespace)).run
     seen: list[Any] = [
         await run(verb) for verb in (v.QueueList(), v.Stats(), v.ScheduleList(), v.RedriveList())
     ]
@@ -119,7 +120,7 @@ async def all_of(yard: Yard, namespace: str, story: Story) -> list[Any]:
 
 async def clean(yard: Yard, namespace: str) -> None:
     """Nothing is left in a namespace."""
-    run = Caller(yard.house, namespace).run
+    run = AuthorizedStore(yard.context, Rights(namespace)).run
     for entry in await run(v.ScheduleList()):
         await run(v.ScheduleDelete(entry.schedule.name))
     while queues := await run(v.QueueList()):
@@ -245,7 +246,7 @@ def test_nobody_sees_or_touches_what_is_another_s(url, attacker):
                     (guess, "nobody"),
                 ):
                     await clean(there, attacker)
-                    own = Caller(there.house, attacker).run
+                    own = AuthorizedStore(there.context, Rights(attacker)).run
                     await own(v.Send("jobs", (Outgoing(b"mine"),)))
                     await own(v.QueueCreate("own", SETTINGS))
                     told.append([await there.run(token, verb) for verb in attack(story, queue)])
@@ -266,7 +267,7 @@ def test_nobody_sees_or_touches_what_is_another_s(url, attacker):
 
 async def burn(yard: Yard) -> tuple[int, ...]:
     """Ids that were given out, of messages that are gone with their queue."""
-    run = Caller(yard.house, "gone").run
+    run = AuthorizedStore(yard.context, Rights("gone")).run
     sent = await run(v.Send("q", tuple(Outgoing(b"") for _ in range(20))))
     assert isinstance(sent, Sent)
     await run(v.QueueDelete("q"))
@@ -400,7 +401,10 @@ def test_queues_that_the_owner_tied_together_are_not_told(url):
 def test_news_of_a_queue_is_for_its_namespace(url):
     async def main() -> None:
         async with yard(url) as there:
-            acme, bob = Caller(there.house, "acme"), Caller(there.house, "bob")
+            acme, bob = (
+                AuthorizedStore(there.context, Rights("acme")),
+                AuthorizedStore(there.context, Rights("bob")),
+            )
             await acme.run(v.Send("jobs", (Outgoing(b""),)))
             await bob.run(v.Send("jobs", (Outgoing(b""),)))
             seen = await acme.signal("jobs"), await bob.signal("jobs")

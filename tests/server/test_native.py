@@ -274,7 +274,7 @@ def test_a_wrong_method_is_told_the_right_ones(server: Running) -> None:
 
 
 def waits(server: Running) -> None:
-    server.until(lambda: server.house.polls.waiting > 0)
+    server.until(lambda: server.context.admission.waiting > 0)
 
 
 def answered(client: Client, data: bytes, *meanwhile: Any) -> Any:
@@ -400,7 +400,7 @@ def test_endings_are_streamed_to_the_end(ask: Ask) -> None:
         read_until(client, b"event: ending")
         ask.post("cancel", {"ids": [other]})
         read_until(client, b"event: end\ndata: {}")
-    ask.server.until(lambda: ask.server.house.polls.waiting == 0)
+    ask.server.until(lambda: ask.server.context.admission.waiting == 0)
 
 
 def test_what_waits_ends_when_the_server_closes() -> None:
@@ -418,8 +418,8 @@ def test_what_waits_ends_when_the_server_closes() -> None:
         clients = [server.connect() for _ in paths]
         for client, (method, rest, body) in zip(clients, paths, strict=True):
             client.send(request(method, ask.path + rest, body))
-        server.until(lambda: server.house.polls.waiting == len(paths))
-        server.loop.call_soon_threadsafe(server.house.close)
-        server.until(lambda: server.house.polls.waiting == 0)
+        server.until(lambda: server.context.admission.waiting == len(paths))
+        server.loop.call_soon_threadsafe(server.context.lifecycle.close)
+        server.until(lambda: server.context.admission.waiting == 0)
         for client in clients:
             client.close()

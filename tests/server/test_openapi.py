@@ -31,7 +31,7 @@ def test_each_route_is_in_it_and_it_has_no_other() -> None:
             if isinstance(route, Route)
             and route.path.startswith("/v1")
             and "rest:" not in route.path
-            for method in route.endpoint.ways
+            for method in route.endpoint.handlers
             if method != "HEAD"
         }
     said = {(path, method) for path, ways in DOCUMENT["paths"].items() for method in ways}

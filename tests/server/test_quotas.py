@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from tests.server.tenants import Seconds, Yard, there, yard
 from tests.support import postgres
@@ -117,7 +118,7 @@ def at(request: pytest.FixtureRequest) -> Any:
     def run(test: Callable[[Yard, Seconds], Awaitable[None]]) -> None:
         async def main(url: str) -> None:
             async with yard(url) as one:
-                one.house.gate._clock = seconds
+                one.context.authenticator._clock = seconds
                 await test(one, seconds)
 
         if request.param == "sqlite":
@@ -174,7 +175,7 @@ def test_a_batch_is_counted_whole(at):
     async def test(one: Yard, _: Seconds) -> None:
         token = await one.token("acme", max_messages=3)
         await one.done(token, send(1))
-        caller = await one.house.gate.caller(_shown(token))
+        caller = await one.context.caller(_shown(token))
         with pytest.raises(QuotaExceeded):
             await caller.run_together([send(1), v.Purge("jobs"), send(2, queue="mail")])
         stats = await one.done(token, v.Stats("jobs"))
@@ -200,7 +201,7 @@ def test_a_repeat_is_answered_though_the_quota_is_full(at):
         for refused in (await put("other", "a"), await put("k", "a", "b", "c")):
             assert (refused.status, refused.code) == (507, "quota_exceeded")
         keyed = Outgoing(b"a", dedup_key="k:0")
-        caller = await one.house.gate.caller(_shown(token))
+        caller = await one.context.caller(_shown(token))
         (sent,) = await caller.run_together([v.Send("jobs", (keyed,))])
         assert sent.ids == (ids[0],)
         with pytest.raises(QuotaExceeded, match=r"2 of 2 messages .* 1 more"):
@@ -211,12 +212,8 @@ def test_a_repeat_is_answered_though_the_quota_is_full(at):
     at(test)
 
 
-def _shown(token: str) -> Any:
-    class Asked:
-        def __init__(self) -> None:
-            self.scope = {"headers": [(b"authorization", f"Bearer {token}".encode())]}
-
-    return Asked()
+def _shown(token: str) -> Request:
+    return Request({"type": "http", "headers": [(b"authorization", f"Bearer {token}".encode())]})
 
 
 def test_what_was_refused_does_not_count(at):

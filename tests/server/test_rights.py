@@ -1,16 +1,18 @@
 """What a token may do: scopes by verb and queue."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.server.tenants import Seconds, Yard, there
 from tests.support.each import each
 from turnabout import wire
-from turnabout.server.auth.authenticator import Gate
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server import ServerOptions
+from turnabout.server.auth.authenticator import Authenticator
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
+from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
 from turnabout.words.credentials import KINDS, Scope, Token, scopes
 from turnabout.words.entities import Outgoing
@@ -50,12 +52,11 @@ def at(kind: type[Verb[Any]], queue: str) -> Verb[Any]:
 
 
 class Said:
-    """A house whose store says what it was asked."""
+    """Services whose store says what it was asked."""
 
     def __init__(self) -> None:
-        self.together = self.store = self.parking = self
-        self.gate = Gate()
-        self.gate.house = self  # pyright: ignore[reportAttributeAccessIssue]
+        self.batched = self.store = self.long_poll = self
+        self.authenticator = Authenticator(cast("AsyncStore", self), ServerOptions())
         self.asked: list[Verb[Any]] = []
 
     async def run(self, verb: Verb[Any]) -> Any:
@@ -79,14 +80,14 @@ class Said:
 
 def may(kind: type[Verb[Any]], verb: Verb[Any], *texts: str) -> bool:
     """Whether a token with these scopes gets the verb through to the store."""
-    house = Said()
-    caller = Caller(house, "acme", token(*texts))  # pyright: ignore[reportArgumentType]
+    context = Said()
+    caller = AuthorizedStore(context, Rights("acme", token(*texts)))  # pyright: ignore[reportArgumentType]
     try:
         answer = asyncio.run(caller.run(verb))
     except Forbidden:
         return False
-    if answer in (NotDue(), None) or (kind is v.ScheduleList and not house.asked):
-        return any(type(one) is kind for one in house.asked)
+    if answer in (NotDue(), None) or (kind is v.ScheduleList and not context.asked):
+        return any(type(one) is kind for one in context.asked)
     return True
 
 
@@ -174,21 +175,21 @@ def test_a_producer_makes_a_queue_by_its_first_send():
 
 
 def test_a_batch_is_allowed_verb_by_verb():
-    house = Said()
-    caller = Caller(house, "acme", token("send:jobs", "receive:jobs"))  # pyright: ignore[reportArgumentType]
+    context = Said()
+    caller = AuthorizedStore(context, Rights("acme", token("send:jobs", "receive:jobs")))  # pyright: ignore[reportArgumentType]
     send = v.Send("jobs", (Outgoing(b""),))
     with pytest.raises(Forbidden, match="send:mail"):
         asyncio.run(caller.run_together([send, v.Send("mail", ())]))
-    assert house.asked == []
+    assert context.asked == []
     fire = v.ScheduleFire("nightly", 1, 2)
     answers = asyncio.run(caller.run_together([fire, send, v.Maintain("mail")]))
     assert answers == [NotDue(), (), None]
-    assert house.asked == [v.Send("acme/jobs", send.messages)]
+    assert context.asked == [v.Send("acme/jobs", send.messages)]
 
 
 def test_to_receive_and_to_hear_of_news_there_has_to_be_a_right():
-    house = Said()
-    caller = Caller(house, "acme", token("receive:jobs", "peek:mail"))  # pyright: ignore[reportArgumentType]
+    context = Said()
+    caller = AuthorizedStore(context, Rights("acme", token("receive:jobs", "peek:mail")))  # pyright: ignore[reportArgumentType]
 
     async def still_here() -> bool:
         return False
@@ -209,7 +210,7 @@ def test_to_receive_and_to_hear_of_news_there_has_to_be_a_right():
                 await wrong
 
     asyncio.run(main())
-    assert house.asked == [
+    assert context.asked == [
         v.Receive("acme/jobs", 1),
         v.Maintain("acme/jobs"),
         v.Maintain("acme/mail"),

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 
 import turnabout.aio
 from turnabout.server import ServerOptions, create_app
-from turnabout.server.context import House
+from turnabout.server.context import ServerContext
 from turnabout.server.serve import Server as Serving
 from turnabout.server.serve import _listener, _loop_factory
 
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 30.0
 class Server:
     """A running one. It can be stopped, and started again on the same port."""
 
-    house: House
+    context: ServerContext
     serving: Serving
     loop: asyncio.AbstractEventLoop
 
@@ -94,12 +94,12 @@ class Server:
         async with turnabout.aio.connect(self._database, clock=self._clock) as mq:
             app = create_app(mq.store, self._options)
             app.router.routes[:0] = self._routes
-            self.house = app.state.house
+            self.context = app.state.context
             if not self._background:
-                self.house.background.clear()
+                self.context.lifecycle.background.clear()
             with _listener(self._options) as listener:
                 self._options = replace(self._options, port=listener.getsockname()[1])
-                self.serving = Serving(self._around(app), self.house, listener, self._until)
+                self.serving = Serving(self._around(app), self.context, listener, self._until)
                 await self.serving.serve(self._ready.set)
 
 

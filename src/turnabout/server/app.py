@@ -1,11 +1,9 @@
-"""The ASGI app: the doors over one store. Whoever opened the store closes it."""
+"""The ASGI app: layers, router and APIs over one store, which its opener closes."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from starlette.datastructures import State
@@ -14,23 +12,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from turnabout.server.auth.authenticator import Gate
-from turnabout.server.batching.batcher import together
-from turnabout.server.batching.bounded_receive import Portions
-from turnabout.server.batching.long_poll import Parking
-from turnabout.server.context import Background, Crowd, House
-from turnabout.server.counts import Counted, Counts
-from turnabout.server.http.access_log import Seen
-from turnabout.server.http.request_guard import Shield
+from turnabout.server.auth.authenticator import Authenticator
+from turnabout.server.batching.batching_store import BatchingStore
+from turnabout.server.batching.bounded_receive import BoundedReceive
+from turnabout.server.batching.long_poll import LongPoll
+from turnabout.server.context import Admission, ServerContext
+from turnabout.server.counts import CountingStore, Counts
+from turnabout.server.http.access_log import AccessLog
+from turnabout.server.http.request_guard import RequestGuard
+from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions
 from turnabout.store import AsyncStore
 from turnabout.wire.errors import error_body, plain_error, retry_after
 from turnabout.words.errors import TurnaboutError, Unauthorized
 
-Door = Callable[[House], Sequence[BaseRoute]]
-"""A door is a function that gives its routes."""
+Api = Callable[[ServerContext], Sequence[BaseRoute]]
+"""A function that gives the routes of an API."""
 
-DOORS = (
+APIS = (
     "turnabout.server.api.native",
     "turnabout.server.api.health",
     "turnabout.server.api.metrics",
@@ -38,14 +37,7 @@ DOORS = (
     "turnabout.server.compat.toxmq",
     "turnabout.server.dashboard",
 )
-"""Modules with a door named `routes`; the busiest first, as a route is looked for in this order.
-By name: some stand above the server, which knows nothing of them but that they are there.
-"""
-AGAIN_SECONDS = 1.0
-"""After background work failed."""
-
-FORCED_SECONDS = 2.0
-"""For background work to end when the server does."""
+"""Modules with a function `routes`; the busiest first, as a route is looked for in this order."""
 
 log = logging.getLogger("turnabout.server")
 
@@ -56,16 +48,17 @@ class App:
     Not Starlette's own app, whose layers for errors cost a request as much as ours do together.
     """
 
-    def __init__(self, router: Router, house: House) -> None:
+    def __init__(self, router: Router, context: ServerContext) -> None:
         self.router = router
-        self.state = State({"house": house})
+        self.state = State({"context": context})
+        options, counts = context.options, context.counts
         app: ASGIApp = Errors(router)
-        app = Shield(app, house)
-        if house.options.tracing:
-            from turnabout.server.http.spans import Spanned
+        app = RequestGuard(app, options, context.admission, context.lifecycle, counts)
+        if options.tracing:
+            from turnabout.server.http.spans import RequestSpans
 
-            app = Spanned(app)
-        self._outermost = Seen(app, house)
+            app = RequestSpans(app)
+        self._outermost = AccessLog(app, counts, logs_all=options.access_log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -74,28 +67,33 @@ class App:
 
 
 def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
-    """The app over that store; `app.state.house` is its house.
+    """The app over that store; `app.state.context` is its context.
 
     Any ASGI server can run it. `turnabout serve` adds deadlines for connections and the way to
     close in good order.
     """
     options = options or ServerOptions()
-    counts = Counts()
-    merged = Counted(together(Portions(store, options.max_payload_bytes)), counts)
-    gate = Gate()
-    crowd = Crowd(options)
-    parking = Parking(merged, crowd)
-    callers = _traced(merged) if options.tracing else merged
-    house = House(store, options, callers, parking, gate, crowd, counts=counts)
-    gate.house = house
-    house.on_close.append(parking.close)
-    house.background.append(parking.housekeeping.run)
+    counts, admission, lifecycle = Counts(), Admission(options), Lifecycle()
+    merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
+    long_poll = LongPoll(merged, admission)
+    lifecycle.on_close.append(long_poll.close)
+    lifecycle.background.append(long_poll.maintenance.run)
+    context = ServerContext(
+        store,
+        _traced(merged) if options.tracing else merged,
+        long_poll,
+        Authenticator(store, options),
+        lifecycle,
+        options,
+        admission,
+        counts,
+    )
     routes: list[BaseRoute] = []
-    for name in DOORS:
-        door: Door = import_module(name).routes
-        routes.extend(door(house))
-    router = Router(routes, redirect_slashes=False, lifespan=lambda _: working(house))
-    return App(router, house)
+    for name in APIS:
+        api: Api = import_module(name).routes
+        routes.extend(api(context))
+    router = Router(routes, redirect_slashes=False, lifespan=lambda _: lifecycle.working())
+    return App(router, context)
 
 
 def _traced(store: AsyncStore) -> AsyncStore:
@@ -103,34 +101,6 @@ def _traced(store: AsyncStore) -> AsyncStore:
     from turnabout.tracing import AsyncTracedStore, SpansOnBehalf
 
     return AsyncTracedStore(store, SpansOnBehalf(parent=False))
-
-
-# --- background ----------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def working(house: House) -> AsyncGenerator[None]:
-    """Do the house's work beside the requests, and stop it in the end."""
-    tasks = [asyncio.create_task(_keep_doing(work)) for work in house.background]
-    try:
-        yield
-    finally:
-        house.close()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=FORCED_SECONDS)
-
-
-async def _keep_doing(work: Background) -> None:
-    while True:
-        try:
-            await work()
-        except Exception:  # it's beside the requests, which go on
-            log.exception("work in the background failed, and begins again")
-            await asyncio.sleep(AGAIN_SECONDS)
-        else:
-            return
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -156,7 +126,7 @@ class Errors:
 
 
 def _answer_error(scope: Scope, error: Exception) -> Response:
-    """What a door let through."""
+    """What an API let through."""
     status, body = error_body(error)
     if status == 500:  # a bug, of which the client is told nothing
         about = {"request_id": scope["state"].get("request_id", "")}

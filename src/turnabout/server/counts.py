@@ -10,9 +10,9 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from turnabout.store import AsyncStore
+from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words import outcomes as o
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError
@@ -123,11 +123,11 @@ class Counts:
             self.messages[done] += len(outcomes) - lost
 
 
-class Counted(AsyncStore):
+class CountingStore(AsyncForwardingStore):
     """A store that counts what is asked of another one, and how long it takes."""
 
     def __init__(self, store: AsyncStore, counts: Counts) -> None:
-        self._store = store
+        super().__init__(store)
         self._counts = counts
 
     async def run(self, verb: Verb[A]) -> A:
@@ -162,20 +162,3 @@ class Counted(AsyncStore):
         if histogram is None:
             histogram = self._counts.verb_seconds[name] = Histogram()
         histogram.observe(seconds)
-
-    async def signal(self, queue: str) -> int:
-        """As the store's."""
-        return await self._store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        await self._store.wait(queue, seen, seconds)
-
-    def within(self, connection: object) -> NoReturn:
-        """As the store's."""
-        self._store.within(connection)
-        raise AssertionError("a server joins nobody's transaction")
-
-    async def close(self) -> None:
-        """As the store's."""
-        await self._store.close()

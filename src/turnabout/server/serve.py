@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from starlette.types import ASGIApp
 
 from turnabout._connect import connect_async, installer
-from turnabout.server.app import create_app, working
-from turnabout.server.context import House
-from turnabout.server.http.connection import Connection
+from turnabout.server.app import create_app
+from turnabout.server.context import ServerContext
+from turnabout.server.http.connection import ClientConnection
 from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.options import ServerOptions
 from turnabout.words.credentials import TokenFind
@@ -99,10 +99,10 @@ async def serve(
         # Opens the file, or finds out that the database is away or of another version.
         await turnabout.store.run(TokenFind("a" * 12))
         app = create_app(turnabout.store, options)
-        house: House = app.state.house
-        await house.gate.check_start(options.host)
+        context: ServerContext = app.state.context
+        await context.authenticator.check_start(options.host)
         with _listener(options) as listener:
-            server = Server(app, house, listener, until)
+            server = Server(app, context, listener, until)
             await server.serve(lambda: announce(_serving(options, listener)))
             forced = server.is_forced
             return not server.was_cut
@@ -118,32 +118,32 @@ class Server:
     def __init__(
         self,
         app: ASGIApp,
-        house: House,
+        context: ServerContext,
         listener: socket.socket,
         until: asyncio.Event | None = None,
     ) -> None:
         self.app = app
-        self.house = house
+        self.context = context
         self.was_cut = False
         """Requests were ended before they had an answer."""
         self.is_forced = False
         """A second signal came: nobody is waited for."""
-        self._options = options = house.options
+        self._options = options = context.options
         self._tls = _tls(options)
         self._listener = listener
         self._until = until
-        self._reaper = ConnectionReaper(app, options, house.counts)
-        house.connections = lambda: len(self._reaper.connections)
+        self._reaper = ConnectionReaper(app, options, context.counts)
+        context.connections = lambda: len(self._reaper.connections)
         self._first_signal_at: float | None = None
 
     async def serve(self, tell: Callable[[], None] = lambda: None) -> None:
         """Serve until the end; `tell` is called as soon as connections are taken."""
         loop = asyncio.get_running_loop()
         with self._signals():
-            async with working(self.house):
+            async with self.context.lifecycle.working():
                 self._reaper.look()
                 listening = await loop.create_server(
-                    lambda: Connection(self._reaper),
+                    lambda: ClientConnection(self._reaper),
                     sock=self._listener,
                     ssl=self._tls,
                     backlog=BACKLOG,
@@ -162,20 +162,22 @@ class Server:
 
     async def _shut_down(self, listening: asyncio.Server) -> None:
         """Let nobody in, answer who waits, and give the others time."""
-        log.info("closing: no new connections, %d requests under way", self.house.polls.requests)
+        log.info(
+            "closing: no new connections, %d requests under way", self.context.admission.requests
+        )
         listening.close()
-        self.house.close()
+        self.context.lifecycle.close()
         for connection in tuple(self._reaper.connections):
             connection.shutdown()
         await self._drain()
-        left = tuple(self._reaper.tasks)
-        self.was_cut = bool(left)
-        for task in left:
+        running = tuple(self._reaper.tasks)
+        self.was_cut = bool(running)
+        for task in running:
             task.cancel()
         self._reaper.stop()
-        if left:
-            log.warning("%d requests were cut off", len(left))
-            await asyncio.wait(left, timeout=FORCED_SECONDS)
+        if running:
+            log.warning("%d requests were cut off", len(running))
+            await asyncio.wait(running, timeout=FORCED_SECONDS)
 
     async def _drain(self) -> None:
         ends_at = time.monotonic() + self._options.drain_seconds

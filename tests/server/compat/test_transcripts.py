@@ -25,14 +25,14 @@ def test_every_route_is_in_a_transcript() -> None:
     from turnabout.server.compat import hq, toxmq
     from turnabout.sqlite.async_store import AsyncSqliteStore
 
-    house = create_app(AsyncSqliteStore("sqlite://")).state.house
+    context = create_app(AsyncSqliteStore("sqlite://")).state.context
     asked = [
         line.removeprefix("> ").partition("?")[0].split(" ", 1)
         for path in FOLDER.glob("*.txt")
         for line in path.read_text().splitlines()
         if line.startswith("> ") and " /" in line
     ]
-    for route in (*hq.routes(house), *toxmq.routes(house)):
+    for route in (*hq.routes(context), *toxmq.routes(context)):
         if route.path.endswith("/"):
             continue
         for method in route.methods:

@@ -47,9 +47,9 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         await sight.finish("q", 1)
         sight.store.error = AWAY
         with pytest.raises(type(AWAY)):
-            await sight.house.together.run(v.QueueList())
+            await sight.context.batched.run(v.QueueList())
         sight.store.error = None
-        sight.house.counts.refused("max_headers")
+        sight.context.counts.refused("max_headers")
         await sight.get("/livez")
         for family in text_string_to_metric_families((await sight.get("/metrics")).text):
             for sample in family.samples:

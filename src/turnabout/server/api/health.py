@@ -22,7 +22,7 @@ from turnabout.words.credentials import TokenFind
 from turnabout.words.errors import Disconnected, Forbidden, StorageFull, TurnaboutError, Unavailable
 
 if TYPE_CHECKING:
-    from turnabout.server.context import House
+    from turnabout.server.context import ServerContext
 
 FRESH_SECONDS = 1.0
 """How long an answer of the database stands for the next ones."""
@@ -34,7 +34,7 @@ _PING = TokenFind("a" * 12)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """How one look went. `problem` is a code, never a text of the database's."""
 
     name: str
@@ -45,18 +45,18 @@ class Check:
 class Health:
     """What is known of the store, not older than a second."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._ping = Check("store", "unknown")
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._ping = HealthCheck("store", "unknown")
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
 
-    async def checks(self) -> tuple[Check, ...]:
+    async def checks(self) -> tuple[HealthCheck, ...]:
         """How all is, in no more than two seconds."""
-        if self._house.closing:
-            return (Check("closing", "closing"),)
+        if self._context.lifecycle.closing:
+            return (HealthCheck("closing", "closing"),)
         await self._ask()
-        return Check("closing"), self._ping, self._disk()
+        return HealthCheck("closing"), self._ping, self._disk()
 
     def close(self) -> None:
         """Ask nothing more."""
@@ -71,13 +71,13 @@ class Health:
             self._asking = asyncio.create_task(self._look())
         done, _ = await asyncio.wait({self._asking}, timeout=PATIENCE_SECONDS)
         if not done:  # the look goes on, and the next probe waits for the same one
-            self._ping = Check("store", "timeout")
+            self._ping = HealthCheck("store", "timeout")
 
     async def _look(self) -> None:
         started = time.perf_counter()
         problem = None
         try:
-            await self._house.store.run(_PING)
+            await self._context.store.run(_PING)
         except TurnaboutError as error:
             problem = error.code
         except OSError:
@@ -87,27 +87,27 @@ class Health:
         finally:
             self._asking = None
             self._asked_at = time.monotonic()
-        self._ping = Check("store", problem, time.perf_counter() - started)
+        self._ping = HealthCheck("store", problem, time.perf_counter() - started)
 
-    def _disk(self) -> Check:
-        free = measures(self._house).get("disk_free_bytes")
+    def _disk(self) -> HealthCheck:
+        free = measures(self._context).get("disk_free_bytes")
         full = free is not None and free < DISK_FREE_BYTES
-        return Check("disk", StorageFull.code if full else None)
+        return HealthCheck("disk", StorageFull.code if full else None)
 
 
-def problems(checks: Sequence[Check]) -> list[str]:
+def problems(checks: Sequence[HealthCheck]) -> list[str]:
     """Their codes; none if all is well."""
     return [check.problem for check in checks if check.problem is not None]
 
 
-def routes(house: House) -> Sequence[BaseRoute]:
-    """The door."""
-    health = Health(house)
-    house.on_close.append(health.close)
+def routes(context: ServerContext) -> Sequence[BaseRoute]:
+    """The routes of the probes."""
+    health = Health(context)
+    context.lifecycle.on_close.append(health.close)
 
     async def _may_look(request: Request) -> bool:
         try:
-            await check_look(house, request)
+            await check_look(context, request)
         except (Forbidden, Unavailable):  # no token, or the database cannot tell
             return False
         return True
@@ -134,7 +134,7 @@ def routes(house: House) -> Sequence[BaseRoute]:
                 | ({} if check.seconds is None else {"seconds": round(check.seconds, 6)})
                 for check in checks
             }
-            document["store"] = dict(measures(house))
+            document["store"] = dict(measures(context))
         return JSONResponse(document, 503 if found else 200)
 
     return [

@@ -38,7 +38,7 @@ from turnabout.words.errors import (
 )
 
 if TYPE_CHECKING:
-    from turnabout.server.context import House
+    from turnabout.server.context import ServerContext
 
 PREFIX: Final = "turnabout_"
 FRESH_SECONDS: Final = 5.0
@@ -88,8 +88,8 @@ _COUNTED_UP: Final = frozenset({"commits", "verbs_committed"})
 class Board:
     """The queues' totals, asked for at most once in five seconds."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
         self._known: dict[str, QueueTotals] | None = None
         self._others: Tally[str] = Tally()
         self._asked_at = float("-inf")
@@ -117,7 +117,7 @@ class Board:
     async def _ask(self) -> None:
         started = time.perf_counter()
         try:
-            totals = await self._house.store.run(Totals())
+            totals = await self._context.store.run(Totals())
         except (TurnaboutError, OSError):
             self.up = False
         else:
@@ -129,7 +129,7 @@ class Board:
             self.seconds = time.perf_counter() - started
 
     def _take(self, totals: Sequence[QueueTotals]) -> None:
-        most = self._house.options.metrics_queues
+        most = self._context.options.metrics_queues
         ranked = heapq.nlargest(most, totals, key=lambda t: (t.unfinished, t.sent, t.queue))
         names = {total.queue for total in ranked}
         self.named = sorted(ranked, key=lambda total: total.queue)
@@ -181,21 +181,21 @@ class Board:
 class _Collector:
     """Everything of ours, as prometheus_client wants to be told."""
 
-    def __init__(self, house: House, board: Board) -> None:
-        self._house = house
+    def __init__(self, context: ServerContext, board: Board) -> None:
+        self._context = context
         self._board = board
 
     def collect(self) -> Iterable[Metric]:
-        house = self._house
-        store = type(house.store).__module__.split(".")[1]
+        context = self._context
+        store = type(context.store).__module__.split(".")[1]
         info = {"version": __version__, "store": store}
         yield InfoMetricFamily(f"{PREFIX}build", "What runs here.", value=info)
         yield from self._board.families()
-        yield from _of_requests(house.counts)
-        yield from _of_verbs(house.counts)
-        yield from _of_limits(house)
-        yield _gauge("closing", "Whether the server is stopping.", house.closing)
-        yield from _of_store(house)
+        yield from _of_requests(context.counts)
+        yield from _of_verbs(context.counts)
+        yield from _of_limits(context)
+        yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.closing)
+        yield from _of_store(context)
 
 
 def _of_requests(counts: Counts) -> Iterable[Metric]:
@@ -237,29 +237,29 @@ def _of_verbs(counts: Counts) -> Iterable[Metric]:
     )
 
 
-def _of_limits(house: House) -> Iterable[Metric]:
+def _of_limits(context: ServerContext) -> Iterable[Metric]:
     refusals = CounterMetricFamily(
         f"{PREFIX}refusals", "What a limit of the server refused.", labels=("limit",)
     )
-    for limit, number in house.counts.refusals.items():
+    for limit, number in context.counts.refusals.items():
         refusals.add_metric((limit,), number)
     yield refusals
-    yield _gauge("connections", "Open connections of clients.", house.connections())
-    yield _gauge("requests_pending", "Requests that want the store.", house.polls.pending)
-    yield _gauge("polls", "Requests that wait for messages or events.", house.polls.waiting)
+    yield _gauge("connections", "Open connections of clients.", context.connections())
+    yield _gauge("requests_pending", "Requests that want the store.", context.admission.pending)
+    yield _gauge("polls", "Requests that wait for messages or events.", context.admission.waiting)
 
 
-def _of_store(house: House) -> Iterable[Metric]:
-    for name, value in measures(house).items():
+def _of_store(context: ServerContext) -> Iterable[Metric]:
+    for name, value in measures(context).items():
         if name in _COUNTED_UP:
             yield CounterMetricFamily(f"{PREFIX}store_{name}", STORE[name], value)
         else:
             yield _gauge(f"store_{name}", STORE[name], value)
 
 
-def measures(house: House) -> Mapping[str, float]:
+def measures(context: ServerContext) -> Mapping[str, float]:
     """What the store tells about itself in this process."""
-    return house.store.measures()
+    return context.store.measures()
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:
@@ -288,20 +288,20 @@ def place(queue: str) -> Place:
     return (namespace, name) if slash else ("", queue)
 
 
-async def check_look(house: House, request: Request) -> None:
+async def check_look(context: ServerContext, request: Request) -> None:
     """Nothing, if who asks may see figures of all namespaces. Raises: Unauthorized, Forbidden,
     Unavailable.
     """
-    if house.options.metrics_public:
+    if context.options.metrics_public:
         return
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            rights = (await house.caller(request)).rights
+            rights = (await context.caller(request)).rights
     except TooManyRequests:
         raise
     except (TimeoutError, Unavailable) as error:
         # That the database is away is what somebody has to be able to see then.
-        known = house.gate.believed(request)
+        known = context.authenticator.believed(request.scope)
         if known is None:
             raise Busy("the database did not say who asks: repeat later") from error
         rights = known
@@ -314,17 +314,17 @@ async def check_look(house: House, request: Request) -> None:
         )
 
 
-def routes(house: House) -> Sequence[BaseRoute]:
-    """The door."""
-    board = Board(house)
-    house.on_close.append(board.close)
+def routes(context: ServerContext) -> Sequence[BaseRoute]:
+    """The route of `/metrics`."""
+    board = Board(context)
+    context.lifecycle.on_close.append(board.close)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(house, board))
+    registry.register(_Collector(context, board))
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
 
     async def metrics(request: Request) -> Response:
-        await check_look(house, request)
+        await check_look(context, request)
         await board.refresh()
         return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE})
 

@@ -1,4 +1,4 @@
-"""Our own door, `/v1`: every verb at its route, in JSON.
+"""Our own API, `/v1`: every verb at its route, in JSON.
 
 One way for all verbs, worked out from the table of routes. Beside it what HTTP alone has: waiting,
 a payload as the body, several verbs in one request, the signal. Errors are raised; the app makes
@@ -25,9 +25,9 @@ from turnabout._async.shared import Shared
 from turnabout.server.api import openapi
 from turnabout.server.api.streams import stream_endings, stream_events
 from turnabout.server.api.waiting import Asked, Waiting
-from turnabout.server.auth.authorized_store import Caller
-from turnabout.server.context import House
-from turnabout.server.http.delivery_response import answer, hand_over, has_gone
+from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.context import ServerContext
+from turnabout.server.http.delivery_response import answer, deliver, has_gone
 from turnabout.server.options import ServerOptions
 from turnabout.words import limits
 from turnabout.words import verbs as v
@@ -37,7 +37,7 @@ from turnabout.words.payload import BYTES
 
 A = TypeVar("A")
 
-Way = Callable[[Request], Awaitable[None]]
+Handler = Callable[[Request], Awaitable[None]]
 """What happens at one path by one method: it answers by itself."""
 
 KEY_BYTES_MAX = 200
@@ -47,47 +47,47 @@ LARGE_BODY_BYTES = 256 * 1024
 _HEADER = b"turnabout-header-"
 
 
-def routes(house: House) -> Sequence[BaseRoute]:
-    """The routes of this door, the busiest first."""
-    door = Native(house)
-    places: dict[str, dict[str, Way]] = {}
+def routes(context: ServerContext) -> Sequence[BaseRoute]:
+    """The routes of this API, the busiest first."""
+    native = Native(context)
+    places: dict[str, dict[str, Handler]] = {}
     for row in wire.ROUTES:
-        way = door.ways.get(row.verb) or partial(door.verb, row.verb)
+        handler = native.handlers.get(row.verb) or partial(native.verb, row.verb)
         for path in filter(None, (row.path, row.also)):
-            places.setdefault(path, {})[row.method] = way
-    for method, path, way in door.beside():
-        places.setdefault(path, {})[method] = way
-    made: list[BaseRoute] = [Route(path, Place(ways)) for path, ways in places.items()]
-    return [*made, Route("/v1/{rest:path}", Place({}, status=404))]
+            places.setdefault(path, {})[row.method] = handler
+    for method, path, handler in native.beside():
+        places.setdefault(path, {})[method] = handler
+    made: list[BaseRoute] = [Route(path, PathApp(handlers)) for path, handlers in places.items()]
+    return [*made, Route("/v1/{rest:path}", PathApp({}, status=404))]
 
 
-class Place:
+class PathApp:
     """The ASGI app of one path."""
 
-    def __init__(self, ways: Mapping[str, Way], status: int = 405) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], status: int = 405) -> None:
         """`status`: of a request by another method."""
-        self.ways = dict(ways)
+        self.handlers = dict(handlers)
         self._status = status
-        if "GET" in ways:
-            self.ways["HEAD"] = ways["GET"]
-        self._allow = {"Allow": ", ".join(sorted(self.ways))} if ways else None
+        if "GET" in handlers:
+            self.handlers["HEAD"] = handlers["GET"]
+        self._allow = {"Allow": ", ".join(sorted(self.handlers))} if handlers else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request."""
-        way = self.ways.get(scope["method"])
-        if way is None:
+        handler = self.handlers.get(scope["method"])
+        if handler is None:
             raise HTTPException(self._status, headers=self._allow)
-        await way(Request(scope, receive, send))
+        await handler(Request(scope, receive, send))
 
 
 class Native:
-    """The ways of this door."""
+    """What happens at the paths of this API."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.waiting = Waiting(house)
+    def __init__(self, context: ServerContext) -> None:
+        self.context = context
+        self.waiting = Waiting(context)
         self._reading = asyncio.Lock()
-        self.ways: Mapping[type[v.Verb[Any]], Way] = {
+        self.handlers: Mapping[type[v.Verb[Any]], Handler] = {
             v.Send: self.send,
             v.Receive: self.receive,
             v.Endings: self.endings,
@@ -96,7 +96,7 @@ class Native:
         }
         self._document = openapi.document()
 
-    def beside(self) -> Sequence[tuple[str, str, Way]]:
+    def beside(self) -> Sequence[tuple[str, str, Handler]]:
         """What there is beside the verbs."""
         queue = "/v1/queues/{queue}"
         return (
@@ -124,7 +124,7 @@ class Native:
 
     async def send_raw(self, request: Request) -> None:
         """One message whose payload is the body."""
-        caller = await self.house.caller(request)
+        caller = await self.context.caller(request)
         fields = wire.load_query(request.scope["query_string"])
         headers, content_type = _headers_of(request)
         message = wire.load_fields(
@@ -136,7 +136,7 @@ class Native:
         )
         queue = limits.queue_name(request.path_params["queue"])
         verb = v.Send(queue, (message,))
-        check_limits(verb, self.house.options)
+        check_limits(verb, self.context.options)
         await self._done(request, v.Send, await caller.run(_once(verb, request)))
 
     async def receive(self, request: Request) -> None:
@@ -149,7 +149,7 @@ class Native:
         else:
             received = await caller.run(verb)
         body = wire.dump_answer(v.Receive, received)
-        await hand_over(request, caller, verb.queue, received, body)
+        await deliver(request, caller, verb.queue, received, body)
 
     async def endings(self, request: Request) -> None:
         """`endings`, which may wait until all have ended."""
@@ -186,30 +186,32 @@ class Native:
 
     async def together(self, request: Request) -> None:
         """Some verbs in one transaction."""
-        caller = await self.house.caller(request)
+        caller = await self.context.caller(request)
         body = await request.body()
         verbs = await self._read(body, partial(wire.load_together, body))
         for verb in verbs:
-            check_limits(verb, self.house.options)
-        check_sum(verbs, self.house.options)
+            check_limits(verb, self.context.options)
+        check_sum(verbs, self.context.options)
         answers = await caller.run_together(verbs) if verbs else []
         await answer(request, wire.dump_together_answer(verbs, answers))
 
     async def signal(self, request: Request) -> None:
         """A number that changes with news of the queue, as soon as it is another than `seen`."""
-        caller = await self.house.caller(request)
+        caller = await self.context.caller(request)
         asked = wire.load_fields(Asked, wire.load_query(request.scope["query_string"]))
         queue = limits.queue_name(request.path_params["queue"])
-        wait_seconds = min(asked.wait_seconds, self.house.options.max_wait_seconds)
+        wait_seconds = min(asked.wait_seconds, self.context.options.max_wait_seconds)
         number = await self.waiting.signal(caller, queue, asked, wait_seconds, request)
         body = msgspec.json.encode({"signal": number, "instance": self.waiting.instance})
         await answer(request, body)
 
     # --- steps ------------------------------------------------------------------------------------
 
-    async def _call(self, kind: type[v.Verb[Any]], request: Request) -> tuple[Caller, wire.Call]:
+    async def _call(
+        self, kind: type[v.Verb[Any]], request: Request
+    ) -> tuple[AuthorizedStore, wire.Call]:
         """Who asks for what. Who may not come in is told so before the body is read."""
-        caller = await self.house.caller(request)
+        caller = await self.context.caller(request)
         scope = request.scope
         given: dict[str, Any] = dict(scope["path_params"])
         if scope["query_string"]:
@@ -219,7 +221,7 @@ class Native:
             given |= asked
         body = await request.body()
         call = await self._read(body, partial(wire.load_call, kind, body, **given))
-        check_limits(call.verb, self.house.options)
+        check_limits(call.verb, self.context.options)
         return caller, call
 
     async def _read(self, body: bytes, load: Callable[[], A]) -> A:
@@ -230,7 +232,7 @@ class Native:
             return await asyncio.to_thread(load)
 
     def _wait_seconds(self, call: wire.Call) -> float:
-        return min(call.wait_seconds, self.house.options.max_wait_seconds)
+        return min(call.wait_seconds, self.context.options.max_wait_seconds)
 
     @staticmethod
     async def _done(request: Request, kind: type[v.Verb[Any]], outcome: Any) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document of our own door, worked out from the table of routes and the shapes.
+"""The OpenAPI document of `/v1`, worked out from the table of routes and the shapes.
 
 Source: https://spec.openapis.org/oas/v3.1.0
 """

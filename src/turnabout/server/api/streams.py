@@ -20,7 +20,7 @@ from turnabout._async.events import Listener
 from turnabout._async.shared import Shared
 from turnabout.pacing import Patience
 from turnabout.server.api.waiting import Waiting
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.wire.shapes import shape_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
@@ -42,31 +42,31 @@ _ALIVE = b": alive\n\n"
 
 async def stream_events(waiting: Waiting, request: Request) -> None:
     """The events of a queue after `Last-Event-ID` or `cursor`; without one, from now on."""
-    house = waiting.house
-    caller = await house.caller(request)
+    context = waiting.context
+    caller = await context.caller(request)
     queue = limits.queue_name(request.path_params["queue"])
     asked = wire.load_query(request.scope["query_string"])
     _only(asked, "cursor")
     cursor = request.headers.get("last-event-id") or asked.get("cursor")
     # Asked for by the caller, so that rights and cursor are refused before anything is answered.
     page = await caller.run(v.Events(queue, cursor, 1))
-    inner = _insider(caller)
+    inner = caller.insider()  # it may read the queue's settings, which the caller may not
     await _check_level(inner, queue)
-    with house.polls.one(), waiting.shared(inner, queue) as shared:
+    with context.admission.waiter(), waiting.shared(inner, queue) as shared:
         listener = Listener(shared, queue, cursor or page.cursor)
         await _stream(request, _said(listener.events(None)))
 
 
 async def stream_endings(waiting: Waiting, request: Request) -> None:
     """An event for each of these messages as it ends, and one more when all have."""
-    house = waiting.house
-    caller = await house.caller(request)
+    context = waiting.context
+    caller = await context.caller(request)
     queue = limits.queue_name(request.path_params["queue"])
     asked = wire.load_query(request.scope["query_string"])
     _only(asked, "ids")
-    ids = _ids(asked.get("ids", ""), house.options.max_messages)
+    ids = _ids(asked.get("ids", ""), context.options.max_messages)
     await caller.run(v.Endings(queue, ids))
-    with house.polls.one(), waiting.shared(caller, queue) as shared:
+    with context.admission.waiter(), waiting.shared(caller, queue) as shared:
         await _stream(request, _endings(shared, queue, ids))
 
 
@@ -79,14 +79,14 @@ async def _said(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
 
 
 async def _endings(shared: Shared, queue: str, ids: tuple[int, ...]) -> AsyncGenerator[bytes]:
-    lookout, store = shared.lookout(queue), shared.store
+    poller, store = shared.poller(queue), shared.store
     patience = Patience(time.monotonic(), None, hint_seconds_max=1.0)
     left = set(ids)
-    with lookout.waiting():
+    with poller.waiting():
         while left and not shared.is_closed:
             seen = await store.signal(queue)
             patience.looked(time.monotonic())
-            for ending in (await lookout.look(sorted(left))).values():
+            for ending in (await poller.look(sorted(left))).values():
                 left.discard(ending.id)
                 yield _event("ending", _data(Ending, ending))
             if left:
@@ -121,12 +121,7 @@ def _ids(text: str, most: int) -> tuple[int, ...]:
     return limits.message_ids([int(one) for one in ids])
 
 
-def _insider(caller: Caller) -> Caller:
-    """One who may read the queue's settings, which the caller may not, in the same namespace."""
-    return Caller(caller.house, caller.namespace)
-
-
-async def _check_level(caller: Caller, queue: str) -> None:
+async def _check_level(caller: AuthorizedStore, queue: str) -> None:
     entry = await caller.run(v.QueueGet(queue))
     if entry.settings.events == "off":
         raise UsageError(
@@ -169,9 +164,9 @@ async def _stream(request: Request, parts: AsyncGenerator[bytes]) -> None:
 
 async def _may_stay(request: Request) -> bool:
     """Whether the token that the stream was opened with still is good."""
-    caller: Caller = request.state.caller
+    caller: AuthorizedStore = request.state.caller
     try:
-        return await caller.house.gate.still_opens(caller.rights)
+        return await caller.services.authenticator.still_opens(caller.rights)
     except Unavailable:
         return True  # nobody knows now
 

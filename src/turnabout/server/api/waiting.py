@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from turnabout._async.lookout import Lookout
+from turnabout._async.poller import EndingPoller
 from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
 from turnabout.pacing import Patience
-from turnabout.server.auth.authorized_store import Caller
-from turnabout.server.context import House
+from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.context import ServerContext
 from turnabout.words import verbs as v
 from turnabout.words.namespaces import stored
 from turnabout.words.records import Ending, EventPage
@@ -46,55 +46,55 @@ class Asked:
 class Waiting:
     """Those who wait at one server."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, context: ServerContext) -> None:
+        self.context = context
         self.instance = secrets.token_hex(8)
         """Of which process a signal is a number: another one counts from elsewhere."""
-        self._lookouts: dict[str, tuple[Lookout, int]] = {}
+        self._pollers: dict[str, tuple[EndingPoller, int]] = {}
         """By stored name: who looks for endings there, and for how many."""
         self._shared: dict[int, Shared] = {}
-        house.on_close.append(self._close)
+        context.lifecycle.on_close.append(self._close)
 
     def _close(self) -> None:
         for shared in self._shared.values():
             shared.is_closed = True
 
     @contextmanager
-    def shared(self, caller: Caller, queue: str) -> Generator[Shared]:
+    def shared(self, caller: AuthorizedStore, queue: str) -> Generator[Shared]:
         """What the loops of the face need, for as long as one waits."""
         name = stored(queue, caller.namespace)
-        lookout, users = self._lookouts.get(name) or (Lookout(self.house.together, name), 0)
-        self._lookouts[name] = (lookout, users + 1)
-        shared = Shared(caller, is_closed=self.house.closing, lookouts={queue: lookout})
+        poller, users = self._pollers.get(name) or (EndingPoller(self.context.batched, name), 0)
+        self._pollers[name] = (poller, users + 1)
+        shared = Shared(caller, is_closed=self.context.lifecycle.closing, pollers={queue: poller})
         self._shared[id(shared)] = shared
         try:
             yield shared
         finally:
             del self._shared[id(shared)]
-            lookout, users = self._lookouts.pop(name)
+            poller, users = self._pollers.pop(name)
             if users > 1:
-                self._lookouts[name] = (lookout, users - 1)
+                self._pollers[name] = (poller, users - 1)
 
     async def endings(
-        self, caller: Caller, verb: v.Endings, seconds: float, request: Request
+        self, caller: AuthorizedStore, verb: v.Endings, seconds: float, request: Request
     ) -> tuple[Ending | None, ...] | None:
         """The endings of all, or after `seconds` of some; None: the client has gone."""
-        with self.house.polls.one(), self.shared(caller, verb.queue) as shared:
+        with self.context.admission.waiter(), self.shared(caller, verb.queue) as shared:
             found = await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
-        await self.house.gate.check(caller.rights)  # it may have been revoked meanwhile
+        await self.context.authenticator.check(caller.rights)  # it may have been revoked meanwhile
         return found
 
     async def events(
-        self, caller: Caller, verb: v.Events, seconds: float, request: Request
+        self, caller: AuthorizedStore, verb: v.Events, seconds: float, request: Request
     ) -> EventPage | None:
         """The events after the cursor, as soon as there is one; None: the client has gone."""
-        with self.house.polls.one():
+        with self.context.admission.waiter():
             return await while_there(request, self._events(caller, verb, seconds))
 
-    async def _events(self, caller: Caller, verb: v.Events, seconds: float) -> EventPage:
+    async def _events(self, caller: AuthorizedStore, verb: v.Events, seconds: float) -> EventPage:
         patience = Patience(time.monotonic(), seconds, hint_seconds_max=1.0)
         while True:
-            is_last = patience.is_over(time.monotonic()) or self.house.closing
+            is_last = patience.is_over(time.monotonic()) or self.context.lifecycle.closing
             seen = await caller.signal(verb.queue)
             patience.looked(time.monotonic())
             page = await caller.run(verb)
@@ -104,7 +104,7 @@ class Waiting:
             await asyncio.sleep(patience.before_look(time.monotonic()))
 
     async def signal(
-        self, caller: Caller, queue: str, asked: Asked, seconds: float, request: Request
+        self, caller: AuthorizedStore, queue: str, asked: Asked, seconds: float, request: Request
     ) -> int:
         """The queue's signal, as soon as it is not what was seen."""
         number = await caller.signal(queue)
@@ -113,13 +113,15 @@ class Waiting:
             seen, seconds = number, min(seconds, STRANGE_SECONDS)
         if seen != number or not seconds:
             return number
-        with self.house.polls.one():
+        with self.context.admission.waiter():
             await while_there(request, self._changed(caller, queue, number, seconds))
         return await caller.signal(queue)
 
-    async def _changed(self, caller: Caller, queue: str, seen: int, seconds: float) -> None:
+    async def _changed(
+        self, caller: AuthorizedStore, queue: str, seen: int, seconds: float
+    ) -> None:
         ends_at = time.monotonic() + seconds
-        while (left := ends_at - time.monotonic()) > 0 and not self.house.closing:
+        while (left := ends_at - time.monotonic()) > 0 and not self.context.lifecycle.closing:
             await caller.wait(queue, seen, left)
             if await caller.signal(queue) != seen:
                 return

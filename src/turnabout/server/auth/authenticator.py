@@ -11,18 +11,17 @@ import binascii
 import ipaddress
 import time
 from base64 import b64decode
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.types import Scope
 
-from turnabout.server.auth.authorized_store import Caller
 from turnabout.server.auth.quotas import Bucket, Quotas
 from turnabout.server.auth.rights import Rights
-from turnabout.server.options import is_loopback
+from turnabout.server.options import ServerOptions, is_loopback
+from turnabout.store import AsyncStore
 from turnabout.words.credentials import (
     TOKEN_PREFIX,
     FoundToken,
@@ -31,9 +30,6 @@ from turnabout.words.credentials import (
     parse_token,
 )
 from turnabout.words.errors import TooManyRequests, Unauthorized, UsageError
-
-if TYPE_CHECKING:
-    from turnabout.server.context import House
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -70,13 +66,17 @@ class _Known:
         self.until = until
 
 
-class Gate:
-    """Turns the credential of a request into its caller."""
+class Authenticator:
+    """Turns the credential of a request into the rights that it has."""
 
-    house: House
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: AsyncStore, options: ServerOptions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.store = store
+        self._options = options
         self._clock = clock
+        self.quotas = Quotas(store, self._now)
+        """Those of all namespaces."""
         self._seen: dict[bytes, _Known] = {}
         """By the digest of the whole header, so that most requests cost one look."""
         self._known: dict[str, _Known] = {}
@@ -88,17 +88,11 @@ class Gate:
         self._looking: asyncio.Task[bool] | None = None
         self._looked_until = float("-inf")
         self._has_tokens = False
-        self._always_needed: bool | None = None
+        self._always_needed = options.auth == "tokens" or not options.is_loopback
         self._everybody = Rights()
-        self._quotas: Quotas | None = None
-        self._waits: set[asyncio.Timeout] | None = None
 
-    @property
-    def quotas(self) -> Quotas:
-        """Those of all namespaces."""
-        if self._quotas is None:
-            self._quotas = Quotas(self.house.store, self._clock)
-        return self._quotas
+    def _now(self) -> float:
+        return self._clock()
 
     async def check_start(self, host: str) -> None:
         """Whether a server may be bound to that address.
@@ -107,16 +101,16 @@ class Gate:
         """
         if is_loopback(host):
             return
-        if self.house.options.auth == "none":
+        if self._options.auth == "none":
             raise UsageError(
                 f"auth=none would open every queue to whoever reaches {host}: bind to 127.0.0.1, "
                 f"or make a token with {MAKE_ONE} and leave auth=none away"
             )
-        found = await self.house.store.run(TokenList())
+        found = await self.store.run(TokenList())
         # Whether one has expired by now is the database's to say.
         for token in found:
             if token.revoked_at is None:
-                known = await self.house.store.run(TokenFind(token.id))
+                known = await self.store.run(TokenFind(token.id))
                 if known is not None and known.token.is_live(known.now):
                     return
         raise UsageError(
@@ -124,18 +118,18 @@ class Gate:
             f"with {MAKE_ONE} (with the same --url), or bind to 127.0.0.1"
         )
 
-    async def caller(self, request: Request) -> Caller:
-        """Who asks.
+    async def authenticate(self, scope: Scope) -> Rights:
+        """What the one who asks may do; counted as a request of its namespace.
 
         Raises: Unauthorized, TooManyRequests, and as `AsyncStore.run` where a token has to be
         looked up.
         """
-        rights = await self._rights(request.scope)
+        rights = await self._rights(scope)
         if rights.token is not None:
             self.quotas.request(rights.namespace)
-        return Caller(self.house, rights=rights)
+        return rights
 
-    async def _rights(self, scope: Any) -> Rights:
+    async def _rights(self, scope: Scope) -> Rights:
         given = _authorization(scope)
         if given is not None:
             seen = sha256(given).digest()  # no secret is kept, not even in memory
@@ -147,17 +141,15 @@ class Gate:
                 known = await self._found(shown)
                 _keep(self._seen, seen, known)
                 return known.rights
-        if self._needs_token(scope) or (
-            self.house.options.auth != "none" and await self._any_tokens()
-        ):
+        if self._needs_token(scope) or (self._options.auth != "none" and await self._any_tokens()):
             raise Unauthorized(REFUSED)
         return self._everybody
 
-    def believed(self, request: Request) -> Rights | None:
+    def believed(self, scope: Scope) -> Rights | None:
         """The rights of a token that was good when the database was asked last, however long ago:
         for what has to be told while it is away. None for any other.
         """
-        given = _authorization(request.scope)
+        given = _authorization(scope)
         seen = None if given is None else self._seen.get(sha256(given).digest())
         if seen is None or seen.rights.token is None or seen.rights.token.id not in self._known:
             return None
@@ -170,7 +162,7 @@ class Gate:
         """
         token = rights.token
         if token is None:
-            return self.house.options.auth == "none" or not await self._any_tokens()
+            return self._options.auth == "none" or not await self._any_tokens()
         known = self._known.get(token.id)
         if known is None or known.until <= self._clock():
             known = await self._find(token.id)
@@ -183,24 +175,6 @@ class Gate:
         """
         if rights.good_until <= self._clock() and not await self.still_opens(rights):
             raise Unauthorized(REFUSED)
-
-    @contextmanager
-    def closing(self, limit: asyncio.Timeout) -> Generator[None]:
-        """A block that ends, by its timeout, when the server closes."""
-        if self._waits is None:
-            self._waits = set()
-            self.house.on_close.append(self._let_go)
-        self._waits.add(limit)
-        if self.house.closing:
-            self._let_go()
-        try:
-            yield
-        finally:
-            self._waits.discard(limit)
-
-    def _let_go(self) -> None:
-        for limit in self._waits or ():
-            limit.reschedule(0)
 
     # --- with a token -----------------------------------------------------------------------------
 
@@ -233,7 +207,7 @@ class Gate:
 
     async def _ask(self, id_: str) -> _Known | None:
         began = self._clock()
-        found = await self.house.store.run(TokenFind(id_))
+        found = await self.store.run(TokenFind(id_))
         known = None if found is None else self._judged(id_, found, began)
         if known is None:
             old = self._known.pop(id_, None)
@@ -267,17 +241,14 @@ class Gate:
 
     # --- without one ------------------------------------------------------------------------------
 
-    def _needs_token(self, scope: Any) -> bool:
+    def _needs_token(self, scope: Scope) -> bool:
         """Whether a token is needed, whatever the database holds."""
-        options = self.house.options
-        if self._always_needed is None:
-            self._always_needed = options.auth == "tokens" or not options.is_loopback
         if self._always_needed:
             return True
         client = scope.get("client")
         if client is not None and not _is_here(client[0]):
             return True  # the app was bound elsewhere than it was told
-        if options.auth == "none":
+        if self._options.auth == "none":
             return False
         return any(name in PASSED_ON for name, _ in scope["headers"])
 
@@ -294,7 +265,7 @@ class Gate:
 
     async def _look(self) -> bool:
         try:
-            self._has_tokens = bool(await self.house.store.run(TokenList()))
+            self._has_tokens = bool(await self.store.run(TokenList()))
             self._looked_until = self._clock() + LOOK_SECONDS
         finally:
             self._looking = None
@@ -312,7 +283,7 @@ def _is_here(host: str) -> bool:
     return is_loopback(host)
 
 
-def _authorization(scope: Any) -> bytes | None:
+def _authorization(scope: Scope) -> bytes | None:
     """The header. Raises: Unauthorized if there are two."""
     given: bytes | None = None
     for name, value in scope["headers"]:

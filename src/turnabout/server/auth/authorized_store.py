@@ -1,47 +1,56 @@
 """One who asks: a store that sees one namespace, lets through what the token allows, and counts.
 
-Every door runs its verbs here, so none of them can forget a name, a scope or a quota. The order:
+Every API runs its verbs here, so none of them can forget a name, a scope or a quota. The order:
 rights, quotas, names put in, the store, names taken out, lists cut to the rights.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar, cast
 
+from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.quotas import sends_in
 from turnabout.server.auth.rights import Rights
+from turnabout.server.batching.long_poll import LongPoll
+from turnabout.server.lifecycle import Lifecycle
 from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE, Token
+from turnabout.words.credentials import Token
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.namespaces import ANSWERS_NAME, inside, outside, outside_error, stored
 from turnabout.words.outcomes import NotDue, Received
 from turnabout.words.verbs import Receive, Verb
 
-if TYPE_CHECKING:
-    from turnabout.server.context import House
-
 A = TypeVar("A")
 
 
-class Caller(AsyncStore):
+@dataclass(slots=True)
+class Services:
+    """What callers' verbs run on."""
+
+    store: AsyncStore
+    """The store itself."""
+    batched: AsyncStore
+    """The same with concurrent verbs merged."""
+    long_poll: LongPoll
+    authenticator: Authenticator
+    lifecycle: Lifecycle
+
+
+class AuthorizedStore(AsyncStore):
     """An `AsyncStore` for one request's credential."""
 
-    __slots__ = ("house", "rights")
+    __slots__ = ("rights", "services")
 
-    def __init__(
-        self,
-        house: House,
-        namespace: str = NO_NAMESPACE,
-        token: Token | None = None,
-        rights: Rights | None = None,
-    ) -> None:
-        """`token` None: nobody has to show one here. `rights`: those of them both, if at hand."""
-        self.house = house
-        self.rights = Rights(namespace, token) if rights is None else rights
+    def __init__(self, services: Services, rights: Rights) -> None:
+        self.services = services
+        self.rights = rights
+
+    def insider(self) -> AuthorizedStore:
+        """The same namespace with all rights, for looks that a verb needs which was allowed."""
+        return AuthorizedStore(self.services, Rights(self.namespace))
 
     @property
     def namespace(self) -> str:
@@ -59,7 +68,7 @@ class Caller(AsyncStore):
         Raises: Forbidden, QuotaExceeded, and as `AsyncStore`.
         """
         rights = self.rights
-        await self.house.gate.check(rights)
+        await self.services.authenticator.check(rights)
         kind = cast("type[Verb[Any]]", type(verb))
         if rights.scopes is not None:
             refused = await self._judge(verb)
@@ -71,12 +80,12 @@ class Caller(AsyncStore):
                 told = rights.widened(told)
             usage = None
             if kind is v.Send:
-                usage = self.house.gate.quotas.usage(rights.namespace)
+                usage = self.services.authenticator.quotas.usage(rights.namespace)
             if usage is None:
-                answer = await self.house.together.run(told)
+                answer = await self.services.batched.run(told)
             else:
                 async with usage.room(sends_in((told,))) as outcomes:
-                    answer = await self.house.together.run(told)
+                    answer = await self.services.batched.run(told)
                     outcomes.append(answer)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
@@ -85,7 +94,7 @@ class Caller(AsyncStore):
     async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As `AsyncStore.run_together`, each verb allowed."""
         rights = self.rights
-        await self.house.gate.check(rights)
+        await self.services.authenticator.check(rights)
         answers: dict[int, Any] = {}
         for place, verb in enumerate(verbs):
             refused = None if rights.scopes is None else await self._judge(verb)
@@ -111,34 +120,34 @@ class Caller(AsyncStore):
             rights.need(Receive, verb.queue)
         try:
             told = inside(verb, rights.namespace)
-            received = await self.house.parking.receive(told, wait_seconds, gone)
+            received = await self.services.long_poll.receive(told, wait_seconds, gone)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         try:
-            await self.house.gate.check(rights)  # it may have been revoked while this waited
+            await self.services.authenticator.check(
+                rights
+            )  # it may have been revoked while this waited
         except BaseException:
-            self.house.parking.give_back(told.queue, received.deliveries)
+            self.services.long_poll.give_back(told.queue, received.deliveries)
             raise
         return outside(received, rights.namespace)
 
     async def signal(self, queue: str) -> int:
         """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
-        return await self.house.store.signal(self._known(queue))
+        return await self.services.store.signal(self._known(queue))
 
     async def wait(self, queue: str, seen: int, seconds: float) -> None:
         """As `AsyncStore.wait`; ends when the server closes."""
         name = self._known(queue)
-        with suppress(TimeoutError):  # by `closing`, not by time
-            async with asyncio.timeout(None) as limit:
-                with self.house.gate.closing(limit):
-                    await self.house.store.wait(name, seen, seconds)
+        async with self.services.lifecycle.ends_with_it():
+            await self.services.store.wait(name, seen, seconds)
 
     def within(self, connection: object) -> NoReturn:
-        """There is no transaction of the caller's behind a server."""
+        """Refused: a transaction is the database's, not the server's."""
         raise UsageError("a server has no transactions of yours: connect to the database itself")
 
     async def close(self) -> None:
-        """Nothing: the house is closed by whoever opened it."""
+        """Nothing: the store is the server's."""
 
     # --- rights -----------------------------------------------------------------------------------
 
@@ -171,7 +180,7 @@ class Caller(AsyncStore):
 
     async def _queue_of(self, schedule: str) -> str | None:
         """The queue that a schedule sends to, if there is one of that name."""
-        found = await Caller(self.house, self.namespace).run(v.ScheduleList(schedule=schedule))
+        found = await self.insider().run(v.ScheduleList(schedule=schedule))
         return next((one.schedule.queue for one in found), None)
 
     def _known(self, queue: str) -> str:
@@ -186,11 +195,11 @@ class Caller(AsyncStore):
 
     async def _together(self, told: Sequence[Verb[Any]]) -> list[Any]:
         sends = sends_in(told)
-        usage = self.house.gate.quotas.usage(self.namespace) if sends else None
+        usage = self.services.authenticator.quotas.usage(self.namespace) if sends else None
         if usage is None:
-            return await self.house.together.run_together(told)
+            return await self.services.batched.run_together(told)
         async with usage.room(sends) as outcomes:
-            answers = await self.house.together.run_together(told)
+            answers = await self.services.batched.run_together(told)
             outcomes.extend(answers)
             return answers
 

@@ -25,8 +25,8 @@ _SHOWN_CHARS = 128
 
 
 class Rights:
-    """The rights of one token, or all rights to a namespace. Kept with the token in the gate, so
-    that what it has allowed need not be worked out again.
+    """The rights of one token, or all rights to a namespace. The authenticator keeps them, so that
+    what was allowed need not be worked out again.
     """
 
     __slots__ = ("_known", "good_until", "namespace", "scopes", "token")
@@ -37,7 +37,7 @@ class Rights:
         self.scopes = None if token is None else token.scopes
         """None: everything is allowed."""
         self.good_until = float("inf")
-        """On the gate's clock: so long the token is believed without another look."""
+        """On the authenticator's clock: until then the token is believed without another look."""
         self._known: dict[tuple[Kind, str | None], bool] = {}
 
     def allows(self, kind: Kind, queue: str | None) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from turnabout.store import AsyncJoined, AsyncStore
+from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.outcomes import Received
 from turnabout.words.turns import in_turn
@@ -25,13 +25,13 @@ MESSAGES_MIN = 10
 """So many are there room for, however large they may be."""
 
 
-class Portions(AsyncStore):
+class BoundedReceive(AsyncForwardingStore):
     """A store in front of a store. `message_bytes`: how large a payload may be."""
 
     def __init__(
         self, store: AsyncStore, message_bytes: int, answer_bytes: int = ANSWER_BYTES
     ) -> None:
-        self._store = store
+        super().__init__(store)
         self._message_bytes = message_bytes
         self._room = max(answer_bytes, MESSAGES_MIN * message_bytes)
         self._portion = self._room // message_bytes
@@ -75,19 +75,3 @@ class Portions(AsyncStore):
                 left -= one.max_messages
             told.append(one)
         return await self._store.run_together(told)
-
-    async def signal(self, queue: str) -> int:
-        """As the store's."""
-        return await self._store.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """As the store's."""
-        await self._store.wait(queue, seen, seconds)
-
-    def within(self, connection: object) -> AsyncJoined:
-        """As the store's."""
-        return self._store.within(connection)
-
-    async def close(self) -> None:
-        """As the store's."""
-        await self._store.close()

@@ -24,7 +24,7 @@ MAINTAINS_MAX = 20
 """A second, in the round over all queues: where there are many, the round takes longer."""
 
 
-class Housekeeping:
+class Maintenance:
     """One for a server; its memory is bounded by the queues that there are."""
 
     def __init__(self, store: AsyncStore) -> None:
@@ -82,6 +82,6 @@ class Housekeeping:
         return True
 
     async def _maintain(self, queue: str) -> None:
-        # Deleted meanwhile, busy, or out of reach: housekeeping waits for another time.
+        # Deleted meanwhile, busy, or out of reach: maintenance waits for another time.
         with suppress(Unavailable, Uncertain, UsageError):
             await self._shared.store.run(Maintain(queue))

@@ -1,4 +1,4 @@
-"""What both doors need to answer: JSON, refusals, and payloads as JSON values."""
+"""What both compatibility APIs need to answer: JSON, refusals, and payloads as JSON values."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from turnabout.server.auth.authorized_store import Caller
-from turnabout.server.context import House
+from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.context import ServerContext
 from turnabout.wire import error_body, retry_after
 from turnabout.words.errors import QueueNotFound, TurnaboutError, Unauthorized, UsageError
 from turnabout.words.limits import shown
 from turnabout.words.outcomes import ChannelFull, QueueFull
 from turnabout.words.payload import encode
 
-Handler = Callable[[Request, Caller], Awaitable[Response]]
+Handler = Callable[[Request, AuthorizedStore], Awaitable[Response]]
 
 FENCE = "Turnabout-Fence"
 """`none`: it acted on the lease of whoever holds the message now, as no proof of a lease comes with
@@ -40,13 +40,13 @@ class Refused(Exception):
 
 
 def on(
-    house: House, path: str, handlers: Mapping[str, Handler], *, before_text: str = ""
+    context: ServerContext, path: str, handlers: Mapping[str, Handler], *, before_text: str = ""
 ) -> list[Route]:
     """The routes of a path: a handler for each method, with and without a slash at its end.
 
     `before_text` stands before the text of every error of ours.
     """
-    endpoint = _guarded(house, handlers, before_text)
+    endpoint = _guarded(context, handlers, before_text)
     return _routes(path, frozenset(handlers), endpoint)
 
 
@@ -111,9 +111,9 @@ def json_of(payload: bytes, content_type: str) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(base64.b64encode(payload).decode()))
 
 
-def check_payload(house: House, payload: bytes) -> None:
+def check_payload(context: ServerContext, payload: bytes) -> None:
     """Refuse, with 413, a payload over the server's limit."""
-    most = house.options.max_payload_bytes
+    most = context.options.max_payload_bytes
     if len(payload) > most:
         raise Refused(413, f"length limit exceeded: {len(payload)} bytes of at most {most}")
 
@@ -143,11 +143,11 @@ def _routes(
 
 
 def _guarded(
-    house: House, handlers: Mapping[str, Handler], before_text: str
+    context: ServerContext, handlers: Mapping[str, Handler], before_text: str
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            return await handlers[request.method](request, await house.caller(request))
+            return await handlers[request.method](request, await context.caller(request))
         except Refused as refused:
             return text(refused.status, refused.text)
         except TurnaboutError as error:

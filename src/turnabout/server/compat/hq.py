@@ -1,4 +1,4 @@
-"""hq's door: its queues and messages over HTTP. Source: github.com/ckampfe/hq, README and client.
+"""hq's API: its queues and messages over HTTP. Source: github.com/ckampfe/hq, README and client.
 
 What hq gets wrong is right here, and what it cannot say is said in headers, as its clients take no
 other answer: `Turnabout-Fence` (see `answers`) and `Turnabout-Error: queue_not_found`.
@@ -17,16 +17,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.compat import answers
 from turnabout.server.compat.answers import FENCE, Refused, json
 from turnabout.server.compat.unfenced import Unfenced, fence
-from turnabout.server.context import House
-from turnabout.server.http.delivery_response import Handed, has_gone
+from turnabout.server.context import ServerContext
+from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
 from turnabout.words.entities import Failure, Outgoing, QueueEntry
 from turnabout.words.errors import QueueNotFound, UsageError
 from turnabout.words.limits import DEAD_SUFFIX, INTEGER_MAX, LEASE_SECONDS_MAX
-from turnabout.words.namespaces import inside, outside
 from turnabout.words.outcomes import AlreadyExists, Sent
 from turnabout.words.payload import JSON
 from turnabout.words.policy import QueueSettings
@@ -49,9 +48,9 @@ _HASH_BITS = 59
 _NAMES_MAX = 10_000
 
 
-def routes(house: House) -> Sequence[BaseRoute]:
+def routes(context: ServerContext) -> Sequence[BaseRoute]:
     """The routes of hq."""
-    hq = _Hq(house)
+    hq = _Hq(context)
     found: list[BaseRoute] = []
     for path, handlers in (
         ("/queues", {"GET": hq.list, "POST": hq.create}),
@@ -61,8 +60,8 @@ def routes(house: House) -> Sequence[BaseRoute]:
         ("/messages/{id}/complete", {"PUT": hq.complete}),
         ("/messages/{id}/fail", {"PUT": hq.fail}),
     ):
-        found += answers.on(house, path, handlers, before_text=_BEFORE)
-    if house.options.dashboard:
+        found += answers.on(context, path, handlers, before_text=_BEFORE)
+    if context.options.dashboard:
         found += answers.open_to_all("/web", _web)
     return found
 
@@ -70,12 +69,12 @@ def routes(house: House) -> Sequence[BaseRoute]:
 class _Hq:
     """An action for each of hq's routes."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._unfenced = Unfenced(house)
-        self._names = _Names(house)
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._unfenced = Unfenced()
+        self._names = _Names()
 
-    async def create(self, request: Request, caller: Caller) -> Response:
+    async def create(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST /queues?name&max_attempts&visibility_timeout_seconds."""
         name = answers.one(request, "name")
         given = {field: _whole(request, field) for field in _MOST}
@@ -95,19 +94,19 @@ class _Hq:
             raise Refused(409, "Error: queue name must be unique")
         return Response()
 
-    async def list(self, request: Request, caller: Caller) -> Response:
+    async def list(self, request: Request, caller: AuthorizedStore) -> Response:
         """GET /queues. Dead-letter queues are not among them: no client of hq's made one."""
         entries = await caller.run(QueueList())
         return json([_shown(e) for e in entries if not e.name.endswith(DEAD_SUFFIX)])
 
-    async def show(self, request: Request, caller: Caller) -> Response:
+    async def show(self, request: Request, caller: AuthorizedStore) -> Response:
         """GET /queues/{name}; `null` if there is none."""
         try:
             return json(_shown(await caller.run(QueueGet(_name(request)))))
         except QueueNotFound as error:
             return json(None, answers.missing(error))
 
-    async def update(self, request: Request, caller: Caller) -> Response:
+    async def update(self, request: Request, caller: AuthorizedStore) -> Response:
         """PUT /queues/{name}?max_attempts&visibility_timeout_seconds: one, both or neither."""
         given = {field: _whole(request, field) for field in _MOST}
         _check(given)
@@ -117,7 +116,7 @@ class _Hq:
             return Response(headers=answers.missing(error))
         return Response()
 
-    async def delete(self, request: Request, caller: Caller) -> Response:
+    async def delete(self, request: Request, caller: AuthorizedStore) -> Response:
         """DELETE /queues/{name}, with its messages; what died before stays among the dead."""
         try:
             await caller.run(QueueDelete(_name(request)))
@@ -125,20 +124,20 @@ class _Hq:
             return Response(headers=answers.missing(error))
         return Response()
 
-    async def enqueue(self, request: Request, caller: Caller) -> Response:
+    async def enqueue(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST /queues/{name}/enqueue: any JSON, whatever its content type."""
         name = _name(request)
         body = await request.body()
-        answers.check_payload(self._house, body)
+        answers.check_payload(self._context, body)
         answers.strict_json(body)
         caller.rights.need(Send, name)
-        await self._need(caller, name)
+        await caller.insider().run(QueueGet(name))  # a send makes a missing queue; hq tells of it
         outcome = await caller.run(Send(name, (Outgoing(body.strip(), JSON),)))
         if not isinstance(outcome, Sent):
             return answers.refuse_full(outcome)
         return json({"message_id": self._names.uuid(caller, name, outcome.id)})
 
-    async def receive(self, request: Request, caller: Caller) -> Response:
+    async def receive(self, request: Request, caller: AuthorizedStore) -> Response:
         """GET /queues/{name}/receive; `null` if there is nothing, or no such queue."""
         name = _name(request)
         try:
@@ -149,7 +148,7 @@ class _Hq:
             return json(None)
         (message,) = received.deliveries
         self._unfenced.saw(received.deliveries)
-        return Handed(
+        return DeliveryResponse(
             caller,
             name,
             received,
@@ -161,22 +160,15 @@ class _Hq:
             },
         )
 
-    async def complete(self, request: Request, caller: Caller) -> Response:
+    async def complete(self, request: Request, caller: AuthorizedStore) -> Response:
         """PUT /messages/{id}/complete."""
         return await self._settle(request, caller, fails=False)
 
-    async def fail(self, request: Request, caller: Caller) -> Response:
+    async def fail(self, request: Request, caller: AuthorizedStore) -> Response:
         """PUT /messages/{id}/fail: it is dead, whatever attempts it has left."""
         return await self._settle(request, caller, fails=True)
 
-    async def _need(self, caller: Caller, name: str) -> None:
-        """A send makes a missing queue; hq tells of a name that was mistyped."""
-        try:
-            await self._house.together.run(inside(QueueGet(name), caller.namespace))
-        except QueueNotFound:
-            raise QueueNotFound(name) from None  # without the namespace
-
-    async def _settle(self, request: Request, caller: Caller, *, fails: bool) -> Response:
+    async def _settle(self, request: Request, caller: AuthorizedStore, *, fails: bool) -> Response:
         found = await self._names.place(caller, request.path_params["id"])
         if found is None:
             return Response(headers={FENCE: "no-lease"})
@@ -201,18 +193,17 @@ class _Names:
     rest is a hash of the queue's name, which is looked up here.
     """
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self) -> None:
         self._known: dict[tuple[str, int], str] = {}
 
-    def uuid(self, caller: Caller, queue: str, id_: int) -> str:
+    def uuid(self, caller: AuthorizedStore, queue: str, id_: int) -> str:
         """What hq's clients know a message by."""
         self._note(caller.namespace, queue)
         free = id_ << _HASH_BITS | _hash(queue)
         high, middle, low = free >> 74, free >> 62 & 0xFFF, free & (1 << 62) - 1
         return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
 
-    async def place(self, caller: Caller, text_: str) -> tuple[str, int] | None:
+    async def place(self, caller: AuthorizedStore, text_: str) -> tuple[str, int] | None:
         """The queue and id that it says; None if it is none of ours, or its queue is gone."""
         try:
             whole = UUID(text_).int
@@ -225,9 +216,7 @@ class _Names:
         if key not in self._known:
             # It came from another process, or is invented. The list is asked for on our own
             # account: the caller's scopes are for the queue, and it is not told any name.
-            verb = inside(QueueList(), caller.namespace)
-            entries = outside(await self._house.together.run(verb), caller.namespace)
-            for entry in entries:
+            for entry in await caller.insider().run(QueueList()):
                 self._note(caller.namespace, entry.name)
         queue = self._known.get(key)
         return None if queue is None else (queue, free >> _HASH_BITS)

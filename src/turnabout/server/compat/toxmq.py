@@ -1,4 +1,4 @@
-"""ToxMQ's door. Source: github.com/toxsickcoder/tox-mq, README and routes.
+"""ToxMQ's API. Source: github.com/toxsickcoder/tox-mq, README and routes.
 
 What ToxMQ gets wrong is right here; what it cannot say is said in headers (see `answers`).
 """
@@ -17,12 +17,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from turnabout.server.api.health import Health, problems
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.compat import answers, filters
 from turnabout.server.compat.answers import FENCE, Refused, json, text
 from turnabout.server.compat.unfenced import Unfenced, fence
-from turnabout.server.context import House
-from turnabout.server.http.delivery_response import Handed, has_gone
+from turnabout.server.context import ServerContext
+from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
 from turnabout.words import limits
 from turnabout.words.entities import Delivery, Outgoing, Peeked
 from turnabout.words.errors import QueueNotFound, UsageError
@@ -46,9 +46,9 @@ _ID = re.compile(r"[0-9a-fA-F]{24}")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
-def routes(house: House) -> Sequence[BaseRoute]:
+def routes(context: ServerContext) -> Sequence[BaseRoute]:
     """ToxMQ's routes, but for `/metrics`, which is ours on the same port."""
-    toxmq = _ToxMq(house)
+    toxmq = _ToxMq(context)
     found: list[BaseRoute] = []
     for path, handlers in (
         ("/queue/{queue}/push", {"POST": toxmq.push}),
@@ -59,20 +59,20 @@ def routes(house: House) -> Sequence[BaseRoute]:
         ("/queue/{queue}/peek", {"GET": toxmq.peek}),
         ("/queue/{queue}/size", {"GET": toxmq.size}),
     ):
-        found += answers.on(house, path, handlers)
+        found += answers.on(context, path, handlers)
     return [*found, *answers.open_to_all("/health", toxmq.health)]
 
 
 class _ToxMq:
     """An action for each of ToxMQ's routes."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._unfenced = Unfenced(house)
-        self._health = Health(house)
-        house.on_close.append(self._health.close)
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._unfenced = Unfenced()
+        self._health = Health(context)
+        context.lifecycle.on_close.append(self._health.close)
 
-    async def push(self, request: Request, caller: Caller) -> Response:
+    async def push(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST push?hashCode&expiresIn: an object is one message, a list many, all or none."""
         queue = _queue(request)
         key = answers.one(request, "hashCode")
@@ -89,14 +89,14 @@ class _ToxMq:
             return answers.refuse_full(outcome)
         return Response(status_code=204 if len(outcome.duplicates) == len(messages) else 201)
 
-    async def pop(self, request: Request, caller: Caller) -> Response:
+    async def pop(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST pop?expiresIn: one message, or 204."""
         found = await self._pop(request, caller, 1)
         if not found.deliveries:
             return Response(status_code=204)
-        return Handed(caller, _queue(request), found, _popped(found.deliveries[0]))
+        return DeliveryResponse(caller, _queue(request), found, _popped(found.deliveries[0]))
 
-    async def pop_many(self, request: Request, caller: Caller) -> Response:
+    async def pop_many(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST pop/{amount}?expiresIn: a list of messages, or 204."""
         amount = answers.whole_number(request.path_params["amount"], "amount")
         if amount < 0:
@@ -104,9 +104,11 @@ class _ToxMq:
         found = await self._pop(request, caller, amount) if amount else Received(())
         if not found.deliveries:
             return Response(status_code=204)
-        return Handed(caller, _queue(request), found, [_popped(one) for one in found.deliveries])
+        return DeliveryResponse(
+            caller, _queue(request), found, [_popped(one) for one in found.deliveries]
+        )
 
-    async def ack(self, request: Request, caller: Caller) -> Response:
+    async def ack(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST ack, a list of ids: 204, and the header says whether they were anybody's."""
         queue = _queue(request)
         ids = self._ids(await request.body())
@@ -116,7 +118,7 @@ class _ToxMq:
             return Response(None, 204, {FENCE: "no-lease", **answers.missing(error)})
         return Response(None, 204, {FENCE: fence(outcomes)})
 
-    async def ping(self, request: Request, caller: Caller) -> Response:
+    async def ping(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST ping?expiresIn, a list of ids: until when all are held now; `null`: none is."""
         queue = _queue(request)
         lease_ms = _lease_ms(request)
@@ -130,7 +132,7 @@ class _ToxMq:
         until = [outcome.lease_until for outcome in outcomes if isinstance(outcome, Extended)]
         return json({"expiryDate": _date(min(until)) if until else None}, {FENCE: fence(outcomes)})
 
-    async def peek(self, request: Request, caller: Caller) -> Response:
+    async def peek(self, request: Request, caller: AuthorizedStore) -> Response:
         """GET peek?amount&offset&filter: messages by age, held ones too, or 204."""
         queue = _queue(request)
         amount = _count(request, "amount", PEEK_AMOUNT, 1, limits.PEEK_MESSAGES_MAX)
@@ -141,7 +143,7 @@ class _ToxMq:
         headers = {CUT: "yes"} if is_cut else {}
         return json(found, headers) if found else Response(None, 204, headers)
 
-    async def size(self, request: Request, caller: Caller) -> Response:
+    async def size(self, request: Request, caller: AuthorizedStore) -> Response:
         """GET size: all messages, held ones too."""
         try:
             (stats,) = await caller.run(Stats(_queue(request)))
@@ -155,9 +157,9 @@ class _ToxMq:
             return text(500, "UNHEALTHY")
         return text(200, "HEALTHY")
 
-    async def _pop(self, request: Request, caller: Caller, amount: int) -> Received:
+    async def _pop(self, request: Request, caller: AuthorizedStore, amount: int) -> Received:
         queue = _queue(request)
-        most = min(amount, RECEIVE_MESSAGES_MAX, self._house.options.max_messages)
+        most = min(amount, RECEIVE_MESSAGES_MAX, self._context.options.max_messages)
         verb = Receive(queue, most, _lease_ms(request))
         try:
             received = await caller.receive(verb, 0.0, partial(has_gone, request))
@@ -168,7 +170,7 @@ class _ToxMq:
 
     async def _find(
         self,
-        caller: Caller,
+        caller: AuthorizedStore,
         queue: str,
         offset: int,
         amount: int,
@@ -210,7 +212,7 @@ class _ToxMq:
             raise UsageError("the body is one message (an object) or a list of them")
         self._check_number(len(payloads), "messages")
         for payload in payloads:
-            answers.check_payload(self._house, payload)
+            answers.check_payload(self._context, payload)
         return payloads
 
     def _ids(self, body: bytes) -> list[int]:
@@ -227,7 +229,7 @@ class _ToxMq:
         return ids
 
     def _check_number(self, number: int, what: str) -> None:
-        most = self._house.options.max_messages
+        most = self._context.options.max_messages
         if number > most:
             raise Refused(413, f"{number} {what} in one request, of at most {most}")
 

@@ -1,6 +1,6 @@
 """Messages named without proof of a lease: what is said of them goes to the lease there is now.
 
-The doors' systems have no receipts: anybody may finish any message by its id. What a client says is
+These systems have no receipts: anybody may finish any message by its id. What a client says is
 meant for the current lease, and only if there is one.
 """
 
@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from turnabout.server.auth.authorized_store import Caller
-from turnabout.server.context import House
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.words.entities import Delivery, Receipt
 from turnabout.words.limits import ID_MAX, INTEGER_MAX
-from turnabout.words.namespaces import inside
 from turnabout.words.outcomes import LeaseLost
 from turnabout.words.verbs import Peek, Verb
 
@@ -32,8 +30,7 @@ class Unfenced:
     LeaseLost tells that there is a lease, and a look which; again, if that was over by then.
     """
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self) -> None:
         self._attempts: dict[int, int] = {}
 
     def saw(self, deliveries: Iterable[Delivery]) -> None:
@@ -46,12 +43,12 @@ class Unfenced:
 
     async def settle(
         self,
-        caller: Caller,
+        caller: AuthorizedStore,
         queue: str,
         ids: Sequence[int],
         verb: Callable[[tuple[Receipt, ...]], Verb[tuple[A, ...]]],
     ) -> list[A | LeaseLost]:
-        """The outcome for each of `ids`, in order. Raises: QueueNotFound, and as `Caller.run`."""
+        """The outcome for each of `ids`, in order. Raises: QueueNotFound, and as its `run`."""
         outcomes: dict[int, A | LeaseLost] = dict.fromkeys(ids, LeaseLost("gone"))
         receipts = [
             Receipt(id_, self._attempts.get(id_, _NO_ATTEMPT))
@@ -70,10 +67,10 @@ class Unfenced:
             receipts = [r for id_ in again if (r := await self._look(caller, queue, id_))]
         return [outcomes[id_] for id_ in ids]
 
-    async def _look(self, caller: Caller, queue: str, id_: int) -> Receipt | None:
+    async def _look(self, caller: AuthorizedStore, queue: str, id_: int) -> Receipt | None:
         # The verb has been let through for this queue, so what a look tells is no secret.
         verb = Peek(queue, 1, after_id=id_ - 1)
-        for found in await self._house.together.run(inside(verb, caller.namespace)):
+        for found in await caller.insider().run(verb):
             if found.id == id_ and found.state == "leased":
                 return Receipt(id_, found.attempt)
         return None

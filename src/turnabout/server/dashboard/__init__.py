@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from turnabout.server.context import House
+from turnabout.server.context import ServerContext
 
 PLACE = "/dashboard/"
 HEADERS = {
@@ -46,9 +46,9 @@ class _File:
     etag: str
 
 
-def routes(house: House) -> Sequence[BaseRoute]:
+def routes(context: ServerContext) -> Sequence[BaseRoute]:
     """The page's routes; none where the server's option `dashboard` is off."""
-    if not house.options.dashboard:
+    if not context.options.dashboard:
         return []
     known = _read()
 

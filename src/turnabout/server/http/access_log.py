@@ -11,15 +11,12 @@ import logging
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnabout.server.counts import template
+from turnabout.server.counts import Counts, template
 from turnabout.server.http.logs import scrubbed, told
-
-if TYPE_CHECKING:
-    from turnabout.server.context import House
 
 access = logging.getLogger("turnabout.server.access")
 errors = logging.getLogger("turnabout.server.error")
@@ -37,14 +34,14 @@ _FAILED = (
 )
 
 
-class Seen:
+class AccessLog:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
+    def __init__(self, app: ASGIApp, counts: Counts, *, logs_all: bool) -> None:
+        """`logs_all`: not only requests that were refused or failed."""
         self.app = app
-        self._house = house
-        self._counts = house.counts
-        self._all = house.options.access_log
+        self._counts = counts
+        self._all = logs_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and note how it went."""

@@ -30,7 +30,7 @@ PIPELINE_MAX = 100
 NEVER = math.inf
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """What a connection waits for."""
 
     IDLE = "idle_seconds"
@@ -50,7 +50,7 @@ class Refusal(Exception):
         self.status, self.code, self.limit, self.message = status, code, limit, message
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection, with its phase and the time when that ends."""
 
     transport: asyncio.Transport
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         self.options = reaper.options
         self.loop = asyncio.get_running_loop()
         self.parser = httptools.HttpRequestParser(self)
-        self.phase = Phase.HEAD
+        self.phase = ConnectionPhase.HEAD
         self.deadline = NEVER
         self.write_deadline = NEVER
         self.writable: asyncio.Event | None = None
@@ -116,12 +116,12 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and see whether it goes on within its bounds."""
         phase = self.phase
-        if phase is Phase.LEAVING:
+        if phase is ConnectionPhase.LEAVING:
             return
         self._is_silent = False
-        if phase is Phase.IDLE:
-            self._begin(Phase.HEAD, self.options.head_seconds)
-        elif phase is Phase.BODY:
+        if phase is ConnectionPhase.IDLE:
+            self._begin(ConnectionPhase.HEAD, self.options.head_seconds)
+        elif phase is ConnectionPhase.BODY:
             self.deadline = min(self.loop.time() + self.options.body_idle_seconds, self._body_until)
         self._unused += len(data)
         try:
@@ -129,7 +129,10 @@ class Connection(asyncio.Protocol):
         except Refusal as refusal:
             self._refuse(refusal.status, refusal.code, refusal.limit, refusal.message)
             return
-        if self._unused > self.options.max_header_bytes and self.phase is not Phase.LEAVING:
+        if (
+            self._unused > self.options.max_header_bytes
+            and self.phase is not ConnectionPhase.LEAVING
+        ):
             self._refuse(431, "headers_too_large", "max_header_bytes", self._too_large())
 
     def pause_writing(self) -> None:
@@ -158,7 +161,7 @@ class Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """The server closes: after the present answer, or now."""
-        if self.phase is Phase.LEAVING:
+        if self.phase is ConnectionPhase.LEAVING:
             return
         if self._exchanges:
             self._exchanges[-1].keep_alive = False
@@ -172,8 +175,8 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers = []
         self._unused = self._header_bytes = 0
-        if self.phase is not Phase.HEAD:
-            self._begin(Phase.HEAD, self.options.head_seconds)
+        if self.phase is not ConnectionPhase.HEAD:
+            self._begin(ConnectionPhase.HEAD, self.options.head_seconds)
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request's target."""
@@ -182,7 +185,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header. Those behind the body (trailers) are ignored."""
-        if self.phase is not Phase.HEAD:
+        if self.phase is not ConnectionPhase.HEAD:
             return
         self._header_bytes += len(name) + len(value) + 4
         if len(self._headers) >= self.options.max_headers:
@@ -213,7 +216,9 @@ class Connection(asyncio.Protocol):
             self.pause_reading()
         self._unused = 0
         self._body_until = self.loop.time() + self.options.body_seconds
-        self._begin(Phase.BODY, min(self.options.body_idle_seconds, self.options.body_seconds))
+        self._begin(
+            ConnectionPhase.BODY, min(self.options.body_idle_seconds, self.options.body_seconds)
+        )
 
     def _exchange(self) -> Exchange:
         """The request whose head is whole. Raises whatever, where its target is not a path."""
@@ -251,10 +256,10 @@ class Connection(asyncio.Protocol):
         if self.parser.should_upgrade() or self._newest is None:
             return
         if self._newest.is_answered:
-            self._begin(Phase.IDLE, self.options.idle_seconds)
+            self._begin(ConnectionPhase.IDLE, self.options.idle_seconds)
         else:
             self._newest.is_complete()
-            self._begin(Phase.RUNNING, NEVER)
+            self._begin(ConnectionPhase.RUNNING, NEVER)
 
     # --- the answers' side ----------------------------------------------------------------------
 
@@ -263,55 +268,57 @@ class Connection(asyncio.Protocol):
         self._exchanges.popleft()
         if not exchange.keep_alive:
             self.close_when_read()
-        if self.phase is Phase.LEAVING and not self._owes:
+        if self.phase is ConnectionPhase.LEAVING and not self._owes:
             return
         if self.transport.is_closing():
-            self._begin(Phase.LEAVING, self.options.write_seconds)
+            self._begin(ConnectionPhase.LEAVING, self.options.write_seconds)
             return
         self.resume_reading()
         if self._exchanges:
-            if self.phase is Phase.BODY:  # reading had been stopped meanwhile
-                self._begin(Phase.BODY, self.options.body_idle_seconds)
+            if self.phase is ConnectionPhase.BODY:  # reading had been stopped meanwhile
+                self._begin(ConnectionPhase.BODY, self.options.body_idle_seconds)
             self.reaper.start(self._exchanges[0].run())
-        elif self.phase is Phase.LEAVING:
+        elif self.phase is ConnectionPhase.LEAVING:
             self.close_when_read()
-        elif self.phase is Phase.BODY:
+        elif self.phase is ConnectionPhase.BODY:
             self._body_until = self.deadline = self.loop.time() + LINGER_SECONDS
-        elif self.phase is Phase.RUNNING:
-            self._begin(Phase.IDLE, self.options.idle_seconds)
+        elif self.phase is ConnectionPhase.RUNNING:
+            self._begin(ConnectionPhase.IDLE, self.options.idle_seconds)
 
     def close_when_read(self) -> None:
         """The last answer is written: close, though not in the face of one who still sends."""
-        if self.phase is Phase.BODY and not self._exchanges:
+        if self.phase is ConnectionPhase.BODY and not self._exchanges:
             self._leave()
         else:
-            self._begin(Phase.LEAVING, self.options.write_seconds)
+            self._begin(ConnectionPhase.LEAVING, self.options.write_seconds)
             self.transport.close()
 
     # --- ends -----------------------------------------------------------------------------------
 
     def overdue(self, now: float) -> None:
         """The time for something is over: say so where that makes sense, and end it."""
-        if self.phase is Phase.LEAVING or self.transport.is_closing():
+        if self.phase is ConnectionPhase.LEAVING or self.transport.is_closing():
             self.transport.abort()
         elif now >= self.write_deadline:
             self._cut("write_seconds")
-        elif self.phase is Phase.IDLE:
+        elif self.phase is ConnectionPhase.IDLE:
             if self.transport.get_write_buffer_size():
                 self._cut("write_seconds")
             else:
                 self.transport.close()
-        elif self.phase is Phase.BODY and self._is_paused:
-            self._begin(Phase.BODY, self.options.body_idle_seconds)  # we are the slow ones
+        elif self.phase is ConnectionPhase.BODY and self._is_paused:
+            self._begin(
+                ConnectionPhase.BODY, self.options.body_idle_seconds
+            )  # we are the slow ones
             self._body_until = now + self.options.body_seconds
-        elif self._is_silent or (self.phase is Phase.BODY and not self._exchanges):
+        elif self._is_silent or (self.phase is ConnectionPhase.BODY and not self._exchanges):
             self.transport.close()
         else:
-            what = "headers" if self.phase is Phase.HEAD else "body"
-            limit = "head_seconds" if self.phase is Phase.HEAD else "body_seconds"
+            what = "headers" if self.phase is ConnectionPhase.HEAD else "body"
+            limit = "head_seconds" if self.phase is ConnectionPhase.HEAD else "body_seconds"
             self._refuse(408, "too_slow", limit, f"the {what} of this request took too long")
 
-    def _begin(self, phase: Phase, seconds: float) -> None:
+    def _begin(self, phase: ConnectionPhase, seconds: float) -> None:
         self.phase = phase
         self.deadline = self.loop.time() + seconds
 
@@ -345,21 +352,21 @@ class Connection(asyncio.Protocol):
     def _refuse(self, status: int, code: str, limit: str, message: str) -> None:
         """Answer here, and leave. Earlier requests on the same connection are answered first."""
         self.reaper.counts.refused(limit)
-        if self.phase is Phase.BODY and self._exchanges:
+        if self.phase is ConnectionPhase.BODY and self._exchanges:
             newest = self._exchanges.pop()
             if newest.is_started:
                 self.transport.abort()
                 return
             newest.disconnect()
         if self._exchanges:
-            self._begin(Phase.LEAVING, NEVER)
+            self._begin(ConnectionPhase.LEAVING, NEVER)
             self._owes = True
             return
         self._leave(refusals.raw_refusal(status, code, message, retryable=status == 503))
 
     def _leave(self, answer: bytes = b"") -> None:
         """Say that nothing more will come, and read on for a moment."""
-        self._begin(Phase.LEAVING, LINGER_SECONDS)
+        self._begin(ConnectionPhase.LEAVING, LINGER_SECONDS)
         self._owes = False
         self.resume_reading()
         if answer:

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from turnabout.server.counts import Counts
-from turnabout.server.http.connection import Connection
+from turnabout.server.http.connection import ClientConnection
 from turnabout.server.options import ServerOptions
 
 
@@ -21,7 +21,7 @@ class ConnectionReaper:
         self.app = app
         self.options = options
         self.counts = counts
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that the app has."""
         self.date_line = _date_line()

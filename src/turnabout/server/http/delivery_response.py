@@ -13,10 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from turnabout.server.auth.authorized_store import Caller
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.http.exchange import GONE
 from turnabout.words.errors import TurnaboutError
-from turnabout.words.namespaces import inside
 from turnabout.words.outcomes import Received
 from turnabout.words.verbs import Release
 
@@ -24,8 +23,8 @@ LARGE_BYTES = 64 * 1024
 """The last part of such an answer is written when the system has taken the rest of it."""
 
 
-async def hand_over(
-    request: Request, caller: Caller, queue: str, received: Received, body: bytes
+async def deliver(
+    request: Request, caller: AuthorizedStore, queue: str, received: Received, body: bytes
 ) -> None:
     """Answer with these messages; if the client has gone, as far as can be seen here, release them.
 
@@ -37,17 +36,19 @@ async def hand_over(
         await _give_back(caller, queue, received)
 
 
-class Handed(Response):
-    """The same as a response, of a door that answers with such."""
+class DeliveryResponse(Response):
+    """The same as a response, of an API that answers with such."""
 
-    def __init__(self, caller: Caller, queue: str, received: Received, value: object) -> None:
+    def __init__(
+        self, caller: AuthorizedStore, queue: str, received: Received, value: object
+    ) -> None:
         """`value`: what is told of them, in JSON."""
         super().__init__(msgspec.json.encode(value), 200, media_type="application/json")
         self._what = caller, queue, received
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
-        await hand_over(Request(scope, receive, send), *self._what, bytes(self.body))
+        await deliver(Request(scope, receive, send), *self._what, bytes(self.body))
 
 
 async def answer(request: Request, body: bytes, status: int = 200) -> None:
@@ -86,9 +87,9 @@ async def _answer_whoever_is_there(request: Request, body: bytes) -> bool:
     return True
 
 
-async def _give_back(caller: Caller, queue: str, received: Received) -> None:
+async def _give_back(caller: AuthorizedStore, queue: str, received: Received) -> None:
     receipts = tuple(delivery.receipt for delivery in received.deliveries)
     try:
-        await caller.house.together.run(inside(Release(queue, receipts), caller.namespace))
+        await caller.insider().run(Release(queue, receipts))
     except TurnaboutError:
         return  # then their leases run out

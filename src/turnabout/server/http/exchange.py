@@ -12,7 +12,7 @@ from turnabout.server.http.logs import told
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
 
-    from turnabout.server.http.connection import Connection
+    from turnabout.server.http.connection import ClientConnection
 
 HIGH_WATER_BYTES = 64 * 1024
 """Of a body that the app has not asked for yet: no more is read meanwhile."""
@@ -34,7 +34,7 @@ class Exchange:
     )  # fmt: skip
 
     def __init__(
-        self, connection: Connection, scope: Scope, *, expects: bool, keep_alive: bool
+        self, connection: ClientConnection, scope: Scope, *, expects: bool, keep_alive: bool
     ) -> None:
         """`expects`: the client waits for `100 Continue` before it sends the body."""
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Answers of those who refuse before any door is asked, in the one form of all errors."""
+"""Answers of those layers that refuse before any API is asked, in the one form of all errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request has to be before any door sees it; and headers that every answer has.
+"""What a request has to be before any API sees it; and headers that every answer has.
 
 Its Host is one of ours, so that no page can reach a loopback server by a name of its own (DNS
 rebinding). It comes from no web page but ours and those that were allowed, as a browser sends what
@@ -8,16 +8,15 @@ any page tells it to. Its body is not too large, and there is room.
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from turnabout.server.admission import Admission
+from turnabout.server.counts import Counts
 from turnabout.server.http import refusals
-from turnabout.server.options import is_loopback
+from turnabout.server.lifecycle import Lifecycle
+from turnabout.server.options import ServerOptions, is_loopback
 from turnabout.words.limits import shown
-
-if TYPE_CHECKING:
-    from turnabout.server.context import House
 
 ALWAYS = frozenset({"/livez", "/readyz"})
 """Asked by address, by machines, also of a full or closing server."""
@@ -29,7 +28,7 @@ HEADERS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""Unless a door gives its own."""
+"""Unless an API gives its own."""
 BODIES_MAX = 64
 """As many bodies of the largest size may be in memory at once; or more that are smaller."""
 SMALL_BYTES = 64 * 1024
@@ -43,8 +42,8 @@ _CORS = (
 _EXPOSED = (b"access-control-expose-headers", b"retry-after, turnabout-fence, x-request-id")
 
 
-class Refused(Exception):
-    """A request that no door sees."""
+class GuardRefusal(Exception):
+    """A request that no API sees."""
 
     def __init__(
         self, status: int, code: str, limit: str, message: str, *, retryable: bool = False
@@ -54,15 +53,24 @@ class Refused(Exception):
         self.retryable = retryable
 
 
-class Shield:
-    """ASGI middleware around all doors."""
+class RequestGuard:
+    """ASGI middleware around all APIs."""
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        options: ServerOptions,
+        admission: Admission,
+        lifecycle: Lifecycle,
+        counts: Counts,
+    ) -> None:
         self.app = app
-        self.house = house
-        self._options = house.options
-        self._hosts = {name.lower() for name in house.options.allowed_hosts}
-        self._hosts |= {"localhost", house.options.host.lower()}
+        self._options = options
+        self._admission = admission
+        self._lifecycle = lifecycle
+        self._counts = counts
+        self._hosts = {name.lower() for name in options.allowed_hosts}
+        self._hosts |= {"localhost", options.host.lower()}
         self._good: set[bytes] = set()
         """Host headers that were looked at and found good."""
 
@@ -72,7 +80,7 @@ class Shield:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        crowd = self.house.polls
+        admission = self._admission
         origin: bytes | None = None
         counted = started = False
         body: _Body | None = None
@@ -94,37 +102,36 @@ class Shield:
             if origin is not None and scope["method"] == "OPTIONS":
                 await _preflight(scope, answer)
                 return
-            crowd.requests += 1
+            admission.requests += 1
             counted = True
             if is_chunked or length > SMALL_BYTES:
                 body = _Body(self, receive)
                 receive = body.receive
             await self.app(scope, receive, answer)
-        except Refused as refused:
-            self.house.counts.refused(refused.limit)
+        except GuardRefusal as refused:
+            self._counts.refused(refused.limit)
             if not started:
                 await _refuse(refused, answer)
         finally:
             if counted:
-                crowd.requests -= 1
+                admission.requests -= 1
             if body is not None:
-                crowd.body_bytes -= body.taken
+                admission.body_bytes -= body.taken
 
     # --- the rules ------------------------------------------------------------------------------
 
     def _check_room(self, scope: Scope) -> None:
-        house = self.house
         if scope["path"] in ALWAYS:
             return
-        if house.closing:
-            raise Refused(
+        if self._lifecycle.closing:
+            raise GuardRefusal(
                 503, "unavailable", "closing",
                 "the server is closing: repeat at another one, or later", retryable=True,
             )  # fmt: skip
-        if house.polls.is_full:
-            raise Refused(
+        if self._admission.is_full:
+            raise GuardRefusal(
                 503, "busy", "max_pending",
-                f"{house.polls.pending:,} requests are under way, and no more may be "
+                f"{self._admission.pending:,} requests are under way, and no more may be "
                 "(max_pending): repeat later",
                 retryable=True,
             )  # fmt: skip
@@ -133,13 +140,13 @@ class Shield:
         if scope["path"] in ALWAYS:
             return
         if len(host) != 1:
-            raise Refused(400, "usage", "host", "a request has exactly one Host header")
+            raise GuardRefusal(400, "usage", "host", "a request has exactly one Host header")
         given = host[0]
         if given in self._good:
             return
         name = _host_name(given)
         if not self._is_ours(name):
-            raise Refused(
+            raise GuardRefusal(
                 400, "usage", "host",
                 f"this server is not known as {shown(name)}: if it should be, start it with "
                 f"--allow-host {name if name.isprintable() and name else 'NAME'}",
@@ -178,43 +185,45 @@ class Shield:
         return None
 
     @staticmethod
-    def _foreign(origin: str) -> Refused:
-        return Refused(
+    def _foreign(origin: str) -> GuardRefusal:
+        return GuardRefusal(
             403, "forbidden", "origin",
             f"pages of {shown(origin)} may not use this server: if they should, start it with "
             "--allow-origin and the page's scheme, host and port",
         )  # fmt: skip
 
-    def _too_large(self) -> Refused:
+    def _too_large(self) -> GuardRefusal:
         most = self._options.max_body_bytes
-        return Refused(413, "too_large", "max_body_bytes", f"a body has at most {most:,} bytes")
+        return GuardRefusal(
+            413, "too_large", "max_body_bytes", f"a body has at most {most:,} bytes"
+        )
 
     @staticmethod
-    def _too_many() -> Refused:
-        return Refused(
+    def _too_many() -> GuardRefusal:
+        return GuardRefusal(
             503, "busy", "max_body_bytes",
             "the bodies of other requests take all the memory that there is for them: repeat later",
             retryable=True,
         )  # fmt: skip
 
     def take(self, body: _Body, more: int) -> None:
-        """Count bytes of a body that is kept until its request ends. Raises: Refused."""
-        crowd, most = self.house.polls, self._options.max_body_bytes
+        """Count bytes of a body that is kept until its request ends. Raises: GuardRefusal."""
+        admission, most = self._admission, self._options.max_body_bytes
         body.taken += more
-        crowd.body_bytes += more
+        admission.body_bytes += more
         if body.taken > most:
             raise self._too_large()
-        if crowd.body_bytes > BODIES_MAX * most:
+        if admission.body_bytes > BODIES_MAX * most:
             raise self._too_many()
 
 
 class _Body:
     """The body of a request: one that is large, or whose length is not known before."""
 
-    __slots__ = ("_receive", "_shield", "taken")
+    __slots__ = ("_guard", "_receive", "taken")
 
-    def __init__(self, shield: Shield, receive: Receive) -> None:
-        self._shield = shield
+    def __init__(self, guard: RequestGuard, receive: Receive) -> None:
+        self._guard = guard
         self._receive = receive
         self.taken = 0
 
@@ -222,7 +231,7 @@ class _Body:
         """As the server's, counted."""
         message = await self._receive()
         if message["type"] == "http.request":
-            self._shield.take(self, len(message.get("body", b"")))
+            self._guard.take(self, len(message.get("body", b"")))
         return message
 
 
@@ -281,7 +290,7 @@ async def _preflight(scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _refuse(refused: Refused, send: Send) -> None:
+async def _refuse(refused: GuardRefusal, send: Send) -> None:
     headers, body = refusals.refusal(refused.code, refused.message, retryable=refused.retryable)
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

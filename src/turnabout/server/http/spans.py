@@ -14,7 +14,7 @@ PROBES = frozenset({"/livez", "/readyz", "/healthz", "/metrics"})
 _CARRIED = frozenset({b"traceparent", b"tracestate", b"baggage"})
 
 
-class Spanned:
+class RequestSpans:
     """A layer of the app. What runs inside it is a child of the request's span."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,0 +1,224 @@
+"""Concurrent verbs of many clients, carried out together.
+
+Verbs of one kind on one queue share a batcher. What comes to an idle one goes at once; what comes
+while it is busy goes as one verb when that is over, in the order of asking. So a lone verb
+waits for nothing, and a crowd costs the database few transactions. How verbs become one, and one
+answer becomes many, is in `merging`.
+
+The batcher's own task carries out a batch: a client that goes away takes no other's answer along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Sequence, Sized
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from turnabout.server.batching.merging import Batch, Key, Kind, channels_of, kind_of
+from turnabout.store import AsyncForwardingStore, AsyncStore
+from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.outcomes import ChannelFull, QueueFull, Received
+from turnabout.words.verbs import Receive, Release, Send, Verb
+
+A = TypeVar("A")
+Asked = tuple[Verb[Any], "asyncio.Future[Any]"]
+"""A verb in line, and who waits for its answer."""
+
+SPLITS_MAX = 3
+"""How often a batch of sends goes on without those to a channel that is full."""
+GATHER_SECONDS, GATHER_ROUNDS = 0.001, 3
+"""How long a crowd that was answered is waited for."""
+
+
+async def gather(line: Sized, before: int) -> None:
+    """After a crowd has its answers: most of it asks again in a moment, and would otherwise come as
+    one who goes at once, and a crowd that waits for that one.
+    """
+    for _ in range(GATHER_ROUNDS):
+        if len(line) * 4 >= before * 3:
+            return
+        await asyncio.sleep(GATHER_SECONDS)
+
+
+class BatchingStore(AsyncForwardingStore):
+    """See `turnabout.store.AsyncStore`; on one event loop.
+
+    A call whose task is cancelled did not happen if its turn had not come; else it may happen.
+    Messages that were leased for nobody that way are released at once. Receives come here with a
+    turn of their own; those that leave it to the server meet in `long_poll` before.
+    """
+
+    def __init__(self, store: AsyncStore) -> None:
+        """Before that store."""
+        super().__init__(store)
+        self.store = store
+        self._batchers: dict[Key, VerbBatcher] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb, with others of its kind that come at the same time."""
+        kind = kind_of(verb)
+        if kind is None:
+            return await self.store.run(verb)
+        key = kind.key(verb)
+        batcher = self._batchers.get(key)
+        if batcher is None:
+            batcher = self._batchers[key] = VerbBatcher(self, kind, key)
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        batcher.ask((verb, answer))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                self.give_back(verb, answer.result())  # it was on its way to a task that is gone
+            raise
+
+    async def close(self) -> None:
+        """Finish what is under way, then close the store."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.store.close()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have it done by a task of its own, which `close` waits for."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def give_back(self, verb: Verb[Any], answer: Any) -> None:
+        """Messages that were leased for nobody: others may have them at once."""
+        if isinstance(verb, Receive) and answer.deliveries:
+            receipts = tuple(delivery.receipt for delivery in answer.deliveries)
+            self.start(self._release(Release(verb.queue, receipts)))
+
+    async def _release(self, verb: Release) -> None:
+        with suppress(TurnaboutError):  # then their leases run out
+            await self.run(verb)
+
+    def forget(self, key: Key) -> None:
+        """The batcher is empty."""
+        del self._batchers[key]
+
+
+class VerbBatcher:
+    """Verbs that can become one, in the order of asking."""
+
+    __slots__ = ("_front", "_is_busy", "_key", "_kind", "_pending", "_some_ask_again")
+
+    def __init__(self, front: BatchingStore, kind: Kind, key: Key) -> None:
+        self._front = front
+        self._kind = kind
+        self._key = key
+        self._pending: deque[Asked] = deque()
+        self._is_busy = False
+        self._some_ask_again = False
+        """Some of the last batch ask again."""
+
+    def ask(self, asked: Asked) -> None:
+        """Stand in line. Its task begins in the loop's next round, so what has come in by the same
+        look at the sockets goes together.
+        """
+        self._pending.append(asked)
+        if not self._is_busy:
+            self._is_busy = True
+            self._front.start(self._go())
+
+    async def _go(self) -> None:
+        """Batch after batch, until nobody waits."""
+        try:
+            while batch := self._take():
+                self._some_ask_again = False
+                await self._carry_out(batch, SPLITS_MAX)
+                if len(batch) > 1 and not self._some_ask_again:
+                    await gather(self._pending, len(batch))
+        except Exception as error:  # noqa: BLE001 - a bug, and nobody may wait for ever
+            for asked in self._pending:
+                _fail(asked, error)
+        self._front.forget(self._key)
+
+    def _take(self) -> list[Asked]:
+        """The first in line, and who follows as long as they can be one verb with it."""
+        waiting, taken = self._pending, list[Asked]()
+        batch = Batch(self._kind)
+        while waiting:
+            verb, answer = waiting[0]
+            if not answer.done():  # else its task was cancelled: it did not happen
+                if not batch.add(verb):
+                    break
+                taken.append(waiting[0])
+            waiting.popleft()
+        return taken
+
+    async def _carry_out(self, asked: Sequence[Asked], splits: int) -> None:
+        """One verb for all. Where that is refused or wrong, each finds out alone."""
+        if len(asked) == 1:
+            await self._alone(asked[0])
+            return
+        verbs = [verb for verb, _ in asked]
+        try:
+            answer = await self._front.store.run(self._kind.merge(verbs))
+            if isinstance(answer, ChannelFull) and splits:
+                await self._without_channel(answer.channel, asked, splits)
+            elif isinstance(answer, (ChannelFull, QueueFull)):
+                self._set_apart(asked)
+            else:
+                self._share(asked, answer, self._kind.cut(verbs, answer))
+        except UsageError:
+            self._set_apart(asked)  # nothing happened, and one of them may be the cause
+        except Exception as error:  # noqa: BLE001 - raised again, by everybody in the batch
+            for one in asked:
+                _fail(one, error)
+
+    def _share(self, asked: Sequence[Asked], answer: Any, parts: Sequence[Any]) -> None:
+        """To each its part. A receive for which nothing was left while others got something asks
+        again: there may be more now, and only an empty answer says when something is due.
+        """
+        again: list[Asked] = []
+        for one, part in zip(asked, parts, strict=True):
+            if isinstance(answer, Received) and answer.deliveries and not part.deliveries:
+                again.append(one)
+            else:
+                self._hand_out(one, part)
+        self._pending.extendleft(reversed(again))
+        self._some_ask_again = bool(again)
+
+    async def _without_channel(self, full: str, asked: Sequence[Asked], splits: int) -> None:
+        """A channel is full: those who send to it go one by one, and are in nobody's way."""
+        apart = [one for one in asked if full in channels_of(one[0])]
+        others = [one for one in asked if full not in channels_of(one[0])]
+        self._set_apart(apart)
+        if others:
+            await self._carry_out(others, splits - 1)
+
+    def _set_apart(self, asked: Sequence[Asked]) -> None:
+        """Each alone, beside the batcher. Sends one after the other: the first has the room."""
+        if isinstance(asked[0][0], Send):
+            self._front.start(self._one_by_one(asked))
+        else:
+            for one in asked:
+                self._front.start(self._alone(one))
+
+    async def _one_by_one(self, asked: Sequence[Asked]) -> None:
+        for one in asked:
+            if not one[1].done():
+                await self._alone(one)
+
+    async def _alone(self, asked: Asked) -> None:
+        try:
+            self._hand_out(asked, await self._front.store.run(asked[0]))
+        except Exception as error:  # noqa: BLE001 - raised again, by who asked
+            _fail(asked, error)
+
+    def _hand_out(self, asked: Asked, part: Any) -> None:
+        verb, answer = asked
+        if answer.done():
+            self._front.give_back(verb, part)
+        else:
+            answer.set_result(part)
+
+
+def _fail(asked: Asked, error: Exception) -> None:
+    if not asked[1].done():
+        asked[1].set_exception(error)
