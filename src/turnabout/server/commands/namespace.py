@@ -13,7 +13,7 @@ from turnabout.cli import _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import command, group
 from turnabout.cli._kinds import NONE, WHOLE_OR_NONE
-from turnabout.cli._owner import namespace_given, open_database, shown_namespace
+from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
 from turnabout.words import credentials as c
 
 SHAPE = '{"name", "max_messages", "max_bytes", "requests_per_second", "created_at"}'
