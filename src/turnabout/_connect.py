@@ -79,7 +79,8 @@ def connect_async(
 
 
 def database(url: str, clock: Clock | None = None) -> Store:
-    """The store of a database itself, for pipelines: it carries out `words.pipeline`, too.
+    """The store of a database itself, for slices: it carries out verbs of theirs that no
+    server does.
 
     Opens as `connect` does. Raises: UsageError for a server, and for memory.
     """

@@ -20,8 +20,8 @@ from tests.conformance.life import Life, live
 from tests.support import postgres
 from tests.support.doors import migrate, opened
 from turnabout.cli import doctor_promises, main
+from turnabout.pipeline import verbs as p
 from turnabout.sqlite import doctor
-from turnabout.words import pipeline as p
 from turnabout.words.credentials import TokenCreate, scopes
 from turnabout.words.entities import Outgoing
 from turnabout.words.findings import PROMISES, Finding
