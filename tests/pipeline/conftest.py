@@ -1,6 +1,6 @@
 """What tests of pipelines ask for: `pipe`, once for each kind of database.
 
-SQLite's file is one without syncing. Other versions and colours than the newest, blocking, are `slow`.
+SQLite's file is one without syncing. Other doors than PostgreSQL 18's blocking one are `slow`.
 """
 
 from collections.abc import Iterator
