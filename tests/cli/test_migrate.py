@@ -86,7 +86,12 @@ def test_sets_of_functions(run: Runner, url: str) -> None:
     said = run("migrate", "status", "--url", url)
     assert said.out.splitlines()[-1] == f"Functions: revision {REVISION}."
     ask(url, f"create schema turnabout_r{REVISION - 1}")
-    ask(url, f"insert into turnabout.revision values ({REVISION - 1}, 'old', '{{}}')")
+    number = REVISION - 1
+    ask(
+        url,
+        "insert into turnabout.revision (place, slice, number, core, digest, kinds, views)"
+        f" values ('turnabout_r{number}', '', {number}, {number}, 'old', '{{}}', '{{}}')",
+    )
     document = run("migrate", "status", "--url", url, "--json").document()
     assert document["revisions"] == [REVISION - 1, REVISION]
     assert run("migrate", "prune", "--url", url).out == f"dropped turnabout_r{REVISION - 1}\n"

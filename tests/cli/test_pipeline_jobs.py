@@ -15,9 +15,9 @@ from tests.spark.test_archive_steps import finish
 from tests.spark.test_archive_steps import run as archive
 from tests.support.each import each
 from turnabout.cli import pipeline_jobs
+from turnabout.pipeline.verbs import EpochLease, SubscriptionOpen
 from turnabout.spark.access import Access
 from turnabout.spark.lake import Lake
-from turnabout.words.pipeline import EpochLease, SubscriptionOpen
 
 Run = Any
 

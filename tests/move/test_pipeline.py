@@ -14,7 +14,7 @@ from tests.support.each import each
 from turnabout import WrongVersion, message
 from turnabout.move import Left, Moved, plan
 from turnabout.move._source import Source
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words.entities import Outgoing
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ import turnabout
 from tests.pipeline.steps import connection, select
 from turnabout import message
 from turnabout._connect import database
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 SUBSCRIPTION, SINK = "race", "race-sink"
 LEASE_MS = 60_000

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from tests.pipeline.model import MAX_ATTEMPTS, SLOTS, Epoch, Key, Model, Subscription
 from tests.pipeline.steps import Pipe, Reader
 from turnabout import Policy, Receipt, message
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 
 CHANNELS = st.sampled_from(["a", "b", "narrow"])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.pipeline.steps import Pipe, connection, of_file, select
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 
 

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from tests.support.doors import DOORS, Door
 from tests.support.seeds import EVERYTHING
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 LEASE_MS = 60_000
 COLOURED = ("postgres-18", "postgres", *["postgres-16", "postgres-18-async"] * EVERYTHING)

@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.steps import counts, ending, finished, one, one_by_one, sent, tended, texts
 from tests.pipeline.steps import LEASE_MS, many
 from turnabout import Acked, LeaseLost, Policy, QueueNotFound, Rate, Receipt, message
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 
 def leased(reader, after, most=1000):

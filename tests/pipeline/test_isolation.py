@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.steps import counts, ending, finished, grave_of, sent, texts
 from tests.pipeline.steps import many
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words.entities import Receipt
 
 

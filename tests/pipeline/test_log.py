@@ -12,7 +12,7 @@ from tests.conformance.steps import finished, grave_of, one, sent, tended
 from tests.pipeline.steps import PLACES, many
 from tests.support.each import each
 from turnabout import Deleted, Failure, Receipt, UsageError, message
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 
 only_postgres = pytest.mark.parametrize(

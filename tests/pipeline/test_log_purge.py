@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, ending, finished, sent
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 EVER = 10**15
 

@@ -23,7 +23,7 @@ from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import message
 from turnabout._connect import database
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(300)]
 

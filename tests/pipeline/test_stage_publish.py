@@ -14,7 +14,7 @@ from tests.conformance.steps import (
 )
 from tests.pipeline.steps import many
 from turnabout import ChannelFull, Policy, message
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import QueueFull
 

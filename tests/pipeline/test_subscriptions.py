@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.steps import counts, one, sent, tended
 from tests.pipeline.steps import LEASE_MS, Reader
 from turnabout import Acked, LeaseLost
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 
 def test_the_first_reader_begins_at_the_beginning(pipe, clock):

@@ -1,7 +1,7 @@
 """How far archives have come, and what they leave to do."""
 
 from tests.conformance.steps import one, sent
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
 
 
 def ended(queue, *texts):

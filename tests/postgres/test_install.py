@@ -21,10 +21,10 @@ from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
 from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
+from turnabout.postgres.parts import core, latest, parts
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
 from turnabout.postgres.source import statements
 from turnabout.words.credentials import ADMINISTRATION
-from turnabout.words.pipeline import PIPELINE
 from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
 
@@ -33,7 +33,8 @@ pytestmark = pytest.mark.driving  # what each version makes of the set
 FOLDER = files("turnabout.postgres") / "functions"
 FILES = {Path(str(f)).stem: f.read_text(encoding="utf-8") for f in FOLDER.iterdir()}
 CREATED = re.compile(r"(?m)^create or replace function turnabout\.(\w+)\(")
-LATEST = set(CREATED.findall(install.latest()))
+LATEST = set(CREATED.findall(latest()))
+SETS = tuple(map(install.set_name, parts()))
 
 
 @pytest.fixture
@@ -62,9 +63,11 @@ def test_a_file_holds_one_function_of_its_name_and_opens_with_a_comment(name):
 
 
 def test_migrations_are_numbered_without_gaps():
-    steps = install.migrations()
-    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
-    assert all(step.name.startswith(f"{step.number:04}_") for step in steps)
+    for part in parts():
+        steps = part.migrations()
+        assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+        prefix = f"{part.name}/" if part.name else ""
+        assert all(step.name.startswith(f"{prefix}{step.number:04}_") for step in steps)
 
 
 def test_a_step_says_which_libraries_it_leaves_behind():
@@ -99,10 +102,10 @@ def test_what_nobody_calls_is_not_there():
 
 
 def test_every_verb_has_its_call_and_nothing_else_has():
-    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION, *PIPELINE}
+    assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION}
 
 
-@each("verb", VOCABULARY + ADMINISTRATION + PIPELINE)
+@each("verb", VOCABULARY + ADMINISTRATION)
 def test_a_verb_s_call_names_the_function_of_that_verb(verb):
     called = set(re.findall(r"turnabout_r\d+\.(\w+)\(", CALLS[verb].text)) - {"clock_ms"}
     also = {"queue_list"} if verb.name == "queue_create" else set[str]()
@@ -156,7 +159,7 @@ def test_a_queue_is_the_same_whether_created_or_sent_to(migrated):
 
 
 def test_up_once_and_again(postgres_url):
-    wanted = install.migrations()[-1].number
+    wanted = core().migrations()[-1].number
     names = tuple(step.name for step in install.migrations())
     before = install.status(postgres_url)
     assert (before.current, before.wanted, before.pending) == (0, wanted, names)
@@ -164,14 +167,13 @@ def test_up_once_and_again(postgres_url):
         "status only looks"
     )
 
-    assert install.up(postgres_url) == (*names, f"functions {install.digest()}")
+    assert install.up(postgres_url) == (*names, *SETS)
     after = install.status(postgres_url)
     assert (after.current, after.wanted, after.pending) == (wanted, wanted, ())
-    applied = ask(postgres_url, "select number, name, functions, applied_at from turnabout.version")
+    noted = "select slice, number, name, functions, applied_at from turnabout.version"
+    applied = ask(postgres_url, noted)
     assert install.up(postgres_url) == ()
-    assert applied == ask(
-        postgres_url, "select number, name, functions, applied_at from turnabout.version"
-    )
+    assert applied == ask(postgres_url, noted)
 
 
 @pytest.mark.slow
@@ -217,7 +219,7 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
         == []
     )
     assert install.status(postgres_url).current == 0
-    assert len(install.up(postgres_url)) == len(install.migrations()) + 1
+    assert len(install.up(postgres_url)) == len(install.migrations()) + len(SETS)
     with turnabout.connect(postgres_url) as mq:
         assert isinstance(mq.queue("q").send("x"), Sent)
 
@@ -233,7 +235,8 @@ def wait_for(url: str, sql: str) -> tuple[Any, ...]:
 # --- other versions ------------------------------------------------------------------------------
 
 NEWER = (
-    "insert into turnabout.version (number, name, functions, oldest) values (9000, 'x', 'y', %s)"
+    "insert into turnabout.version (slice, number, name, functions, oldest)"
+    " values ('', 9000, 'x', 'y', %s)"
 )
 
 
@@ -257,7 +260,7 @@ def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
         assert isinstance(mq.queue("q").send("x"), Sent)
 
 
-OTHER = "update turnabout.revision set digest = 'old'"
+OTHER = "update turnabout.revision set digest = 'old' where slice = ''"
 
 
 def test_other_functions_are_refused_until_up_has_run(migrated):
@@ -310,10 +313,17 @@ def test_functions_may_be_replaced_while_stores_are_connected(migrated):
 
 
 def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
-    older = schema(REVISION - 1)
+    older = schema(revision=REVISION - 1)
     ask(migrated, f"create schema {older}")
     ask(migrated, f"create function {older}.send() returns int language sql as 'select 1'")
-    ask(migrated, "insert into turnabout.revision values (%s, 'old', '{}')", REVISION - 1)
+    ask(
+        migrated,
+        "insert into turnabout.revision (place, slice, number, core, digest, kinds, views)"
+        " values (%s, '', %s, %s, 'old', '{}', '{}')",
+        older,
+        REVISION - 1,
+        REVISION - 1,
+    )
     ask(migrated, f"create view mine as select {older}.send() as n")
     assert install.status(migrated).revisions == (REVISION - 1, REVISION)
     with pytest.raises(UsageError, match="view mine depends on function"):

@@ -11,6 +11,7 @@ from psycopg.errors import LockNotAvailable
 
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
+from turnabout.postgres.revision import rendered
 
 Connection = psycopg.Connection[Any]
 
@@ -232,12 +233,16 @@ def test_publishing_has_time_to_wait_for_a_key(url, pair):
     one, two = pair
     with psycopg.connect(url, autocommit=True) as third:
         third.execute(
-            "select turnabout.stage('s', '{q}', '{x}', '{text/plain}', dedup_keys => '{slow}',"
-            " dedup_modes => '{window}')"
+            rendered(
+                "select turnabout_pipeline.stage('s', '{q}', '{x}', '{text/plain}',"
+                " dedup_keys => '{slow}', dedup_modes => '{window}')"
+            )
         )
         keyed(one, "slow")
         answer: list[Any] = []
-        publish = "select state, duplicates from turnabout.publish('sink', 0, '{s}', 1, %s)"
+        publish = rendered(
+            "select state, duplicates from turnabout_pipeline.publish('sink', 0, '{s}', 1, %s)"
+        )
         thread = threading.Thread(
             target=lambda: answer.extend(two.execute(publish, [START]).fetchall())
         )

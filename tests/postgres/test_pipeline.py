@@ -12,7 +12,8 @@ import pytest
 import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
-from turnabout.words import pipeline as p
+from turnabout.pipeline import verbs as p
+from turnabout.postgres.revision import rendered
 from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
@@ -136,7 +137,8 @@ def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
     generation = opened(mq)
     with psycopg.connect(url) as slow:
         slow.execute(
-            "select turnabout.epoch_lease('s', %s, '{q}', 0, 1, %s)", [generation, LEASE_MS]
+            rendered("select turnabout_pipeline.epoch_lease('s', %s, '{q}', 0, 1, %s)"),
+            [generation, LEASE_MS],
         )
         answers: list[Any] = []
         newer = threading.Thread(target=lambda: answers.append(opened(mq)))

@@ -15,18 +15,22 @@ from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START, migrate
 from tests.support.each import each
 from tests.support.postgres import fresh_database
+from turnabout.postgres.revision import rendered
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LOADED = 100_000
-LEASE = "select epoch, messages, acked from turnabout.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"
+LEASE = (
+    "select epoch, messages, acked from"
+    " turnabout_pipeline.epoch_lease('s', %s, '{q}', %s, %s, 600000, 2"
+)
 LOAD = f"""
 insert into turnabout.history (
     id, sent_at, finished_at, queue_id, attempt, failures, crashes, outcome, channel, xid
 )
 select i, {START}, {START} + i, q.id, 1, 0, 0, 1 + i % 4, '', (10 + i / 400)::text::xid8
 from turnabout.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
-select turnabout.stage(
+select turnabout_pipeline.stage(
     'other-' || i, array_fill('q'::text, array[1000]), array_fill('x'::bytea, array[1000]),
     array_fill('text/plain'::text, array[1000]), now_ms => {START})
 from generate_series(1, 30) i;
@@ -46,11 +50,11 @@ class Reader:
         self.number = 0
         self.log = "10", 0
         ((self.generation,),) = connection.execute(
-            "select generation from turnabout.subscription_open('s', 'test')"
+            rendered("select generation from turnabout_pipeline.subscription_open('s', 'test')")
         )
 
     def ask(self, sql: str, *parameters: Any) -> Touched:
-        return touched(self.connection, sql, parameters)
+        return touched(self.connection, rendered(sql), parameters)
 
     def lease(self, n: int) -> Touched:
         """The epoch before is acknowledged with it, as by Spark."""
@@ -76,7 +80,7 @@ class Reader:
     def plan(self, n: int, plans: int) -> Touched:
         self.lease(n)
         seen = self.ask(
-            "select plans, returned, dead from turnabout.epoch_plan("
+            "select plans, returned, dead from turnabout_pipeline.epoch_plan("
             "'s', %s, %s, 900000, %s, 'e', now_ms => %s)",
             *(self.generation, self.epoch, plans, START),
         )
@@ -85,7 +89,8 @@ class Reader:
 
     def next(self, n: int) -> Touched:
         seen = self.ask(
-            "select xid::text, id, messages, more from turnabout.log_next(%s, %s, null, null, %s)",
+            "select xid::text, id, messages, more"
+            " from turnabout_pipeline.log_next(%s, %s, null, null, %s)",
             *(*self.log, n),
         )
         ((*place, messages, more),) = seen.rows
@@ -107,13 +112,13 @@ class Reader:
 
     def publish(self, n: int) -> Touched:
         self.number += 1
-        self.connection.execute(
-            "select turnabout.stage('mine', array_fill('q'::text, array[%s]),"
+        self.ask(
+            "select turnabout_pipeline.stage('mine', array_fill('q'::text, array[%s]),"
             " array_fill('x'::bytea, array[%s]), array_fill('text/plain'::text, array[%s]))",
-            [n, n, n],
+            *(n, n, n),
         )
         return self.ask(
-            "select state from turnabout.publish('sink', %s, '{mine}', %s)", self.number, n
+            "select state from turnabout_pipeline.publish('sink', %s, '{mine}', %s)", self.number, n
         )
 
 
@@ -123,18 +128,20 @@ CALLS: dict[str, Callable[[Reader, int], Touched]] = {
     "plan": lambda r, n: r.plan(n, 3),
     "isolate": lambda r, n: r.plan(n, 0),
     "extend": lambda r, n: r.of_epoch(
-        "select messages, lost from turnabout.epoch_extend('s', %s, 900000)", n, r.generation
+        "select messages, lost from turnabout_pipeline.epoch_extend('s', %s, 900000)",
+        n,
+        r.generation,
     ),
     "publish": lambda r, n: r.publish(n),
     "next of the log": lambda r, n: r.next(n),
     "rows of the log": lambda r, n: r.log_rows(n),
     "cut the log": lambda r, n: r.ask(
-        "select messages from turnabout.log_cut('132', 0, %s, %s, 2)",
+        "select messages from turnabout_pipeline.log_cut('132', 0, %s, %s, 2)",
         *(str(132 + (n - 1) // 400), 48_799 + n),
     ),
-    "look at the log": lambda r, _: r.ask("select end_id from turnabout.log_look()"),
+    "look at the log": lambda r, _: r.ask("select end_id from turnabout_pipeline.log_look()"),
     "purge the log": lambda r, n: r.ask(
-        "select turnabout.log_purge('240', 0, %s, %s, false)", LATER, n
+        "select turnabout_pipeline.log_purge('240', 0, %s, %s, false)", LATER, n
     ),
 }
 OF_THE_LOG = ("next of the log", "rows of the log", "cut the log", "look at the log")
@@ -154,11 +161,13 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
         reader = Reader(connection)
         if request.param == "made while empty":
             connection.execute(
-                "select turnabout.epoch_lease('s', %s, '{q}', 0, 9, 600000)", [reader.generation]
+                rendered("select turnabout_pipeline.epoch_lease('s', %s, '{q}', 0, 9, 600000)"),
+                [reader.generation],
             )
-            connection.execute("select turnabout.log_next(null, null, null, null, 9)")
-            connection.execute("select turnabout.log_look(), turnabout.log_cut('0', 0, '9', 9, 2)")
-        connection.execute(LOAD)
+            reader.ask("select turnabout_pipeline.log_next(null, null, null, null, 9)")
+            reader.ask("select turnabout_pipeline.log_look()")
+            reader.ask("select turnabout_pipeline.log_cut('0', 0, '9', 9, 2)")
+        connection.execute(rendered(LOAD))
         fill(connection, Load(LOADED, 100, LOADED // 2, LOADED // 2))
         if request.param == "from statistics":
             connection.execute("analyze")

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from turnabout.pipeline.verbs import LogRange
 from turnabout.spark import rows
 from turnabout.spark.access import Access
 from turnabout.spark.lake import Commit, Lake, Log
 from turnabout.spark.schema import LOG
-from turnabout.words.pipeline import LogRange
 
 DAY_MS = 86_400_000
 NOON = 1_800_014_400_000

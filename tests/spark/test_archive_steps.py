@@ -13,13 +13,13 @@ import pytest
 import turnabout
 from tests.spark.lakes import PlainStage, ids_of
 from tests.spark.test_lake import Killed, Kills
+from turnabout.pipeline.verbs import LogNext, WatermarkDelete, WatermarkList
 from turnabout.spark.access import Access
 from turnabout.spark.jobs.archive import Archived, Archiver, RowsLost, may_begin
 from turnabout.spark.jobs.purge import NotArchived, purge
 from turnabout.spark.jobs.status import status
 from turnabout.spark.lake import Lake, LakeDamaged, Log
 from turnabout.words.errors import Disconnected, UsageError
-from turnabout.words.pipeline import LogNext, WatermarkDelete, WatermarkList
 
 
 @pytest.fixture

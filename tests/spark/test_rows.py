@@ -9,10 +9,10 @@ import pytest
 
 import turnabout
 from tests.spark.test_source_log import finish
+from turnabout.pipeline import verbs as p
 from turnabout.spark import kept, rows, schema
 from turnabout.spark.access import Access
 from turnabout.spark.filters import Condition, Names
-from turnabout.words import pipeline as p
 from turnabout.words.errors import Disconnected, Forbidden, UsageError, WrongVersion
 
 ALL = tuple(schema.LOG)

@@ -16,9 +16,9 @@ from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout._connect import database
 from turnabout.cli import main
+from turnabout.pipeline.verbs import SubscriptionList
 from turnabout.spark import doctor, java
 from turnabout.words.extras import install_hint
-from turnabout.words.pipeline import SubscriptionList
 
 SECRET = "hush-hush"
 Run = Callable[..., Any]

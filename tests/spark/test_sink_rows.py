@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from tests.support.each import each
+from turnabout.pipeline.verbs import StagedMessage
 from turnabout.spark.outgoing import Invalid, dead_letter, staged
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import queue_name
-from turnabout.words.pipeline import StagedMessage
 
 TYPES = {
     "value": pa.binary(),

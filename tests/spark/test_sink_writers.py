@@ -9,10 +9,10 @@ import pytest
 
 import turnabout
 from turnabout import Policy
+from turnabout.pipeline import verbs as p
 from turnabout.spark import sink
 from turnabout.spark.access import Access
 from turnabout.spark.sink import BatchWriter, Sink, SinkFull, StreamWriter
-from turnabout.words import pipeline as p
 from turnabout.words.credentials import Scope, TokenCreate, new_token, token_text
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
 

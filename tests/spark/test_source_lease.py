@@ -13,9 +13,9 @@ import pytest
 import turnabout
 from tests.spark.played import KILLS, Killed, Query
 from turnabout import Policy
+from turnabout.pipeline import verbs as p
 from turnabout.spark import lease
 from turnabout.spark.access import Access
-from turnabout.words import pipeline as p
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 
 Made = Any

@@ -10,10 +10,10 @@ from pyspark.sql import datasource as spark_filters
 
 import turnabout
 from tests.spark.played import Killed, Query, read, rows_of, source, struct
+from turnabout.pipeline import verbs as p
 from turnabout.spark import lease, log, schema
 from turnabout.spark.filters import Condition, pushed
 from turnabout.words import credentials as c
-from turnabout.words import pipeline as p
 from turnabout.words.errors import Forbidden, QueueNotFound, Unauthorized, UsageError
 
 Made = Any

@@ -12,8 +12,8 @@ import pytest
 import turnabout
 from tests.spark.places import on_postgres, on_sqlite
 from tests.spark.test_source_log import finish, token
+from turnabout.pipeline import verbs as p
 from turnabout.spark import schema
-from turnabout.words import pipeline as p
 
 Spark = Any
 

@@ -12,9 +12,9 @@ import pytest
 from tests.support.each import each
 from turnabout import UsageError
 from turnabout._connect import database
-from turnabout.sqlite.procedures import PROCEDURES
+from turnabout.pipeline import verbs as p
+from turnabout.pipeline.sqlite import PROCEDURES
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words import pipeline as p
 from turnabout.words.entities import Failure, Outgoing
 from turnabout.words.policy import QueueSettings
 from turnabout.words.verbs import (
@@ -54,8 +54,8 @@ def timed(url):
 
 
 def test_every_verb_is_carried_out_and_none_is_news_of_a_queue_that_it_does_not_name():
-    assert set(p.PIPELINE) <= PROCEDURES.keys()
-    assert not any(kind.notifies for kind in p.PIPELINE)
+    assert set(p.VERBS) == PROCEDURES.keys()
+    assert not any(kind.notifies for kind in p.VERBS)
 
 
 # --- which stores ---
@@ -261,15 +261,13 @@ def test_one_note_of_a_sink_is_kept(timed):
         assert file.execute("select batch from turnabout_sink_batch").fetchall() == [(4,)]
 
 
-def test_maintaining_any_queue_removes_what_was_staged_a_day_ago(timed):
-    timed.run(Send("q", (Outgoing(b"x"),)))
+def test_unstaging_removes_what_was_staged_a_day_ago(timed):
     staged = (p.StagedMessage("q", Outgoing(b"y")),)
     timed.run(p.Stage("old", staged))
     timed.now += DAY_MS
     timed.run(p.Stage("new", staged))
     timed.now += 1
-    timed.run(Maintain("q"))
-    assert timed.run(p.Unstage(("old",))) == 0
+    assert timed.run(p.Unstage(())) == 1
     assert timed.run(p.Unstage(("new",))) == 1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-_OURS = "(n.nspname ~ '^turnabout(_r\\d+)?$' or c.relname = 'turnabout_inbox')"
+_OURS = "(n.nspname ~ '^turnabout(_r\\d+.*)?$' or c.relname = 'turnabout_inbox')"
 
 POSTGRES = {
     "columns": (
@@ -40,7 +40,7 @@ POSTGRES = {
         "select n.nspname, p.oid::regprocedure::text, pg_get_functiondef(p.oid),"
         " array(select x::text from unnest(p.proacl) x order by 1)"
         " from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where n.nspname ~ '^turnabout(_r\\d+)?$' order by 1, 2"
+        " where n.nspname ~ '^turnabout(_r\\d+.*)?$' order by 1, 2"
     ),
     "triggers": (
         "select tgrelid::regclass::text, pg_get_triggerdef(oid) from pg_trigger"
@@ -54,8 +54,8 @@ POSTGRES = {
         "select nspname, array(select x::text from unnest(nspacl) x order by 1)"
         " from pg_namespace where nspname ~ '^turnabout' order by 1"
     ),
-    "ledger": "select number, name, oldest from turnabout.version order by 1",
-    "revisions": "select number, digest, kinds from turnabout.revision order by 1",
+    "ledger": "select slice, number, name, oldest from turnabout.version order by 1, 2",
+    "revisions": "select place, digest, kinds, views from turnabout.revision order by 1",
 }
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.each import each
 from turnabout import UsageError, message
+from turnabout.pipeline import verbs as p
 from turnabout.words import limits
-from turnabout.words import pipeline as p
 from turnabout.words.verbs import VOCABULARY
 
 GOOD = {
@@ -120,12 +120,12 @@ def test_an_error_s_text_is_kept_in_bounds():
 
 
 def test_all_of_them_are_listed_named_once_and_beside_the_vocabulary():
-    assert set(p.PIPELINE) == set(GOOD)
-    names = [verb.name for verb in (*p.PIPELINE, *VOCABULARY)]
+    assert set(p.VERBS) == set(GOOD)
+    names = [verb.name for verb in (*p.VERBS, *VOCABULARY)]
     assert len(set(names)) == len(names)
 
 
-@each("verb", p.PIPELINE)
+@each("verb", p.VERBS)
 def test_each_is_a_value(verb):
     made = verb(**GOOD[verb])
     assert made == verb(**GOOD[verb])

@@ -9,8 +9,8 @@ from contextlib import closing
 from turnabout._connect import database
 from turnabout.cli import _show
 from turnabout.cli._check import Check, fail, ok, warn
+from turnabout.pipeline import verbs as p
 from turnabout.store import Store
-from turnabout.words import pipeline as p
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verbs import QueueList
 

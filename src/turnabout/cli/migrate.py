@@ -129,24 +129,36 @@ disallow = _permission(
 )
 
 
+def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in given:
+        name, _equals, number = text.rpartition("=")
+        if not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is not a step: 2, or pipeline=1", param=option)
+        found[name] = int(number)
+    return found
+
+
 @command(
     "sql",
     "turnabout sql --dialect postgresql > turnabout.sql",
-    "turnabout sql --dialect postgresql --since 1 > upgrade.sql",
+    "turnabout sql --dialect postgresql --since 1 --since pipeline=1 > upgrade.sql",
     "turnabout sql --dialect sqlite | sqlite3 app.db",
     "turnabout sql --dialect postgresql --json | jq -r '.migrations[].name'",
-    json='{"dialect", "script", "migrations": [{"number", "name", "sql", "oldest"}]}\n'
+    json='{"dialect", "script",\n'
+    ' "migrations": [{"number", "name", "sql", "oldest", "slice"}]}\n'
     "script: the whole, functions included; migrations: the numbered steps for tables",
 )
 @option("--dialect", "Unless given, as the URL says.", ("postgresql", "sqlite"))
 @option(
     "--since",
-    "The last step that the database has, as `migrate status` says; 0: it is empty.",
-    click.IntRange(min=0),
-    0,
+    "The last step that the database has, as `migrate status` says: `2`, and `pipeline=1` for that"
+    " of a slice. What is not named is missing.",
     metavar="STEP",
+    multiple=True,
+    callback=_steps,
 )
-def sql(app: App, dialect: str | None, since: int) -> None:
+def sql(app: App, dialect: str | None, since: dict[str, int]) -> None:
     """Print the schema as SQL, for any migration tool. Touches no database."""
     from turnabout._connect import installer
 
@@ -156,5 +168,5 @@ def sql(app: App, dialect: str | None, since: int) -> None:
         dialect = "sqlite" if _places.is_sqlite(app.url) else "postgresql"
     module = installer(f"{dialect}://")
     script: str = module.script(since)
-    steps = [asdict(step) for step in module.migrations() if step.number > since]
+    steps = [asdict(step) for step in module.migrations() if step.number > since.get(step.slice, 0)]
     app.say({"dialect": dialect, "script": script, "migrations": steps}, script.rstrip("\n"))

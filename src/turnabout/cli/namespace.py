@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import click
-
 from turnabout.cli import _show
-from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._declare import command, group
-from turnabout.cli._kinds import NONE, WHOLE_OR_NONE
+from turnabout.cli._app import App, negative
+from turnabout.cli._declare import argument, group, option
+from turnabout.cli._json import items
+from turnabout.cli._kinds import WHOLE_OR_NONE
 from turnabout.cli._owner import namespace_given, open_database, shown_namespace
+from turnabout.cli._settings import given
 from turnabout.words import credentials as c
-
-SHAPE = '{"name", "max_messages", "max_bytes", "requests_per_second", "created_at"}'
-USAGE = '"queues", "messages", "bytes", "tokens"'
 
 
 @dataclass(frozen=True, slots=True)
-class _Usage:
-    """A namespace, and what is in it. bytes: None unless they were measured."""
+class Usage:
+    """A namespace, its quotas, and what is in it. bytes: None unless they were measured."""
 
-    namespace: c.Namespace
+    name: str
+    max_messages: int | None
+    max_bytes: int | None
+    requests_per_second: int | None
+    created_at: int | None
     queues: int
     messages: int
     bytes: int | None
     tokens: int
+
+
+def _of(used: str, most: str) -> Callable[[Usage], str]:
+    """How much of how much."""
+
+    def tell(one: Usage) -> str:
+        text, limit = _show.cell(one, used, _show.count), getattr(one, most)
+        return text if limit is None else f"{text} of {_show.count(limit)}"
+
+    return tell
+
+
+USAGE: _show.Columns = (
+    ("NAMESPACE", "name", shown_namespace),
+    ("QUEUES", "queues", _show.count),
+    ("TOKENS", "tokens", _show.count),
+    ("MESSAGES", _of("messages", "max_messages"), str),
+    ("BYTES", _of("bytes", "max_bytes"), str),
+    ("REQUESTS/S", "requests_per_second", _show.count),
+)
 
 
 @group(
@@ -41,49 +62,39 @@ class _Usage:
 def namespace() -> None:
     """A namespace is a tenant of a server: its clients see its queues and no others.
 
-    What they call emails is acme/emails in the database, and for who has the database's URL. A
-    namespace begins with its first token (`turnabout token create`).
+    What they call emails is acme/emails in the database, and for programs that use the database's
+    URL. A namespace begins with its first token (`turnabout token create`).
     """
 
 
-@command(
+@namespace.command(
     "set",
     "turnabout namespace set acme --max-messages 100000 --max-bytes 1000000000",
     "turnabout namespace set acme --requests-per-second none",
-    json=SHAPE,
+    json=c.Namespace,
 )
-@click.argument("name", required=False)
-@click.option("--max-messages", type=WHOLE_OR_NONE, help="Unfinished messages.")
-@click.option("--max-bytes", type=WHOLE_OR_NONE, help="Bytes of their payloads.")
-@click.option(
-    "--requests-per-second", type=WHOLE_OR_NONE, help="Over all its tokens, at each server."
-)
-def set_(app: App, name: str | None, **quotas: int | str | None) -> None:
+@argument("name", required=False)
+@option("--max-messages", "Unfinished messages.", WHOLE_OR_NONE)
+@option("--max-bytes", "Bytes of their payloads.", WHOLE_OR_NONE)
+@option("--requests-per-second", "Over all its tokens, at each server.", WHOLE_OR_NONE)
+def set_(app: App, name: str | None, **quotas: Any) -> None:
     """Set quotas of the namespace NAME, and make it if it is missing.
 
     `none` takes a quota away; those that are not given stay as they are. Without a NAME they are
     for the queues that have no namespace. Servers hold to them within seconds.
     """
     wanted = namespace_given(name)
-    changes: dict[str, Any] = {
-        quota: None if value == NONE else value
-        for quota, value in quotas.items()
-        if value is not None
-    }
     with open_database(app, create=True) as turnabout:
         known = {one.name: one for one in turnabout.store.run(c.NamespaceList())}
-        changed = replace(known.get(wanted, c.Namespace(wanted)), **changes)
+        changed = replace(known.get(wanted, c.Namespace(wanted)), **given(quotas))
         kept = turnabout.store.run(c.NamespaceSet(changed))
-    app.say(asdict(kept), f"{shown_namespace(kept.name)}: {_told(kept)}.")
+    app.say(kept, f"{shown_namespace(kept.name)}: {_told(kept)}.")
 
 
-@command(
-    "list",
-    "turnabout namespace list",
-    "turnabout namespace list --bytes --json",
-    json=f'{{"namespaces": [{SHAPE[:-1]},\n  {USAGE}}}]}}',
+@namespace.command(
+    "list", "turnabout namespace list", "turnabout namespace list --bytes --json", json=items(Usage)
 )
-@click.option("--bytes", "measure", is_flag=True, help="Measure payloads, too: reads all messages.")
+@option("--bytes measure", "Measure payloads, too: reads all messages.", bool)
 def list_(app: App, measure: bool) -> None:
     """List namespaces with quotas, tokens or queues, and what they use.
 
@@ -91,51 +102,19 @@ def list_(app: App, measure: bool) -> None:
     """
     with open_database(app) as turnabout:
         run = turnabout.store.run
-        found = _usage(
-            run(c.NamespaceList()),
-            run(c.Totals(bytes=measure)),
-            run(c.TokenList()),
-            measured=measure,
-        )
-    if app.as_json:
-        documents = [
-            {
-                **asdict(one.namespace),
-                "queues": one.queues,
-                "messages": one.messages,
-                "bytes": one.bytes,
-                "tokens": one.tokens,
-            }
-            for one in found
-        ]
-        app.say({"namespaces": documents}, "")
-        return
-    if not found:
-        _show.note("There is no namespace: `turnabout token create NAMESPACE` makes one.")
-        return
-    heads = ("NAMESPACE", "QUEUES", "TOKENS", "MESSAGES", "BYTES", "REQUESTS/S")
-    rows = [
-        (
-            shown_namespace(one.namespace.name),
-            _show.count(one.queues),
-            _show.count(one.tokens),
-            _of(one.messages, one.namespace.max_messages),
-            _of(one.bytes, one.namespace.max_bytes),
-            _limit(one.namespace.requests_per_second),
-        )
-        for one in found
-    ]
-    _show.out(_show.grid(heads, rows, range(1, 99)))
+        totals = run(c.Totals(bytes=measure))
+        found = _usage(run(c.NamespaceList()), totals, run(c.TokenList()), measured=measure)
+    none = "There are no namespaces: `turnabout token create NAMESPACE` makes one."
+    app.show(found, USAGE, none)
 
 
-@command(
-    "delete",
-    "turnabout namespace delete acme",
-    json='{"namespace", "deleted"}',
-)
-@click.argument("name")
+@namespace.command("delete", "turnabout namespace delete acme", json='{"namespace", "deleted"}')
+@argument("name")
 def delete(app: App, name: str) -> None:
-    """Remove the namespace NAME with its tokens. It is refused while it has queues or schedules."""
+    """Remove the namespace NAME with its tokens.
+
+    It is refused while it has queues or schedules.
+    """
     wanted = namespace_given(name)
     with open_database(app) as turnabout:
         deleted = turnabout.store.run(c.NamespaceDelete(wanted))
@@ -143,7 +122,7 @@ def delete(app: App, name: str) -> None:
     text = f"Deleted {told}." if deleted else f"There is no namespace {told}."
     app.say({"namespace": wanted, "deleted": deleted}, text)
     if not deleted:
-        raise click.exceptions.Exit(NEGATIVE)
+        negative()
 
 
 def _usage(
@@ -152,7 +131,7 @@ def _usage(
     tokens: Sequence[c.Token],
     *,
     measured: bool,
-) -> list[_Usage]:
+) -> list[Usage]:
     """What each namespace has, by name; of namespaces that nobody has set, too."""
     now = round(time.time() * 1000)
     kept = {one.name: one for one in namespaces}
@@ -160,39 +139,30 @@ def _usage(
     for one in totals:
         queues.setdefault(c.namespace_of(one.queue), []).append(one)
     live = [token.namespace for token in tokens if token.is_live(now)]
-    return [
-        _Usage(
-            kept.get(name, c.Namespace(name)),
-            len(has),
-            sum(one.unfinished for one in has),
-            sum(one.bytes or 0 for one in has) if measured else None,
-            live.count(name),
+    found: list[Usage] = []
+    for name, has in sorted(queues.items()):
+        quotas = kept.get(name, c.Namespace(name))
+        found.append(
+            Usage(
+                name,
+                quotas.max_messages,
+                quotas.max_bytes,
+                quotas.requests_per_second,
+                quotas.created_at,
+                len(has),
+                sum(one.unfinished for one in has),
+                sum(one.bytes or 0 for one in has) if measured else None,
+                live.count(name),
+            )
         )
-        for name, has in sorted(queues.items())
-    ]
-
-
-def _of(number: int | None, limit: int | None) -> str:
-    """How much of how much."""
-    used = "–" if number is None else _show.count(number)
-    return used if limit is None else f"{used} of {_show.count(limit)}"
-
-
-def _limit(limit: int | None) -> str:
-    return "–" if limit is None else _show.count(limit)
+    return found
 
 
 def _told(one: c.Namespace) -> str:
-    parts = [
-        _show.plural(limit, *what)
-        for limit, what in (
-            (one.max_messages, ("message",)),
-            (one.max_bytes, ("byte",)),
-            (one.requests_per_second, ("request a second", "requests a second")),
-        )
-        if limit is not None
-    ]
+    limits = (
+        (one.max_messages, ("message",)),
+        (one.max_bytes, ("byte",)),
+        (one.requests_per_second, ("request per second", "requests per second")),
+    )
+    parts = [_show.plural(limit, *what) for limit, what in limits if limit is not None]
     return f"at most {', '.join(parts)}" if parts else "not limited"
-
-
-namespace.add_section("Commands", set_, list_, delete)

@@ -23,8 +23,8 @@ from turnabout.cli._declare import command, group
 from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND
 from turnabout.cli._progress import progress
 from turnabout.cli.queue import confirm
+from turnabout.pipeline.verbs import LogLook
 from turnabout.words.errors import TurnaboutError, UsageError
-from turnabout.words.pipeline import LogLook
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,7 @@ from turnabout.cli._declare import command
 from turnabout.cli._kinds import DURATION
 from turnabout.cli.pipeline_jobs import need_spark, refusals
 from turnabout.cli.queue import YES, confirm
-from turnabout.words.errors import UsageError
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     Subscription,
     SubscriptionList,
     SubscriptionRelease,
@@ -23,6 +22,7 @@ from turnabout.words.pipeline import (
     WatermarkDelete,
     WatermarkList,
 )
+from turnabout.words.errors import UsageError
 
 if TYPE_CHECKING:
     from turnabout.spark.jobs.status import Status

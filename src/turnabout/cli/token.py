@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import time
-from typing import Any
-
-import click
+from dataclasses import dataclass
 
 from turnabout.cli import _show
 from turnabout.cli._app import App
-from turnabout.cli._declare import command, group
+from turnabout.cli._declare import argument, group, option
+from turnabout.cli._json import items
 from turnabout.cli._kinds import DURATION
 from turnabout.cli._owner import namespace_given, open_database, shown_namespace
 from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 
-SHAPE = (
-    '{"id", "namespace", "label", "scopes": ["consume:emails", …], "created_at", "expires_at",\n'
-    '  "revoked_at", "state": "live" | "expired" | "revoked"}\n'
-    "times are milliseconds since 1970 by the database's clock"
-)
 DEFAULT_SCOPES = ("produce", "consume")
+
+
+@dataclass(frozen=True)
+class ShownToken:
+    """A token as it may be shown; state: live, expired or revoked."""
+
+    id: str
+    namespace: str
+    label: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    state: str
+
+
+def _shown(one: c.Token) -> ShownToken:
+    is_live = one.is_live(round(time.time() * 1000))
+    state = "live" if is_live else "expired" if one.revoked_at is None else "revoked"
+    scopes = tuple(map(str, one.scopes))
+    times = (one.created_at, one.expires_at, one.revoked_at)
+    return ShownToken(one.id, one.namespace, one.label, scopes, *times, state)
+
+
+TOKENS: _show.Columns = (
+    ("ID", "id", str),
+    ("NAMESPACE", "namespace", shown_namespace),
+    ("LABEL", lambda one: one.label or None, _show.clean),
+    ("SCOPES", lambda one: " ".join(one.scopes) or None, str),
+    ("STATE", "state", str),
+    ("MADE", "created_at", _show.when),
+    ("ENDS", "expires_at", _show.when),
+)
 
 
 @group(
@@ -33,143 +60,82 @@ DEFAULT_SCOPES = ("produce", "consume")
     short_help="Tokens of a server's clients: create, list, revoke.",
 )
 def token() -> None:
-    """Tokens open the door of a server (`turnabout serve`). They are kept in its database.
+    """Tokens let clients use a server (`turnabout serve`). They are kept in its database.
 
     A token is for one namespace, whose queues it sees as if there were no others, and for what its
-    scopes allow there. Who has the database's URL needs none.
+    scopes allow there. With the database's URL no token is needed.
     """
 
 
-@command(
+@token.command(
     "create",
     "turnabout token create acme --label website --scope produce:emails",
     "turnabout token create acme --scope 'consume:report-*' --scope peek --expires 30d",
     "turnabout token create acme --label admin --scope operate",
     "export TURNABOUT_TOKEN=$(turnabout token create acme)",
-    json='{"token": "tbt_…", "id", …}: beside the token what `list` shows of it',
+    json='{"token": "tbt_…", "id", …}: the token, and what `list` shows of it',
 )
-@click.argument("namespace", required=False)
-@click.option("--label", default="", help="What it is for, to know it again in the list.")
-@click.option(
-    "--scope",
-    "scopes",
+@argument("namespace", required=False)
+@option("--label", "What it is for; shown in the list.", default="", show_default=False)
+@option(
+    "--scope scopes",
+    "produce, consume, operate or a verb such as peek; after a colon, queues: a name, * for any "
+    "part. May be repeated. [default: produce and consume, all queues]",
     multiple=True,
     metavar="WHAT[:QUEUES]",
-    help="produce, consume, operate or a verb such as peek; at queues: a name, * for any part. "
-    "May be repeated. [default: produce and consume at all queues]",
 )
-@click.option("--expires", type=DURATION, help="After so long (12h, 30d); else when revoked.")
+@option("--expires", "It ends after this time (12h, 30d); else when revoked.", DURATION)
 def create(
     app: App, namespace: str | None, label: str, scopes: tuple[str, ...], expires: float | None
 ) -> None:
     """Make a token for NAMESPACE, and print it: this once.
 
-    The namespace is made if it is missing. Only a digest of it is kept: a token that is lost cannot
-    be shown again, make another one. Without a NAMESPACE it is for the queues that have none: those
+    The namespace is made if it is missing. Only a digest is kept: a token that is lost cannot be
+    shown again, make another one. Without a NAMESPACE it is for the queues that have none: those
     that programs use by the database's URL.
     """
     if expires == 0:
-        raise UsageError("a token that ends at once is for nobody: --expires 12h, 30d, or no end")
+        raise UsageError("a token that ends at once is of no use: --expires 12h, 30d, or no end")
     token_id, secret, digest = c.new_token()
-    verb = c.TokenCreate(
-        token_id,
-        digest,
-        namespace_given(namespace),
-        label,
-        c.scopes(scopes or DEFAULT_SCOPES),
-        None if expires is None else max(1, round(expires * 1000)),
-    )
+    ends_after = None if expires is None else max(1, round(expires * 1000))
+    allowed = c.scopes(scopes or DEFAULT_SCOPES)
+    verb = c.TokenCreate(token_id, digest, namespace_given(namespace), label, allowed, ends_after)
     with open_database(app, create=True) as turnabout:
-        made = turnabout.store.run(verb)
+        made = _shown(turnabout.store.run(verb))
     text = c.token_text(token_id, secret)
-    if app.as_json:
-        app.say({"token": text, **_as_dict(made)}, "")
-        return
-    _show.out(text)
-    ends = (
-        "until it is revoked"
-        if made.expires_at is None
-        else f"it ends {_show.when(made.expires_at)}"
-    )
-    _show.note(
-        f"For {shown_namespace(made.namespace)}: {', '.join(map(str, made.scopes))}; {ends}. "
-        f"It is shown this once. To end it: turnabout token revoke {made.id}"
-    )
+    app.say(made, text, token=text)
+    if not app.as_json:
+        ends = "until it is revoked"
+        if made.expires_at is not None:
+            ends = f"it ends {_show.when(made.expires_at)}"
+        _show.note(
+            f"For {shown_namespace(made.namespace)}: {', '.join(made.scopes)}; {ends}. "
+            f"It is shown this once. To end it: turnabout token revoke {made.id}"
+        )
 
 
-@command(
-    "list",
-    "turnabout token list",
-    "turnabout token list acme",
-    json='{"tokens": [one for each]}, and of each:\n' + SHAPE,
-)
-@click.argument("namespace", required=False)
+@token.command("list", "turnabout token list", "turnabout token list acme", json=items(ShownToken))
+@argument("namespace", required=False)
 def list_(app: App, namespace: str | None) -> None:
-    """List the tokens of NAMESPACE, or of all, the newest first. Their secrets are not kept.
+    """List the tokens of NAMESPACE, or of all, the newest first.
 
-    NAMESPACE '' is the unnamed one.
+    Expired and revoked ones are listed, too; their secrets are not kept. NAMESPACE '' is the
+    unnamed one.
     """
     wanted = None if namespace is None else namespace_given(namespace)
     with open_database(app) as turnabout:
-        found = turnabout.store.run(c.TokenList(wanted))
-    if app.as_json:
-        app.say({"tokens": [_as_dict(one) for one in found]}, "")
-        return
-    if not found:
-        _show.note("There is no token: `turnabout token create NAMESPACE` makes one.")
-        return
-    heads = ("ID", "NAMESPACE", "LABEL", "SCOPES", "STATE", "MADE", "ENDS")
-    rows = [
-        (
-            one.id,
-            shown_namespace(one.namespace),
-            _show.clean(one.label) or "–",
-            " ".join(map(str, one.scopes)) or "–",
-            _state(one),
-            _show.when(one.created_at),
-            "–" if one.expires_at is None else _show.when(one.expires_at),
-        )
-        for one in found
-    ]
-    _show.out(_show.grid(heads, rows, range(5, 99)))
+        found = map(_shown, turnabout.store.run(c.TokenList(wanted)))
+    app.show(found, TOKENS, "There are no tokens: `turnabout token create NAMESPACE` makes one.")
 
 
-@command(
-    "revoke",
-    "turnabout token revoke mzxw6ytboi2a",
-    json=SHAPE,
-)
-@click.argument("token_id", metavar="ID")
+@token.command("revoke", "turnabout token revoke mzxw6ytboi2a", json=ShownToken)
+@argument("token_id", metavar="ID")
 def revoke(app: App, token_id: str) -> None:
-    """End the token ID. Servers let it in for up to five seconds more."""
+    """End the token ID. Servers accept it for up to five seconds more."""
     if token_id.startswith(c.TOKEN_PREFIX):  # the token itself
         token_id = token_id.removeprefix(c.TOKEN_PREFIX).partition("_")[0]
     with open_database(app) as turnabout:
         ended = turnabout.store.run(c.TokenRevoke(token_id))
     if ended is None:
-        raise UsageError(
-            f"there is no token of the id {shown(token_id)}: see `turnabout token list`"
-        )
-    app.say(_as_dict(ended), f"Token {ended.id} is revoked.")
-
-
-def _state(one: c.Token) -> str:
-    if one.revoked_at is not None:
-        return "revoked"
-    return "live" if one.is_live(round(time.time() * 1000)) else "expired"
-
-
-def _as_dict(one: c.Token) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "namespace": one.namespace,
-        "label": one.label,
-        "scopes": [str(scope) for scope in one.scopes],
-        "created_at": one.created_at,
-        "expires_at": one.expires_at,
-        "revoked_at": one.revoked_at,
-        "state": _state(one),
-    }
-
-
-token.add_section("Commands", create, list_, revoke)
+        raise UsageError(f"there is no token with id {shown(token_id)}: see `turnabout token list`")
+    app.say(_shown(ended), f"Token {ended.id} is revoked.")

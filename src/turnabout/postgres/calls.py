@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from turnabout import slices
 from turnabout.postgres import (
     calls_credentials,
     calls_messages,
-    calls_pipeline,
     calls_queues,
     calls_records,
 )
 from turnabout.postgres.call import Call, Rows
 from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
 
 CALLS: dict[type[Any], Call] = {
@@ -26,8 +28,16 @@ CALLS: dict[type[Any], Call] = {
     **calls_queues.CALLS,
     **calls_records.CALLS,
     **calls_credentials.CALLS,
-    **calls_pipeline.CALLS,
 }
+
+
+@cache
+def call_of(kind: type[Verb[Any]]) -> Call:
+    """The call of a verb, of the core's or a slice's."""
+    call = CALLS.get(kind) or slices.merged("postgres", "CALLS").get(kind)
+    if call is None:
+        raise UsageError(f"this store does not know the verb {kind.__name__}")
+    return call
 
 
 def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
@@ -42,7 +52,7 @@ def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]
         first, others = parts
         answers = (yield from exchange_of(first)), (yield from exchange_of(others))
         return merge_duplicates(verb, *answers)
-    call = CALLS[type(verb)]
+    call = call_of(type(verb))
     if call.in_parts:
         return (yield from _parts(call, verb))
     rows = yield call, verb

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from turnabout.postgres.calls import CALLS
+from turnabout.postgres.calls import call_of
 from turnabout.words.errors import (
     BrokenInvariant,
     Busy,
@@ -85,4 +85,4 @@ def translate(
 def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> TurnaboutError:
     """What a failed call means for its caller: a repeatable one cannot have done harm."""
     queue = getattr(verb, "queue", None) or ""
-    return translate(error, url, queue, sent=not CALLS[type(verb)].repeatable)
+    return translate(error, url, queue, sent=not call_of(type(verb)).repeatable)

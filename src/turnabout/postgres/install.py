@@ -1,34 +1,34 @@
 """The schema of the PostgreSQL store: numbered migrations for tables, whole sets of functions.
 
 Tables move by migrations, each once, which only add: what works on them goes on working. Functions
-are installed as a set: in the schema of its revision, which the libraries of that revision call,
-and, the latest one, in `turnabout`, for people who write SQL. So a newer library's set comes beside
-the older ones. A migration that older sets cannot live with says so (`-- oldest: <revision>` in its
-comment), and they are dropped with it. `ledger.sql` has the tables where all this is written.
+are installed as sets, each in a schema of its own (`parts`), which the libraries of that revision
+call; the core's latest one stands in `turnabout` as well, for people who write SQL. So a newer
+library's set comes beside the older ones. A migration that older sets cannot live with says so
+(`-- oldest: <revision>` in its comment), and they are dropped with it. A slice has steps and a set
+of its own; what a slice has installed that isn't here stays. `ledger.sql` has the tables where all
+this is written.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
 import psycopg
 
 from turnabout.postgres.errors import translated
-from turnabout.postgres.permissions import kinds_as_json, verbs_functions
-from turnabout.postgres.revision import REVISION, SCHEMA, rendered, schema
-from turnabout.postgres.source import functions_of, sql_files, statements, text_of
+from turnabout.postgres.parts import Part, core, latest, parts
+from turnabout.postgres.revision import REVISION, SCHEMA, schema
+from turnabout.postgres.source import statements, text_of
 from turnabout.words.errors import Busy, UsageError, WrongVersion
 from turnabout.words.extras import UPGRADE_HINT
-from turnabout.words.migration import Migration, SchemaStatus, step_of
+from turnabout.words.migration import Migration, SchemaStatus
 from turnabout.words.urls import without_secrets
-
-_PACKAGE = "turnabout.postgres"
 
 LOCK_SECONDS = 0.5
 """How long a step waits for a table, since all calls that come later wait behind it."""
@@ -39,9 +39,9 @@ TRIES = 40
 PAUSE_SECONDS = 1.0
 
 CHECK = (
-    "select (select max(number) from turnabout.version),"
-    " (select max(oldest) from turnabout.version),"
-    f" (select digest from turnabout.revision where number = {REVISION})"
+    "select (select max(number) from turnabout.version where slice = ''),"
+    " (select max(oldest) from turnabout.version where slice = ''),"
+    f" (select digest from turnabout.revision where place = '{schema()}')"
 )
 """What a library asks at its first connection; `check_schema` reads the answer."""
 
@@ -91,7 +91,7 @@ $$;
 """
 
 _DAYS = """
--- The first partitions of history; tend makes those that follow.
+-- The first partitions of history; maintain makes those that follow.
 do $$
 begin
     for i in 0 .. 2 loop
@@ -102,128 +102,145 @@ $$;
 """
 
 
+_DROP_SETS = """
+-- Sets of functions that are called no longer, with those that were made for them.
+do $$
+declare
+    gone text;
+    old regprocedure;
+begin
+    for gone in select r.place from turnabout.revision r where {which} loop
+        for old in select p.oid from pg_proc p where p.pronamespace = to_regnamespace(gone) loop
+            execute format('drop function %s', old);
+        end loop;
+        execute format('drop schema if exists %I', gone);
+        delete from turnabout.revision r where r.place = gone;
+    end loop;
+end
+$$;
+"""
+
+_SET_MISSING = "this version is not installed yet: run `turnabout migrate up` first"
+
+
 @dataclass(frozen=True, slots=True)
 class _Ledger:
-    """What is installed in a database. step 0: nothing."""
+    """What is installed in a database: the last step of each part, the oldest revision that works
+    on it, and the digests of sets by their schemas. Empty: nothing.
+    """
 
-    step: int = 0
-    oldest: int = 1
-    digests: Mapping[int, str] = field(default_factory=dict[int, str])
+    steps: Mapping[str, int] = field(default_factory=dict[str, int])
+    oldest: Mapping[str, int] = field(default_factory=dict[str, int])
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    revisions: tuple[int, ...] = ()
 
-    @property
-    def too_new(self) -> bool:
+    def too_new(self, part: Part) -> bool:
         """Whether this library's functions cannot work on these tables any more."""
-        return self.oldest > REVISION
+        return self.oldest.get(part.name, 1) > part.revision
 
-    @property
-    def has_ours(self) -> bool:
-        return self.digests.get(REVISION) == digest()
+    def has(self, part: Part) -> bool:
+        """Whether the set of that part is there, as it is here."""
+        return self.digests.get(part.schema) == digest(part)
+
+    def lacks(self, part: Part) -> list[Migration]:
+        """The steps that did not run yet."""
+        there = self.steps.get(part.name, 0)
+        return [step for step in part.migrations() if step.number > there]
 
     @property
     def is_latest(self) -> bool:
         """Whether our set is the one for people who write SQL."""
-        return max(self.digests, default=0) <= REVISION
+        return max(self.revisions, default=0) <= REVISION
 
 
 # --- what there is to install --------------------------------------------------------------------
 
 
-@cache
 def migrations() -> tuple[Migration, ...]:
-    """The steps for tables, in order."""
-    return tuple(step_of(f.name, text_of(f)) for f in sql_files(_PACKAGE, "migrations"))
+    """The steps for tables, in order: the core's first."""
+    return tuple(step for part in parts() for step in part.migrations())
 
 
-@cache
 def functions() -> str:
-    """All functions that verbs call, as one text, as they stand in the schema `turnabout`."""
-    return "\n".join(functions_of(f) for f in sql_files(_PACKAGE, "functions"))
+    """All functions that the core's verbs call, as one text, as they stand in `turnabout`."""
+    return core().functions()
 
 
-@cache
-def latest() -> str:
-    """What stands in the schema `turnabout` only: for people who write SQL, and for permissions."""
-    return "\n".join(functions_of(f) for f in sql_files(_PACKAGE, "latest"))
+def digest(part: Part | None = None) -> str:
+    """What the functions of the core, or of a slice, look like in this library."""
+    if part is None or part is core():
+        return core().digest(latest(), _DROP, _PROTECT)
+    return part.digest(_DROP, _PROTECT)
 
 
-@cache
-def digest() -> str:
-    """What the functions of this library look like, in 16 characters."""
-    texts = (functions(), latest(), kinds_as_json(), _DROP, _PROTECT)
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-
-
-def steps(since: int = 0) -> tuple[str, ...]:
-    """All that a database at that step lacks, statement by statement; 0: an empty database.
+def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
+    """All that a database lacks whose core (`""`) and slices have come this far, statement by
+    statement. What isn't named is missing: without anything, the database is empty.
 
     To run in this order, in one transaction: nothing in it begins or ends one. Each is a single
     statement, for drivers that take no more at once.
     """
-    missing = [step for step in migrations() if step.number > since]
-    texts = [f"-- {step.name}\n{step.sql}{_note(step)}" for step in missing]
-    sets = (_ours(), _latest(), _GRANT, _DAYS)
-    return tuple(statements("\n".join([_ledger_sql(), *texts, _drop_older(missing), *sets])))
+    there = _Ledger(since)
+    texts = [_ledger_sql()]
+    for part in parts():
+        texts += [_step(step, part) for step in there.lacks(part)]
+        texts.append(_set_of(part, is_latest=True))
+    return tuple(statements("\n".join([*texts, _GRANT, _DAYS])))
 
 
-def script(since: int = 0) -> str:
+def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
     """The same as one text for psql, as a transaction of its own."""
     return ";\n\n".join(["begin", *steps(since), "commit"]) + ";\n"
 
 
-def _ours() -> str:
-    """Our set in the schema of its revision."""
+def _step(step: Migration, part: Part) -> str:
+    """A step, its note, and what it leaves behind."""
     note = (
-        "insert into turnabout.revision (number, digest, kinds)"
-        f" values ({REVISION}, '{digest()}', '{kinds_as_json()}')"
-        " on conflict (number) do update"
-        " set digest = excluded.digest, kinds = excluded.kinds, installed_at = default;"
+        "insert into turnabout.version (slice, number, name, functions, oldest) values"
+        f" ('{part.name}', {step.number}, '{step.name}', '{digest(part)}', {step.oldest});\n"
     )
-    texts = _set(schema(), rendered(functions()))
-    return "\n".join([f"create schema if not exists {schema()};", *texts, note])
+    older = f"r.slice = '{part.name}' and r.number < {step.oldest}"
+    if not part.name:
+        older += f" or r.core < {step.oldest}"
+    gone = _DROP_SETS.format(which=older) if step.oldest > 1 else ""
+    return f"-- {step.name}\n{step.sql}{note}{gone}"
 
 
-def _latest() -> str:
-    """Our set as the one for people who write SQL. Bodies find each other when they run."""
-    return "\n".join(_set(SCHEMA, functions() + latest()))
-
-
-def _set(place: str, texts: str) -> list[str]:
-    names = ", ".join(f"'{name}'" for name in verbs_functions())
-    return [
-        _DROP.format(schema=place),
-        "set local check_function_bodies = off;",
-        texts,
-        "set local check_function_bodies to default;",
-        _PROTECT.format(schema=place, names=names),
-    ]
-
-
-def _note(step: Migration) -> str:
-    return (
-        "insert into turnabout.version (number, name, functions, oldest)"
-        f" values ({step.number}, '{step.name}', '{digest()}', {step.oldest});\n"
+def _set_of(part: Part, *, is_latest: bool) -> str:
+    """A part's set in its schema, and the core's as the one for people who write SQL as well, where
+    it is the latest: bodies find each other when they run.
+    """
+    views = ", ".join(f"'{view}'" for view in part.views)
+    note = (
+        "insert into turnabout.revision (place, slice, number, core, digest, kinds, views) values"
+        f" ('{part.schema}', '{part.name}', {part.revision}, {REVISION}, '{digest(part)}',"
+        f" '{part.kinds_as_json()}', array[{views}]::text[])"
+        " on conflict (place) do update set digest = excluded.digest, kinds = excluded.kinds,"
+        " views = excluded.views, installed_at = default;"
     )
+    texts = [f"create schema if not exists {part.schema};"]
+    texts += [_set(part.schema, part.rendered(), part), note]
+    if is_latest and not part.name:
+        texts.append(_set(SCHEMA, part.functions() + latest(), part))
+    return "\n".join(texts)
 
 
-def _drop_older(steps: list[Migration]) -> str:
-    """Sets that these steps leave behind."""
-    oldest = max((step.oldest for step in steps), default=1)
-    gone = [_drop_set(number) for number in range(1, oldest)]
-    return "\n".join(gone)
-
-
-def _drop_set(number: int) -> str:
-    place = schema(number)
-    return (
-        f"{_DROP.format(schema=place)}\n"
-        f"drop schema if exists {place};\n"
-        f"delete from turnabout.revision where number = {number};\n"
+def _set(place: str, texts: str, part: Part) -> str:
+    names = ", ".join(f"'{name}'" for name in part.open_functions())
+    return "\n".join(
+        (
+            _DROP.format(schema=place),
+            "set local check_function_bodies = off;",
+            texts,
+            "set local check_function_bodies to default;",
+            _PROTECT.format(schema=place, names=names),
+        )
     )
 
 
 @cache
 def _ledger_sql() -> str:
-    return text_of(files(_PACKAGE) / "ledger.sql")
+    return text_of(files("turnabout.postgres") / "ledger.sql")
 
 
 # --- installing ----------------------------------------------------------------------------------
@@ -255,21 +272,25 @@ def _up(connection: psycopg.Connection) -> tuple[str, ...]:
     In between, the sets that are there go on working: steps only add.
     """
     there = _read(connection)
-    refuse_newer(there.step, there.oldest)
     names: list[str] = []
-    for step in migrations():
-        if step.number > there.step:
+    for part in parts():
+        refuse_newer(there.steps.get(part.name, 0), there.oldest.get(part.name, 1), part)
+        for step in there.lacks(part):
             with _transaction(connection):
-                _run(connection, _ledger_sql() + step.sql + _note(step) + _drop_older([step]))
+                _run(connection, _ledger_sql() + _step(step, part))
             names.append(step.name)
-    if not there.has_ours:
+    lacking = [part for part in parts() if not there.has(part)]
+    if lacking:
         with _transaction(connection):
-            _run(connection, _ledger_sql() + _ours())
-            if there.is_latest:
-                _run(connection, _latest())
+            for part in lacking:
+                _run(connection, _ledger_sql() + _set_of(part, is_latest=there.is_latest))
             _run(connection, _GRANT + _DAYS)
-        names.append(f"functions {digest()}")
-    return tuple(names)
+    return (*names, *map(set_name, lacking))
+
+
+def set_name(part: Part) -> str:
+    """How `up` and `status` call a part's set."""
+    return f"functions {part.name} {digest(part)}" if part.name else f"functions {digest(part)}"
 
 
 @contextmanager
@@ -292,15 +313,15 @@ def prune(url: str) -> tuple[str, ...]:
 
     Answers with their schemas. Raises: UsageError if this library's own set is not installed yet.
     """
+    older = " or ".join(f"r.slice = '{p.name}' and r.number < {p.revision}" for p in parts())
     with _alone(url) as connection:
         there = _read(connection)
-        if not there.has_ours:
-            raise UsageError("this version is not installed yet: run `turnabout migrate up` first")
-        older = [number for number in sorted(there.digests) if number < REVISION]
-        for number in older:
-            with _transaction(connection):
-                _run(connection, _drop_set(number))
-        return tuple(map(schema, older))
+        if not all(there.has(part) for part in parts()):
+            raise UsageError(_SET_MISSING)
+        with _transaction(connection):
+            _run(connection, _DROP_SETS.format(which=f"r.core < {REVISION} or {older}"))
+        left = _read(connection).digests
+    return tuple(place for place in sorted(there.digests) if place not in left)
 
 
 def allow(url: str, role: str, kind: str) -> None:
@@ -326,16 +347,18 @@ def status(url: str) -> SchemaStatus:
     with translated(url), psycopg.connect(url) as connection:
         there = _read(connection)
     pending: list[str] = []
-    if not there.too_new:
-        pending += [step.name for step in migrations() if step.number > there.step]
-        if there.step and not there.has_ours:
-            pending.append(f"functions {digest()}")
+    too_new = any(map(there.too_new, parts()))
+    if not too_new:
+        pending += [step.name for part in parts() for step in there.lacks(part)]
+        if there.steps:
+            pending += [set_name(part) for part in parts() if not there.has(part)]
     return SchemaStatus(
-        there.step,
-        migrations()[-1].number,
+        there.steps.get("", 0),
+        core().migrations()[-1].number,
         tuple(pending),
-        revisions=tuple(sorted(there.digests)),
-        too_new=there.too_new,
+        {name: step for name, step in there.steps.items() if name},
+        revisions=there.revisions,
+        too_new=too_new,
     )
 
 
@@ -345,31 +368,39 @@ def check_schema(step: int | None, oldest: int | None, ours: str | None, url: st
     Raises: WrongVersion, which says what to do.
     """
     refuse_newer(step or 0, oldest or 1)
-    if (step or 0) < migrations()[-1].number or ours != digest():
+    if (step or 0) < core().migrations()[-1].number or ours != digest():
         raise WrongVersion(
             f"the database {without_secrets(url)} is not set up for this version of the library: "
             f"run `turnabout migrate up --url '{without_secrets(url)}'`"
         )
 
 
-def refuse_newer(step: int, oldest: int) -> None:
+def refuse_newer(step: int, oldest: int, part: Part | None = None) -> None:
     """Refuse a database whose tables a newer library has changed beyond this one's functions."""
-    if oldest > REVISION:
+    known = REVISION if part is None else part.revision
+    if oldest > known:
+        whose = f"{part.name} is" if part is not None and part.name else "schema is"
         raise WrongVersion(
-            f"the database's schema is at step {step}, which needs revision {oldest} of the "
-            f"library; this one is {REVISION}: {UPGRADE_HINT}"
+            f"the database's {whose} at step {step}, which needs revision {oldest} of the "
+            f"library; this one is {known}: {UPGRADE_HINT}"
         )
 
 
 def _read(connection: psycopg.Connection) -> _Ledger:
     if not _is_there(connection, "turnabout.version"):
         return _Ledger()
-    ((step,),) = connection.execute("select coalesce(max(number), 0) from turnabout.version")
-    if not _is_there(connection, "turnabout.revision"):
-        return _Ledger(step)  # as it was before there were revisions
-    ((oldest,),) = connection.execute("select coalesce(max(oldest), 1) from turnabout.version")
-    digests = dict(connection.execute("select number, digest from turnabout.revision").fetchall())
-    return _Ledger(step, oldest, digests)
+    rows = connection.execute(
+        "select slice, max(number), max(oldest) from turnabout.version group by slice"
+    ).fetchall()
+    sets = connection.execute(
+        "select place, slice, number, digest from turnabout.revision order by number"
+    ).fetchall()
+    return _Ledger(
+        {name: step for name, step, _ in rows},
+        {name: oldest for name, _, oldest in rows},
+        {place: digest for place, _, _, digest in sets},
+        tuple(number for _, name, number, _ in sets if not name),
+    )
 
 
 def _is_there(connection: psycopg.Connection, table: str) -> bool:

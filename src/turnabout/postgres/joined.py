@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from turnabout.adapters import Paramstyle
 from turnabout.adapters.joined import OPEN_ONE
 from turnabout.adapters.protocol import Parameters, Rows
-from turnabout.postgres.calls import CALLS
+from turnabout.postgres.calls import call_of
 from turnabout.postgres.errors import BUSY, NOT_MIGRATED
 from turnabout.words.errors import (
     Busy,
@@ -66,7 +66,7 @@ def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None
 
 def call(verb: Verb[Any], clock: Now, style: Paramstyle) -> tuple[str, Parameters]:
     """The statement of a verb and its parameters, as a library of that style takes them."""
-    known = CALLS[type(verb)]
+    known = call_of(type(verb))
     text = known.text if known.nowait is None else known.nowait.decode()
     values = list(known.parameters(verb, None if clock is None else clock()))
     for place in _arrays(text):
@@ -113,7 +113,7 @@ def answer(verb: Verb[A], rows: Rows) -> A:
     clean = [tuple(map(_plain, row)) for row in rows]
     if isinstance(verb, (PolicyGet, PolicySet)) and isinstance(clean[0][0], str):
         clean = [(json.loads(clean[0][0]),)]
-    return CALLS[type(verb)].answer(verb, clean)
+    return call_of(type(verb)).answer(verb, clean)
 
 
 def _plain(value: Any) -> Any:

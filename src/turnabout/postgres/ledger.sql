@@ -1,21 +1,29 @@
 -- What was installed, and who may use it. Run by every install: what is there stays.
 create schema if not exists turnabout;
 
+-- The steps that ran. slice: whose, '' for the core. functions: the digest of the set that came
+-- with it; oldest: the oldest revision of that part's functions that works from then on.
 create table if not exists turnabout.version (
-    number int primary key,
+    slice text not null,
+    number int not null,
     name text not null,
     functions text not null,
-    -- the oldest revision of the functions that works on the tables from this step on
-    oldest int not null default 1,
-    applied_at timestamptz not null default clock_timestamp()
+    oldest int not null,
+    applied_at timestamptz not null default clock_timestamp(),
+    primary key (slice, number)
 );
 
--- The sets of functions: one in each schema turnabout_r<number>, the last of them in turnabout too.
--- kinds: the names of the functions that each kind of permission is for.
+-- The sets of functions, each in a schema of its own; the core's latest one in turnabout, too.
+-- core: the revision of the core's functions that it calls. kinds: the names of the functions that
+-- each kind of permission is for; views: what a role that may operate can read.
 create table if not exists turnabout.revision (
-    number int primary key,
+    place text primary key,
+    slice text not null,
+    number int not null,
+    core int not null,
     digest text not null,
     kinds jsonb not null,
+    views text[] not null,
     installed_at timestamptz not null default clock_timestamp()
 );
 

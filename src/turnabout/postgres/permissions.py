@@ -1,44 +1,36 @@
 """Which functions each kind of permission is for.
 
 A role with a permission may call these functions, which act with the rights of the schema's owner;
-of the tables it may read the ledger only. `operate` is everything, tokens, namespaces, pipelines
-and their views included: a server connects as such a role.
+of the tables it may read the ledger only. `operate` is everything, tokens and namespaces and all
+functions and views of slices included: a server connects as such a role.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from turnabout.postgres.call import Call
 from turnabout.postgres.calls import CALLS
 from turnabout.words import verbs as v
 from turnabout.words.credentials import ADMINISTRATION, KINDS
-from turnabout.words.pipeline import PIPELINE
 
-_WITHOUT_TABLES = frozenset({"clock_ms"})
-"""These need no rights of their owner, and are inlined where they are called."""
-
-_CALLED = re.compile(r"\bturnabout\w*\.(\w+)\(")
+_CALLED = re.compile(r"\bturnabout_r\d+\.(\w+)\(")
 
 
 @cache
 def functions_of_kinds() -> Mapping[str, list[str]]:
     """For each kind the names of its functions, sorted."""
-    verbs = {**KINDS, "operate": (*KINDS["operate"], *ADMINISTRATION, *PIPELINE)}
+    verbs = {**KINDS, "operate": (*KINDS["operate"], *ADMINISTRATION)}
     return {kind: sorted(_names(some)) for kind, some in verbs.items()}
 
 
-def verbs_functions() -> list[str]:
-    """The functions that act with the rights of their owner."""
-    return [name for name in functions_of_kinds()["operate"] if name not in _WITHOUT_TABLES]
-
-
-def kinds_as_json() -> str:
-    """The same, as the ledger keeps it."""
-    return json.dumps(functions_of_kinds(), sort_keys=True)
+def functions_of_slice(name: str, calls: Mapping[type[v.Verb[Any]], Call]) -> list[str]:
+    """The functions of a slice that its verbs call: they are for `operate`."""
+    own = re.compile(rf"\bturnabout_r\d+_{name}_r\d+\.(\w+)\(")
+    return sorted({found for call in calls.values() for found in own.findall(call.text)})
 
 
 def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:

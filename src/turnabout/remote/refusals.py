@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from turnabout.words.errors import UsageError
-from turnabout.words.pipeline import PIPELINE
 from turnabout.words.verbs import Verb
 
 
@@ -22,10 +21,8 @@ def was_closed(how: str) -> UsageError:
 
 
 def not_for_clients(verb: Verb[Any]) -> UsageError:
-    """A verb of the database's owner, or of a pipeline."""
-    why = "is not for clients of a server"
-    if type(verb) in PIPELINE:
-        why = "is a pipeline's, which works on the database itself, not by a server"
+    """A verb that has no route: of the database's owner, or of a slice that works on databases."""
     return UsageError(
-        f"{verb.name} {why}: name the database behind it, sqlite:///path or postgresql://…"
+        f"{verb.name} works on the database itself, not by a server: name the database behind it, "
+        "sqlite:///path or postgresql://…"
     )

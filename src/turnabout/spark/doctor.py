@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
+from turnabout.pipeline.verbs import SubscriptionRelease
 from turnabout.spark import java
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT, install_hint
 from turnabout.words.limits import DEAD_SUFFIX
-from turnabout.words.pipeline import SubscriptionRelease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

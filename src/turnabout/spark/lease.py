@@ -23,13 +23,7 @@ from typing import Any, Final, NoReturn
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from turnabout.spark import rows
-from turnabout.spark.access import Access
-from turnabout.spark.lease_settings import Settings
-from turnabout.spark.streams import IDLE_SECONDS, StreamReader, in_task
-from turnabout.words.credentials import Totals
-from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable, UsageError
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     BATCH_MESSAGES_MAX,
     EpochExtend,
     EpochLease,
@@ -40,6 +34,12 @@ from turnabout.words.pipeline import (
     SubscriptionOpen,
     Superseded,
 )
+from turnabout.spark import rows
+from turnabout.spark.access import Access
+from turnabout.spark.lease_settings import Settings
+from turnabout.spark.streams import IDLE_SECONDS, StreamReader, in_task
+from turnabout.words.credentials import Totals
+from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable, UsageError
 from turnabout.words.verbs import Maintain
 
 MAINTAIN_SECONDS: Final = 5.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnabout.pipeline.verbs import BATCH_MESSAGES_MAX
 from turnabout.spark.options import PARTITIONS_MAX, Options
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
-from turnabout.words.pipeline import BATCH_MESSAGES_MAX
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from turnabout.spark import rows
-from turnabout.spark.access import Access
-from turnabout.spark.filters import Names
-from turnabout.spark.lease_settings import subscribed
-from turnabout.spark.options import PARTITIONS_MAX, Options
-from turnabout.spark.streams import IDLE_SECONDS, StreamReader, in_task
-from turnabout.words import limits
-from turnabout.words.errors import UsageError
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     PARTS_MAX,
     START,
     LogAhead,
@@ -36,6 +28,14 @@ from turnabout.words.pipeline import (
     LogNext,
     LogRange,
 )
+from turnabout.spark import rows
+from turnabout.spark.access import Access
+from turnabout.spark.filters import Names
+from turnabout.spark.lease_settings import subscribed
+from turnabout.spark.options import PARTITIONS_MAX, Options
+from turnabout.spark.streams import IDLE_SECONDS, StreamReader, in_task
+from turnabout.words import limits
+from turnabout.words.errors import UsageError
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"

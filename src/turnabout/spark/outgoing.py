@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
+from turnabout.pipeline.verbs import StagedMessage
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.payload import BYTES, TEXT
-from turnabout.words.pipeline import StagedMessage
 
 _arrow: Any = pa  # it has no types
 

@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from turnabout.pipeline.verbs import START
 from turnabout.spark import kept
 from turnabout.spark.access import Access
 from turnabout.spark.filters import Condition, Names
 from turnabout.spark.schema import DEAD, HEADERS, LEASE, LOG, TIMESTAMP, Column, arrow_schema
 from turnabout.words.errors import Disconnected, Forbidden, TurnaboutError, UsageError, WrongVersion
 from turnabout.words.extras import install_hint
-from turnabout.words.pipeline import START
 from turnabout.words.value import value
 
 _arrow: Any = pa

@@ -22,15 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from turnabout.spark import options as opt
-from turnabout.spark.access import Access
-from turnabout.spark.options import Options, options_of
-from turnabout.spark.outgoing import Invalid, dead_letter, staged
-from turnabout.spark.sink_schema import check_schema
-from turnabout.words import limits
-from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain, UsageError
-from turnabout.words.outcomes import ChannelFull, QueueFull
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     AlreadyPublished,
     Publish,
     Published,
@@ -40,6 +32,14 @@ from turnabout.words.pipeline import (
     StageIncomplete,
     Unstage,
 )
+from turnabout.spark import options as opt
+from turnabout.spark.access import Access
+from turnabout.spark.options import Options, options_of
+from turnabout.spark.outgoing import Invalid, dead_letter, staged
+from turnabout.spark.sink_schema import check_schema
+from turnabout.words import limits
+from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain, UsageError
+from turnabout.words.outcomes import ChannelFull, QueueFull
 from turnabout.words.verbs import QueueList
 
 CHUNK_MESSAGES: Final = 5_000

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from turnabout.pipeline.verbs import START, LogAt, LogCut, LogLook, LogNext, LogRange
 from turnabout.spark import lease, lease_settings, log, rows, schema
 from turnabout.spark import options as opt
 from turnabout.spark.access import Access
@@ -23,7 +24,6 @@ from turnabout.spark.filters import Condition, Names, pushed
 from turnabout.spark.options import PARTITIONS_MAX, Options, options_of
 from turnabout.words.errors import Forbidden, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
-from turnabout.words.pipeline import START, LogAt, LogCut, LogLook, LogNext, LogRange
 
 
 class TurnaboutSource(DataSource):

@@ -16,7 +16,7 @@ from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._url import Place
 from turnabout.sqlite._wakes import Wakes
 from turnabout.sqlite._writer import Ticket, Writer
-from turnabout.sqlite.procedures import PROCEDURES
+from turnabout.sqlite.procedures import procedure_of
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.value import value
 from turnabout.words.verbs import Verb
@@ -99,7 +99,7 @@ class Engine:
 
     def _carry(self, connection: Connection, verb: Verb[Any]) -> Any:
         kind = type(verb)
-        procedure = PROCEDURES.get(kind)
+        procedure = procedure_of(kind)
         if procedure is None:
             if isinstance(verb, Together):
                 return [self._carry_or_skip(connection, one) for one in verb.verbs]

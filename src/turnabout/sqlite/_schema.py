@@ -9,12 +9,13 @@ only adds, so an older library can go on; one that it could not live with says s
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from turnabout import slices
 from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import Place
@@ -23,8 +24,6 @@ from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, step_of
 
 _CORE = Path(__file__).parent / "migrations"
-FOLDERS = {"": _CORE, "server": _CORE / "server", "pipeline": _CORE / "pipeline"}
-"""Where the steps of the core and of each slice are."""
 
 LEDGER = """
 create table if not exists turnabout_migration (
@@ -45,11 +44,18 @@ class Reached(NamedTuple):
 
 
 @cache
+def folders() -> Mapping[str, Path]:
+    """Where the steps of the core and of each slice are."""
+    others = {s.name: at / "migrations" for s in slices.found() if (at := s.folder("sqlite"))}
+    return {"": _CORE, "server": _CORE / "server", **others}
+
+
+@cache
 def migrations() -> tuple[Migration, ...]:
     """All steps in order, the core's first. A step is the files of one number."""
     return tuple(
         step_of(files[0].name, "\n".join(_text(file) for file in files), name)
-        for name, folder in FOLDERS.items()
+        for name, folder in folders().items()
         for _, group in groupby(sorted(folder.glob("*.sql")), key=lambda file: file.name[:4])
         if (files := list(group))
     )
@@ -60,10 +66,14 @@ def wanted(slice_: str = "") -> int:
     return max((step.number for step in migrations() if step.slice == slice_), default=0)
 
 
-def missing(reached: dict[str, Reached]) -> list[Migration]:
+def missing(reached: Mapping[str, Reached]) -> list[Migration]:
     """The steps that a file lacks."""
-    nothing = Reached(0, 1)
-    return [step for step in migrations() if step.number > reached.get(step.slice, nothing).step]
+    return beyond({name: there.step for name, there in reached.items()})
+
+
+def beyond(since: Mapping[str, int]) -> list[Migration]:
+    """The steps that come after these, which are the last ones of the core and of slices."""
+    return [step for step in migrations() if step.number > since.get(step.slice, 0)]
 
 
 def statements(steps: Sequence[Migration]) -> list[str]:
@@ -137,7 +147,7 @@ def reached(connection: sqlite3.Connection) -> dict[str, Reached]:
 
 def is_too_new(found: dict[str, Reached]) -> bool:
     """Whether a newer library has changed the file beyond what this one can use."""
-    return any(found[name].oldest > wanted(name) for name in FOLDERS if name in found)
+    return any(found[name].oldest > wanted(name) for name in folders() if name in found)
 
 
 def _refuse_moved(connection: sqlite3.Connection) -> None:

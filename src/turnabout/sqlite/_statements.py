@@ -17,9 +17,12 @@ _SIZES = (1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 512
 
 
 @cache
-def statements(file: str) -> Mapping[str, str]:
-    """The statements of `sql/<file>.sql` by their names, without comments and final semicolon."""
-    text = (_FOLDER / f"{file}.sql").read_text(encoding="utf-8")
+def statements(file: str, folder: Path = _FOLDER) -> Mapping[str, str]:
+    """The statements of `sql/<file>.sql` by their names, without comments and final semicolon.
+
+    A slice gives its own folder.
+    """
+    text = (folder / f"{file}.sql").read_text(encoding="utf-8")
     _, *steps = text.split(_MARK)
     found: dict[str, str] = {}
     for step in steps:

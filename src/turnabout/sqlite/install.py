@@ -5,7 +5,9 @@ this module is for those who want to look first, or to do it by hand.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
+from types import MappingProxyType
 
 from turnabout.sqlite import _schema
 from turnabout.sqlite._connection import open_writer
@@ -19,12 +21,11 @@ def migrations() -> tuple[Migration, ...]:
     return _schema.migrations()
 
 
-def script(since: int = 0) -> str:
-    """All that a file at that step lacks, to run with any tool in one transaction; 0: a file that
-    has nothing of ours.
+def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
+    """All that a file lacks whose core (`""`) and slices have come this far, to run with any tool
+    in one transaction. What isn't named is missing: without anything, the file has nothing of ours.
     """
-    steps = [step for step in migrations() if step.number > since]
-    return "\n\n".join(_schema.statements(steps))
+    return "\n\n".join(_schema.statements(_schema.beyond(since)))
 
 
 def up(url: str) -> tuple[str, ...]:
@@ -55,5 +56,6 @@ def status(url: str) -> SchemaStatus:
         found[""].step if found else 0,
         _schema.wanted(),
         tuple(step.name for step in _schema.missing(found)),
+        {name: there.step for name, there in found.items() if name},
         too_new=_schema.is_too_new(found),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from turnabout.words.value import value
 
@@ -36,9 +37,10 @@ def step_of(file: str, sql: str, slice_: str = "") -> Migration:
 class SchemaStatus:
     """How far a database has come.
 
-    current    the last step that ran; 0: none
-    wanted     the library's last step; current may be above it, after a newer library
-    pending    what `up` would apply
+    current    the core's last step that ran; 0: none
+    wanted     the library's last one; current may be above it, after a newer library
+    pending    what `up` would apply, of the core and of each slice that is here
+    slices     the last step of each slice that the database has, here or not
     revisions  the sets of functions that are installed; empty on SQLite, which has none
     too_new    whether the library is too old for this database: upgrade it
     """
@@ -46,5 +48,6 @@ class SchemaStatus:
     current: int
     wanted: int
     pending: tuple[str, ...]
+    slices: Mapping[str, int]
     revisions: tuple[int, ...] = ()
     too_new: bool = False

@@ -15,6 +15,7 @@ declare
         limit 1
     );
     v_schema text;
+    v_view text;
     v_function regprocedure;
 begin
     -- 1. What it had. A role that is gone has nothing left.
@@ -27,7 +28,7 @@ begin
     for v_schema in
         select 'turnabout'
         union all
-        select 'turnabout_r' || r.number from turnabout.revision r
+        select r.place from turnabout.revision r
     loop
         execute format('revoke execute on all functions in schema %I from %I', v_schema, role_name);
         execute format('revoke usage on schema %I from %I', v_schema, role_name);
@@ -37,9 +38,12 @@ begin
     end loop;
     execute format('revoke select on turnabout.version, turnabout.revision from %I', role_name);
     execute format('revoke insert, select on %s from %I', v_inbox, role_name);
-    execute format(
-        'revoke select on turnabout.log_rows, turnabout.epoch_rows, turnabout.dead_rows from %I',
-        role_name);
+    for v_view in select unnest(r.views) from turnabout.revision r loop
+        execute format('revoke select on turnabout.%I from %I', v_view, role_name);
+        if 'operate' = any (v_kinds) then
+            execute format('grant select on turnabout.%I to %I', v_view, role_name);
+        end if;
+    end loop;
 
     -- 2. What it may.
     if v_kinds = '{}' then
@@ -49,16 +53,16 @@ begin
     if 'produce' = any (v_kinds) or 'operate' = any (v_kinds) then
         execute format('grant insert, select on %s to %I', v_inbox, role_name);
     end if;
-    if 'operate' = any (v_kinds) then
-        execute format(
-            'grant select on turnabout.log_rows, turnabout.epoch_rows, turnabout.dead_rows to %I',
-            role_name);
-    end if;
     for v_function in
         with sets as (
-            select 'turnabout_r' || r.number as place, r.kinds from turnabout.revision r
+            select r.place, r.kinds from turnabout.revision r
             union all
-            (select 'turnabout', r.kinds from turnabout.revision r order by r.number desc limit 1)
+            (
+                select 'turnabout', r.kinds from turnabout.revision r
+                where r.slice = ''
+                order by r.number desc
+                limit 1
+            )
         )
         select p.oid
         from sets s

@@ -18,13 +18,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from turnabout.spark.access import Access
-from turnabout.spark.jobs._failures import told
-from turnabout.spark.lake import Commit, Lake, Log, Lost
-from turnabout.spark.schema import LOG
-from turnabout.words import limits
-from turnabout.words.errors import TurnaboutError, UsageError
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     START,
     LogAhead,
     LogLost,
@@ -33,6 +27,12 @@ from turnabout.words.pipeline import (
     WatermarkList,
     WatermarkSet,
 )
+from turnabout.spark.access import Access
+from turnabout.spark.jobs._failures import told
+from turnabout.spark.lake import Commit, Lake, Log, Lost
+from turnabout.spark.schema import LOG
+from turnabout.words import limits
+from turnabout.words.errors import TurnaboutError, UsageError
 
 if TYPE_CHECKING:
     from os import PathLike

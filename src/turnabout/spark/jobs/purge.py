@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from turnabout.pipeline.verbs import LogCut, LogPurge, Watermark, WatermarkList
 from turnabout.spark.access import Access
 from turnabout.spark.lake import Lake, LakeDamaged
 from turnabout.words.errors import TurnaboutError
-from turnabout.words.pipeline import LogCut, LogPurge, Watermark, WatermarkList
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
-from turnabout.spark.access import Access
-from turnabout.words.pipeline import (
+from turnabout.pipeline.verbs import (
     LogLook,
     LogState,
     Subscription,
@@ -14,6 +13,7 @@ from turnabout.words.pipeline import (
     Watermark,
     WatermarkList,
 )
+from turnabout.spark.access import Access
 
 
 @dataclass(frozen=True)

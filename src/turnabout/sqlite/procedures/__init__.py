@@ -6,9 +6,12 @@ uses. It decides; every statement is in `sql/`. A procedure is called as its ver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from types import ModuleType
 from typing import Any
 
+from turnabout import slices
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import (
     credentials,
@@ -17,9 +20,6 @@ from turnabout.sqlite.procedures import (
     look,
     maintenance,
     messages,
-    pipeline_epochs,
-    pipeline_log,
-    pipeline_sink,
     policies,
     queues,
     receive,
@@ -29,21 +29,30 @@ from turnabout.sqlite.procedures import (
     settle,
 )
 from turnabout.words.credentials import ADMINISTRATION
-from turnabout.words.pipeline import PIPELINE
 from turnabout.words.verbs import VOCABULARY, Verb
 
 Procedure = Callable[[Connection, Any, int], Any]
 
-_BY_NAME: Mapping[str, Procedure] = {
-    name: made
-    for module in (
-        *(credentials, endings, events, look, messages, policies, queues, receive, redrives),
-        *(pipeline_epochs, pipeline_log, pipeline_sink, schedules, send, settle, maintenance),
-    )
-    for name, made in vars(module).items()
-    if getattr(made, "__module__", None) == module.__name__
-}
 
-PROCEDURES: Mapping[type[Verb[Any]], Procedure] = {
-    kind: _BY_NAME[kind.name] for kind in (*VOCABULARY, *ADMINISTRATION, *PIPELINE)
-}
+def procedures(verbs: Iterable[type[Verb[Any]]], *modules: ModuleType) -> Mapping[Any, Procedure]:
+    """The procedure of each verb, which is called as the verb is, from these modules."""
+    by_name = {
+        name: made
+        for module in modules
+        for name, made in vars(module).items()
+        if getattr(made, "__module__", None) == module.__name__
+    }
+    return {kind: by_name[kind.name] for kind in verbs}
+
+
+PROCEDURES: Mapping[type[Verb[Any]], Procedure] = procedures(
+    (*VOCABULARY, *ADMINISTRATION),
+    *(credentials, endings, events, look, messages, policies, queues, receive, redrives),
+    *(schedules, send, settle, maintenance),
+)
+
+
+@cache
+def procedure_of(kind: type[Verb[Any]]) -> Procedure | None:
+    """The procedure of a verb, of the core's or a slice's."""
+    return PROCEDURES.get(kind) or slices.merged("sqlite", "PROCEDURES").get(kind)

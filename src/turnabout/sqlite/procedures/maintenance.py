@@ -10,7 +10,6 @@ from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _expiry, _finish, _floor, _queue
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures.redrives import redrive_step
-from turnabout.words.pipeline import STAGE_SECONDS
 from turnabout.words.verbs import Maintain, RedriveStep
 
 _SQL = statements("maintain")
@@ -33,7 +32,6 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     _sweep_history(connection, queue, about, now)
     _sweep_events(connection, about, now)
     _sweep_dedup(connection, about)
-    _sweep_stage(connection, about, now)
     if queue["has_channels"]:
         idle = connection.execute(_SQL["idle"], {**about, "now_us": now * 1000}).fetchall()
         if idle:
@@ -67,13 +65,6 @@ def _sweep_events(connection: Connection, about: dict[str, Any], now: int) -> No
     (upto,) = connection.execute(_SQL["old_events"], asked).fetchone()
     if upto is not None:
         connection.execute(_SQL["sweep_events"], {**asked, "upto": upto})
-
-
-def _sweep_stage(connection: Connection, about: dict[str, Any], now: int) -> None:
-    """What a pipeline has staged for any queue and not published."""
-    asked = {**about, "before": now - STAGE_SECONDS * 1000}
-    if connection.execute(_SQL["any_staged"], asked).fetchone()[0]:
-        connection.execute(_SQL["sweep_staged"], asked)
 
 
 def _sweep_dedup(connection: Connection, about: dict[str, Any]) -> None:

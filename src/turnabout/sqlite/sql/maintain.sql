@@ -120,16 +120,6 @@ where not exists (
 -- One dedup entry.
 delete from turnabout_dedup where queue_id = ? and scope = ? and key = ?;
 
--- name: any_staged
--- Whether a message was staged too long ago.
-select exists (select 1 from turnabout_stage where staged_at < :before);
-
--- name: sweep_staged
--- These messages.
-delete from turnabout_stage
-where id in (select id from turnabout_stage
-  where staged_at < :before order by staged_at limit :most);
-
 -- name: redrives
 -- Running redrives out of this queue and out of its dead-letter queue.
 select id from turnabout_redrive indexed by turnabout_redrive_running

@@ -1,0 +1,1 @@
+"""The data pipeline: queues and their history in Apache Spark, as `format("turnabout")`."""

@@ -1,0 +1,8 @@
+"""The pipeline's verbs on PostgreSQL: `functions/` has each, `calls` calls them; `migrations/`."""
+
+from turnabout.pipeline.postgres.calls import CALLS
+
+__all__ = ["CALLS", "VIEWS"]
+
+VIEWS = ("log_rows", "epoch_rows", "dead_rows")
+"""For bulk reading."""

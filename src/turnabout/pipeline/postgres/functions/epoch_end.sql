@@ -1,0 +1,33 @@
+-- End the messages of all epochs up to one as done, and forget these. Answers with how many ended,
+-- how many were not the subscription's any more, how many epochs there were, and the queues to
+-- notify.
+create or replace function turnabout_pipeline.epoch_end(
+    subscription text, up_to bigint, now_ms bigint, out acked int, out lost int, out epochs int,
+    out notified text[]
+)
+language plpgsql as $$
+declare
+    v_part record;
+    v_count int;
+begin
+    acked := 0;
+    lost := 0;
+    notified := '{}';
+    for v_part in
+        delete from turnabout.epoch_part p
+        where p.subscription = epoch_end.subscription and p.epoch <= up_to
+        returning p.queue_id, p.queue, p.ids, p.attempts
+    loop
+        v_count := turnabout_pipeline.end_leases(
+            v_part.queue_id, v_part.ids, v_part.attempts, now_ms);
+        acked := acked + v_count;
+        lost := lost + cardinality(v_part.ids) - v_count;
+        if v_count > 0 and v_part.queue <> all (notified) then
+            notified := notified || v_part.queue;
+        end if;
+    end loop;
+    delete from turnabout.epoch e
+    where e.subscription = epoch_end.subscription and e.epoch <= up_to;
+    get diagnostics epochs = row_count;
+end
+$$;

@@ -1,0 +1,68 @@
+-- Acknowledge the epochs up to `after`; then the one that follows, or that follows `beyond`: the
+-- recorded one, its leases renewed, or a new one.
+--
+-- `owner`: the caller is not the subscription's reader, and nothing was changed. Else `epoch` and
+-- how many messages it has; no messages: there is none. `notified`: queues to notify.
+-- plans: pinned
+create or replace function turnabout_pipeline.epoch_lease(
+    subscription text, generation bigint, queues text[], after bigint, max_messages int,
+    lease_ms bigint, parts int default 1, by_channel boolean default false,
+    beyond bigint default 0, now_ms bigint default null, out owner text, out epoch bigint,
+    out messages int, out acked int, out lost int, out notified text[]
+)
+language plpgsql as $$
+declare
+    v_now bigint := coalesce(epoch_lease.now_ms, turnabout.clock_ms());
+    v_row turnabout.subscription := turnabout_pipeline.hold_subscription(
+        epoch_lease.subscription, epoch_lease.generation, v_now);
+    v_ended int;
+    v_most int;
+    v_last bigint := greatest(epoch_lease.after, epoch_lease.beyond);
+begin
+    if v_row.generation is null then
+        owner := v_row.owner;
+        return;
+    end if;
+    perform turnabout.find_queue(q.name) from unnest(epoch_lease.queues) q (name);
+
+    -- 1. What Spark has noted as done.
+    select e.acked, e.lost, e.epochs, e.notified
+    into epoch_lease.acked, epoch_lease.lost, v_ended, epoch_lease.notified
+    from turnabout_pipeline.epoch_end(v_row.name, epoch_lease.after, v_now) e;
+    v_most := case when v_row.max_messages is not null
+        then least(v_row.max_messages::bigint << least(v_ended, 20), 1000000) end;
+    update turnabout.subscription s
+    set acked = greatest(s.acked, epoch_lease.after), max_messages = v_most,
+        epoch = greatest(s.epoch, epoch_lease.after)  -- a checkpoint may be ahead
+    where s.name = v_row.name and (s.acked < epoch_lease.after or v_ended > 0);
+
+    -- 2. The one that is recorded: its driver died before it noted it.
+    select e.epoch into epoch_lease.epoch from turnabout.epoch e
+    where e.subscription = v_row.name and e.epoch > v_last
+    order by e.epoch
+    limit 1;
+    if found then
+        select x.messages into epoch_lease.messages
+        from turnabout_pipeline.epoch_renew(
+            v_row.name, epoch_lease.epoch, epoch_lease.epoch, v_now + lease_ms) x;
+        return;
+    end if;
+
+    -- 3. A new one.
+    epoch := v_last;
+    messages := 0;
+    if epoch_lease.max_messages > 0 then
+        messages := turnabout_pipeline.epoch_take(
+            v_row.name, greatest(v_row.epoch, v_last) + 1, epoch_lease.queues,
+            v_row.turn, least(epoch_lease.max_messages, v_most), lease_ms, epoch_lease.parts,
+            by_channel, v_now);
+    end if;
+    if messages > 0 then
+        epoch := greatest(v_row.epoch, v_last) + 1;
+        update turnabout.subscription s
+        set epoch = epoch_lease.epoch, turn = s.turn + 1, queues = epoch_lease.queues,
+            max_messages = case when v_most < epoch_lease.max_messages then v_most end
+        where s.name = v_row.name;
+    end if;
+end
+$$;

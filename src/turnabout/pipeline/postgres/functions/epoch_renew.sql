@@ -1,0 +1,31 @@
+-- Let the leases of recorded epochs run until an instant; never shorter than they run already.
+-- Answers with how many run, and how many are lost.
+create or replace function turnabout_pipeline.epoch_renew(
+    subscription text, first_epoch bigint, last_epoch bigint, until_ms bigint, out messages int,
+    out lost int
+)
+language plpgsql as $$
+declare
+    v_part record;
+    v_held bigint[];
+begin
+    messages := 0;
+    lost := 0;
+    for v_part in
+        select p.queue_id, p.ids, p.attempts from turnabout.epoch_part p
+        where p.subscription = epoch_renew.subscription
+            and p.epoch between first_epoch and last_epoch
+    loop
+        v_held := turnabout.lock_leases(v_part.queue_id, v_part.ids, v_part.attempts);
+        update turnabout.message m
+        set at = until_ms
+        where m.id = any (v_held) and m.at < until_ms;
+        messages := messages + cardinality(v_held);
+        lost := lost + cardinality(v_part.ids) - cardinality(v_held);
+    end loop;
+    update turnabout.epoch e
+    set until = until_ms
+    where e.subscription = epoch_renew.subscription and e.epoch between first_epoch and last_epoch
+        and e.until < until_ms;
+end
+$$;

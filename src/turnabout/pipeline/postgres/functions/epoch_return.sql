@@ -1,0 +1,58 @@
+-- Give an epoch's messages back to their queues, uncharged, all but `keep`: those that were leased
+-- most often, as what makes batches fail has been in many, and of these the first ones. Answers
+-- with how many went back, and the queues to notify.
+create or replace function turnabout_pipeline.epoch_return(
+    subscription text, epoch bigint, keep bigint, now_ms bigint, out returned int,
+    out notified text[]
+)
+language plpgsql as $$
+declare
+    v_part record;
+    v_queue turnabout.queue;
+    v_held bigint[];
+begin
+    returned := 0;
+    notified := '{}';
+    for v_part in
+        with whole as (
+            delete from turnabout.epoch_part p
+            where p.subscription = epoch_return.subscription and p.epoch = epoch_return.epoch
+            returning p.part, p.queue_id, p.queue, p.ids, p.attempts
+        ),
+        ranked as (
+            select w.part, w.queue_id, w.queue, t.id, t.attempt, t.place,
+                row_number() over (order by t.attempt desc, w.part, t.place) <= keep as is_kept
+            from whole w
+            cross join lateral unnest(w.ids, w.attempts) with ordinality t (id, attempt, place)
+        )
+        select r.part, r.queue_id, r.queue,
+            array_agg(r.id order by r.place) filter (where r.is_kept) as ids,
+            array_agg(r.attempt order by r.place) filter (where r.is_kept) as attempts,
+            array_agg(r.id order by r.place) filter (where not r.is_kept) as other_ids,
+            array_agg(r.attempt order by r.place) filter (where not r.is_kept) as other_attempts
+        from ranked r
+        group by r.part, r.queue_id, r.queue
+        order by r.part
+    loop
+        if v_part.ids is not null then
+            insert into turnabout.epoch_part (
+                subscription, epoch, part, queue_id, queue, ids, attempts
+            )
+            values (
+                epoch_return.subscription, epoch_return.epoch, v_part.part, v_part.queue_id,
+                v_part.queue, v_part.ids, v_part.attempts
+            );
+        end if;
+        select q.* into v_queue from turnabout.queue q where q.id = v_part.queue_id;
+        continue when v_queue.id is null or v_part.other_ids is null;
+        v_held := turnabout.lock_leases(v_queue.id, v_part.other_ids, v_part.other_attempts);
+        continue when cardinality(v_held) = 0;
+        perform turnabout.requeue(
+            v_queue, v_held, array_fill(0::bigint, array[cardinality(v_held)]), now_ms,
+            'deferred');
+        returned := returned + cardinality(v_held);
+        notified := notified || v_queue.name::text;
+    end loop;
+    notified := array(select distinct r.name from unnest(notified) r (name));
+end
+$$;

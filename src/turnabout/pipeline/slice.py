@@ -1,0 +1,12 @@
+"""What the data pipeline brings: see `turnabout.slices`."""
+
+from turnabout.slices import Slice
+
+SLICE = Slice(
+    "pipeline",
+    verbs="turnabout.pipeline.verbs",
+    sqlite="turnabout.pipeline.sqlite",
+    postgres="turnabout.pipeline.postgres",
+    revision=1,
+    digest="5d5f96a098808169",
+)

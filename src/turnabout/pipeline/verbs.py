@@ -1,0 +1,499 @@
+"""What a data pipeline asks of a database: verbs beside the vocabulary, and their answers.
+
+A pipeline reads and writes in bulk, in recorded batches, so that each can be repeated exactly. The
+stores of databases run these verbs like any other. What they mean: docs/design/pipeline.md. A
+*position* is a place in the log, the history in the order of commits, in the store's own form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from turnabout.words import limits
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import UsageError
+from turnabout.words.outcomes import ChannelFull, QueueFull
+from turnabout.words.value import value
+from turnabout.words.verbs import Verb
+
+START = ""
+"""The position before the first row of the log."""
+
+BATCH_MESSAGES_MAX = 1_000_000
+PARTS_MAX = 1_000
+QUEUES_MAX = 1_000
+ATTEMPTS_MAX = 100_000
+STAGE_SECONDS = 86_400
+"""Staged messages that nobody has published after a day are removed."""
+
+
+def _check_reader(subscription: str, generation: int, lease_ms: int) -> None:
+    limits.queue_name(subscription)
+    limits.whole(generation, "generation", 1, limits.ID_MAX)
+    limits.whole(lease_ms, "lease_ms", 1, limits.LEASE_MS_MAX)
+
+
+# --- leases by the batch: subscriptions and their epochs -----------------------------------------
+
+
+@value
+class Opened:
+    """The caller has the subscription now; `acked` is the last epoch that was acknowledged."""
+
+    generation: int
+    acked: int
+
+
+@value
+class Superseded:
+    """Nothing was changed: `owner` has opened it since; `""`: it was released, or is not there."""
+
+    owner: str
+
+
+@value
+class SubscriptionOpen(Verb[Opened]):
+    """Take a subscription, making it if there is none; the newest reader has it.
+
+    `owner` is for people: a host, a process, a query. Messages that are leased for it stay so.
+    """
+
+    name: ClassVar[str] = "subscription_open"
+    subscription: str
+    owner: str
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.subscription)
+        limits.owner(self.owner)
+
+
+@value
+class Leased:
+    """The messages of one epoch, leased and recorded; `epoch` as asked and 0: there are none now.
+
+    acked  messages that the call acknowledged
+    lost   messages of these epochs whose lease had run out: they are delivered again
+    """
+
+    epoch: int
+    messages: int
+    acked: int = 0
+    lost: int = 0
+
+
+@value
+class EpochLease(Verb[Leased | Superseded]):
+    """Acknowledge all epochs up to `after`; then the epoch that follows it: the recorded one, its
+    leases renewed, or a new one of up to `max_messages`, shared among the queues, taken as by
+    `receive` (P5, P8 to P12).
+
+    With `max_messages=0` it only acknowledges and looks for a recorded one. The messages are
+    recorded in `parts`: even ones in order of sending, or with `by_channel` all of a channel in one
+    part, in its order. A new epoch's number is above every one that was ever leased, and above
+    `after`. A queue that is not there is a QueueNotFound, and nothing was changed. With `beyond` it
+    is the epoch after that one, leased ahead, and those between `after` and it stay leased.
+    """
+
+    name: ClassVar[str] = "epoch_lease"
+    subscription: str
+    generation: int
+    queues: tuple[str, ...]
+    after: int
+    max_messages: int
+    lease_ms: int
+    parts: int = 1
+    by_channel: bool = False
+    beyond: int = 0
+
+    def __post_init__(self) -> None:
+        _check_reader(self.subscription, self.generation, self.lease_ms)
+        limits.names(self.queues, "queues", QUEUES_MAX)
+        limits.whole(self.after, "after", 0, limits.ID_MAX - 1)
+        limits.whole(self.beyond, "beyond", 0, limits.ID_MAX - 1)
+        limits.whole(self.max_messages, "max_messages", 0, BATCH_MESSAGES_MAX)
+        limits.whole(self.parts, "parts", 1, PARTS_MAX)
+
+
+@value
+class Part:
+    """Messages of one queue, to be read in one piece: as many as recorded, less those lost."""
+
+    part: int
+    queue: str
+    messages: int
+
+
+@value
+class Planned:
+    """The parts of an epoch, and how often it was planned, this time included.
+
+    returned  messages that were given back to the queue (uncharged), since the epoch had failed too
+              often: it is tried with a tenth of them
+    dead      messages that were failed for good: epochs of one message that failed again
+    """
+
+    parts: tuple[Part, ...]
+    plans: int
+    returned: int = 0
+    dead: int = 0
+
+
+@value
+class NoEpoch:
+    """It is not recorded: acknowledged already, or never leased here."""
+
+    acked: int
+    newest: int
+
+
+@value
+class EpochPlan(Verb[Planned | NoEpoch | Superseded]):
+    """The parts of a recorded epoch, its leases renewed, and a count of how often it was asked for:
+    a batch that is planned again has failed. Each plan after `max_plans` of them *isolates*: of the
+    epoch stays a tenth (at least one message), what was leased most often, then what comes first;
+    the others go back; and epochs stay that small until one succeeds, then grow twofold. An epoch
+    of one message ends as dead instead, with `error` as its story, and leaves no part.
+    """
+
+    name: ClassVar[str] = "epoch_plan"
+    subscription: str
+    generation: int
+    epoch: int
+    lease_ms: int
+    max_plans: int
+    error: str
+
+    def __post_init__(self) -> None:
+        _check_reader(self.subscription, self.generation, self.lease_ms)
+        limits.whole(self.epoch, "epoch", 1, limits.ID_MAX)
+        limits.whole(self.max_plans, "max_plans", 1, limits.INTEGER_MAX)
+        object.__setattr__(self, "error", limits.error_text(self.error))
+
+
+@value
+class Renewed:
+    """Leases of unacknowledged epochs that run on, and those that were lost."""
+
+    messages: int
+    lost: int
+
+
+@value
+class EpochExtend(Verb[Renewed | Superseded]):
+    """The heartbeat: all unacknowledged epochs' leases run for `lease_ms` from now."""
+
+    name: ClassVar[str] = "epoch_extend"
+    subscription: str
+    generation: int
+    lease_ms: int
+
+    def __post_init__(self) -> None:
+        _check_reader(self.subscription, self.generation, self.lease_ms)
+
+
+@value
+class SubscriptionRelease(Verb[int]):
+    """Give all unacknowledged messages back to their queues, uncharged, and fence the reader; with
+    `forget` remove the subscription as well. Answers with how many went back.
+    """
+
+    name: ClassVar[str] = "subscription_release"
+    subscription: str
+    forget: bool = False
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.subscription)
+
+
+@value
+class Subscription:
+    """A subscription as it is now.
+
+    epoch     the newest one leased        acked     the newest one acknowledged
+    messages  leased now                   lease_until  when the first of them runs out, or None
+    limit     the most that an epoch may have, while a failing one is isolated; else None
+    queues    those that its last epoch was leased from
+    """
+
+    name: str
+    owner: str
+    generation: int
+    epoch: int
+    acked: int
+    messages: int
+    lease_until: int | None
+    limit: int | None
+    queues: tuple[str, ...]
+    opened_at: int
+    seen_at: int
+
+
+@value
+class SubscriptionList(Verb[tuple[Subscription, ...]]):
+    """All subscriptions, by name."""
+
+    name: ClassVar[str] = "subscription_list"
+    reads = True
+
+
+# --- staged sends ---------------------------------------------------------------------------------
+
+
+@value
+class StagedMessage:
+    """A message and the queue it is for."""
+
+    queue: str
+    message: Outgoing
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.queue)
+
+
+@value
+class Stage(Verb[None]):
+    """Put up to 10,000 messages aside for an attempt, after those that it has already."""
+
+    name: ClassVar[str] = "stage"
+    attempt: str
+    messages: tuple[StagedMessage, ...]
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.attempt)
+        limits.whole(len(self.messages), "messages in one call", 0, limits.SEND_MESSAGES_MAX)
+
+
+@value
+class Published:
+    """Sent, all of them. duplicates: those that a dedup key suppressed."""
+
+    messages: int
+    duplicates: int = 0
+
+
+@value
+class AlreadyPublished:
+    """This batch was published before, so nothing was sent; the staged ones are removed."""
+
+    messages: int
+
+
+@value
+class PublishedLater:
+    """Not sent: a later batch of this sink is published, so the caller has an older checkpoint."""
+
+    newest: int
+
+
+@value
+class StageIncomplete:
+    """Not sent: of the staged messages some are gone (the database crashed, or a day went by)."""
+
+    expected: int
+    found: int
+
+
+Refused = PublishedLater | StageIncomplete | ChannelFull | QueueFull
+
+
+@value
+class Publish(Verb[Published | AlreadyPublished | Refused]):
+    """Send what these attempts have staged, in their order, once for this sink and batch (P3): all,
+    with the note that the batch is published, or nothing. Batches of a sink come in order.
+    """
+
+    name: ClassVar[str] = "publish"
+    sink: str
+    batch: int
+    attempts: tuple[str, ...]
+    messages: int  # how many were staged; fewer are refused
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.sink)
+        limits.names(self.attempts, "attempts", ATTEMPTS_MAX)
+        for field in ("batch", "messages"):
+            limits.whole(getattr(self, field), field, 0, limits.ID_MAX)
+
+
+@value
+class Unstage(Verb[int]):
+    """Remove what these attempts have staged, and what anybody has staged more than a day ago."""
+
+    name: ClassVar[str] = "unstage"
+    attempts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        limits.names(self.attempts, "attempts", ATTEMPTS_MAX)
+
+
+# --- the log: history in the order of commits ----------------------------------------------------
+
+
+@value
+class LogRange:
+    """The next rows of the log: those after `after`, up to and with `until`. They never change.
+
+    messages  how many rows there are; `until == after` and 0: there is nothing new
+    more      there are more behind them
+    """
+
+    after: str
+    until: str
+    messages: int
+    more: bool = False
+
+
+@value
+class LogLost:
+    """Rows after the position were removed unread; what is after `floor` is complete."""
+
+    floor: str
+
+
+@value
+class LogAhead:
+    """The position, or history, is beyond the end of the log: a restored backup, or another one."""
+
+    end: str
+
+
+@value
+class LogNext(Verb[LogRange | LogLost | LogAhead]):
+    """The next rows after a position, at most `limit`; None: all there are. Only rows that no
+    running transaction can still precede (on PostgreSQL: below the oldest one's id).
+    `START` loses nothing: it begins with the oldest row there is. Other text is a UsageError.
+    """
+
+    name: ClassVar[str] = "log_next"
+    reads = True
+    after: str
+    limit: int | None = None
+    ignore_loss: bool = False  # go on at the first row there is, instead of LogLost
+
+    def __post_init__(self) -> None:
+        limits.position(self.after, "after")
+        limits.optional_whole(self.limit, "limit", 1, limits.ID_MAX)
+
+
+@value
+class LogAt(Verb[str]):
+    """The position before the first row that finished at `at` or later; the end without one."""
+
+    name: ClassVar[str] = "log_at"
+    reads = True
+    at: int
+
+    def __post_init__(self) -> None:
+        limits.whole(self.at, "at", 0, limits.FOREVER_MS)
+
+
+@value
+class LogCut(Verb[tuple[LogRange, ...]]):
+    """A range as up to `parts` ranges of about as many rows each, in order."""
+
+    name: ClassVar[str] = "log_cut"
+    reads = True
+    after: str
+    until: str
+    parts: int
+
+    def __post_init__(self) -> None:
+        limits.position(self.after, "after")
+        limits.position(self.until, "until")
+        limits.whole(self.parts, "parts", 1, PARTS_MAX)
+
+
+@value
+class LogState:
+    """Where the log ends, and what holds it back.
+
+    end            up to where it can be read     floor  up to where something was removed
+    waiting_ms     how long the oldest transaction that holds rows back has been open, or None
+    """
+
+    end: str
+    floor: str
+    waiting_ms: int | None
+
+
+@value
+class LogLook(Verb[LogState]):
+    """The state of the log."""
+
+    name: ClassVar[str] = "log_look"
+    reads = True
+
+
+@value
+class LogPurge(Verb[int]):
+    """Remove up to `limit` of the oldest rows of the log up to `until`, of those that finished
+    before an instant. Answers with how many; call again until there are none.
+    """
+
+    name: ClassVar[str] = "log_purge"
+    until: str
+    finished_before: int
+    limit: int = 10_000
+    dry_run: bool = False  # count instead; then `limit` is no bound
+
+    def __post_init__(self) -> None:
+        limits.position(self.until, "until")
+        limits.whole(self.finished_before, "finished_before", 0, limits.FOREVER_MS)
+        limits.whole(self.limit, "limit", 1, limits.ID_MAX)
+
+
+# --- watermarks -----------------------------------------------------------------------------------
+
+
+@value
+class Watermark:
+    """How far an archive has come, and how many rows (to 1,000,000) wait for it, since when."""
+
+    archive: str
+    position: str
+    messages: int
+    set_at: int
+    lag: int = 0
+    lag_ms: int = 0
+
+
+@value
+class WatermarkSet(Verb[None]):
+    """Note how far an archive has come, with the rows that it has in all."""
+
+    name: ClassVar[str] = "watermark_set"
+    archive: str
+    position: str
+    messages: int
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.archive)
+        limits.whole(self.messages, "messages", 0, limits.ID_MAX)
+        if not limits.position(self.position, "position"):
+            raise UsageError("a watermark needs a position: an archive without rows has none")
+
+
+@value
+class WatermarkDelete(Verb[bool]):
+    """Forget an archive; whether it was there. It holds no purge back any more."""
+
+    name: ClassVar[str] = "watermark_delete"
+    archive: str
+
+    def __post_init__(self) -> None:
+        limits.queue_name(self.archive)
+
+
+@value
+class WatermarkList(Verb[tuple[Watermark, ...]]):
+    """All archives, by name."""
+
+    name: ClassVar[str] = "watermark_list"
+    reads = True
+
+
+VERBS: tuple[type[Verb[Any]], ...] = (
+    *(SubscriptionOpen, SubscriptionRelease, SubscriptionList, EpochLease, EpochPlan, EpochExtend),
+    *(Stage, Publish, Unstage, LogNext, LogAt, LogCut, LogLook, LogPurge),
+    *(WatermarkSet, WatermarkDelete, WatermarkList),
+)

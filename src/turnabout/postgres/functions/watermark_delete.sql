@@ -1,8 +1,0 @@
--- Forget an archive; whether it was there.
-create or replace function turnabout.watermark_delete(archive text) returns boolean
-language plpgsql as $$
-begin
-    delete from turnabout.watermark w where w.archive = watermark_delete.archive;
-    return found;
-end
-$$;

@@ -1,0 +1,95 @@
+"""What there is to install: the core's steps and functions, and those of each slice.
+
+A *part* is the core or a slice. Its functions are a set in a schema of its own: `turnabout_r2` has
+the core's revision 2, `turnabout_r2_pipeline_r1` the pipeline's revision 1 made for it, since a
+slice's functions call the core's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from turnabout import slices
+from turnabout.postgres.permissions import functions_of_kinds, functions_of_slice
+from turnabout.postgres.revision import REVISION, rendered, schema
+from turnabout.postgres.source import functions_of, sql_files, text_of
+from turnabout.words.migration import Migration, step_of
+
+_PACKAGE = "turnabout.postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The core, or a slice. `kinds`: its functions that each kind of permission is for; `views`:
+    those that a role which may operate can read.
+    """
+
+    name: str
+    revision: int
+    package: str
+    kinds: Mapping[str, list[str]]
+    views: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> str:
+        """Where its set of functions is."""
+        return schema(self.name)
+
+    def migrations(self) -> tuple[Migration, ...]:
+        """The steps for its tables, in order."""
+        files = sql_files(self.package, "migrations")
+        return tuple(step_of(file.name, text_of(file), self.name) for file in files)
+
+    def functions(self) -> str:
+        """All functions of its set as one text, whole, with the names that their files have."""
+        return "\n".join(map(functions_of, sql_files(self.package, "functions")))
+
+    def rendered(self) -> str:
+        """The same, each name with the schema of its set."""
+        return rendered(self.functions())
+
+    def kinds_as_json(self) -> str:
+        """As the ledger keeps them."""
+        return json.dumps(self.kinds, sort_keys=True)
+
+    def open_functions(self) -> list[str]:
+        """The functions that act with the rights of their owner: `operate` is for all of them."""
+        return [name for name in self.kinds["operate"] if name not in _WITHOUT_TABLES]
+
+    def digest(self, *more: str) -> str:
+        """What its set looks like, in 16 characters."""
+        texts = "\n".join((self.functions(), *more, self.kinds_as_json()))
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
+_WITHOUT_TABLES = frozenset({"clock_ms"})
+"""These need no rights of their owner, and are inlined where they are called."""
+
+
+@cache
+def core() -> Part:
+    """The core."""
+    return Part("", REVISION, _PACKAGE, functions_of_kinds())
+
+
+@cache
+def parts() -> tuple[Part, ...]:
+    """The core, then the slices that are here and have something in PostgreSQL."""
+    some = [core()]
+    for slice_ in slices.found():
+        module = slice_.load("postgres")
+        if module is not None:
+            kinds = {"operate": functions_of_slice(slice_.name, module.CALLS)}
+            name, package = slice_.name, module.__name__
+            some.append(Part(name, slice_.revision, package, kinds, tuple(module.VIEWS)))
+    return tuple(some)
+
+
+@cache
+def latest() -> str:
+    """What stands in the schema `turnabout` only: for people who write SQL, and for permissions."""
+    return "\n".join(map(functions_of, sql_files(_PACKAGE, "latest")))
