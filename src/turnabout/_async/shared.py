@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnabout._async.lookout import Lookout
+from turnabout._async.poller import EndingPoller
 from turnabout.pacing import Rounds, Watch
 from turnabout.store import AsyncStore
 from turnabout.words import limits
@@ -19,8 +19,8 @@ class Shared:
     rounds: Rounds = field(default_factory=Rounds)
     watch: Watch = field(default_factory=Watch)
     is_closed: bool = False
-    lookouts: dict[str, Lookout] = field(default_factory=dict[str, Lookout])
+    pollers: dict[str, EndingPoller] = field(default_factory=dict[str, EndingPoller])
 
-    def lookout(self, queue: str) -> Lookout:
-        """The one who looks for all who wait on that queue."""
-        return self.lookouts.setdefault(queue, Lookout(self.store, queue))
+    def poller(self, queue: str) -> EndingPoller:
+        """The poller for all who wait on that queue."""
+        return self.pollers.setdefault(queue, EndingPoller(self.store, queue))

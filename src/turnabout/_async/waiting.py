@@ -18,17 +18,17 @@ async def wait_for(
     """
     from asyncio import sleep
 
-    store, lookout = shared.store, shared.lookout(queue)
+    store, poller = shared.store, shared.poller(queue)
     patience = Patience(time.monotonic(), timeout_seconds)
     found: dict[int, Ending] = {}
-    with lookout.waiting():
+    with poller.waiting():
         while True:
             is_last = patience.is_over(time.monotonic())
             try:
                 # The signal before the look: no ending between the two is slept over.
                 seen = await store.signal(queue)
                 patience.looked(time.monotonic())
-                found.update(await lookout.look(one for one in ids if one not in found))
+                found.update(await poller.look(one for one in ids if one not in found))
                 if is_last or all(one in found for one in ids):
                     break
                 await store.wait(queue, seen, patience.for_hint(time.monotonic()))

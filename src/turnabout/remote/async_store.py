@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
-from turnabout.remote.ear import Ear
 from turnabout.remote.exchange import Exchange, Talk
+from turnabout.remote.notifications import Listener, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
-from turnabout.remote.signals import Signals
 from turnabout.remote.transport import carry_async, open_async
 from turnabout.store import AsyncStore
 from turnabout.words.errors import TurnaboutError
@@ -29,9 +27,9 @@ class AsyncRemoteStore(AsyncStore):
     def __init__(self, url: str, *, token: str | None = None) -> None:
         address = parse(url, token)
         self._exchange = Exchange(address)
-        self._signals = Signals()
+        self._notifier = RemoteNotifier(self._listen)
         self._transport = open_async(address, address.max_connections)
-        self._ear: Ear | None = None
+        self._listener: Listener | None = None
         self._running = 0
         self._closed = False
 
@@ -63,26 +61,21 @@ class AsyncRemoteStore(AsyncStore):
         self._exchange.context = context
 
     async def signal(self, queue: str) -> int:
-        """A number that changes when the server has told of news; asks only the first time."""
-        if self._signals.heard(queue) is None:
+        """A version that changes with what the server tells; asks only the first time."""
+        if self._notifier.told(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
-                heard = await self._drive(self._exchange.signal(queue, None, 0))
-                self._signals.hear(queue, heard)
-        return self._signals.number(queue)
+                told = await self._drive(self._exchange.version(queue, None, 0))
+                self._notifier.learn(queue, told)
+        return self._notifier.version(queue)
 
     async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return on news of the queue, or after `seconds`."""
-        told = asyncio.Event()
-        if not self._signals.subscribe(queue, seen, told.set):
-            return
-        try:
-            if self._ear is None:
-                self._ear = Ear(self._exchange, self._signals)
-            self._ear.listen(queue)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(told.wait(), seconds)
-        finally:
-            self._signals.unsubscribe(queue, told.set)
+        """Return on a change in the queue, or after `seconds`."""
+        await self._notifier.wait_async(queue, seen, seconds)
+
+    def _listen(self, queue: str) -> None:
+        if self._listener is None:
+            self._listener = Listener(self._exchange, self._notifier)
+        self._listener.listen(queue)
 
     def within(self, connection: object) -> NoReturn:
         """There is no transaction of the caller's behind a server. Raises: UsageError."""
@@ -91,8 +84,8 @@ class AsyncRemoteStore(AsyncStore):
     async def close(self) -> None:
         """Waiting calls return; connections are closed, the last one when its call is over."""
         self._closed = True
-        self._signals.close()
-        if self._ear is not None:
-            await self._ear.close()
+        self._notifier.close()
+        if self._listener is not None:
+            await self._listener.close()
         if not self._running:
             await self._transport.aclose()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -17,7 +17,6 @@ import httpx2
 from turnabout import wire
 from turnabout.remote.address import Address
 from turnabout.remote.refusals import not_for_clients
-from turnabout.remote.signals import Heard
 from turnabout.words.errors import (
     Busy,
     Disconnected,
@@ -82,6 +81,13 @@ Got = Answer | httpx2.TransportError
 Talk = Generator[httpx2.Request, Got, A]
 
 
+class ServerVersion(NamedTuple):
+    """A server's version of a queue, which means nothing to another server."""
+
+    version: int
+    instance: str
+
+
 class Exchange:
     """Talks with one server."""
 
@@ -132,12 +138,14 @@ class Exchange:
             answer, name, lambda body: wire.load_together_answer(verbs, body), reads=False
         )
 
-    def signal(self, queue: str, heard: Heard | None, seconds: float) -> Talk[Heard]:
+    def version(
+        self, queue: str, told: ServerVersion | None, seconds: float
+    ) -> Talk[ServerVersion]:
         """The number of a queue's news, as soon as it is another one or after so long."""
         target = f"/v1/queues/{quote(queue, safe='')}/signal"
-        if heard is not None:
+        if told is not None:
             target += (
-                f"?seen={heard.signal}&instance={quote(heard.instance, safe='')}"
+                f"?seen={told.version}&instance={quote(told.instance, safe='')}"
                 f"&wait_seconds={seconds:g}"
             )
         request = self._request("GET", target, None)
@@ -145,7 +153,7 @@ class Exchange:
             self.address, seconds + self.address.timeout_seconds
         )
         answer = yield from self._ask(request, "signal", reads=True)
-        return self._read(answer, "signal", _heard, reads=True)
+        return self._read(answer, "signal", _version, reads=True)
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -267,9 +275,9 @@ def _is_error(body: bytes) -> bool:
         return False
 
 
-def _heard(body: bytes) -> Heard:
+def _version(body: bytes) -> ServerVersion:
     match json.loads(body):
-        case {"signal": int(signal), "instance": str(instance)}:
-            return Heard(signal, instance)
+        case {"signal": int(version), "instance": str(instance)}:
+            return ServerVersion(version, instance)
         case _:
             raise ValueError("no number and no instance")

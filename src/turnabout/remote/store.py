@@ -1,7 +1,7 @@
 """The server as a store for blocking callers, any number of threads.
 
-Who waits for news waits for a number in this process. An event loop in a thread of its own keeps it
-up to date (`ear`), so a wait ends at once when the connection is closed.
+Waiters wait for a version in this process. An event loop in a thread of its own keeps it up to date
+(`notifications`), so a wait ends at once when the connection is closed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
-from turnabout.remote.ear import Ear
 from turnabout.remote.exchange import Exchange, Talk
+from turnabout.remote.notifications import Listener, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
-from turnabout.remote.signals import Signals
 from turnabout.remote.transport import carry, open_blocking
 from turnabout.store import Store
 from turnabout.words.errors import TurnaboutError
@@ -41,8 +40,8 @@ class RemoteStore(Store):
         self._lock = threading.Lock()
         self._running = 0
         self._transport = open_blocking(self._address)
-        self._signals = Signals()
-        self._listener: _Listener | None = None
+        self._notifier = RemoteNotifier(self._listen)
+        self._listener: _ListenerThread | None = None
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one request."""
@@ -83,31 +82,24 @@ class RemoteStore(Store):
         self._exchange.context = context
 
     def signal(self, queue: str) -> int:
-        """A number that changes when the server has told of news; asks only the first time."""
-        if self._signals.heard(queue) is None:
+        """A version that changes with what the server tells; asks only the first time."""
+        if self._notifier.told(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
-                heard = self._drive(self._exchange.signal(queue, None, 0))
-                self._signals.hear(queue, heard)
-        return self._signals.number(queue)
+                told = self._drive(self._exchange.version(queue, None, 0))
+                self._notifier.learn(queue, told)
+        return self._notifier.version(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return on news of the queue, or after `seconds`."""
+        """Return on a change in the queue, or after `seconds`."""
         if self._pid != os.getpid():
             self._begin()
-        signals, told = self._signals, threading.Event()
-        if not signals.subscribe(queue, seen, told.set):
-            return
-        try:
-            self._listen().listen(queue)
-            told.wait(seconds)
-        finally:
-            signals.unsubscribe(queue, told.set)
+        self._notifier.wait(queue, seen, seconds)
 
-    def _listen(self) -> _Listener:
+    def _listen(self, queue: str) -> None:
         with self._lock:
             if self._listener is None:
-                self._listener = _Listener(self._exchange, self._signals)
-            return self._listener
+                self._listener = _ListenerThread(self._exchange, self._notifier)
+        self._listener.listen(queue)
 
     def within(self, connection: object) -> NoReturn:
         """There is no transaction of the caller's behind a server. Raises: UsageError."""
@@ -123,18 +115,18 @@ class RemoteStore(Store):
             is_idle, listener = not self._running, self._listener
         if was_closed_before:
             return
-        self._signals.close()
+        self._notifier.close()
         if listener is not None:
             listener.close()
         if is_idle:
             self._transport.close()
 
 
-class _Listener:
-    """An event loop in a thread, for the ear."""
+class _ListenerThread:
+    """An event loop in a thread, for the listener."""
 
-    def __init__(self, exchange: Exchange, signals: Signals) -> None:
-        self._ear = Ear(exchange, signals)
+    def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:
+        self._listener = Listener(exchange, notifier)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="turnabout-listen", daemon=True)
         self._thread.start()
@@ -142,11 +134,11 @@ class _Listener:
     def listen(self, queue: str) -> None:
         """Somebody waits on that queue now."""
         with contextlib.suppress(RuntimeError):  # closed meanwhile: nobody waits any more
-            self._loop.call_soon_threadsafe(self._ear.listen, queue)
+            self._loop.call_soon_threadsafe(self._listener.listen, queue)
 
     def close(self) -> None:
         """Cut what is under way; the thread ends."""
-        asyncio.run_coroutine_threadsafe(self._ear.close(), self._loop).result(10.0)
+        asyncio.run_coroutine_threadsafe(self._listener.close(), self._loop).result(10.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10.0)
 

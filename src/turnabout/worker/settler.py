@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
 from typing import Literal, assert_never
 
 from turnabout._async import AsyncQueue
+from turnabout.batcher import Batcher
 from turnabout.words.entities import Deferral, Failure
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
 from turnabout.words.outcomes import (
@@ -41,7 +44,7 @@ _UNTOLD: tuple[Answer, ...] = ("untold",)
 
 
 class Settler:
-    """The endings of one queue's messages. A lane for each verb, so that none waits for another."""
+    """The endings of one queue's messages, a batcher for each verb: none waits for another."""
 
     def __init__(
         self, queue: AsyncQueue, told: Told, broken: Callable[[BaseException], None]
@@ -49,41 +52,30 @@ class Settler:
         self._queue = queue
         self._told = told
         self._broken = broken
-        self._lanes: dict[type[Ending], list[_Item]] = {}
-        self._pumps: dict[type[Ending], asyncio.Task[None]] = {}
+        self._batchers: dict[type[Ending], Batcher[_Item]] = {}
 
     def put(self, lease: Lease, ending: Ending) -> None:
         """This message has ended so; returns at once."""
-        kind = type(ending)
-        self._lanes.setdefault(kind, []).append((lease, ending))
-        if kind not in self._pumps:
-            self._pumps[kind] = asyncio.create_task(self._pump(kind))
+        batcher = self._batchers.get(type(ending))
+        if batcher is None:
+            batcher = self._batchers[type(ending)] = Batcher(self._next, self._give_up)
+        batcher.add((lease, ending))
 
     async def flush(self, seconds: float) -> None:
         """Wait until all has been told. After `seconds` give up: those leases run out instead."""
-        if self._pumps:
-            _, late = await asyncio.wait(self._pumps.values(), timeout=seconds)
-            for pump in late:
-                pump.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await asyncio.gather(*[one.finish(seconds) for one in self._batchers.values()])
 
-    async def _pump(self, kind: type[Ending]) -> None:
-        # One turn of the loop, so that handlers that end in the same moment go together.
-        await asyncio.sleep(0)
-        lane = self._lanes[kind]
-        items: list[_Item] = []
+    async def _next(self, pending: deque[_Item]) -> None:
+        items = [pending.popleft() for _ in range(_fitting(pending))]
         try:
-            while lane:
-                count = _fitting(lane)
-                items = lane[:count]
-                del lane[:count]
-                await self._tell(items)
-                items = []
-        finally:
-            self._pumps.pop(kind, None)
-            for lease, ending in [*items, *lane]:  # cancelled, or broken, on the way
-                self._told(lease, ending, "untold")
-            lane.clear()
+            await self._tell(items)
+        except BaseException:
+            pending.extendleft(reversed(items))
+            raise
+
+    def _give_up(self, pending: deque[_Item], _: BaseException | None) -> None:
+        while pending:
+            self._told(*pending.popleft(), "untold")
 
     async def _tell(self, items: list[_Item]) -> None:
         backoff = Backoff()
@@ -121,7 +113,7 @@ class Settler:
             self._told(lease, ending, "probably" if probably else outcome)
 
     def _run(self, items: list[_Item]) -> Awaitable[Sequence[Answer]]:
-        """One call; all items of a lane are of one kind."""
+        """One call; all items are of one kind."""
         receipts = [lease.receipt for lease, _ in items]
         match items[0][1]:
             case Done():
@@ -151,14 +143,15 @@ class Settler:
                 assert_never(never)
 
 
-def _fitting(lane: Sequence[_Item]) -> int:
+def _fitting(pending: Iterable[_Item]) -> int:
     """How many go into one call: results may be large."""
-    size = 0
-    for count, (_, ending) in enumerate(lane[:BATCH_MAX]):
+    count = size = 0
+    for _, ending in islice(pending, BATCH_MAX):
         size += len(ending.result.data) if isinstance(ending, Done) and ending.result else 0
         if count and size > BATCH_BYTES_MAX:
-            return count
-    return min(len(lane), BATCH_MAX)
+            break
+        count += 1
+    return count
 
 
 def _is_as_if(ending: Ending, found: LeaseLost) -> bool:

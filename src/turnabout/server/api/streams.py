@@ -79,14 +79,14 @@ async def _said(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
 
 
 async def _endings(shared: Shared, queue: str, ids: tuple[int, ...]) -> AsyncGenerator[bytes]:
-    lookout, store = shared.lookout(queue), shared.store
+    poller, store = shared.poller(queue), shared.store
     patience = Patience(time.monotonic(), None, hint_seconds_max=1.0)
     left = set(ids)
-    with lookout.waiting():
+    with poller.waiting():
         while left and not shared.is_closed:
             seen = await store.signal(queue)
             patience.looked(time.monotonic())
-            for ending in (await lookout.look(sorted(left))).values():
+            for ending in (await poller.look(sorted(left))).values():
                 left.discard(ending.id)
                 yield _event("ending", _data(Ending, ending))
             if left:

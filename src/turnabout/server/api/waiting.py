@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from turnabout._async.lookout import Lookout
+from turnabout._async.poller import EndingPoller
 from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
 from turnabout.pacing import Patience
@@ -50,7 +50,7 @@ class Waiting:
         self.context = context
         self.instance = secrets.token_hex(8)
         """Of which process a signal is a number: another one counts from elsewhere."""
-        self._lookouts: dict[str, tuple[Lookout, int]] = {}
+        self._pollers: dict[str, tuple[EndingPoller, int]] = {}
         """By stored name: who looks for endings there, and for how many."""
         self._shared: dict[int, Shared] = {}
         context.lifecycle.on_close.append(self._close)
@@ -63,17 +63,17 @@ class Waiting:
     def shared(self, caller: AuthorizedStore, queue: str) -> Generator[Shared]:
         """What the loops of the face need, for as long as one waits."""
         name = stored(queue, caller.namespace)
-        lookout, users = self._lookouts.get(name) or (Lookout(self.context.batched, name), 0)
-        self._lookouts[name] = (lookout, users + 1)
-        shared = Shared(caller, is_closed=self.context.lifecycle.closing, lookouts={queue: lookout})
+        poller, users = self._pollers.get(name) or (EndingPoller(self.context.batched, name), 0)
+        self._pollers[name] = (poller, users + 1)
+        shared = Shared(caller, is_closed=self.context.lifecycle.closing, pollers={queue: poller})
         self._shared[id(shared)] = shared
         try:
             yield shared
         finally:
             del self._shared[id(shared)]
-            lookout, users = self._lookouts.pop(name)
+            poller, users = self._pollers.pop(name)
             if users > 1:
-                self._lookouts[name] = (lookout, users - 1)
+                self._pollers[name] = (poller, users - 1)
 
     async def endings(
         self, caller: AuthorizedStore, verb: v.Endings, seconds: float, request: Request

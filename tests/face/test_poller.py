@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from turnabout._async.lookout import Lookout as AsyncLookout
-from turnabout._sync.lookout import Lookout
+from turnabout._async.poller import EndingPoller as AsyncEndingPoller
+from turnabout._sync.poller import EndingPoller
 from turnabout.words.errors import Unavailable
 from turnabout.words.limits import IDS_MAX
 from turnabout.words.records import Ending
@@ -44,11 +44,11 @@ class AsyncAnswers(Answers):
         return tuple(Ending(one, "done") if one % 2 else None for one in verb.ids)
 
 
-def on_a_loop(test: Callable[[AsyncAnswers, AsyncLookout], Any]) -> Callable[[], None]:
+def on_a_loop(test: Callable[[AsyncAnswers, AsyncEndingPoller], Any]) -> Callable[[], None]:
     def run() -> None:
         async def inner() -> None:
             store: Any = AsyncAnswers()
-            await test(store, AsyncLookout(store, "q"))
+            await test(store, AsyncEndingPoller(store, "q"))
 
         asyncio.run(asyncio.wait_for(inner(), 10))
 
@@ -57,11 +57,11 @@ def on_a_loop(test: Callable[[AsyncAnswers, AsyncLookout], Any]) -> Callable[[],
 
 
 @on_a_loop
-async def test_what_is_asked_for_during_a_look_goes_together_into_the_next(store, lookout):
+async def test_what_is_asked_for_during_a_look_goes_together_into_the_next(store, poller):
     store.may_answer.clear()
-    first = asyncio.create_task(lookout.look([1]))
+    first = asyncio.create_task(poller.look([1]))
     await store.was_asked.wait()
-    late = [asyncio.create_task(lookout.look([one, 7])) for one in range(100, 200)]
+    late = [asyncio.create_task(poller.look([one, 7])) for one in range(100, 200)]
     await asyncio.sleep(0)
     store.may_answer.set()
     assert await first == {1: Ending(1, "done")}
@@ -72,12 +72,12 @@ async def test_what_is_asked_for_during_a_look_goes_together_into_the_next(store
 
 
 @on_a_loop
-async def test_one_that_is_cancelled_leaves_the_others_their_look(store, lookout):
+async def test_one_that_is_cancelled_leaves_the_others_their_look(store, poller):
     store.may_answer.clear()
-    leader = asyncio.create_task(lookout.look([1]))
+    leader = asyncio.create_task(poller.look([1]))
     await store.was_asked.wait()
-    second = asyncio.create_task(lookout.look([3]))  # leads the next round, waits for the first
-    third = asyncio.create_task(lookout.look([5]))
+    second = asyncio.create_task(poller.look([3]))  # leads the next round, waits for the first
+    third = asyncio.create_task(poller.look([5]))
     await asyncio.sleep(0)
     leader.cancel()
     second.cancel()
@@ -86,36 +86,36 @@ async def test_one_that_is_cancelled_leaves_the_others_their_look(store, lookout
     for task in (leader, second):
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert await lookout.look([7]) == {7: Ending(7, "done")}
+    assert await poller.look([7]) == {7: Ending(7, "done")}
 
 
 @on_a_loop
-async def test_an_error_reaches_everybody_in_the_round_and_nobody_after_it(store, lookout):
+async def test_an_error_reaches_everybody_in_the_round_and_nobody_after_it(store, poller):
     def broken() -> None:
         raise Unavailable("away")
 
     store.before = broken
     store.may_answer.clear()
-    looks = [asyncio.create_task(lookout.look([one])) for one in range(1, 20)]
+    looks = [asyncio.create_task(poller.look([one])) for one in range(1, 20)]
     await store.was_asked.wait()
     store.may_answer.set()
     results = await asyncio.gather(*looks, return_exceptions=True)
     assert all(isinstance(result, Unavailable) for result in results)
     assert [len(ids) for ids in store.asked] == [1, 18]  # the first did not wait for the others
     store.before = lambda: None
-    assert await lookout.look([1])
+    assert await poller.look([1])
 
 
 @on_a_loop
-async def test_more_than_fit_into_one_query_are_asked_for_in_several(store, lookout):
-    found = await lookout.look(range(1, IDS_MAX + 3))
+async def test_more_than_fit_into_one_query_are_asked_for_in_several(store, poller):
+    found = await poller.look(range(1, IDS_MAX + 3))
     assert [len(ids) for ids in store.asked] == [IDS_MAX, 2]
     assert len(found) == IDS_MAX // 2 + 1
 
 
 def test_threads_look_together() -> None:
     store: Any = Answers()
-    lookout = Lookout(store, "q")
+    poller = EndingPoller(store, "q")
     began, go = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -126,14 +126,14 @@ def test_threads_look_together() -> None:
     found: dict[int, dict[int, Ending]] = {}
 
     def look(one: int) -> None:
-        found[one] = lookout.look([one])
+        found[one] = poller.look([one])
 
     threads = [threading.Thread(target=look, args=(one,)) for one in range(1, 40)]
     threads[0].start()
     assert began.wait(10)
     for thread in threads[1:]:
         thread.start()
-    while lookout._next is None or len(lookout._next.ids) < 38:
+    while poller._next is None or len(poller._next.ids) < 38:
         time.sleep(0.001)
     go.set()
     for thread in threads:
@@ -145,13 +145,13 @@ def test_threads_look_together() -> None:
 
 def test_an_error_of_the_first_thread_ends_the_wait_of_the_others() -> None:
     store: Any = Answers()
-    lookout = Lookout(store, "q")
+    poller = EndingPoller(store, "q")
 
     def broken() -> None:
         raise Unavailable("away")
 
     store.before = broken
     with pytest.raises(Unavailable):
-        lookout.look([1])
+        poller.look([1])
     store.before = lambda: None
-    assert lookout.look([1, 2]) == {1: Ending(1, "done")}
+    assert poller.look([1, 2]) == {1: Ending(1, "done")}
