@@ -10,7 +10,7 @@ from turnabout.cli._app import App
 from turnabout.cli._declare import argument, group, option
 from turnabout.cli._json import items
 from turnabout.cli._kinds import DURATION
-from turnabout.cli._owner import namespace_given, open_database, shown_namespace
+from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
 from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown

@@ -12,8 +12,8 @@ from turnabout.cli._app import App, negative
 from turnabout.cli._declare import argument, group, option
 from turnabout.cli._json import items
 from turnabout.cli._kinds import WHOLE_OR_NONE
-from turnabout.cli._owner import namespace_given, open_database, shown_namespace
 from turnabout.cli._settings import given
+from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
 from turnabout.words import credentials as c
 
 
