@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import psycopg
 
-from turnabout.postgres.notifier import Notifier
+from turnabout.notifier import Notifier
+from turnabout.postgres.notify import NotifyThrottle
 from turnabout.postgres.url import Options
 
 
@@ -20,6 +21,7 @@ class Listener:
         self._options = options
         self._send_late = send_late
         self._notifier = Notifier()
+        self._throttle = NotifyThrottle()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
@@ -28,11 +30,12 @@ class Listener:
 
     def changed(self, queue: str) -> bool:
         """A queue was changed here. True: notify the other processes now."""
-        return self._notifier.changed(queue, self._later)
+        self._notifier.notify(queue)
+        return self._throttle.is_now(queue, self._later)
 
     def _later(self, queue: str, seconds: float) -> None:
         def send() -> None:
-            self._notifier.sent_late(queue)
+            self._throttle.sent_late(queue)
             if not self._closed.is_set():
                 self._send_late(queue)
 
@@ -41,7 +44,7 @@ class Listener:
         timer.start()
 
     def signal(self, queue: str) -> int:
-        """How often the queue changed, from now on in other processes as well."""
+        """The queue's version, which changes from now on for other processes as well."""
         if self._pid != os.getpid():  # a forked child listens for itself
             self._pid, self._notifier, self._thread = os.getpid(), Notifier(), None
             self._lock, self._ready = threading.Lock(), threading.Event()
@@ -53,7 +56,7 @@ class Listener:
                     )
                     self._thread.start()
             self._ready.wait(1.0)
-        return self._notifier.count(queue)
+        return self._notifier.version(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when it is no longer `seen`, or after `seconds`."""
@@ -78,7 +81,7 @@ class Listener:
     def stop(self) -> None:
         """Listen no longer; all who wait return."""
         self._closed.set()
-        self._notifier.notify_all()
+        self._notifier.close()
 
     def join(self) -> None:
         """Wait until that is so."""
