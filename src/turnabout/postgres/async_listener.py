@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from turnabout.notifier import Notifier
-from turnabout.postgres.notify import NotifyThrottle
+from turnabout.postgres.notifier import DebouncedNotifier
 from turnabout.postgres.url import Options
 
 
@@ -20,21 +19,19 @@ class AsyncListener:
         """`send_late` notifies other processes; it is called at the end of a pause."""
         self._options = options
         self._send_late = send_late
-        self._notifier = Notifier()
-        self._throttle = NotifyThrottle()
+        self._notifier = DebouncedNotifier()
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
         self._late: set[asyncio.Task[None]] = set()
 
     def changed(self, queue: str) -> bool:
         """A queue was changed here. True: notify the other processes now."""
-        self._notifier.notify(queue)
-        return self._throttle.is_now(queue, self._later)
+        return self._notifier.changed(queue, self._later)
 
     def _later(self, queue: str, seconds: float) -> None:
         async def send() -> None:
             await asyncio.sleep(seconds)
-            self._throttle.sent_late(queue)
+            self._notifier.sent_late(queue)
             await self._send_late(queue)
 
         task = asyncio.ensure_future(send())
@@ -42,7 +39,7 @@ class AsyncListener:
         task.add_done_callback(self._late.discard)
 
     async def signal(self, queue: str) -> int:
-        """The queue's version, which changes from now on for other processes as well."""
+        """How often the queue changed, from now on in other processes as well."""
         if self._task is None and self._options.listen:
             self._task = asyncio.ensure_future(self._listen())
             with contextlib.suppress(TimeoutError):
@@ -73,7 +70,7 @@ class AsyncListener:
         """Listen no longer; all who wait return."""
         for task in self._tasks():
             task.cancel()
-        self._notifier.close()
+        self._notifier.notify_all()
 
     async def join(self) -> None:
         """Wait until that is so."""

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from turnabout.notifier import Notifier
-from turnabout.postgres.notify import NotifyThrottle
+from turnabout.postgres.notifier import DebouncedNotifier
 from turnabout.postgres.url import Options
 
 
@@ -20,8 +19,7 @@ class Listener:
         """`send_late` notifies other processes; it is called at the end of a pause."""
         self._options = options
         self._send_late = send_late
-        self._notifier = Notifier()
-        self._throttle = NotifyThrottle()
+        self._notifier = DebouncedNotifier()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
@@ -30,12 +28,11 @@ class Listener:
 
     def changed(self, queue: str) -> bool:
         """A queue was changed here. True: notify the other processes now."""
-        self._notifier.notify(queue)
-        return self._throttle.is_now(queue, self._later)
+        return self._notifier.changed(queue, self._later)
 
     def _later(self, queue: str, seconds: float) -> None:
         def send() -> None:
-            self._throttle.sent_late(queue)
+            self._notifier.sent_late(queue)
             if not self._closed.is_set():
                 self._send_late(queue)
 
@@ -44,9 +41,9 @@ class Listener:
         timer.start()
 
     def signal(self, queue: str) -> int:
-        """The queue's version, which changes from now on for other processes as well."""
+        """How often the queue changed, from now on in other processes as well."""
         if self._pid != os.getpid():  # a forked child listens for itself
-            self._pid, self._notifier, self._thread = os.getpid(), Notifier(), None
+            self._pid, self._notifier, self._thread = os.getpid(), DebouncedNotifier(), None
             self._lock, self._ready = threading.Lock(), threading.Event()
         if self._thread is None and self._options.listen:
             with self._lock:
@@ -81,7 +78,7 @@ class Listener:
     def stop(self) -> None:
         """Listen no longer; all who wait return."""
         self._closed.set()
-        self._notifier.close()
+        self._notifier.notify_all()
 
     def join(self) -> None:
         """Wait until that is so."""

@@ -16,7 +16,7 @@ from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call, TimerThrottle
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
-from turnabout.postgres.notify import NOTIFY
+from turnabout.postgres.notifier import NOTIFY
 from turnabout.postgres.url import Options, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
 from turnabout.words.verbs import Verb

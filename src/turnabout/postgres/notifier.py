@@ -1,4 +1,4 @@
-"""When a store notifies other processes that a queue changed.
+"""When other processes are notified of a change in a queue.
 
 A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a
 lock that would make all senders of the server commit one after another. At most one per queue and
@@ -10,24 +10,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from turnabout.notifier import Notifier
+
 NOTIFY = b"select pg_notify('turnabout', $1::text)"
 
 PAUSE_SECONDS = 0.05
 
 
-class NotifyThrottle:
-    """Which changes go out at once, and which at the end of a pause."""
+class DebouncedNotifier(Notifier):
+    """A notifier that also says when other processes are to be notified."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._quiet_until: dict[str, float] = {}
         self._put_off: set[str] = set()
 
-    def is_now(self, queue: str, later: Callable[[str, float], None]) -> bool:
-        """The queue was changed here: whether to notify the other processes now.
+    def changed(self, queue: str, later: Callable[[str, float], None]) -> bool:
+        """The queue was changed here. True: notify the other processes now.
 
         If not now, `later` is called once for this stretch with the pause to keep; it ends the
         stretch by `sent_late`.
         """
+        self.notify(queue)
         now = time.monotonic()
         left = self._quiet_until.get(queue, 0.0) - now
         if left <= 0:
