@@ -17,7 +17,6 @@ from turnabout.cli import (
     migrate,
     monitoring,
     namespace,
-    pipeline,
     policy,
     queue,
     receive,
@@ -77,7 +76,6 @@ main.add_section("Records", history.history, history.clear, history.events, redr
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
-main.add_section("Data pipeline", pipeline.pipeline)
 main.add_section("Tenants of a server", token.token, namespace.namespace)
 main.add_section(
     "Programs",

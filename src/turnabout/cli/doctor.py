@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from turnabout import slices
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._check import Check, fail, ok, warn
@@ -65,7 +66,7 @@ def _all(url: str) -> Iterator[Check]:
         found = list(findings(url))
         yield from map(check_of, found)
         if all(finding.name != "database" for finding in found):
-            yield from _schema_and_pipelines(url)
+            yield from _schema_and_slices(url)
     elif _places.is_postgres(url):
         from turnabout.cli import doctor_postgres
 
@@ -74,7 +75,7 @@ def _all(url: str) -> Iterator[Check]:
             reached &= not (check.name in ("database", "psycopg") and check.level == "fail")
             yield check
         if reached:
-            yield from _schema_and_pipelines(url)
+            yield from _schema_and_slices(url)
     elif _places.is_server(url):
         yield from _server(url)
     else:
@@ -114,14 +115,13 @@ def _libraries() -> Check:
     return ok("libraries", text)
 
 
-def _schema_and_pipelines(url: str) -> Iterator[Check]:
-    """Pipelines are asked for by verbs, which an older schema does not know."""
+def _schema_and_slices(url: str) -> Iterator[Check]:
+    """Slices look by their own verbs, which an older schema does not know."""
     schema = _schema(url)
     yield schema
     if schema.level == "ok":
-        from turnabout.cli import doctor_pipelines
-
-        yield from doctor_pipelines.checks(url)
+        for module in slices.modules("checks"):
+            yield from module.checks(url)
 
 
 def _schema(url: str) -> Check:
