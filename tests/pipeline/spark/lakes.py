@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnabout.pipeline import rows
 from turnabout.pipeline.lake import Commit, Lake, Log
+from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
 from turnabout.pipeline.verbs import LogRange

@@ -26,7 +26,7 @@ import turnabout
 from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout import Outgoing
-from turnabout.pipeline import java
+from turnabout.pipeline.spark import java
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")

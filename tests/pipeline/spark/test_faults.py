@@ -18,7 +18,7 @@ import pytest
 import turnabout
 from tests.pipeline.spark.played import KILLS, Killed, Query
 from turnabout import Receipt
-from turnabout.pipeline import lease, sink
+from turnabout.pipeline.spark import lease, sink
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.sink import Sink, StreamWriter
 from turnabout.words.errors import Forbidden, UsageError

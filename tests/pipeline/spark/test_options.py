@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.each import each
-from turnabout.pipeline import options as opt
+from turnabout.pipeline.spark import options as opt
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.options import Options, options_of
 from turnabout.words.errors import UsageError

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.each import each
-from turnabout.pipeline import charts
+from turnabout.pipeline.reports import charts
 from turnabout.pipeline.reports.charts import Band, Heat, Range, Series, axes, units
 from turnabout.pipeline.reports.charts.svg import Svg, tag
 from turnabout.pipeline.reports.charts.units import DAY, HOUR, MINUTE, SECOND

@@ -9,8 +9,8 @@ import pytest
 
 import turnabout
 from tests.pipeline.spark.test_source_log import finish
-from turnabout.pipeline import kept, rows, schema
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.spark import kept, rows, schema
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Condition, Names
 from turnabout.words.errors import Disconnected, Forbidden, UsageError, WrongVersion

@@ -16,7 +16,7 @@ from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout._connect import database
 from turnabout.cli import main
-from turnabout.pipeline import doctor, java
+from turnabout.pipeline.spark import doctor, java
 from turnabout.pipeline.verbs import SubscriptionList
 from turnabout.words.extras import install_hint
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from turnabout.pipeline import home
+from turnabout.pipeline.spark import home
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from turnabout.pipeline import java
+from turnabout.pipeline.spark import java
 
 Maker = Callable[..., Path]
 

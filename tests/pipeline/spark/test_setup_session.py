@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import turnabout.pipeline
-from turnabout.pipeline import beside, session, sessions
+from turnabout.pipeline import beside, session
+from turnabout.pipeline.spark import sessions
 
 PACKAGE = Path(turnabout.pipeline.__file__)
 

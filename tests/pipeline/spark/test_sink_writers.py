@@ -9,8 +9,8 @@ import pytest
 
 import turnabout
 from turnabout import Policy
-from turnabout.pipeline import sink
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.spark import sink
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.sink import BatchWriter, Sink, SinkFull, StreamWriter
 from turnabout.words.credentials import Scope, TokenCreate, new_token, token_text

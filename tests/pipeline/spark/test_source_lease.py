@@ -13,8 +13,8 @@ import pytest
 import turnabout
 from tests.pipeline.spark.played import KILLS, Killed, Query
 from turnabout import Policy
-from turnabout.pipeline import lease
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.spark import lease
 from turnabout.pipeline.spark.access import Access
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 
