@@ -164,10 +164,14 @@ def installer(url: str) -> ModuleType:
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """What an SQLite file's doctor finds in it."""
-    from turnabout.sqlite import doctor
+    """What a store's doctor finds in a file, or on a PostgreSQL server."""
+    if _kind(url) == "sqlite":
+        from turnabout.sqlite import doctor
 
-    return doctor.findings(url)
+        return doctor.findings(url)
+    from turnabout.postgres import doctor as postgres_doctor
+
+    return postgres_doctor.findings(url)
 
 
 def _kind(

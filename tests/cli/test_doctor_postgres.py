@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 import turnabout
 from tests.support.postgres import Server, fresh_database
-from turnabout.cli import doctor_postgres, main
-from turnabout.postgres import install
+from turnabout.cli import main
+from turnabout.cli.doctor_words import check_of
+from turnabout.postgres import doctor, install
 
 pytestmark = pytest.mark.slow
 
@@ -100,11 +101,11 @@ def test_leases_that_nobody_takes_back(used: str) -> None:
 
 
 def test_an_old_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_postgres, "TRANSACTION_OLD_SECONDS", -1)
+    monkeypatch.setattr(doctor, "TRANSACTION_OLD_SECONDS", -1)
     with psycopg.connect(url, application_name="forgotten") as other:
         other.execute("select 1")
         with psycopg.connect(url, autocommit=True) as db:
-            (check, *_) = doctor_postgres._of_transactions(db)
+            check = check_of(next(doctor.of_transactions(db)))
     assert check.level == "warn"
     assert "forgotten" in check.text
     assert "pg_terminate_backend" in check.todo
@@ -116,7 +117,7 @@ def test_deadlocks_that_the_server_has_broken(url: str) -> None:
         psycopg.connect(url) as other,
         psycopg.connect(url, autocommit=True) as db,
     ):
-        assert "deadlocks" in {check.name for check in doctor_postgres._of_transactions(db)}
+        assert "deadlocks" in {found.name for found in doctor.of_transactions(db)}
         one.execute("set deadlock_timeout = '1s'")
         other.execute("set deadlock_timeout = '5ms'")  # so it is this one that is broken
         one.execute("select pg_advisory_xact_lock(1)")
@@ -129,14 +130,15 @@ def test_deadlocks_that_the_server_has_broken(url: str) -> None:
             other.execute("select pg_advisory_xact_lock(1)")
         other.close()  # tells its counts
         waits.join(20)
-        (check,) = (c for c in doctor_postgres._of_transactions(db) if c.name == "deadlocks")
+        *_, found = doctor.of_transactions(db)
+        check = check_of(found)
     assert check.level == "warn"
     assert "has broken 1 deadlock in" in check.text
 
 
 def test_two_clients_that_share_a_session_have_a_pooler(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as db:
-        (check,) = doctor_postgres._of_pooler(db, db)
+        (check,) = map(check_of, doctor.of_pooler(db, db))
     assert "transaction pooler" in check.text
 
 
@@ -144,12 +146,12 @@ def test_notifications_that_do_not_arrive(
     url: str, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They stay within a database, so another one is as deaf as a pooler."""
-    monkeypatch.setattr(doctor_postgres, "NOTIFY_SECONDS", 0.1)
+    monkeypatch.setattr(doctor, "NOTIFY_SECONDS", 0.1)
     with (
         psycopg.connect(url, autocommit=True) as first,
         psycopg.connect(postgres_server.url(), autocommit=True) as second,
     ):
-        (check,) = doctor_postgres._of_listen(first, second)
+        (check,) = map(check_of, doctor.of_listen(first, second))
     assert check.level == "warn"
     assert "polling" in check.todo
 

@@ -19,8 +19,9 @@ import turnabout
 from tests.conformance.life import Life, live
 from tests.support import postgres
 from tests.support.doors import migrate, opened
-from turnabout.cli import doctor_promises, main
+from turnabout.cli import main
 from turnabout.pipeline import verbs as p
+from turnabout.postgres import doctor as postgres_doctor
 from turnabout.sqlite import doctor
 from turnabout.words.credentials import TokenCreate, scopes
 from turnabout.words.entities import Outgoing
@@ -87,8 +88,8 @@ ON_SQLITE = {
 ON_POSTGRES = {
     "one lease": TWICE.format("message"),
     "keys": TWICE.format("dedup"),
-    "buoys": "insert into turnabout.message (id, queue_id, channel, priority, status, limited, at,"
-    " sent_at, payload, content_type) overriding system value select -1, queue_id, channel,"
+    "head marks": "insert into turnabout.message (id, queue_id, channel, priority, status, limited,"
+    " at, sent_at, payload, content_type) overriding system value select -1, queue_id, channel,"
     " priority, 0, false, id + 1, {old}, '', '' from turnabout.message"
     " where channel = 'd' and status = 0 limit 1;"
     "update turnabout.message set sent_at = {old} where id > 0",
@@ -270,12 +271,8 @@ class Asking:
         self.clock = clock
 
     def answers(self) -> list[Finding]:
-        if self.is_file:
-            return list(doctor.of_queues(self.db, self.clock()))
-        return list(doctor_promises.answers(self.ask))
-
-    def ask(self, statement: str) -> int:
-        return self.db.execute(statement, {"now": self.clock()}).fetchone()[0]
+        look = doctor.of_queues if self.is_file else postgres_doctor.of_queues
+        return list(look(self.db, self.clock()))
 
     def close(self) -> None:
         self.db.close()
@@ -284,4 +281,5 @@ class Asking:
 def test_every_question_is_tried() -> None:
     of_files = {name for name in PROMISES if name in doctor.SQL}
     assert of_files == {asked(name) for name in IN_FILES} - OF_PIPELINES
-    assert set(doctor_promises.QUESTIONS) == {asked(name) for name in IN_DATABASES} - OF_PIPELINES
+    of_databases = {name for name in PROMISES if name in postgres_doctor.SQL}
+    assert of_databases == {asked(name) for name in IN_DATABASES} - OF_PIPELINES

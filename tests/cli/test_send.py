@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -252,10 +253,14 @@ def test_a_file_that_may_not_be_looked_at(
     ran = run(*words, f"sqlite:///{tmp_path}/{'x' * 300}.db", code=2)
     assert "File name too long" in ran.err
 
-    def refuse(path: Path) -> bool:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    stat = Path.stat
 
-    monkeypatch.setattr(Path, "exists", refuse)
+    def refuse(path: Path, **how: bool) -> os.stat_result:
+        if path.name == "q.db":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refuse)
     ran = run(*words, f"sqlite:///{tmp_path}/q.db", "--json", code=2)
     assert ran.error()["code"] == "forbidden"
     assert f"{tmp_path}/q.db" in ran.error()["message"]

@@ -292,8 +292,8 @@ def test_the_log_is_moved_into_the_file_now_and_then(url, path, monkeypatch):
     store = SqliteStore(url)
     for _ in range(100):
         store.run(one(b"x" * 10_000))
-    assert path.stat().st_size > 500_000
     if sqlite3.sqlite_version_info < SQLITE_SAFE:
+        assert path.stat().st_size > 500_000
         assert Path(f"{path}-wal").stat().st_size < 1_000_000, "and is written over"
         writer = store._opened.writer.connection
         assert writer.execute("pragma wal_autocheckpoint").fetchone()[0] == 0

@@ -1,6 +1,7 @@
 """Names in a namespace: no field that holds one is forgotten, and what is put on is taken off."""
 
 import dataclasses
+import inspect
 import json
 import types
 import typing
@@ -85,7 +86,7 @@ def fields(kind: Any) -> dict[str, list[Any]]:
     """The fields of a value or a named tuple, each with its plain types."""
     spaces = (entities, outcomes, policy, records, schedules, verbs)
     names = {name: value for module in spaces for name, value in vars(module).items()}
-    base = kind if "__annotations__" in vars(kind) else kind.__mro__[1]
+    base = kind if inspect.get_annotations(kind) else kind.__mro__[1]
     return {
         name: list(parts(hint))
         for name, hint in typing.get_type_hints(base, localns=names).items()

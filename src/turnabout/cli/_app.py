@@ -63,7 +63,7 @@ class App:
     def need_file(self) -> None:
         """Refuse an SQLite file that is not there."""
         path = _places.sqlite_path(self.url)
-        if path is not None and not path.exists():
+        if path is not None and not _places.is_there(path):
             raise UsageError(
                 f"there is no database at {path.absolute()}: name one with --url or "
                 "TURNABOUT_URL, or make it (`turnabout migrate up`, or send the first message)"

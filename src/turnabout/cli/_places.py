@@ -33,6 +33,17 @@ def sqlite_path(url: str) -> Path | None:
     return None if name in ("", ":memory:") else Path(name)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is such a file. Raises OSError where that can't be seen, which `exists` calls
+    a no since Python 3.14.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def without_password(url: str) -> str:
     """The URL as it may be shown."""
     return without_secrets(url, HIDDEN)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 import click
 
@@ -18,7 +19,7 @@ from turnabout.cli._check import Check, fail, ok, warn
 from turnabout.cli._declare import command
 from turnabout.cli.doctor_words import check_of
 from turnabout.words.errors import TurnaboutError
-from turnabout.words.extras import UPGRADE_HINT
+from turnabout.words.extras import UPGRADE_HINT, install_hint
 
 _WORDS = (("fail", "failure"), ("warn", "warning"))
 LIBRARIES = ("click", "rich", "msgspec")
@@ -60,22 +61,8 @@ def _all(url: str) -> Iterator[Check]:
     yield ok("Turnabout", _version("turnabout") or "from its source folder")
     yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _libraries()
-    if _places.is_sqlite(url):
-        from turnabout._connect import findings
-
-        found = list(findings(url))
-        yield from map(check_of, found)
-        if all(finding.name != "database" for finding in found):
-            yield from _schema_and_slices(url)
-    elif _places.is_postgres(url):
-        from turnabout.cli import doctor_postgres
-
-        reached = True
-        for check in doctor_postgres.checks(url):
-            reached &= not (check.name in ("database", "psycopg") and check.level == "fail")
-            yield check
-        if reached:
-            yield from _schema_and_slices(url)
+    if _places.is_sqlite(url) or _places.is_postgres(url):
+        yield from _database(url)
     elif _places.is_server(url):
         yield from _server(url)
     else:
@@ -84,6 +71,21 @@ def _all(url: str) -> Iterator[Check]:
             f"{_places.without_password(url)} is no URL of a store",
             "use sqlite:///path, postgresql://user@host/database or http://host:port",
         )
+
+
+def _database(url: str) -> Iterator[Check]:
+    """What the store's doctor finds, then what is asked by verbs."""
+    from turnabout._connect import findings
+
+    if _places.is_postgres(url) and find_spec("psycopg") is None:
+        yield fail("psycopg", "is not installed", install_hint("postgres"))
+        return
+    is_there = True
+    for finding in findings(url):
+        yield check_of(finding)
+        is_there &= finding.name != "database"
+    if is_there:
+        yield from _schema_and_slices(url)
 
 
 def _server(url: str) -> Iterator[Check]:

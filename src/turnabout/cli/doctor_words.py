@@ -1,7 +1,7 @@
 """The words for what a store's doctor finds: what it means, and what to do about it.
 
 In braces stand the facts of a finding: `{age:ms}` is shown as a duration, `{count:queue}` as so
-many queues, others by Python's own rules.
+many queues, `{name:clean}` without what a terminal would obey, others by Python's own rules.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ OF_PROMISES: Mapping[str, Words] = {
         "messages were staged by a pipeline more than a day ago, and never published",
         "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
     ),
-    "buoys": Words(
+    "head marks": Words(
         "hide no message",
-        "ready messages are hidden behind a buoy since more than a minute",
+        "ready messages have been hidden behind a head mark for more than a minute",
         "receivers lower it, once a second: start a worker; if one runs, please report it",
     ),
     "days": Words(
@@ -223,7 +223,80 @@ OF_SQLITE: Mapping[str, Words] = {
     ),
 }
 
-WORDS: Mapping[str, Words] = {**OF_QUEUES, **OF_PROMISES, **OF_SQLITE}
+OF_POSTGRES: Mapping[str, Words] = {
+    "psycopg": Words("{version}, libpq {libpq}"),
+    "database.unreachable": Words(
+        bad="cannot be reached: {error}",
+        todo="is the server up, and are host, port, user and password right? Try: psql URL",
+    ),
+    "connections": Words(
+        bad="a second one is refused: {error}",
+        todo="raise max_connections of the server, or the pool size of the pooler",
+    ),
+    "PostgreSQL": Words(
+        "{version}", "{version} is too old", "Turnabout needs 14 or later: upgrade it"
+    ),
+    "durability": Words("fsync, full_page_writes and synchronous_commit are on"),
+    "fsync": Words(
+        bad="is off: a power cut can damage the whole database",
+        todo="set fsync = on, unless it is for tests",
+    ),
+    "full_page_writes": Words(
+        bad="is off: a power cut can damage pages",
+        todo="set full_page_writes = on, unless it is for tests",
+    ),
+    "synchronous_commit": Words(
+        bad="is off: a power cut loses the last messages that were accepted",
+        todo="set synchronous_commit = on, unless it is for tests",
+    ),
+    "autovacuum": Words(
+        bad="is off: dead rows pile up and receive gets slow", todo="set autovacuum = on"
+    ),
+    "primary": Words(bad="this is a standby: it takes no sends", todo="use the primary's address"),
+    "transactions": Words(
+        "none has been open for long",
+        "process {pid} ({user:clean}, {program:clean}, {state}) has had one open for"
+        " {seconds:seconds}: dead rows cannot be vacuumed",
+        "end it if it is forgotten: select pg_terminate_backend({pid})",
+    ),
+    "replication slots": Words(
+        bad="{slot:clean} holds back {number:,} transactions",
+        todo="start its reader again, or drop the slot: select pg_drop_replication_slot(…)",
+    ),
+    "prepared transactions": Words(
+        bad="{transaction:clean} is {seconds:seconds} old",
+        todo="commit prepared or rollback prepared it",
+    ),
+    "deadlocks": Words(
+        "none was counted in this database (P13)",
+        "PostgreSQL has broken {number:deadlock} in this database",
+        "the server's log says whose: Turnabout's verbs cannot meet so, whatever the order (P13)."
+        " If none but `turnabout.` functions stand there, please report it",
+    ),
+    "pooler": Words("none, or one that keeps sessions"),
+    "pooler.transactions": Words(
+        "a transaction pooler is between us and the server; prepared statements work through it"
+    ),
+    "pooler.unprepared": Words(
+        bad="a transaction pooler is between us and the server, and prepared statements do not"
+        " work through it",
+        todo="nothing has to be done: Turnabout does without. For migrations use a direct address",
+    ),
+    "LISTEN": Words(
+        "a notification arrives",
+        "no notification arrives: probably a pooler is in between",
+        "polling is used, so all works, with more delay. For less, give receivers and workers a"
+        " direct address",
+    ),
+    **{
+        f"{name}.failed": Words(
+            bad="the check itself failed: {error}", todo="fix this, then run doctor again"
+        )
+        for name in ("server", "transactions", "pooler", "LISTEN", "queues")
+    },
+}
+
+WORDS: Mapping[str, Words] = {**OF_QUEUES, **OF_PROMISES, **OF_SQLITE, **OF_POSTGRES}
 
 
 def check_of(finding: Finding) -> Check:
@@ -241,6 +314,10 @@ class _Facts(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "ms":
             return _show.milliseconds(value)
+        if format_spec == "seconds":
+            return _show.duration(value)
+        if format_spec == "clean":
+            return _show.clean(value) or "no name"
         if format_spec.isalpha():
             return _show.plural(value, format_spec)
         return super().format_field(value, format_spec)

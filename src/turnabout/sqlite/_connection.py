@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -109,6 +110,8 @@ def open_reader(place: Place) -> Connection:
 
 
 def _check_file(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # `is_dir` and `exists` swallow what else may be wrong with it
     if path.is_dir():
         raise UsageError(f"{path} is a folder: give the path of a file in it")
     if not path.parent.is_dir():

@@ -293,7 +293,9 @@ def refuse_twice(body: bytes) -> None:
             raise UsageError(f"{place}: is there twice") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"the body is not valid JSON: {error}") from error
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise UsageError(f"$: nests deeper than {limits.JSON_DEPTH_MAX} levels") from None
+    except ValueError:
         raise UsageError("the body is not valid JSON: a number is too long") from None
 
 

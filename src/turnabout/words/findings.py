@@ -40,7 +40,7 @@ PROMISES: Final[Mapping[str, Level]] = {
     "tenants": "warn",
     "tokens": "warn",
     "staged": "warn",
-    "buoys": "warn",
+    "head marks": "warn",
     "days": "warn",
 }
 """Questions that count what must not be, and how bad it is if there is one. `fail`: a promise is

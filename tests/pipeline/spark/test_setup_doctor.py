@@ -110,9 +110,6 @@ def test_packages_that_will_not_do_are_named(
 def test_without_pyspark_it_names_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [n for n in sys.modules if n.startswith("turnabout.pipeline")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(turnabout, "spark")
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert run(code=1)["checks"] == [
         {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -16,8 +15,6 @@ import turnabout.pipeline
 from turnabout.pipeline import beside, session
 from turnabout.pipeline.spark import sessions
 
-PACKAGE = Path(turnabout.pipeline.__file__)
-
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
 def test_without_its_packages_it_names_the_extra(
@@ -25,7 +22,7 @@ def test_without_its_packages_it_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=r"pip install '\.\[spark\]'") as caught:
-        runpy.run_path(str(PACKAGE))
+        turnabout.pipeline.need_spark()
     assert caught.value.name == missing
 
 
@@ -39,7 +36,7 @@ def test_every_name_it_offers_is_there() -> None:
 def test_workers_are_given_the_source_folder_unless_it_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    root = str(PACKAGE.parents[2])
+    root = str(Path(turnabout.__file__).parents[1])
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     sessions._share_source()
     sessions._share_source()

@@ -13,8 +13,9 @@ def test_hq(place: Place) -> None:
     hq.delete_queue("films")
 
     hq.create_queue("films", 2, 30)
-    with pytest.raises(HTTPError, match="409"):
+    with pytest.raises(HTTPError, match="409") as refused:
         hq.create_queue("films", 2, 30)
+    refused.value.close()
     hq.update_queue("films", max_attempts=2, visibility_timeout_seconds=60)
     found = hq.get_queue("films")
     assert found is not None

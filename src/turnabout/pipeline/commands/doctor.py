@@ -17,6 +17,7 @@ from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._check import Check, fail, ok
 from turnabout.cli._declare import command
 from turnabout.cli.doctor import show_check
+from turnabout.pipeline import need_spark
 from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def doctor(app: App, master: str | None) -> None:
 def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[[], Check]]]:
     """What to do one after the other, and its title."""
     try:
+        need_spark()
         from turnabout.pipeline.spark.doctor import Doctor
     except ImportError as error:
         missing = fail("packages", f"{error.name} is missing", install_hint("spark-jre"))

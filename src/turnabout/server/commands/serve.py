@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._declare import command
+from turnabout.cli._declare import command, option, options
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.server.serve import Serving
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 LIMITS = {
     "max_payload_bytes": "Of one message.",
@@ -39,13 +37,9 @@ LIMITS = {
 """Options of `ServerOptions` that are numbers, in the order of the help."""
 
 
-def _limits(function: F) -> F:
-    """An option for each limit; what is not given stays at the server's default."""
-    for name, text in reversed(LIMITS.items()):
-        kind = click.FLOAT if name.endswith("_seconds") else click.INT
-        option = click.option(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
-        function = option(function)
-    return function
+def _limit(name: str, text: str) -> Any:
+    kind = click.FLOAT if name.endswith("_seconds") else click.INT
+    return option(f"--{name.replace('_', '-')}", text, kind, metavar="N")
 
 
 @command(
@@ -55,31 +49,24 @@ def _limits(function: F) -> F:
     "turnabout serve --host 0.0.0.0 --allow-host queue.example.com",
     json='{"url", "port", "dashboard", "pid"} as soon as it takes connections',
 )
-@click.option("--host", help="Address to listen on. [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65_535), help="0: any. [default: 8080]")
-@click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="Also known as.")
-@click.option(
-    "--allow-origin", "allowed_origins", multiple=True, metavar="ORIGIN",
-    help="Its web pages may use the server.",
-)  # fmt: skip
-@click.option(
-    "--auth", type=click.Choice(["auto", "tokens", "none"]),
-    help="Whether tokens are needed; auto: as soon as there is one.",
-)  # fmt: skip
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Speak HTTPS. PEM.")
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its key. PEM.")
-@click.option("--migrate", is_flag=True, help="First do what `turnabout migrate up` does.")
-@click.option("--no-dashboard", is_flag=True, help="Without the pages for people.")
-@click.option("--metrics-public", is_flag=True, default=None, help="/metrics without a token.")
-@click.option("--metrics-queues", type=int, metavar="N", help="With figures of their own there.")
-@click.option("--tracing", is_flag=True, default=None, help="Spans, by OpenTelemetry.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), help="[default: text]")
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info",
-    show_default=True, help="From here on.",
-)  # fmt: skip
-@click.option("--access-log", is_flag=True, default=None, help="A line for every request.")
-@_limits
+@option("--host", "Address to listen on. [default: 127.0.0.1]")
+@option("--port", "0: any. [default: 8080]", click.IntRange(0, 65_535))
+@option("--allow-host allowed_hosts", "Also known as.", multiple=True, metavar="NAME")
+@option("--allow-origin allowed_origins", "Its web pages may use the server.", multiple=True,
+        metavar="ORIGIN")  # fmt: skip
+@option("--auth", "Whether tokens are needed; auto: as soon as there is one.",
+        ("auto", "tokens", "none"))  # fmt: skip
+@option("--tls-cert", "Speak HTTPS. PEM.", click.Path(exists=True, dir_okay=False))
+@option("--tls-key", "Its key. PEM.", click.Path(exists=True, dir_okay=False))
+@option("--migrate", "First do what `turnabout migrate up` does.", bool)
+@option("--no-dashboard", "Without the pages for people.", bool)
+@option("--metrics-public", "/metrics without a token.", bool)
+@option("--metrics-queues", "At most this many queues with figures of their own.", int, metavar="N")
+@option("--tracing", "Spans, by OpenTelemetry.", bool)
+@option("--log-format", "[default: text]", ("text", "json"))
+@option("--log-level", "From here on.", ("debug", "info", "warning", "error"), "info")
+@option("--access-log", "A line for every request.", bool)
+@options(*(_limit(name, text) for name, text in LIMITS.items()))
 def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: Any) -> None:
     """Serve the queues over HTTP until Ctrl-C or SIGTERM.
 
@@ -97,7 +84,7 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
             f"the server needs the package {error.name}: {install_hint('server')}"
         ) from error
 
-    said = {name: value for name, value in given.items() if value not in (None, ())}
+    said = {n: v for n, v in given.items() if v is not None and v is not False and v != ()}
     options = ServerOptions(dashboard=not no_dashboard, **said)
     configure(options.log_format, log_level.upper())
 

@@ -45,12 +45,12 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
     plain = run("token", "create").out.strip()
     acme = run("token", "create", "acme", "--expires", "1ms", "--json").document()
     other = run("token", "create", "other", "--json").document()
-    listed = run("token", "list", "--json").document()["tokens"]
+    listed = run("token", "list", "--json").document()["items"]
     assert {t["id"] for t in listed} == {plain[4:16], acme["id"], other["id"]}
     assert {t["id"]: t["state"] for t in listed}[acme["id"]] == "expired"
     assert not any("token" in t or "digest" in t for t in listed)
-    (of_acme,) = run("token", "list", "acme", "--json").document()["tokens"]
-    (unnamed,) = run("token", "list", "", "--json").document()["tokens"]
+    (of_acme,) = run("token", "list", "acme", "--json").document()["items"]
+    (unnamed,) = run("token", "list", "", "--json").document()["items"]
     assert (of_acme["id"], unnamed["id"]) == (acme["id"], plain[4:16])
     assert "revoked" in run("token", "revoke", other["id"]).out
     again = run("token", "revoke", other["token"], "--json").document()  # the token itself will do
@@ -94,7 +94,7 @@ def test_quotas_are_set_one_by_one_and_taken_away(run: Runner) -> None:
         "requests_per_second": 5,
     }
     told = run("namespace", "set", "acme", "--max-messages", "none").out
-    assert told == "acme: at most 70,000 bytes, 5 requests a second.\n"
+    assert told == "acme: at most 70,000 bytes, 5 requests per second.\n"
     assert run("namespace", "set", "acme").out == told
     assert run("namespace", "set").out == "(unnamed): not limited.\n"
 
@@ -114,7 +114,7 @@ def test_namespaces_are_listed_with_what_they_use(run: Runner, opened: turnabout
         ["(unnamed)", "2", "0", "1", "6", "–"],
         ["acme", "2", "1", "1", "of", "10", "4", "–"],
     ]
-    _, acme = run("namespace", "list", "--json").document()["namespaces"]
+    _, acme = run("namespace", "list", "--json").document()["items"]
     assert (acme["messages"], acme["bytes"], acme["tokens"]) == (1, None, 1)
 
 
@@ -125,5 +125,5 @@ def test_a_namespace_is_deleted_when_it_is_empty(run: Runner, opened: turnabout.
     opened.queue("acme/emails").delete()
     opened.queue("acme/emails-dead").delete()
     assert run("namespace", "delete", "acme").out == "Deleted acme.\n"
-    assert run("token", "list", "--json").document() == {"tokens": []}
+    assert run("token", "list", "--json").document() == {"items": []}
     assert run("namespace", "delete", "acme", "--json", code=1).document()["deleted"] is False

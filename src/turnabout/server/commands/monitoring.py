@@ -26,7 +26,5 @@ def monitoring(app: App, what: str) -> None:
     /metrics of `turnabout serve`.
     """
     file = FILES[what]
-    # Not files("turnabout.server"): that would load the server, which may not be installed here.
-    folder = files("turnabout").joinpath("server", "monitoring")
-    text = folder.joinpath(file).read_text(encoding="utf-8")
+    text = files("turnabout.server").joinpath("monitoring", file).read_text(encoding="utf-8")
     app.say({"file": file, "text": text}, text.rstrip("\n"))

@@ -1,4 +1,4 @@
-"""What only who owns the database may do: its tokens and namespaces pass through no server."""
+"""Tokens and namespaces: kept by the owner of the database, beside any server."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def open_database(app: App, *, create: bool = False) -> Turnabout:
     """The database itself. Raises: UsageError for the URL of a server."""
     if _places.is_server(app.url):
         raise UsageError(
-            "a server hands out no tokens and sets no quotas, they are in its database: "
-            "give that one's URL (--url postgresql://… or --url sqlite:///path)"
+            "tokens and quotas are kept in its database, not set through a server: "
+            "give the database's URL (--url postgresql://… or --url sqlite:///path)"
         )
     return app.open(create=create)
 

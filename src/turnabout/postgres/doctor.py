@@ -1,0 +1,202 @@
+"""What `doctor` looks at on a PostgreSQL server: read only, with the plain queries of `doctor.sql`.
+
+All counts are of one snapshot, or a send between two of them would look like damage.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from turnabout.postgres.source import named
+from turnabout.words.findings import (
+    LEASE_OVERDUE_MS,
+    PROMISES,
+    Counts,
+    Finding,
+    fail,
+    of_counts,
+    of_zero,
+    ok,
+    promises,
+    warn,
+)
+
+SQL = named("doctor.sql")
+VERSION_MIN: Final = 140_000
+CONNECT_SECONDS: Final = 5
+NOTIFY_SECONDS = 2.0
+TRANSACTION_OLD_SECONDS = 300
+SLOT_OLD_TRANSACTIONS: Final = 1_000_000
+DURABILITY: Final = ("fsync", "full_page_writes", "synchronous_commit")
+"""Settings that decide whether what was accepted survives."""
+
+OF_SLICES: Final = {"namespaces": "namespace", "tokens": "token", "staged": "stage"}
+"""Questions about tables that a slice has made, if it is there."""
+
+Db = psycopg.Connection[Any]
+
+
+def findings(url: str) -> Iterator[Finding]:
+    """All findings about the server and the database that the URL names."""
+    yield ok("psycopg", version=psycopg.__version__, libpq=psycopg.pq.version())
+    try:
+        first = _connect(url)
+    except psycopg.Error as error:
+        yield fail("database.unreachable", error=str(error).strip())
+        return
+    with first:
+        yield from _guarded("server", lambda: _of_server(first))
+        yield from _guarded("transactions", lambda: of_transactions(first))
+        try:
+            second = _connect(url)
+        except psycopg.Error as error:
+            yield warn("connections", error=str(error).strip())
+        else:
+            with second:
+                yield from _guarded("pooler", lambda: of_pooler(first, second))
+                yield from _guarded("LISTEN", lambda: of_listen(first, second))
+        yield from _guarded("queues", lambda: _of_database(first))
+
+
+def _guarded(name: str, run: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """The findings of a check; an error of the database is a finding as well."""
+    found: list[Finding] = []
+    try:
+        found.extend(run())
+    except psycopg.Error as error:
+        found.append(fail(f"{name}.failed", error=str(error).strip()))
+    return found
+
+
+def _connect(url: str) -> Db:
+    # No prepared statements: they are what a pooler may break, and are tested on their own.
+    return psycopg.connect(
+        url,
+        autocommit=True,
+        prepare_threshold=None,
+        connect_timeout=CONNECT_SECONDS,
+        application_name="turnabout doctor",
+    )
+
+
+def _of_server(db: Db) -> Iterator[Finding]:
+    is_old = int(_setting(db, "server_version_num")) < VERSION_MIN
+    version = _setting(db, "server_version")
+    yield Finding("PostgreSQL", "fail" if is_old else "ok", {"version": version})
+    weak = [name for name in DURABILITY if _setting(db, name) == "off"]
+    for name in weak:
+        yield warn(name)
+    if not weak:
+        yield ok("durability")
+    if _setting(db, "autovacuum") == "off":
+        yield warn("autovacuum")
+    if _one(db, "select pg_is_in_recovery()"):
+        yield fail("primary")
+
+
+def of_transactions(db: Db) -> Iterator[Finding]:
+    """Whatever holds back vacuum makes a busy queue slow; and deadlocks."""
+    found: list[Finding] = []
+    row = _row(db, "oldest transaction")
+    if row is not None and row[4] > TRANSACTION_OLD_SECONDS:
+        pid, user, program, state, seconds = row
+        facts = {"pid": pid, "user": user, "program": program, "state": state}
+        found.append(warn("transactions", **facts, seconds=seconds))
+    row = _row(db, "old slot")
+    if row is not None and row[1] > SLOT_OLD_TRANSACTIONS:
+        found.append(warn("replication slots", slot=row[0], number=row[1]))
+    row = _row(db, "old prepared")
+    if row is not None and row[1] > TRANSACTION_OLD_SECONDS:
+        found.append(warn("prepared transactions", transaction=row[0], seconds=row[1]))
+    yield from found or [ok("transactions")]
+    deadlocks = _one(db, SQL["deadlocks"])
+    yield Finding("deadlocks", "warn" if deadlocks else "ok", {"number": deadlocks})
+
+
+def of_pooler(first: Db, second: Db) -> Iterator[Finding]:
+    """Two clients that share one server process, or one that changes it: a transaction pooler.
+
+    The second one holds its transaction open, so the first is given another process if it can be.
+    """
+    before = _one(first, "select pg_backend_pid()")
+    with second.transaction():
+        other = _one(second, "select pg_backend_pid()")
+        after = _one(first, "select pg_backend_pid()")
+        is_pooled = other == before or after != before
+        prepared = _prepared_works(first)
+    if not is_pooled:
+        yield ok("pooler")
+    elif prepared:
+        yield ok("pooler.transactions")
+    else:
+        yield warn("pooler.unprepared")
+
+
+def _prepared_works(db: Db) -> bool:
+    try:
+        for _ in range(3):
+            db.execute("select 1", prepare=True)
+    except psycopg.Error:
+        return False
+    return True
+
+
+def of_listen(first: Db, second: Db) -> Iterator[Finding]:
+    """LISTEN on one connection, NOTIFY from the other. A pooler loses it without an error."""
+    name = f"turnabout_doctor_{secrets.token_hex(4)}"
+    first.execute(sql.SQL("listen {}").format(sql.Identifier(name)))
+    try:
+        second.execute("select pg_notify(%s, '')", (name,))
+        notes = list(first.notifies(timeout=NOTIFY_SECONDS, stop_after=1))
+    finally:
+        first.execute(sql.SQL("unlisten {}").format(sql.Identifier(name)))
+    yield ok("LISTEN") if notes else warn("LISTEN")
+
+
+def _of_database(db: Db) -> Iterator[Finding]:
+    if _one(db, "select to_regclass('turnabout.message') is null"):
+        return  # the schema's own check says so
+    with db.transaction():
+        db.execute("set transaction isolation level repeatable read, read only")
+        yield from of_queues(db, _one(db, SQL["now"]))
+
+
+def of_queues(db: Db, now: int) -> Iterator[Finding]:
+    """What the tables say."""
+
+    def count(name: str) -> int:
+        return _one(db, SQL[name], now=now)
+
+    rows = db.execute(SQL["queues"].encode(), {"overdue": now - LEASE_OVERDUE_MS}).fetchall()
+    yield from of_counts(
+        Counts(name, paused, sent, finished, live, overdue, oldest and now - oldest)
+        for name, paused, sent, finished, live, overdue, oldest in rows
+    )
+    yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))
+    known = [name for name in PROMISES if name in SQL]
+    asked = [n for n in known if n not in OF_SLICES or _has_table(db, OF_SLICES[n])]
+    yield from promises(count, asked)
+
+
+def _has_table(db: Db, name: str) -> bool:
+    return _one(db, "select to_regclass('turnabout.' || %(name)s) is not null", name=name)
+
+
+def _setting(db: Db, name: str) -> str:
+    return _one(db, "select current_setting(%(name)s)", name=name)
+
+
+def _row(db: Db, name: str) -> tuple[Any, ...] | None:
+    return db.execute(SQL[name].encode()).fetchone()
+
+
+def _one(db: Db, statement: str, **facts: Any) -> Any:
+    """The first column of the first row."""
+    row = db.execute(statement.encode(), facts or None).fetchone()
+    assert row is not None
+    return row[0]
