@@ -28,6 +28,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
 # --- pipes and Ctrl-C ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_pipe_from_end_to_end(program: Start) -> None:
     sender = program("send", "q", "--json")
     out, _ = sender.communicate(b"one\ntwo\n")
@@ -38,6 +39,7 @@ def test_a_pipe_from_end_to_end(program: Start) -> None:
     assert err == b""
 
 
+@pytest.mark.slow
 def test_a_pipe_that_pauses_is_not_kept_waiting(
     program: Start, opened: turnabout.Turnabout
 ) -> None:
@@ -51,6 +53,7 @@ def test_a_pipe_that_pauses_is_not_kept_waiting(
     assert out.startswith(b"Sent 2 messages")
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_sending_tells_where_to_go_on(
     program: Start, opened: turnabout.Turnabout
 ) -> None:
@@ -98,6 +101,7 @@ def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: turnabout.T
     assert opened.queue("q").stats().ready == 1
 
 
+@pytest.mark.slow
 def test_a_waiting_receive_is_woken(program: Start, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create()
     receiver = program("receive", "q", "--wait", "30s", "--ack")
@@ -108,6 +112,7 @@ def test_a_waiting_receive_is_woken(program: Start, opened: turnabout.Turnabout)
     assert opened.queue("q").stats().done == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_went_away(program: Start, opened: turnabout.Turnabout) -> None:
     """`turnabout receive --ack | true`: what nobody read is not acked."""
     opened.queue("q").send("x" * 500_000)
