@@ -13,7 +13,6 @@ from typing import Any
 
 from turnabout import slices
 from turnabout.postgres import (
-    calls_credentials,
     calls_messages,
     calls_queues,
     calls_records,
@@ -27,7 +26,6 @@ CALLS: dict[type[Any], Call] = {
     **calls_messages.CALLS,
     **calls_queues.CALLS,
     **calls_records.CALLS,
-    **calls_credentials.CALLS,
 }
 
 

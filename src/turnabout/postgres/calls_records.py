@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Row, Rows
+from turnabout.words import credentials as c
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
@@ -226,6 +227,18 @@ def _fired(verb: v.ScheduleFire, rows: Rows) -> FireOutcome:
     return Fired(rows[0][0]) if rows else NotDue()
 
 
+def _repeats_parameters(verb: c.Repeats, now: Now) -> Sequence[Any]:
+    messages = verb.messages
+    return (
+        verb.queue,
+        [m.channel for m in messages],
+        [m.dedup_key for m in messages],
+        [m.dedup_mode for m in messages],
+        [m.dedup_scope for m in messages],
+        now,
+    )
+
+
 CALLS: dict[type[Any], Call] = {
     v.Endings: Call(
         "select * from turnabout.endings($1::text, $2::bigint[], $3::bigint)",
@@ -303,5 +316,18 @@ CALLS: dict[type[Any], Call] = {
         lambda s, now: (s.schedule, s.due_at, s.next_at, s.skip, now),
         _fired,
         notifies=lambda s, rows: [row[1] for row in rows if row[0] is not None],
+    ),
+    c.Totals: Call(
+        "select * from turnabout.totals($1::text, $2::boolean, $3::bigint)",
+        lambda t, now: (t.namespace, t.bytes, now),
+        lambda t, rows: tuple(c.QueueTotals(*row) for row in rows),
+        repeatable=True,
+    ),
+    c.Repeats: Call(
+        "select turnabout.repeats($1::text, $2::text[], $3::text[], $4::text[], $5::text[],"
+        " $6::bigint)",
+        _repeats_parameters,
+        lambda r, rows: rows[0][0],
+        repeatable=True,
     ),
 }
