@@ -43,6 +43,7 @@ def test_status_of_a_database_without_pipelines(run: Run, opened: turnabout.Turn
     )
 
 
+@pytest.mark.slow
 def test_status_and_its_alarm(
     run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
 ) -> None:

@@ -54,6 +54,7 @@ def run(access: Access, lake: Lake, archive: str = "archive", **how: Any) -> Arc
         return archiver.run(**how)
 
 
+@pytest.mark.slow
 def test_all_that_finished_is_there_once(
     access: Access, lake: Lake, mq: turnabout.Turnabout
 ) -> None:

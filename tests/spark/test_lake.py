@@ -247,6 +247,7 @@ def _race(folder: str, name: int, go: Any, results: Any) -> None:
     results.put(won)
 
 
+@pytest.mark.slow
 def test_two_processes_race_for_each_version(lake: Lake) -> None:
     context = multiprocessing.get_context("spawn")
     go, results = context.Event(), context.Queue()
@@ -330,6 +331,7 @@ def test_killed_before_each_step_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_random_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever is done and killed: the lake holds what was committed, and a check says so."""
     monkeypatch.setattr("turnabout.spark.lake._log.WHOLE_EVERY", 3)

@@ -132,6 +132,7 @@ def test_the_plan_of_an_epoch_sorts_nothing(mq: turnabout.Turnabout, place: str)
 
 
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
+@pytest.mark.slow
 def test_a_kept_connection_is_used_again_and_replaced_when_it_is_dead(
     mq: turnabout.Turnabout, place: str
 ) -> None:

@@ -13,8 +13,8 @@ from turnabout.sqlite._checkpoint import Checkpoints
 from turnabout.sqlite._clock import Clock, Monotonic
 from turnabout.sqlite._connection import Connection, connect, open_reader, open_writer
 from turnabout.sqlite._errors import our_errors
+from turnabout.sqlite._notifier import FileNotifier
 from turnabout.sqlite._url import Place
-from turnabout.sqlite._wakes import Wakes
 from turnabout.sqlite._writer import Ticket, Writer
 from turnabout.sqlite.procedures import procedure_of
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -44,7 +44,7 @@ class Engine:
         self._reader: Connection | None = None
         self._checkpoints = Checkpoints(place, connection)
         in_memory = place.path is None
-        self.wakes = Wakes(None if in_memory else lambda: connect(place))
+        self.notifier = FileNotifier(None if in_memory else lambda: connect(place))
         self._commits = self._committed_verbs = 0
 
     @staticmethod
@@ -90,7 +90,7 @@ class Engine:
 
     def close(self) -> None:
         """Wait for what runs, then close all connections."""
-        self.wakes.close()
+        self.notifier.close()
         with self._reading:
             self.writer.close()
             self._checkpoints.close()
@@ -122,7 +122,7 @@ class Engine:
                 together = ticket.verb.verbs
                 told |= {cast("Any", verb).queue for verb in together if verb.notifies}
         if told:
-            self.wakes.notify(told)
+            self.notifier.notify(*told)
         # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,
         # but have it carried out once more.
         with contextlib.suppress(sqlite3.Error, OSError, TurnaboutError):

@@ -62,27 +62,12 @@ class AsyncSqliteStore(AsyncStore):
         return await self._in_line(Together(tuple(verbs)))
 
     async def signal(self, queue: str) -> int:
-        """A number that is another one after any commit that the queue's receivers may want."""
-        return (await self._open()).wakes.signal(queue)
+        """A version, which changes after every commit that may matter to receivers of the queue."""
+        return (await self._open()).notifier.signal(queue)
 
     async def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
-        wakes = (await self._open()).wakes
-        loop = asyncio.get_running_loop()
-        told = asyncio.Event()
-
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(told.set)
-
-        if wakes.subscribe(queue, seen, tell):
-            try:
-                async with asyncio.timeout(seconds):
-                    await told.wait()
-            except TimeoutError:
-                pass
-            finally:
-                wakes.unsubscribe(queue, tell)
+        await (await self._open()).notifier.wait_async(queue, seen, seconds)
 
     def within(self, connection: object) -> AsyncSqliteJoined:
         """A store on a connection of the caller's, in his transaction."""
@@ -114,7 +99,7 @@ class AsyncSqliteStore(AsyncStore):
             await asyncio.wait({self._opening})
         engine, writing = self._opened, self._writing
         if engine is not None and writing is not None and engine.pid == os.getpid():
-            engine.wakes.close()
+            engine.notifier.close()
             self._errands.put(None)
             try:
                 await asyncio.to_thread(writing.join)

@@ -41,7 +41,7 @@ class SqliteJoined(Joined):
 
     def wake(self, queue: str) -> None:
         """Tell who waits for messages; after the caller's commit."""
-        self._engine().wakes.notify((queue,))
+        self._engine().notifier.notify(queue)
 
 
 class AsyncSqliteJoined(AsyncJoined):
@@ -60,7 +60,7 @@ class AsyncSqliteJoined(AsyncJoined):
 
     async def wake(self, queue: str) -> None:
         """Tell who waits for messages; after the caller's commit."""
-        (await self._engine()).wakes.notify((queue,))
+        (await self._engine()).notifier.notify(queue)
 
 
 class SqliteConnections:

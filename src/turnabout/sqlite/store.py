@@ -62,11 +62,11 @@ class SqliteStore(Store):
 
     def signal(self, queue: str) -> int:
         """A number that is another one after any commit that the queue's receivers may want."""
-        return self._engine().wakes.signal(queue)
+        return self._engine().notifier.signal(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
-        self._engine().wakes.wait(queue, seen, seconds)
+        self._engine().notifier.wait(queue, seen, seconds)
 
     def within(self, connection: object) -> SqliteJoined:
         """A store on a connection of the caller's, in his transaction."""

@@ -84,7 +84,7 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
             f"the server needs the package {error.name}: {install_hint('server')}"
         ) from error
 
-    said = {name: value for name, value in given.items() if value not in (None, (), False)}
+    said = {n: v for n, v in given.items() if v is not None and v is not False and v != ()}
     options = ServerOptions(dashboard=not no_dashboard, **said)
     configure(options.log_format, log_level.upper())
 

@@ -12,20 +12,30 @@ from functools import cache
 from typing import Any
 
 from turnabout import slices
-from turnabout.postgres import (
-    calls_messages,
-    calls_queues,
-    calls_records,
-)
 from turnabout.postgres.call import Call, Rows
+from turnabout.postgres.calls import (
+    history,
+    queues,
+    receiving,
+    redrives,
+    schedules,
+    sending,
+    settling,
+    totals,
+)
 from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
 
 CALLS: dict[type[Any], Call] = {
-    **calls_messages.CALLS,
-    **calls_queues.CALLS,
-    **calls_records.CALLS,
+    **sending.CALLS,
+    **receiving.CALLS,
+    **settling.CALLS,
+    **queues.CALLS,
+    **history.CALLS,
+    **redrives.CALLS,
+    **schedules.CALLS,
+    **totals.CALLS,
 }
 
 

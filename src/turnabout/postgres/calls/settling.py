@@ -1,74 +1,28 @@
-"""Calls of the verbs that move messages: send, receive, what ends a lease, cancel, retry, peek."""
+"""Calls of the verbs that settle messages: what ends or extends a lease, cancel, retry."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Row, Rows, first
+from turnabout.postgres.call import Call, Now, Rows, first
 from turnabout.words import verbs as v
-from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Outgoing, Peeked, Receipt, Turn
+from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
 from turnabout.words.outcomes import (
     Acked,
     Blocked,
     Cancelled,
     CancelRequested,
-    ChannelFull,
     Dead,
     Deferred,
     Extended,
     LeaseLost,
     NotWaiting,
-    QueueFull,
-    Received,
     Released,
     Retried,
     Retrying,
-    SendOutcome,
-    Sent,
 )
-
-
-def _send_parameters(verb: v.Send, now: Now) -> Sequence[Any]:
-    """What all messages leave at its default is not sent at all."""
-    messages = verb.messages
-    kind = messages[0].content_type
-    plain = all(map(_is_plain, messages))
-    return (
-        verb.queue,
-        [m.payload for m in messages],
-        kind,
-        [m.channel for m in messages] if any(m.channel for m in messages) else None,
-        None if plain else [m.priority for m in messages],
-        None if plain else [m.delay_ms for m in messages],
-        None if plain else [_headers_out(m.headers) for m in messages],
-        None
-        if all(m.content_type == kind for m in messages)
-        else [m.content_type for m in messages],
-        now,
-        None if plain else [m.ttl_ms for m in messages],
-        *_dedup(messages),
-    )
-
-
-def _dedup(messages: Sequence[Outgoing]) -> Sequence[Sequence[Any] | None]:
-    if not any(m.dedup_key for m in messages):
-        return _NO_DEDUP
-    return (
-        [m.dedup_key for m in messages],
-        [m.dedup_mode for m in messages],
-        [m.dedup_window_ms for m in messages],
-        [m.dedup_scope for m in messages],
-    )
-
-
-_NO_DEDUP = (None, None, None, None)
-
-
-def _headers_out(headers: Mapping[str, str] | None) -> str | None:
-    return json.dumps(dict(headers)) if headers else None
 
 
 def _ids(receipts: Sequence[Receipt]) -> str:
@@ -82,50 +36,6 @@ def _attempts(receipts: Sequence[Receipt]) -> str:
     if attempts.count(attempts[0]) == len(attempts):
         return f"{{{attempts[0]}}}"
     return "{" + ",".join(map(str, attempts)) + "}"
-
-
-def _is_plain(message: Outgoing) -> bool:
-    return not (
-        message.priority
-        or message.headers
-        or message.delay_ms is not None
-        or message.ttl_ms is not None
-    )
-
-
-def _send_answer(verb: v.Send, rows: Rows) -> SendOutcome:
-    ((ids, channel, most, size, duplicates, replaced),) = rows
-    if ids is not None:
-        return Sent(tuple(ids), tuple(duplicates or ()), tuple(replaced or ()))
-    if channel is None:
-        return QueueFull(most, size)
-    return ChannelFull(channel, most, size)
-
-
-def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
-    shard, turn = verb.shard, verb.turn
-    return (
-        verb.queue,
-        verb.max_messages,
-        verb.lease_ms,
-        turn.channel,
-        turn.served,
-        None if shard is None else shard.index,
-        None if shard is None else shard.count,
-        now,
-    )
-
-
-def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
-    """A last row without an id tells more: when to ask again (`at`), if it is alone; else where the
-    turn goes on (`channel`, and in `attempt` how often that was served).
-    """
-    last = rows[-1]
-    if last[0] is not None:
-        return Received(tuple(map(Delivery._make, rows)))
-    if len(rows) == 1:
-        return Received((), last[12])
-    return Received(tuple(map(Delivery._make, rows[:-1])), None, Turn(last[2], last[1]))
 
 
 def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
@@ -254,42 +164,7 @@ def _id_parameters(verb: v.Cancel | v.Retry, now: Now) -> Sequence[Any]:
     return verb.queue, "{" + ",".join(map(str, verb.ids)) + "}", now
 
 
-def _peek_answer(verb: v.Peek, rows: Rows) -> tuple[Peeked, ...]:
-    return tuple(map(_peeked, rows))
-
-
-def _peeked(row: Row) -> Peeked:
-    *plain, headers, state, error, origin, expires_at, wish = row
-    return Peeked(
-        *plain,
-        headers=NO_HEADERS if headers is None else json.loads(headers),
-        saved_state=state,
-        error=error,
-        origin=None if origin is None else Origin(**json.loads(origin)),
-        expires_at=expires_at,
-        cancel_requested=wish,
-    )
-
-
 CALLS: dict[type[Any], Call] = {
-    v.Send: Call(
-        "select * from turnabout.send($1::text, $2::bytea[], $3::text, $4::text[], $5::smallint[],"
-        " $6::bigint[], $7::text[], $8::text[], $9::bigint, $10::bigint[], $11::text[],"
-        " $12::text[], $13::bigint[], $14::text[])",
-        _send_parameters,
-        _send_answer,
-    ),
-    v.Receive: Call(
-        "select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text,"
-        " $5::int, $6::int, $7::int, $8::bigint)",
-        _receive_parameters,
-        _receive_answer,
-        repeatable=True,
-        nowait=b"select * from turnabout.receive_within($1::text, $2::int, $3::bigint,"
-        b" $4::text, $5::int, $6::int, $7::int, $8::bigint)",
-        without_timers=b"select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text,"
-        b" $5::int, $6::int, $7::int, $8::bigint, check_due => false)",
-    ),
     v.Ack: Call(
         "select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true,"
         " $5::bytea[], $6::text[])",
@@ -330,12 +205,5 @@ CALLS: dict[type[Any], Call] = {
         "select * from turnabout.retry($1::text, $2::bigint[], $3::bigint)",
         _id_parameters,
         _retry_answer,
-    ),
-    v.Peek: Call(
-        "select * from turnabout.peek($1::text, $2::int, $3::text, $4::text, $5::bigint,"
-        " $6::bigint)",
-        lambda p, now: (p.queue, p.limit, p.state, p.channel, p.after_id, now),
-        _peek_answer,
-        repeatable=True,
     ),
 }
