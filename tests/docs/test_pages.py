@@ -28,7 +28,7 @@ WITH_SPARK = [
     page
     for page in WITH_CODE
     if any(
-        ("turnabout.spark" in b.text and b.language == "python")
+        ("turnabout.pipeline" in b.text and b.language == "python")
         or ("turnabout pipeline" in b.text and b.language == "sh")
         for b in blocks(page.read_text())
     )

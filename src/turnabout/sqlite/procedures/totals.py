@@ -14,8 +14,8 @@ _TOTALS = statements("totals")
 def totals(connection: Connection, verb: c.Totals, now: int) -> tuple[c.QueueTotals, ...]:
     """Counts of queues, from their rows; the bytes of payloads if they are asked for."""
     step = "all" if verb.namespace is None else "of_namespace"
-    about = {"namespace": verb.namespace, "now": now}
-    found = connection.execute(_TOTALS[step], about).fetchall()
+    parameters = {"namespace": verb.namespace, "now": now}
+    found = connection.execute(_TOTALS[step], parameters).fetchall()
     return tuple(_totals(connection, row, now, measure=verb.bytes) for row in found)
 
 
