@@ -13,6 +13,7 @@ import pytest
 
 import turnabout
 from tests.support.command_line import Runner
+from turnabout.cli import doctor_words as w
 from turnabout.cli.doctor_words import WORDS, check_of
 from turnabout.sqlite import doctor as doctor_sqlite
 from turnabout.words import findings
@@ -201,3 +202,8 @@ def test_each_promise_has_words() -> None:
     for name, level in PROMISES.items():
         for number in (0, 2):
             assert check_of(findings.of_zero(name, number, level)).text
+
+
+def test_each_finding_has_words_of_its_own() -> None:
+    tables = (w.OF_QUEUES, w.OF_PROMISES, w.OF_SQLITE, w.OF_POSTGRES)
+    assert sum(map(len, tables)) == len(w.WORDS)

@@ -362,6 +362,7 @@ def own(request) -> Iterator[PostgresServer]:
 
 @colours
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.slow
 def test_a_restart_between_calls_is_not_felt(own, name, colour, mode):
     with opened(own.url("app"), colour) as mq:
         queue = mq.queue(name)

@@ -15,7 +15,6 @@ from turnabout.cli import (
     doctor,
     history,
     migrate,
-    pipeline,
     policy,
     queue,
     receive,
@@ -73,7 +72,6 @@ main.add_section("Records", history.history, history.clear, history.events, redr
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
-main.add_section("Data pipeline", pipeline.pipeline)
 main.add_section("Programs", worker.worker, completion.completion)
 
 for _slice in slices.modules("commands"):

@@ -85,7 +85,7 @@ def statements(steps: Sequence[Migration]) -> list[str]:
             "insert into turnabout_migration (slice, number, name, oldest)"  # noqa: S608
             f" values ('{step.slice}', {step.number}, '{step.name}', {step.oldest});"
         )
-    return [statement.strip() for statement in found]
+    return [statement.strip().removesuffix(";") for statement in found]
 
 
 def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:

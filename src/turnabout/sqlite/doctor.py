@@ -101,7 +101,7 @@ def _of_database(path: Path, at: Place) -> Iterator[Finding]:
         if mode == "wal":
             # Each of our connections sets `synchronous` anew, as the URL says.
             level = "ok" if at.synchronous == "full" else "warn"
-            yield Finding("durability", level, {"synchronous": at.synchronous})
+            yield Finding("durability.file", level, {"synchronous": at.synchronous})
         else:
             yield warn("journal mode", mode=mode)
         if _size(path) <= QUICK_CHECK_BYTES_MAX:
