@@ -252,6 +252,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_on_windows_several_processes_are_refused_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch, pytest.raises(UsageError, match="Windows"):
+    with monkeypatch.context() as patch:
         patch.setattr("sys.platform", "win32")
-        run_processes("any:worker", 2)
+        with pytest.raises(UsageError, match="Windows"):
+            run_processes("any:worker", 2)
