@@ -240,7 +240,7 @@ def test_who_waits_for_messages_hears_of_those_that_are_published_or_given_back(
     generation = timed.run(p.SubscriptionOpen("s", "tests")).generation
     timed.run(Send("q", (Outgoing(b"x"),)))
     timed.run(p.Stage("a", (p.StagedMessage("q", Outgoing(b"y")),)))
-    told = timed.store._opened.writer.connection.news
+    told = timed.store._opened.writer.connection.to_notify
     for verb, is_news in (
         (p.Publish("sink", 0, ("a",), 1), True),
         (p.EpochLease("s", generation, ("q",), 0, 1, 60_000), False),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from turnabout.sqlite._clock import Clock
-from turnabout.sqlite._engine import Engine, Together
+from turnabout.sqlite._engine import Engine, Transaction
 from turnabout.sqlite._url import place
 from turnabout.sqlite.joined import SqliteJoined
 from turnabout.store import Store
@@ -58,7 +58,7 @@ class SqliteStore(Store):
 
     def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
-        return self._engine().writer.run(Together(tuple(verbs)))
+        return self._engine().writer.run(Transaction(tuple(verbs)))
 
     def signal(self, queue: str) -> int:
         """A number that is another one after any commit that the queue's receivers may want."""

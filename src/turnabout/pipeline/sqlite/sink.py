@@ -74,7 +74,7 @@ def publish(
         part.undo()
         return refused
     part.keep()
-    connection.news.update(sending.queues)
+    connection.to_notify.update(sending.queues)
     connection.execute(_UNSTAGE["attempts"], about)
     connection.execute(_PUBLISH["note"], {**about, "messages": found, "now": now})
     connection.execute(_PUBLISH["forget"], about)

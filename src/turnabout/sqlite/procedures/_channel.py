@@ -78,6 +78,6 @@ def limited(connection: Connection, queue: Queue, names: Iterable[str]) -> dict[
 
 def add(connection: Connection, queue: int, name: str) -> None:
     """A channel becomes limited: what it holds already is counted, once."""
-    about = {"queue": queue, "name": name}
-    connection.execute(SQL["adopt_leases"], about)
-    connection.execute(SQL["add"], about)
+    parameters = {"queue": queue, "name": name}
+    connection.execute(SQL["adopt_leases"], parameters)
+    connection.execute(SQL["add"], parameters)

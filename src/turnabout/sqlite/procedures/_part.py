@@ -11,15 +11,15 @@ _SQL = statements("part")
 class Part:
     """What is done from its making on, up to `keep` or `undo`.
 
-    In a hurry no savepoint is made, and to undo is to start over: that is dearer, so a part that is
-    `often` undone makes one all the same.
+    Optimistically, no savepoint is made, and to undo is to start over: that is dearer, so a part
+    that is `often` undone makes one all the same.
     """
 
     __slots__ = ("_before", "_connection", "_is_marked")
 
     def __init__(self, connection: Connection, *, often: bool = False) -> None:
         self._connection = connection
-        self._is_marked = often or not connection.hasty
+        self._is_marked = often or not connection.optimistic
         self._before = connection.total_changes
         if self._is_marked:
             connection.execute(_SQL["begin"])

@@ -44,26 +44,26 @@ def namespace_list(
 
 def namespace_delete(connection: Connection, verb: c.NamespaceDelete, _now: int) -> bool:
     """Remove a namespace that nothing is in; whether it was there."""
-    about = {"namespace": verb.namespace}
-    left = connection.execute(_DELETE["left"], about).fetchone()
+    parameters = {"namespace": verb.namespace}
+    left = connection.execute(_DELETE["left"], parameters).fetchone()
     if left is not None:
         raise UsageError(
             f"the namespace {shown(verb.namespace)} has the {left[0]}: "
             "delete its queues and schedules first"
         )
-    connection.execute(_DELETE["redrives"], about)
-    connection.execute(_DELETE["tokens"], about)
-    return connection.execute(_DELETE["delete"], about).rowcount > 0
+    connection.execute(_DELETE["redrives"], parameters)
+    connection.execute(_DELETE["tokens"], parameters)
+    return connection.execute(_DELETE["delete"], parameters).rowcount > 0
 
 
 def token_create(connection: Connection, verb: c.TokenCreate, now: int) -> c.Token:
     """Keep a token, and make its namespace if it is missing."""
-    about = {"namespace": verb.namespace, "now": now}
-    connection.execute(_CREATE["namespace"], about)
+    parameters = {"namespace": verb.namespace, "now": now}
+    connection.execute(_CREATE["namespace"], parameters)
     connection.execute(
         _CREATE["add"],
         {
-            **about,
+            **parameters,
             "id": verb.id,
             "digest": verb.digest,
             "label": verb.label,
@@ -110,8 +110,8 @@ def token_revoke(connection: Connection, verb: c.TokenRevoke, now: int) -> c.Tok
 def totals(connection: Connection, verb: c.Totals, now: int) -> tuple[c.QueueTotals, ...]:
     """Counts of queues, from their rows; the bytes of payloads if they are asked for."""
     step = "all" if verb.namespace is None else "of_namespace"
-    about = {"namespace": verb.namespace, "now": now}
-    found = connection.execute(_TOTALS[step], about).fetchall()
+    parameters = {"namespace": verb.namespace, "now": now}
+    found = connection.execute(_TOTALS[step], parameters).fetchall()
     return tuple(_totals(connection, row, now, measure=verb.bytes) for row in found)
 
 

@@ -82,5 +82,5 @@ def retry(connection: Connection, verb: Retry, now: int) -> tuple[RetryOutcome, 
 
 def _rows(connection: Connection, queue: Queue, ids: Sequence[int]) -> dict[int, sqlite3.Row]:
     """Those of these messages that are unfinished in the queue."""
-    about = {"queue": queue["id"], "ids": json.dumps(ids)}
-    return {row["id"]: row for row in connection.execute(_HELD["held"], about)}
+    parameters = {"queue": queue["id"], "ids": json.dumps(ids)}
+    return {row["id"]: row for row in connection.execute(_HELD["held"], parameters)}

@@ -168,7 +168,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
     outcomes: list[FailOutcome | None] = []
     back: list[tuple[Any, ...]] = []
     charged_only: list[tuple[Any, ...]] = []
-    deaths: list[_finish.Death] = []
+    letters: list[_finish.DeadLetter] = []
     for failure in verb.failures:
         row, error = held.take(failure.receipt), failure.error
         if isinstance(row, LeaseLost):
@@ -178,7 +178,9 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
             outcomes.append(_CANCELLED)
         elif _is_exhausted(queue, row, failure):
             reason = "attempts" if failure.retry else "refused"
-            deaths.append(_finish.Death(row, reason, row["failures"] + 1, row["crashes"], error))
+            letters.append(
+                _finish.DeadLetter(row, reason, row["failures"] + 1, row["crashes"], error)
+            )
             held.leave(row, LeaseLost("scheduled") if stays else _GONE, ended=not stays)
             outcomes.append(None)
         else:
@@ -192,7 +194,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
             outcomes.append(Retrying(now + delay))
     connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
     _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)
-    exhausted = held.finish.bury(deaths)
+    exhausted = held.finish.dead_letter(letters)
     held.write()
     return tuple(exhausted if outcome is None else outcome for outcome in outcomes)
 
