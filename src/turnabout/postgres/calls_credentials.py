@@ -1,4 +1,4 @@
-"""Calls of the verbs about namespaces, tokens and totals: those of whoever owns the database."""
+"""Calls of the verbs about namespaces, tokens and totals: for the owner of the database."""
 
 from __future__ import annotations
 
