@@ -28,6 +28,8 @@ from turnabout import (
 )
 from turnabout.dev.pgserver import PostgresServer
 
+pytestmark = pytest.mark.slow  # a database for each
+
 
 @pytest.fixture(scope="module")
 def url(postgres_server) -> Iterator[str]:
@@ -362,7 +364,6 @@ def own(request) -> Iterator[PostgresServer]:
 
 @colours
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-@pytest.mark.slow
 def test_a_restart_between_calls_is_not_felt(own, name, colour, mode):
     with opened(own.url("app"), colour) as mq:
         queue = mq.queue(name)

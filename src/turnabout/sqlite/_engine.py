@@ -82,7 +82,7 @@ class Engine:
             "verbs_committed": self._committed_verbs,
         }
         if self._place.path is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, AttributeError):  # Windows has no statvfs
                 disk = os.statvfs(self._place.path)
                 found["disk_free_bytes"] = disk.f_bavail * disk.f_frsize
                 found["file_bytes"] = self._place.path.stat().st_size
