@@ -1,4 +1,4 @@
-"""Namespaces, tokens, and totals of queues: the verbs of whoever owns the file."""
+"""Namespaces, tokens, and totals of queues: the verbs of the owner of the file."""
 
 from __future__ import annotations
 
