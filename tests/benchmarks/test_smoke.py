@@ -32,6 +32,7 @@ def test_every_section_gives_records() -> None:
             place.close()
 
 
+@pytest.mark.long
 def test_the_pipeline_gives_records(spark: SparkSession) -> None:
     place = SqlitePlace(durable=False)
     with Crew() as crew:

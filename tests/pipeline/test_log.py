@@ -17,7 +17,7 @@ from turnabout.words import verbs as v
 
 only_postgres = pytest.mark.parametrize(
     "pipe",
-    [pytest.param(name, marks=pytest.mark.slow) for name in PLACES if "postgres" in name],
+    [name for name in PLACES if "postgres" in name],
     indirect=True,
 )
 """SQLite has one writer: there, no earlier transaction can still come to light."""

@@ -12,8 +12,6 @@ from tests.support.postgres import fresh_database
 from turnabout import Disconnected, Uncertain
 from turnabout.postgres.libpq_connection import Connection
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def url(postgres_server) -> Iterator[str]:

@@ -15,8 +15,6 @@ from psycopg.errors import LockNotAvailable
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 
-pytestmark = pytest.mark.slow
-
 numbers = itertools.count(1)
 Connection = psycopg.Connection[Any]
 

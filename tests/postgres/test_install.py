@@ -29,7 +29,6 @@ from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
 
 pytestmark = pytest.mark.driving  # what each version makes of the set
-needs_server = pytest.mark.slow
 
 FOLDER = files("turnabout.postgres") / "functions"
 FILES = {Path(str(f)).stem: f.read_text(encoding="utf-8") for f in FOLDER.iterdir()}
@@ -114,7 +113,6 @@ def test_a_verb_s_call_names_the_function_of_that_verb(verb):
     assert not re.search(r"\bturnabout\.\w", CALLS[verb].text), "a role has no rights on tables"
 
 
-@needs_server
 def test_calls_fit_the_functions_parameters(migrated):
     """By position, each parameter has exactly the declared type: nothing is cast on the way."""
     declared = dict(
@@ -138,7 +136,6 @@ def test_calls_fit_the_functions_parameters(migrated):
             assert sorted(set(numbers)) == list(range(1, max(numbers, default=0) + 1)), verb
 
 
-@needs_server
 def test_settings_by_default_are_the_same_in_sql_and_python(migrated):
     ((in_sql,),) = ask(migrated, "select turnabout.default_settings()")
     row = settings_row(QueueSettings())
@@ -148,7 +145,6 @@ def test_settings_by_default_are_the_same_in_sql_and_python(migrated):
     assert {name: columns[0][0][name] for name in row} == row
 
 
-@needs_server
 def test_a_queue_is_the_same_whether_created_or_sent_to(migrated):
     with turnabout.connect(migrated) as mq:
         mq.queue("a").create()
@@ -162,7 +158,6 @@ def test_a_queue_is_the_same_whether_created_or_sent_to(migrated):
 # --- up and status -------------------------------------------------------------------------------
 
 
-@needs_server
 def test_up_once_and_again(postgres_url):
     wanted = core().migrations()[-1].number
     names = tuple(step.name for step in install.migrations())
@@ -181,7 +176,7 @@ def test_up_once_and_again(postgres_url):
     assert applied == ask(postgres_url, noted)
 
 
-@needs_server
+@pytest.mark.slow
 def test_ten_processes_at_once_all_succeed_and_one_applies(nursery, postgres_url):
     started = [start(nursery, postgres_url) for _ in range(10)]
     for _, pipe in started:
@@ -190,7 +185,6 @@ def test_ten_processes_at_once_all_succeed_and_one_applies(nursery, postgres_url
     assert install.status(postgres_url).pending == ()
 
 
-@needs_server
 def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
     raised: list[BaseException] = []
 
@@ -246,7 +240,6 @@ NEWER = (
 )
 
 
-@needs_server
 def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(migrated):
     ask(migrated, NEWER, REVISION + 1)
     with pytest.raises(WrongVersion, match=r"step 9000.*git pull"):
@@ -258,7 +251,6 @@ def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(
     assert ask(migrated, "select count(*) from turnabout.message") == [(0,)]
 
 
-@needs_server
 def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
     ask(migrated, NEWER, REVISION)
     assert install.up(migrated) == ()
@@ -271,7 +263,6 @@ def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
 OTHER = "update turnabout.revision set digest = 'old' where slice = ''"
 
 
-@needs_server
 def test_other_functions_are_refused_until_up_has_run(migrated):
     ask(migrated, OTHER)
     for place in ("turnabout", schema()):
@@ -298,7 +289,6 @@ def names_in(url: str, place: str) -> set[str]:
     }
 
 
-@needs_server
 def test_one_store_is_refused_and_then_served_when_up_has_run(migrated):
     ask(migrated, OTHER)
     with turnabout.connect(migrated) as mq:
@@ -308,7 +298,6 @@ def test_one_store_is_refused_and_then_served_when_up_has_run(migrated):
         assert isinstance(mq.queue("q").send("x"), Sent)
 
 
-@needs_server
 def test_functions_may_be_replaced_while_stores_are_connected(migrated):
     """The set is dropped and made anew in one transaction: a running program sees no gap."""
     with turnabout.connect(migrated) as mq:
@@ -323,7 +312,6 @@ def test_functions_may_be_replaced_while_stores_are_connected(migrated):
         assert isinstance(queue.send("x"), Sent)
 
 
-@needs_server
 def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
     older = schema(revision=REVISION - 1)
     ask(migrated, f"create schema {older}")
@@ -347,14 +335,12 @@ def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
     assert ask(migrated, "select to_regnamespace(%s)", older) == [(None,)]
 
 
-@needs_server
 def test_nothing_is_pruned_before_this_version_is_installed(migrated):
     ask(migrated, OTHER)
     with pytest.raises(UsageError, match="turnabout migrate up"):
         install.prune(migrated)
 
 
-@needs_server
 def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_url, monkeypatch):
     """A lock that waits makes all who come later wait: up gives way, and tries again."""
     monkeypatch.setattr(install, "LOCK_SECONDS", 0.1)
@@ -370,7 +356,6 @@ def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_ur
     assert install.up(postgres_url)
 
 
-@needs_server
 def test_a_database_that_was_never_migrated_says_so(postgres_url):
     with turnabout.connect(postgres_url) as mq, pytest.raises(WrongVersion) as refused:
         mq.queue("q").receive()
@@ -380,7 +365,6 @@ def test_a_database_that_was_never_migrated_says_so(postgres_url):
 # --- the script ----------------------------------------------------------------------------------
 
 
-@needs_server
 def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url, migrated):
     if not isinstance(postgres_server, PostgresServer):
         pytest.skip("psql comes with our own servers")
@@ -399,7 +383,6 @@ def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url,
         assert isinstance(mq.queue("q").send("x"), Sent)
 
 
-@needs_server
 def test_the_steps_one_by_one_in_the_transaction_of_another_tool(postgres_url, migrated):
     """Each is a single statement (a prepared one cannot be more); a rollback takes all back."""
     with psycopg.connect(postgres_url) as connection:
@@ -428,7 +411,6 @@ def test_a_text_is_cut_into_statements_where_they_end():
     assert statements(";\n".join([*texts, "-- nothing"])) == texts
 
 
-@needs_server
 def test_the_script_changes_nothing_where_it_ran_before(migrated):
     with psycopg.connect(migrated) as connection, pytest.raises(psycopg.errors.DuplicateTable):
         connection.execute(install.script().encode())

@@ -18,8 +18,6 @@ import pytest
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
 
-pytestmark = pytest.mark.slow
-
 Connection = psycopg.Connection[Any]
 Receipt = tuple[int, int]
 

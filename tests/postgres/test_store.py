@@ -28,8 +28,6 @@ from turnabout import (
 )
 from turnabout.dev.pgserver import PostgresServer
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def url(postgres_server) -> Iterator[str]:

@@ -11,8 +11,6 @@ from tests.support.postgres import Server, fresh_database
 from turnabout.postgres._sync.store import PostgresStore
 from turnabout.words import credentials as c
 
-pytestmark = pytest.mark.slow
-
 CREATE = "select turnabout.token_create(%s, %s, 'acme', '', '[\"peek:*\"]')"
 DELETE = "select turnabout.namespace_delete('acme')"
 WAITS = """

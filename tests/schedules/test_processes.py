@@ -20,7 +20,7 @@ from turnabout.words.verbs import ScheduleSet
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES, BACKLOG, PROCESSES, SECONDS = 12, 200, 4, 2.5
-KINDS = [name for name in ("sqlite", "postgres-16", "postgres") if name in chosen()]
+KINDS = [name for name in ("sqlite", "postgres-18", "postgres") if name in chosen()]
 """A door for each kind of store: the actors are all of one colour."""
 
 

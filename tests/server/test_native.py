@@ -10,8 +10,10 @@ import pytest
 
 from tests.server.running import Client, Running, running
 from tests.support.each import each
+from tests.wire.test_strict import WRONG_BODIES
 from turnabout import wire
 from turnabout.server import ServerOptions
+from turnabout.wire.routes import ROUTE_OF
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing, Receipt
 from turnabout.words.policy import QueueSettings
@@ -20,6 +22,13 @@ from turnabout.words.policy import QueueSettings
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
     with running(ServerOptions(port=0, max_messages=50, max_payload_bytes=1_000)) as made:
+        yield made
+
+
+@pytest.fixture
+def wide() -> Iterator[Running]:
+    """A server that takes what the wire takes."""
+    with running(ServerOptions(port=0, max_messages=10_000)) as made:
         yield made
 
 
@@ -260,6 +269,17 @@ def test_errors_have_one_body(
     assert (answer.status, answer.code) == (status, code)
     assert answer.headers["content-type"] == "application/json"
     assert set(json.loads(answer.body)["error"]) >= {"code", "message", "retryable"}
+
+
+def test_wrong_bodies_are_refused_over_http(wide: Running) -> None:
+    """And nothing has happened: the queue was not even made."""
+    for kind, body, told in WRONG_BODIES:
+        route = ROUTE_OF[kind]
+        answer = wide.ask(request(route.method, route.path.format(queue="wrong"), body))
+        assert (answer.status, answer.code) == (400, "usage"), (kind, body[:80], answer.body)
+        said = json.loads(answer.body)["error"]["message"]
+        assert told.replace("text holds", "a channel's name holds") in said, (kind, said)
+    assert wide.ask(request("GET", "/v1/queues/wrong")).status == 404
 
 
 def test_a_wrong_method_is_told_the_right_ones(server: Running) -> None:

@@ -145,6 +145,7 @@ def wait_for(log: Path, pattern: str) -> str:
     return found[0]
 
 
+@pytest.mark.long
 def test_a_cluster_that_loses_a_machine_on_postgresql(tmp_path: Path, bare: dict[str, str]) -> None:
     server = postgres._servers.get(0 if postgres.GIVEN else 18)
     found = java.find()

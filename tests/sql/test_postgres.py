@@ -18,8 +18,6 @@ from tests.support.postgres import fresh_database
 from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def url(postgres_server):
@@ -85,6 +83,7 @@ def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_from_psql(postgres_server, url, mq):
     said = psql(
         postgres_server,
@@ -120,6 +119,7 @@ def test_from_psql(postgres_server, url, mq):
 
 
 @both
+@pytest.mark.slow
 def test_it_is_a_send_like_any_other(url, connection, mq, send):
     """Each option arrives as when the library sends it."""
     options: dict[str, Any] = {
@@ -143,6 +143,7 @@ def test_it_is_a_send_like_any_other(url, connection, mq, send):
 
 
 @both
+@pytest.mark.slow
 def test_what_is_left_out_is_as_the_queue_says(connection, mq, send):
     mq.queue("work").create(delay_seconds=5, ttl_seconds=50)
     send(connection)
