@@ -48,7 +48,7 @@ def session() -> Any:
     os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     from pyspark.sql import SparkSession
 
-    from turnabout.spark import session as start
+    from turnabout.pipeline import session as start
 
     running = SparkSession.getActiveSession() is not None  # a test's
     spark = start("turnabout bench", master=None if running else "local[2]")
@@ -93,7 +93,7 @@ def sink(url: str, count: int) -> float:
 @contextmanager
 def archived(url: str) -> Iterator[tuple[int, float, Path]]:
     """Archive all there is into a new lake: rows, seconds, and the lake while it is needed."""
-    from turnabout.spark import archive
+    from turnabout.pipeline import archive
 
     with tempfile.TemporaryDirectory(prefix="turnabout-bench-") as folder:
         lake = Path(folder) / "lake"
@@ -104,7 +104,7 @@ def archived(url: str) -> Iterator[tuple[int, float, Path]]:
 
 def reported(*, url: str | None = None, lake: Path | None = None) -> tuple[int, float]:
     """Report on a database or a lake: messages, seconds."""
-    from turnabout.spark import report
+    from turnabout.pipeline import report
 
     with tempfile.TemporaryDirectory(prefix="turnabout-bench-") as folder:
         begun = time.monotonic()

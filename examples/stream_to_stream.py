@@ -10,7 +10,7 @@ leaves its orders to others, who handle them again. Whoever minds looks at the h
 import sys
 
 import turnabout
-from turnabout.spark import session
+from turnabout.pipeline import session
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite:///orders.db"
 CHECKPOINT = sys.argv[2] if len(sys.argv) > 2 else "orders-checkpoint"

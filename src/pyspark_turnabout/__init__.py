@@ -1,5 +1,5 @@
 """Found by Spark on its own, by the name: so `format("turnabout")` needs no `register`."""
 
-from turnabout.spark.source import TurnaboutSource as DefaultSource
+from turnabout.pipeline.spark.source import TurnaboutSource as DefaultSource
 
 __all__ = ["DefaultSource"]

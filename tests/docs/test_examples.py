@@ -17,8 +17,8 @@ from tests.support.doors import migrate
 from tests.support.each import each
 
 ALL = sorted((ROOT / "examples").glob("*.py"))
-EXAMPLES = [path for path in ALL if "turnabout.spark" not in path.read_text(encoding="utf-8")]
-"""But for those on Spark, which `tests/spark` runs."""
+EXAMPLES = [path for path in ALL if "turnabout.pipeline" not in path.read_text(encoding="utf-8")]
+"""But for those on Spark, which `tests/pipeline/spark` runs."""
 LINES_MAX = 60
 ANY_ORDER = re.compile(r"^# It prints, the first (two) in any order:$", re.MULTILINE)
 
@@ -49,6 +49,7 @@ def run(example: Path, *words: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.slow
 def test_on_sqlite(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(example)

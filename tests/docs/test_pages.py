@@ -28,7 +28,7 @@ WITH_SPARK = [
     page
     for page in WITH_CODE
     if any(
-        ("turnabout.spark" in b.text and b.language == "python")
+        ("turnabout.pipeline" in b.text and b.language == "python")
         or ("turnabout pipeline" in b.text and b.language == "sh")
         for b in blocks(page.read_text())
     )
@@ -68,6 +68,7 @@ def _then(first: Callable[[str], str], second: Callable[[str], str]) -> Callable
 
 
 @pytest.mark.parametrize("page", [p for p in WITH_CODE if p not in WITH_SPARK], ids=name)
+@pytest.mark.slow
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     run(page, tmp_path)
 

@@ -370,7 +370,7 @@ def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url,
         pytest.skip("psql comes with our own servers")
     said = subprocess.run(
         [postgres_server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", postgres_url],
-        input=install.script(),
+        input=";\n".join(["begin", *install.steps(), "commit;"]),
         capture_output=True,
         text=True,
         check=False,
@@ -413,5 +413,5 @@ def test_a_text_is_cut_into_statements_where_they_end():
 
 def test_the_script_changes_nothing_where_it_ran_before(migrated):
     with psycopg.connect(migrated) as connection, pytest.raises(psycopg.errors.DuplicateTable):
-        connection.execute(install.script().encode())
+        connection.execute(";\n".join(install.steps()).encode())
     assert install.status(migrated).pending == ()

@@ -18,6 +18,8 @@ import pytest
 from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
 
+pytestmark = pytest.mark.slow  # a database for each
+
 Connection = psycopg.Connection[Any]
 Receipt = tuple[int, int]
 

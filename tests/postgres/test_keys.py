@@ -13,6 +13,8 @@ from tests.support.doors import START, migrate
 from tests.support.postgres import fresh_database
 from turnabout.postgres.revision import rendered
 
+pytestmark = pytest.mark.slow  # a database for each
+
 Connection = psycopg.Connection[Any]
 
 
@@ -139,7 +141,6 @@ def test_keys_in_any_order_never_deadlock(url):
     assert waiting == 20, "one message each"
 
 
-@pytest.mark.slow
 def test_thousands_of_keys_in_one_send_fit_into_the_lock_table(pair):
     one, two = pair
     many = [f"many-{n}" for n in range(10_000)]

@@ -10,6 +10,8 @@ from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout.words.entities import Deferral, Failure
 
+pytestmark = pytest.mark.slow  # a database for each
+
 FEW, MANY = 250, 4_000
 TOO_LONG = 2 * MANY / FEW
 """As many times as long; squared it would be eight times that."""

@@ -5,8 +5,10 @@ Of each: what is wrong, the tests that must notice, the text as installed, and w
 
 import pytest
 
-from tests.support.planted import bugs, must_notice
+from tests.support.planted import bugs, must_notice, spoiled
 from tests.support.seeds import shares
+
+__all__ = ["spoiled"]
 
 BUGS = bugs(
     r"""
@@ -191,11 +193,12 @@ BUGS = bugs(
 + when purge.state is null then true
 """
 )
-A_RUN = 8
+A_RUN = 12
 """How many of them a run plants."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("bug", shares(BUGS, A_RUN, "what"))
-def test_a_bug_in_a_function_is_noticed(bug, tmp_path):
-    must_notice(bug, tmp_path, "conformance")
+def test_a_bug_in_a_function_is_noticed(bug, spoiled):
+    must_notice(bug, spoiled, "conformance")

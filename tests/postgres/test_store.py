@@ -28,6 +28,8 @@ from turnabout import (
 )
 from turnabout.dev.pgserver import PostgresServer
 
+pytestmark = pytest.mark.slow  # a database for each
+
 
 @pytest.fixture(scope="module")
 def url(postgres_server) -> Iterator[str]:

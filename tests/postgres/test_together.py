@@ -18,6 +18,8 @@ from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Acked, Sent
 
+pytestmark = pytest.mark.slow  # a database for each
+
 HI = (Outgoing(b"hi"),)
 BEGIN, FIRST, SECOND, COMMIT = range(4)
 
@@ -126,7 +128,6 @@ def test_cut_at_the_commit_it_may_have_happened(together, url):
     assert ready(url) == 2
 
 
-@pytest.mark.slow
 def test_a_large_purge_is_one_transaction_here(together, url):
     many = tuple(Outgoing(b"x") for _ in range(6_000))
     for _ in range(2):

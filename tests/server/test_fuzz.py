@@ -145,6 +145,7 @@ def routes_of(server: Running) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_strange_requests(server: Running) -> None:
     draw = Draw(random.Random(SEED), routes_of(server))
     seen: set[int] = set()

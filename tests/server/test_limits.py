@@ -17,8 +17,8 @@ from starlette.routing import Route
 import turnabout
 from tests.server.running import Running, get, post, request, running
 from tests.support.each import each
-from turnabout.cli.serve import LIMITS
 from turnabout.server import ServerOptions
+from turnabout.server.commands.serve import LIMITS
 
 SHORT = ServerOptions(
     port=0,

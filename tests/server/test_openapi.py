@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
@@ -18,6 +19,7 @@ from turnabout.words.credentials import VERBS
 DOCUMENT: dict[str, Any] = json.loads(openapi.document())
 
 
+@pytest.mark.slow
 def test_it_is_valid() -> None:
     validate(DOCUMENT)
     assert DOCUMENT["openapi"] == "3.1.0"

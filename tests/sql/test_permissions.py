@@ -22,6 +22,8 @@ from turnabout.postgres.revision import schema
 from turnabout.words.credentials import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY
 
+pytestmark = pytest.mark.slow  # a database for each
+
 _number = itertools.count(1)
 
 
@@ -163,7 +165,6 @@ def test_a_consumer_works_and_does_not_send(owner, role):
         run(consumer, "insert into turnabout_inbox (queue, payload) values ('work', 'x')")
 
 
-@pytest.mark.slow
 def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
     operator, both = role("operate"), role("produce", "consume")
     names = functions_of_kinds()
@@ -237,7 +238,6 @@ def test_a_permission_ends_when_it_is_taken_back(owner, role):
     run(owner, sql.SQL("create role {} login").format(name))
 
 
-@pytest.mark.slow
 def test_permissions_hold_after_functions_are_installed_anew(owner, role):
     producer, consumer, gone = role("produce"), role("consume"), role("operate")
     name = sql.Identifier(name_of(gone))

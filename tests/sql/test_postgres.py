@@ -18,6 +18,8 @@ from tests.support.postgres import fresh_database
 from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
+pytestmark = pytest.mark.slow  # a database for each
+
 
 @pytest.fixture
 def url(postgres_server):
@@ -83,7 +85,6 @@ def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_from_psql(postgres_server, url, mq):
     said = psql(
         postgres_server,
@@ -119,7 +120,6 @@ def test_from_psql(postgres_server, url, mq):
 
 
 @both
-@pytest.mark.slow
 def test_it_is_a_send_like_any_other(url, connection, mq, send):
     """Each option arrives as when the library sends it."""
     options: dict[str, Any] = {
@@ -143,7 +143,6 @@ def test_it_is_a_send_like_any_other(url, connection, mq, send):
 
 
 @both
-@pytest.mark.slow
 def test_what_is_left_out_is_as_the_queue_says(connection, mq, send):
     mq.queue("work").create(delay_seconds=5, ttl_seconds=50)
     send(connection)

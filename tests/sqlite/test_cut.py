@@ -39,7 +39,7 @@ def test_a_checkpoint_that_cannot_begin_makes_nothing_happen_twice(store, path, 
     with store._opened.writer._using:
         for caller in callers:
             caller.start()
-        while len(store._opened.writer._line) < len(callers) - 1:
+        while len(store._opened.writer._waiting) < len(callers) - 1:
             pass
     for caller in callers:
         caller.join()
@@ -87,26 +87,26 @@ def test_wherever_a_leader_is_interrupted_the_others_are_served(url):
     """The caller leads, with two behind him in the same commit; then another one comes."""
     store = SqliteStore(f"{url}?synchronous=off")
     writer = store._opened.writer
-    carry = writer._carry
+    carry = writer._run
 
     def carry_first(connection, verb):
-        while verb == one(b"first") and len(writer._line) < 3:
+        while verb == one(b"first") and len(writer._waiting) < 3:
             time.sleep(0.000_1)
         return carry(connection, verb)
 
     def behind():
-        while not writer._line:
+        while not writer._waiting:
             time.sleep(0.000_1)
         store.run(one(b"other"))
 
     def call():
         for thread in threads:
             thread.start()
-        while writer._leader is None or writer._line:
+        while writer._leader is None or writer._waiting:
             time.sleep(0.000_1)
         store.run(one(b"leader"))
 
-    writer._carry = carry_first
+    writer._run = carry_first
     went_on, count = True, 0
     while went_on:
         count += 1
@@ -119,7 +119,7 @@ def test_wherever_a_leader_is_interrupted_the_others_are_served(url):
             thread.join(5)
             assert not thread.is_alive(), f"the line stands still after moment {count}"
         assert writer._leader is None
-        assert not writer._line
+        assert not writer._waiting
         sent = Counter(m.payload for m in store.run(Peek("q", 10)))
         store.run(Purge("q"))
         assert sent - Counter([b"leader"]) == {b"first": 1, b"other": 2, b"last": 1}

@@ -5,6 +5,7 @@ import threading
 import time
 
 from tests.sqlite.support import one, spawn
+from turnabout.sqlite import _notifier
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
 
@@ -29,6 +30,19 @@ def test_news_between_signal_and_wait_is_not_slept_over(url, store):
     begun = time.monotonic()
     store.wait("q", seen, 10)
     assert time.monotonic() - begun < 5
+    other.close()
+
+
+def test_a_commit_that_somebody_else_saw_first_still_wakes_the_waiters(url, store, monkeypatch):
+    monkeypatch.setattr(_notifier, "LOOK_SECONDS", 60)  # the thread that looks comes too late
+    store.run(one())
+    store.wait("q", store.signal("q"), 0.05)
+    seen, woken = store.signal("q"), threading.Event()
+    assert store._opened.notifier.subscribe("q", seen, woken.set)
+    other = SqliteStore(url)
+    other.run(one())
+    assert store.signal("q") != seen  # a receiver looks, so the next look finds nothing new
+    assert woken.wait(5)
     other.close()
 
 
@@ -66,8 +80,8 @@ def test_nobody_looks_while_nobody_waits(store):
     store.run(one())
     store.wait("q", store.signal("q"), 0.05)
     looks = []
-    look = store._opened.wakes._look
-    store._opened.wakes._look = lambda: looks.append(1) or look()
+    look = store._opened.notifier._look
+    store._opened.notifier._look = lambda: looks.append(1) or look()
     time.sleep(0.1)
     assert not looks
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.sqlite.support import full, one, sent_in, spawn
-from turnabout.sqlite._writer import Ticket
+from turnabout.sqlite._writer import Pending
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Outgoing, Receipt
@@ -106,7 +106,7 @@ def hold_writer(store: SqliteStore, callers: list[threading.Thread]) -> list[int
     with writer._using:
         for caller in callers:
             caller.start()
-        while len(writer._line) < len(callers) - 1:
+        while len(writer._waiting) < len(callers) - 1:
             time.sleep(0.001)
     for caller in callers:
         caller.join()
@@ -143,16 +143,16 @@ def test_an_error_in_a_group_undoes_its_own_verb_alone(store):
 def carried_together(store: SqliteStore, *verbs) -> tuple[list, int]:
     """The answers or errors of verbs in one transaction, and how many were carried out for that."""
     writer = store._opened.writer
-    carry, count = writer._carry, [0]
+    carry, count = writer._run, [0]
 
     def counted(connection, verb):
         count[0] += 1
         return carry(connection, verb)
 
-    writer._carry = counted
-    tickets = [Ticket(verb) for verb in verbs]
+    writer._run = counted
+    tickets = [Pending(verb) for verb in verbs]
     writer.commit(tickets)
-    writer._carry = carry
+    writer._run = carry
     return [ticket.error or ticket.answer for ticket in tickets], count[0]
 
 
@@ -220,7 +220,7 @@ def test_more_than_64_verbs_take_more_commits(store):
 
 def test_a_leader_that_is_interrupted_leaves_the_others_in_line(store):
     writer = store._opened.writer
-    carry, interrupted = writer._carry, []
+    carry, interrupted = writer._run, []
 
     def interrupt_once(connection, verb):
         if not interrupted:
@@ -232,7 +232,7 @@ def test_a_leader_that_is_interrupted_leaves_the_others_in_line(store):
         with pytest.raises(KeyboardInterrupt):
             store.run(one(b"first"))
 
-    writer._carry = interrupt_once
+    writer._run = interrupt_once
     others = [threading.Thread(target=lambda: store.run(one())) for _ in range(10)]
     hold_writer(store, [threading.Thread(target=first), *others])
     assert [m.payload for m in store.run(Peek("q", 100))] == [b"x"] * 10

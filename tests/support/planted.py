@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -46,17 +45,23 @@ def bugs(table: str) -> list[Bug]:
     return [Bug(what, re.findall("@ (.+)", tests), old, new) for what, tests, old, new in found]
 
 
-def must_notice(bug: Bug, folder: Path, package: str) -> None:
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """A door whose functions may be spoiled."""
+    with opened(DOOR, tmp_path_factory.mktemp("door")) as door:
+        yield door
+
+
+def must_notice(bug: Bug, door: Door, package: str) -> None:
     """Fail unless the tests pass as things are, and one of them fails with the bug."""
-    with opened(DOOR, folder) as door:
+    for test in bug.tests:
+        _call(f"{package}.{test}", door)
+    with _planted(door.url, bug):
         for test in bug.tests:
-            _call(f"{package}.{test}", door)
-        with _planted(door.url, bug):
-            for test in bug.tests:
-                try:
-                    _call(f"{package}.{test}", door)
-                except Exception:  # noqa: BLE001 - whatever it is, it was noticed
-                    return
+            try:
+                _call(f"{package}.{test}", door)
+            except Exception:  # noqa: BLE001 - whatever it is, it was noticed
+                return
     pytest.fail(f"nobody noticed: {bug}")
 
 
@@ -67,7 +72,11 @@ def _planted(url: str, bug: Bug) -> Iterator[None]:
         assert found, f"no function has the text {bug.old!r}: plant the bug where it stands now"
         for text in found:
             connection.execute(text.replace(bug.old, bug.new).encode())
-        yield
+        try:
+            yield
+        finally:
+            for text in found:
+                connection.execute(text.encode())
 
 
 def _call(name: str, door: Door) -> None:

@@ -61,7 +61,7 @@ def spark() -> Iterator[SparkSession]:
     """The session of this test process, with `format("turnabout")`: two cores, UTC, quiet; a task
     that fails is tried once more.
     """
-    from turnabout.spark import session
+    from turnabout.pipeline import session
 
     # Before Java starts: its Python workers have what we have then.
     os.environ["PYTHONPATH"] = os.pathsep.join(

@@ -18,8 +18,9 @@ from turnabout.postgres import install
 pytestmark = pytest.mark.slow
 
 SCRIPT = (
-    "import sys; from turnabout.postgres import install;"
-    "sys.stdout.write(install.script(since=int(sys.argv[1])))"
+    "import sys, json; from turnabout.postgres import install;"
+    "steps = install.steps(since=json.loads(sys.argv[1]));"
+    "sys.stdout.write(';\\n'.join(['begin', *steps, 'commit;']))"
 )
 LEFT = (
     "import sys, json, turnabout\n"
@@ -85,7 +86,7 @@ def test_the_printed_steps_do_the_same(postgres_server, newer, ours, fresh):
     receipt = fill(ours)
     said = subprocess.run(
         [postgres_server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", ours],
-        input=newer.python(SCRIPT, str(install.migrations()[-1].number)),
+        input=newer.python(SCRIPT, json.dumps({s.slice: s.number for s in install.migrations()})),
         capture_output=True,
         text=True,
         check=False,

@@ -1,5 +1,6 @@
 """A later step, made up here, brings an SQLite file to what a new one is, with its data."""
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -9,10 +10,11 @@ import turnabout
 from tests.upgrade import catalog
 from tests.upgrade.newer import Version, write_newer
 from turnabout import Acked
+from turnabout.sqlite import install
 
-SCRIPT = (
-    "import sys; from turnabout.sqlite import install;"
-    "sys.stdout.write(install.script(since=int(sys.argv[1])))"
+STEPS = (
+    "import sys, json; from turnabout.sqlite import install;"
+    "json.dump(install.steps(since=json.loads(sys.argv[1])), sys.stdout)"
 )
 
 
@@ -43,11 +45,15 @@ def test_an_upgraded_file_is_like_a_new_one(tmp_path, newer, wanted):
         assert mq.queue("orders").receive()[0].text() == "b"
 
 
-@pytest.mark.parametrize("since", [0, 1])
-def test_the_printed_steps_do_the_same(tmp_path, newer, wanted, since):
-    path = tmp_path / "app.db"
-    if since:
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_printed_steps_do_the_same(tmp_path, newer, wanted, begun):
+    path, since = tmp_path / "app.db", dict[str, int]()
+    if begun:
         turnabout.connect(f"sqlite:///{path}").close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(newer.python(SCRIPT, str(since)))
+        since = {step.slice: step.number for step in install.migrations()}
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("begin")
+        for statement in json.loads(newer.python(STEPS, json.dumps(since))):
+            connection.execute(statement)
+        connection.execute("commit")
     assert catalog.of_sqlite(path) == wanted

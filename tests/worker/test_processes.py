@@ -249,3 +249,10 @@ def _runs(pid: int) -> bool:
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout
     return bool(state.strip()) and not state.startswith("Z")
+
+
+def test_on_windows_several_processes_are_refused_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.platform", "win32")
+        with pytest.raises(UsageError, match="Windows"):
+            run_processes("any:worker", 2)

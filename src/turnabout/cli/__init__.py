@@ -15,19 +15,14 @@ from turnabout.cli import (
     doctor,
     history,
     migrate,
-    monitoring,
-    namespace,
-    pipeline,
     policy,
     queue,
     receive,
     redrive,
     schedule,
     send,
-    serve,
     settle,
     stats,
-    token,
     top,
     worker,
 )
@@ -77,15 +72,7 @@ main.add_section("Records", history.history, history.clear, history.events, redr
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
-main.add_section("Data pipeline", pipeline.pipeline)
-main.add_section("Tenants of a server", token.token, namespace.namespace)
-main.add_section(
-    "Programs",
-    serve.serve,
-    monitoring.monitoring,
-    worker.worker,
-    completion.completion,
-)
+main.add_section("Programs", worker.worker, completion.completion)
 
 for _slice in slices.modules("commands"):
     for _title, _commands in _slice.SECTIONS.items():

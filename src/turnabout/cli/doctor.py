@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 import click
 
+from turnabout import slices
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._check import Check, fail, ok, warn
@@ -84,7 +85,7 @@ def _database(url: str) -> Iterator[Check]:
         yield check_of(finding)
         is_there &= finding.name != "database"
     if is_there:
-        yield from _schema_and_pipelines(url)
+        yield from _schema_and_slices(url)
 
 
 def _server(url: str) -> Iterator[Check]:
@@ -116,14 +117,13 @@ def _libraries() -> Check:
     return ok("libraries", text)
 
 
-def _schema_and_pipelines(url: str) -> Iterator[Check]:
-    """Pipelines are asked for by verbs, which an older schema does not know."""
+def _schema_and_slices(url: str) -> Iterator[Check]:
+    """Slices look by their own verbs, which an older schema does not know."""
     schema = _schema(url)
     yield schema
     if schema.level == "ok":
-        from turnabout.cli import doctor_pipelines
-
-        yield from doctor_pipelines.checks(url)
+        for module in slices.modules("checks"):
+            yield from module.checks(url)
 
 
 def _schema(url: str) -> Check:

@@ -203,7 +203,7 @@ OF_SQLITE: Mapping[str, Words] = {
         bad="the write-ahead log has {megabytes:,} MB: a reader has held it for long",
         todo="find the process with a long read transaction on the file, and end it",
     ),
-    "durability": Words(
+    "durability.file": Words(
         "journal mode wal, synchronous {synchronous}",
         "journal mode wal, synchronous {synchronous}: a power cut loses the last messages that "
         "were accepted",
@@ -217,9 +217,6 @@ OF_SQLITE: Mapping[str, Words] = {
         "quick_check finds nothing wrong",
         "the file is damaged: {found}",
         "stop all writers, keep a copy, then: sqlite3 FILE .recover",
-    ),
-    "database.failed": Words(
-        bad="the check itself failed: {error}", todo="fix this, then run doctor again"
     ),
 }
 
@@ -237,18 +234,14 @@ OF_POSTGRES: Mapping[str, Words] = {
         "{version}", "{version} is too old", "Turnabout needs 14 or later: upgrade it"
     ),
     "durability": Words("fsync, full_page_writes and synchronous_commit are on"),
-    "fsync": Words(
-        bad="is off: a power cut can damage the whole database",
-        todo="set fsync = on, unless it is for tests",
-    ),
-    "full_page_writes": Words(
-        bad="is off: a power cut can damage pages",
-        todo="set full_page_writes = on, unless it is for tests",
-    ),
-    "synchronous_commit": Words(
-        bad="is off: a power cut loses the last messages that were accepted",
-        todo="set synchronous_commit = on, unless it is for tests",
-    ),
+    **{
+        name: Words(bad=f"is off: a power cut {harm}", todo=f"set {name} = on, unless for tests")
+        for name, harm in (
+            ("fsync", "can damage the whole database"),
+            ("full_page_writes", "can damage pages"),
+            ("synchronous_commit", "loses the last messages that were accepted"),
+        )
+    },
     "autovacuum": Words(
         bad="is off: dead rows pile up and receive gets slow", todo="set autovacuum = on"
     ),
@@ -292,7 +285,7 @@ OF_POSTGRES: Mapping[str, Words] = {
         f"{name}.failed": Words(
             bad="the check itself failed: {error}", todo="fix this, then run doctor again"
         )
-        for name in ("server", "transactions", "pooler", "LISTEN", "queues")
+        for name in ("database", "server", "transactions", "pooler", "LISTEN", "queues")
     },
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -141,13 +140,11 @@ def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) ->
 
 @command(
     "sql",
-    "turnabout sql --dialect postgresql > turnabout.sql",
+    "turnabout sql --dialect postgresql | psql --single-transaction",
     "turnabout sql --dialect postgresql --since 1 --since pipeline=1 > upgrade.sql",
-    "turnabout sql --dialect sqlite | sqlite3 app.db",
-    "turnabout sql --dialect postgresql --json | jq -r '.migrations[].name'",
-    json='{"dialect", "script",\n'
-    ' "migrations": [{"number", "name", "sql", "oldest", "slice"}]}\n'
-    "script: the whole, functions included; migrations: the numbered steps for tables",
+    "turnabout sql --dialect postgresql --json | jq '.statements[]'",
+    json='{"dialect", "statements": [sql]}\n'
+    "statements: to be run one by one, in this order, functions included",
 )
 @option("--dialect", "Unless given, as the URL says.", ("postgresql", "sqlite"))
 @option(
@@ -159,14 +156,15 @@ def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) ->
     callback=_steps,
 )
 def sql(app: App, dialect: str | None, since: dict[str, int]) -> None:
-    """Print the schema as SQL, for any migration tool. Touches no database."""
+    """Print the schema as SQL, for any migration tool. Touches no database.
+
+    Nothing in it begins or ends a transaction: run all of it in one, as migration tools do.
+    """
     from turnabout._connect import installer
 
     if dialect is None:
         if not (_places.is_sqlite(app.url) or _places.is_postgres(app.url)):
             raise UsageError("say which one: --dialect postgresql or --dialect sqlite")
         dialect = "sqlite" if _places.is_sqlite(app.url) else "postgresql"
-    module = installer(f"{dialect}://")
-    script: str = module.script(since)
-    steps = [asdict(step) for step in module.migrations() if step.number > since.get(step.slice, 0)]
-    app.say({"dialect": dialect, "script": script, "migrations": steps}, script.rstrip("\n"))
+    statements = installer(f"{dialect}://").steps(since)
+    app.say({"dialect": dialect, "statements": statements}, ";\n\n".join(statements) + ";")

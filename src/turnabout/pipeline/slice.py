@@ -7,6 +7,8 @@ SLICE = Slice(
     verbs="turnabout.pipeline.verbs",
     sqlite="turnabout.pipeline.sqlite",
     postgres="turnabout.pipeline.postgres",
+    commands="turnabout.pipeline.commands",
+    checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="5d5f96a098808169",
+    digest="35bbc89752905090",
 )

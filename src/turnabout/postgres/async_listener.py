@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from turnabout.postgres.notifier import Notifier
+from turnabout.postgres.notifier import DebouncedNotifier
 from turnabout.postgres.url import Options
 
 
@@ -19,17 +19,14 @@ class AsyncListener:
         """`send_late` notifies other processes; it is called at the end of a pause."""
         self._options = options
         self._send_late = send_late
-        self._notifier = Notifier()
-        self._some = asyncio.Event()
+        self._notifier = DebouncedNotifier()
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
         self._late: set[asyncio.Task[None]] = set()
 
     def changed(self, queue: str) -> bool:
         """A queue was changed here. True: notify the other processes now."""
-        now = self._notifier.changed(queue, self._later)
-        self._some.set()
-        return now
+        return self._notifier.changed(queue, self._later)
 
     def _later(self, queue: str, seconds: float) -> None:
         async def send() -> None:
@@ -47,18 +44,11 @@ class AsyncListener:
             self._task = asyncio.ensure_future(self._listen())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), 1.0)
-        return self._notifier.count(queue)
+        return self._notifier.version(queue)
 
     async def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when it is no longer `seen`, or after `seconds`."""
-        ends_at = asyncio.get_running_loop().time() + seconds
-        while self._notifier.count(queue) == seen:
-            left = ends_at - asyncio.get_running_loop().time()
-            if left <= 0:
-                return
-            self._some.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._some.wait(), left)
+        await self._notifier.wait_async(queue, seen, seconds)
 
     async def _listen(self) -> None:
         while True:
@@ -70,10 +60,8 @@ class AsyncListener:
                     await connection.execute("listen turnabout")
                     self._ready.set()
                     self._notifier.notify_all()
-                    self._some.set()
                     async for note in connection.notifies():
                         self._notifier.notify(note.payload)
-                        self._some.set()
             except psycopg.Error:
                 self._ready.set()
                 await asyncio.sleep(1.0)
@@ -83,7 +71,6 @@ class AsyncListener:
         for task in self._tasks():
             task.cancel()
         self._notifier.notify_all()
-        self._some.set()
 
     async def join(self) -> None:
         """Wait until that is so."""

@@ -188,11 +188,6 @@ def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
     return tuple(statements("\n".join([*texts, _GRANT, _DAYS])))
 
 
-def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
-    """The same as one text for psql, as a transaction of its own."""
-    return ";\n\n".join(["begin", *steps(since), "commit"]) + ";\n"
-
-
 def _step(step: Migration, part: Part) -> str:
     """A step, its note, and what it leaves behind."""
     note = (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from turnabout.postgres.notifier import Notifier
+from turnabout.postgres.notifier import DebouncedNotifier
 from turnabout.postgres.url import Options
 
 
@@ -19,7 +19,7 @@ class Listener:
         """`send_late` notifies other processes; it is called at the end of a pause."""
         self._options = options
         self._send_late = send_late
-        self._notifier = Notifier()
+        self._notifier = DebouncedNotifier()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
@@ -43,7 +43,7 @@ class Listener:
     def signal(self, queue: str) -> int:
         """How often the queue changed, from now on in other processes as well."""
         if self._pid != os.getpid():  # a forked child listens for itself
-            self._pid, self._notifier, self._thread = os.getpid(), Notifier(), None
+            self._pid, self._notifier, self._thread = os.getpid(), DebouncedNotifier(), None
             self._lock, self._ready = threading.Lock(), threading.Event()
         if self._thread is None and self._options.listen:
             with self._lock:
@@ -53,7 +53,7 @@ class Listener:
                     )
                     self._thread.start()
             self._ready.wait(1.0)
-        return self._notifier.count(queue)
+        return self._notifier.version(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when it is no longer `seen`, or after `seconds`."""

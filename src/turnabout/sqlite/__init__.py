@@ -2,8 +2,8 @@
 
     store, async_store   the two colours of the port
     _engine              an opened file: its connections, in one process
-    _writer              group commit: tickets, one leader, one transaction
-    _wakes               who waits for news, in this process and from others
+    _writer              group commit: one leader runs what waits, in one transaction
+    _notifier            who waits for changes, of this process and of others
     procedures/          what each verb does: control flow; every statement is in sql/
     migrations/          the tables, step by step
 

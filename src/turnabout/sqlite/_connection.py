@@ -21,8 +21,8 @@ SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
 
 
 class StartOver(Exception):
-    """Verbs were run in a hurry, and one has to be undone: all are, and start over with more care.
-    Never a user's affair.
+    """A verb that was run optimistically has to be undone: all are, and start over in savepoints.
+    No caller ever meets it.
     """
 
 
@@ -31,11 +31,11 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.news: set[str] = set()
-        """Queues beside the verb's own that got messages in this transaction."""
+        self.to_notify: set[str] = set()
+        """Queues beside the verb's own whose receivers are to be notified after the commit."""
         self.rows: dict[int, dict[str, Any]] = {}
         """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
-        self.hasty = False
+        self.optimistic = False
         """Whether a verb may raise `StartOver`, instead of being ready to undo what it does."""
         self.applied: tuple[str, ...] = ()
         """The steps of the schema that this connection has run."""
@@ -43,11 +43,11 @@ class Connection(sqlite3.Connection):
         """Where the jitter of back-offs comes from; tests seed it."""
         self.row_factory = sqlite3.Row
 
-    def tuples(self, statement: str, about: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def tuples(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """All rows as plain tuples, which take less time than those with names: for hot loops."""
         cursor = self.cursor()
         cursor.row_factory = None
-        return cursor.execute(statement, about).fetchall()
+        return cursor.execute(statement, parameters).fetchall()
 
 
 def open_writer(place: Place) -> Connection:

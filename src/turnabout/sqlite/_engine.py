@@ -1,4 +1,4 @@
-"""An opened file in one process: a writer, a reader, and news. Both colours of store use it."""
+"""An opened file in one process: a writer, a reader, a notifier. Both colours of store use it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from turnabout.sqlite._checkpoint import Checkpoints
 from turnabout.sqlite._clock import Clock, Monotonic
 from turnabout.sqlite._connection import Connection, connect, open_reader, open_writer
 from turnabout.sqlite._errors import our_errors
+from turnabout.sqlite._notifier import FileNotifier
 from turnabout.sqlite._url import Place
-from turnabout.sqlite._wakes import Wakes
-from turnabout.sqlite._writer import Ticket, Writer
+from turnabout.sqlite._writer import Pending, Writer
 from turnabout.sqlite.procedures import procedure_of
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.value import value
@@ -25,7 +25,7 @@ A = TypeVar("A")
 
 
 @value
-class Together(Verb[list[Any]]):
+class Transaction(Verb[list[Any]]):
     """Some verbs as one: they are carried out in this order, or not at all."""
 
     verbs: tuple[Verb[Any], ...]
@@ -39,12 +39,12 @@ class Engine:
         self._place = place
         self._time = Monotonic(clock)
         connection = open_writer(place)
-        self.writer = Writer(connection, place, self._carry, self._committed)
+        self.writer = Writer(connection, place, self.run_on, self._committed)
         self._reading = threading.Lock()
         self._reader: Connection | None = None
         self._checkpoints = Checkpoints(place, connection)
         in_memory = place.path is None
-        self.wakes = Wakes(None if in_memory else lambda: connect(place))
+        self.notifier = FileNotifier(None if in_memory else lambda: connect(place))
         self._commits = self._committed_verbs = 0
 
     @staticmethod
@@ -67,7 +67,7 @@ class Engine:
             connection = self._reader
             try:
                 connection.execute("begin")
-                answer = self._carry(connection, verb)
+                answer = self.run_on(connection, verb)
                 connection.execute("commit")
             except BaseException:
                 if connection.in_transaction:
@@ -82,7 +82,7 @@ class Engine:
             "verbs_committed": self._committed_verbs,
         }
         if self._place.path is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, AttributeError):  # Windows has no statvfs
                 disk = os.statvfs(self._place.path)
                 found["disk_free_bytes"] = disk.f_bavail * disk.f_frsize
                 found["file_bytes"] = self._place.path.stat().st_size
@@ -90,39 +90,39 @@ class Engine:
 
     def close(self) -> None:
         """Wait for what runs, then close all connections."""
-        self.wakes.close()
+        self.notifier.close()
         with self._reading:
             self.writer.close()
             self._checkpoints.close()
             if self._reader is not None:
                 self._reader.close()
 
-    def _carry(self, connection: Connection, verb: Verb[Any]) -> Any:
+    def run_on(self, connection: Connection, verb: Verb[Any]) -> Any:
         kind = type(verb)
         procedure = procedure_of(kind)
         if procedure is None:
-            if isinstance(verb, Together):
-                return [self._carry_or_skip(connection, one) for one in verb.verbs]
+            if isinstance(verb, Transaction):
+                return [self._run_or_skip(connection, one) for one in verb.verbs]
             raise UsageError(f"{kind.__name__} is no verb of this store")
         return procedure(connection, verb, self._time.now_ms())
 
-    def _carry_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
+    def _run_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
         answer = self.nothing_to_do(verb)
-        return self._carry(connection, verb) if answer is None else answer
+        return self.run_on(connection, verb) if answer is None else answer
 
-    def _committed(self, tickets: Sequence[Ticket[Any]]) -> None:
+    def _committed(self, group: Sequence[Pending[Any]]) -> None:
         self._commits += 1
-        self._committed_verbs += len(tickets)
+        self._committed_verbs += len(group)
         connection = self.writer.connection
-        told = set(connection.news)
-        for ticket in tickets:
-            if ticket.verb.notifies:
-                told.add(cast("Any", ticket.verb).queue)
-            elif type(ticket.verb) is Together:
-                together = ticket.verb.verbs
-                told |= {cast("Any", verb).queue for verb in together if verb.notifies}
-        if told:
-            self.wakes.notify(told)
+        queues = set(connection.to_notify)
+        for pending in group:
+            if pending.verb.notifies:
+                queues.add(cast("Any", pending.verb).queue)
+            elif type(pending.verb) is Transaction:
+                together = pending.verb.verbs
+                queues |= {cast("Any", verb).queue for verb in together if verb.notifies}
+        if queues:
+            self.notifier.notify(*queues)
         # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,
         # but have it carried out once more.
         with contextlib.suppress(sqlite3.Error, OSError, TurnaboutError):

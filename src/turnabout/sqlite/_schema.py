@@ -47,7 +47,7 @@ class Reached(NamedTuple):
 def folders() -> Mapping[str, Path]:
     """Where the steps of the core and of each slice are."""
     others = {s.name: at / "migrations" for s in slices.found() if (at := s.folder("sqlite"))}
-    return {"": _CORE, "server": _CORE / "server", **others}
+    return {"": _CORE, **others}
 
 
 @cache
@@ -85,7 +85,7 @@ def statements(steps: Sequence[Migration]) -> list[str]:
             "insert into turnabout_migration (slice, number, name, oldest)"  # noqa: S608
             f" values ('{step.slice}', {step.number}, '{step.name}', {step.oldest});"
         )
-    return [statement.strip() for statement in found]
+    return [statement.strip().removesuffix(";") for statement in found]
 
 
 def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:

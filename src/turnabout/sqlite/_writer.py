@@ -1,8 +1,8 @@
-"""Group commit: whoever comes to an idle writer leads, and commits all that wait together.
+"""Group commit: the caller that finds the writer idle leads, and commits all that wait together.
 
 A commit at full durability costs more than the verbs in it, and SQLite has one writer. So a
-caller hangs a ticket on the line; the first one takes up to 64 tickets into one transaction, and
-hands the lead to the next in line. A lone caller never leaves its thread.
+caller adds its verb to those that wait; the first one takes up to 64 of them into one transaction,
+and hands the lead to the next. A lone caller never leaves its thread.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
-TOGETHER_MAX = 64
+GROUP_MAX = 64
 
 
-class Ticket(Generic[A]):
-    """A verb in line for the writer, and then its answer or its error."""
+class Pending(Generic[A]):
+    """A verb that waits for the writer, and then its answer or its error."""
 
-    __slots__ = ("answer", "done", "error", "told", "verb")
+    __slots__ = ("answer", "done", "error", "verb", "wakeup")
 
     def __init__(self, verb: Verb[A]) -> None:
         self.verb = verb
         self.answer: A | None = None
         self.error: BaseException | None = None
         self.done = False
-        self.told: threading.Event | None = None
+        self.wakeup: threading.Event | None = None
 
     def result(self) -> A:
         if self.error is not None:
@@ -43,67 +43,67 @@ class Ticket(Generic[A]):
         return cast("A", self.answer)
 
 
-Carry = Callable[[Connection, Verb[Any]], Any]
+Run = Callable[[Connection, Verb[Any]], Any]
 """Carries out a verb on a connection, inside a transaction."""
 
 
 class Writer:
-    """The one connection of this process that writes, and the line before it."""
+    """The one connection of this process that writes, and the verbs that wait for it."""
 
     def __init__(
         self,
         connection: Connection,
         place: Place,
-        carry: Carry,
-        committed: Callable[[Sequence[Ticket[Any]]], None],
+        run: Run,
+        committed: Callable[[Sequence[Pending[Any]]], None],
     ) -> None:
-        """`committed` is told of each transaction before the next one may begin."""
+        """`committed` is called after each transaction, before the next one may begin."""
         self.connection = connection
         self._turnstile = Turnstile(place)
-        self._carry = carry
+        self._run = run
         self._committed = committed
-        self._line: deque[Ticket[Any]] = deque()
+        self._waiting: deque[Pending[Any]] = deque()
         self._mutex = threading.Lock()
-        self._leader: Ticket[Any] | None = None
+        self._leader: Pending[Any] | None = None
         self._using = threading.Lock()
         self.closed = False
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb, together with what else waits."""
-        ticket = Ticket(verb)
+        pending = Pending(verb)
         try:
             with self._mutex:
                 if self._leader is None:
-                    self._leader = ticket
+                    self._leader = pending
                 else:
-                    ticket.told = threading.Event()
-                self._line.append(ticket)
-            if ticket.told is not None:
-                ticket.told.wait()  # until it is done, or leads
-            if not ticket.done:
-                self._lead(ticket)
+                    pending.wakeup = threading.Event()
+                self._waiting.append(pending)
+            if pending.wakeup is not None:
+                pending.wakeup.wait()  # until it is done, or leads
+            if not pending.done:
+                self._lead(pending)
                 with self._mutex:
                     self._pass_on()
         except BaseException:  # a signal, at whatever moment: nobody may wait for us for ever
-            self._leave(ticket)
+            self._leave(pending)
             raise
-        return ticket.result()
+        return pending.result()
 
-    def commit(self, tickets: Sequence[Ticket[Any]]) -> None:
-        """Carry out these verbs in one transaction, if it can be; each ticket is then done.
+    def commit(self, group: Sequence[Pending[Any]]) -> None:
+        """Carry out these verbs in one transaction, if it can be; each is then done.
 
         Where the transaction as a whole fails, each verb is tried on its own, so that a full disk
         that stops a send does not stop an ack.
         """
         try:
             with self._using:
-                self._commit(tickets)
+                self._commit(group)
         except sqlite3.Error as error:
             cause = translated(error)
             cause.__cause__ = error
-            self._retry(tickets, cause)
-        except Exception as error:  # noqa: BLE001  # it belongs to a ticket, maybe another's
-            self._retry(tickets, error)
+            self._retry(group, cause)
+        except Exception as error:  # noqa: BLE001  # one caller's, maybe another's
+            self._retry(group, error)
 
     def close(self) -> None:
         """Wait for the running transaction, then close the connection."""
@@ -112,123 +112,123 @@ class Writer:
             self._turnstile.close()
             self.connection.close()
 
-    # --- the line -------------------------------------------------------------------------------
+    # --- waiting -------------------------------------------------------------------------------
 
-    def _lead(self, ticket: Ticket[Any]) -> None:
-        """Commit until the own ticket is done."""
-        together: list[Ticket[Any]] = []
+    def _lead(self, pending: Pending[Any]) -> None:
+        """Commit until the own verb is done."""
+        together: list[Pending[Any]] = []
         try:
-            while not ticket.done:
+            while not pending.done:
                 with self._mutex:
-                    together[:] = islice(self._line, TOGETHER_MAX)
+                    together[:] = islice(self._waiting, GROUP_MAX)
                     for _ in together:
-                        self._line.popleft()
+                        self._waiting.popleft()
                 self.commit(together)
-                self._tell(together)
+                self._wake(together)
         except BaseException:
-            self._tell(together)
+            self._wake(together)
             raise
 
-    def _tell(self, together: list[Ticket[Any]]) -> None:
-        """Those that are done go on; an interrupted leader leaves the others in line."""
+    def _wake(self, together: list[Pending[Any]]) -> None:
+        """Those that are done go on; an interrupted leader leaves the others waiting."""
         for other in reversed(together):
             if other.done:
-                if other.told is not None:
-                    other.told.set()
+                if other.wakeup is not None:
+                    other.wakeup.set()
             else:
                 with self._mutex:
-                    if other not in self._line:
-                        self._line.appendleft(other)
+                    if other not in self._waiting:
+                        self._waiting.appendleft(other)
 
-    def _leave(self, ticket: Ticket[Any]) -> None:
-        """The caller of that ticket waits no longer."""
+    def _leave(self, pending: Pending[Any]) -> None:
+        """Its caller waits no longer."""
         with self._mutex:
-            if ticket in self._line:
-                self._line.remove(ticket)
-            if self._leader is ticket:
+            if pending in self._waiting:
+                self._waiting.remove(pending)
+            if self._leader is pending:
                 self._pass_on()
 
     def _pass_on(self) -> None:
-        """The next in line leads."""
-        self._leader = self._line[0] if self._line else None
+        """The next one that waits leads."""
+        self._leader = self._waiting[0] if self._waiting else None
         if self._leader is not None:
-            assert self._leader.told is not None
-            self._leader.told.set()
+            assert self._leader.wakeup is not None
+            self._leader.wakeup.set()
 
     # --- the transaction ------------------------------------------------------------------------
 
-    def _commit(self, tickets: Sequence[Ticket[Any]]) -> None:
+    def _commit(self, group: Sequence[Pending[Any]]) -> None:
         if self.closed:
             raise UsageError("the store is closed: connect again")
         connection = self.connection
-        connection.news.clear()
+        connection.to_notify.clear()
         committing = False
         try:
             self._turnstile.begin(connection)
-            self._carry_all(connection, tickets)
+            self._run_all(connection, group)
             committing = True
             connection.execute("commit")
-            _mark_done(tickets)
+            _mark_done(group)
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("rollback")
                 committing = False
             if isinstance(error, Exception) or not committing:
                 raise
-            _mark_done(tickets)  # interrupted just after the commit: it must not happen twice
+            _mark_done(group)  # interrupted just after the commit: it must not happen twice
             raise
-        self._committed(tickets)
+        self._committed(group)
 
-    def _carry_all(self, connection: Connection, tickets: Sequence[Ticket[Any]]) -> None:
-        """The verbs in a hurry, without savepoints: for the sake of one, SQLite copies each page
-        before it is changed. If one has to be undone, all start over, each in a savepoint.
+    def _run_all(self, connection: Connection, group: Sequence[Pending[Any]]) -> None:
+        """Optimistically, without savepoints: for the sake of one, SQLite copies each page before
+        it is changed. If a verb has to be undone, all start over, each in a savepoint.
         """
-        connection.hasty = True
+        connection.optimistic = True
         try:
-            for ticket in tickets:
-                self._carry_hastily(connection, ticket)
+            for pending in group:
+                self._run_optimistically(connection, pending)
         except StartOver:
             connection.execute("rollback")
-            connection.news.clear()
-            connection.hasty = False
+            connection.to_notify.clear()
+            connection.optimistic = False
             self._turnstile.begin(connection)
-            for ticket in tickets:
-                self._carry_in_savepoint(connection, ticket)
+            for pending in group:
+                self._run_in_savepoint(connection, pending)
         finally:
-            connection.hasty = False
+            connection.optimistic = False
 
-    def _carry_hastily(self, connection: Connection, ticket: Ticket[Any]) -> None:
+    def _run_optimistically(self, connection: Connection, pending: Pending[Any]) -> None:
         written = connection.total_changes
         try:
-            ticket.answer = self._carry(connection, ticket.verb)
+            pending.answer = self._run(connection, pending.verb)
         except TurnaboutError as error:
             if connection.total_changes > written:
                 raise StartOver from error
-            ticket.error = error
+            pending.error = error
 
-    def _carry_in_savepoint(self, connection: Connection, ticket: Ticket[Any]) -> None:
+    def _run_in_savepoint(self, connection: Connection, pending: Pending[Any]) -> None:
         """A verb whose error undoes nothing but itself."""
-        ticket.error = None
+        pending.error = None
         connection.execute("savepoint verb")
         try:
-            ticket.answer = self._carry(connection, ticket.verb)
+            pending.answer = self._run(connection, pending.verb)
         except Exception as error:
             if not connection.in_transaction or not isinstance(error, TurnaboutError):
                 raise  # SQLite has rolled back everything, or something is wrong with it
             connection.execute("rollback to verb")
-            ticket.error = error
+            pending.error = error
         connection.execute("release verb")
 
-    def _retry(self, tickets: Sequence[Ticket[Any]], error: Exception) -> None:
-        if len(tickets) == 1:
-            tickets[0].error = error
-            tickets[0].done = True
+    def _retry(self, group: Sequence[Pending[Any]], error: Exception) -> None:
+        if len(group) == 1:
+            group[0].error = error
+            group[0].done = True
             return
-        for ticket in tickets:
-            ticket.error = ticket.answer = None
-            self.commit((ticket,))
+        for pending in group:
+            pending.error = pending.answer = None
+            self.commit((pending,))
 
 
-def _mark_done(tickets: Sequence[Ticket[Any]]) -> None:
-    for ticket in tickets:
-        ticket.done = True
+def _mark_done(group: Sequence[Pending[Any]]) -> None:
+    for pending in group:
+        pending.done = True

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from turnabout.sqlite._clock import Clock
-from turnabout.sqlite._engine import Engine, Together
+from turnabout.sqlite._engine import Engine, Transaction
 from turnabout.sqlite._url import place
-from turnabout.sqlite._writer import TOGETHER_MAX, Ticket
+from turnabout.sqlite._writer import GROUP_MAX, Pending
 from turnabout.sqlite.joined import AsyncSqliteJoined, SqliteConnections
 from turnabout.store import AsyncStore
 from turnabout.words.entities import Receipt
@@ -23,7 +23,7 @@ from turnabout.words.outcomes import Received
 from turnabout.words.verbs import Receive, Release, Verb
 
 A = TypeVar("A")
-_Errand = tuple[Ticket[Any], "asyncio.Future[Any]"]
+_Errand = tuple[Pending[Any], "asyncio.Future[Any]"]
 
 
 class AsyncSqliteStore(AsyncStore):
@@ -41,7 +41,7 @@ class AsyncSqliteStore(AsyncStore):
         self._errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         self._writing: threading.Thread | None = None
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="turnabout-sqlite-reader")
-        self._late: list[Ticket[Any]] = []
+        self._late: list[Pending[Any]] = []
         """What is to be given back when the writer's thread has ended."""
         self._closed = False
 
@@ -54,35 +54,20 @@ class AsyncSqliteStore(AsyncStore):
         if engine.reads_aside(verb):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._aside, engine.read, verb)
-        return await self._in_line(verb)
+        return await self._through_writer(verb)
 
     async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
         await self._engine()
-        return await self._in_line(Together(tuple(verbs)))
+        return await self._through_writer(Transaction(tuple(verbs)))
 
     async def signal(self, queue: str) -> int:
-        """A number that is another one after any commit that the queue's receivers may want."""
-        return (await self._open()).wakes.signal(queue)
+        """A version, which changes after every commit that may matter to receivers of the queue."""
+        return (await self._open()).notifier.signal(queue)
 
     async def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
-        wakes = (await self._open()).wakes
-        loop = asyncio.get_running_loop()
-        told = asyncio.Event()
-
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(told.set)
-
-        if wakes.subscribe(queue, seen, tell):
-            try:
-                async with asyncio.timeout(seconds):
-                    await told.wait()
-            except TimeoutError:
-                pass
-            finally:
-                wakes.unsubscribe(queue, tell)
+        await (await self._open()).notifier.wait_async(queue, seen, seconds)
 
     def within(self, connection: object) -> AsyncSqliteJoined:
         """A store on a connection of the caller's, in his transaction."""
@@ -99,14 +84,14 @@ class AsyncSqliteStore(AsyncStore):
         return SqliteConnections(self._place, engine)
 
     def measures(self) -> dict[str, float]:
-        """What this process knows of its line and its file, without a look into the database."""
+        """What this process knows of its callers and its file, without a look into the database."""
         found: dict[str, float] = {"calls_waiting": self._errands.qsize()}
         if self._opened is not None:
             found |= self._opened.measures()
         return found
 
     async def close(self) -> None:
-        """Finish what is in line, then close the file. Later calls raise UsageError."""
+        """Finish what waits, then close the file. Later calls raise UsageError."""
         if self._closed:
             return
         self._closed = True
@@ -114,7 +99,7 @@ class AsyncSqliteStore(AsyncStore):
             await asyncio.wait({self._opening})
         engine, writing = self._opened, self._writing
         if engine is not None and writing is not None and engine.pid == os.getpid():
-            engine.wakes.close()
+            engine.notifier.close()
             self._errands.put(None)
             try:
                 await asyncio.to_thread(writing.join)
@@ -127,16 +112,16 @@ class AsyncSqliteStore(AsyncStore):
             engine = await self._open()
         return engine
 
-    async def _in_line(self, verb: Verb[A]) -> A:
+    async def _through_writer(self, verb: Verb[A]) -> A:
         """Have the writer carry it out."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        ticket = Ticket(verb)
-        self._errands.put((ticket, future))
+        pending = Pending(verb)
+        self._errands.put((pending, future))
         try:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._give_back(ticket)  # it was on its way to a task that is gone
+                self._give_back(pending)  # it was on its way to a task that is gone
             raise
 
     async def _open(self) -> Engine:
@@ -168,8 +153,8 @@ class AsyncSqliteStore(AsyncStore):
 
     def _finish(self, engine: Engine) -> None:
         self._aside.shutdown()
-        for ticket in self._late:
-            engine.writer.commit((ticket,))
+        for pending in self._late:
+            engine.writer.commit((pending,))
         engine.close()
 
     # --- the writer's thread --------------------------------------------------------------------
@@ -186,35 +171,35 @@ class AsyncSqliteStore(AsyncStore):
                     break
                 if not errand[1].cancelled():
                     errands.append(errand)
-                if len(errands) == TOGETHER_MAX or self._errands.empty():
+                if len(errands) == GROUP_MAX or self._errands.empty():
                     break
                 errand = self._errands.get()
             if errands:
-                engine.writer.commit([ticket for ticket, _ in errands])
+                engine.writer.commit([pending for pending, _ in errands])
                 with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
                     errands[0][1].get_loop().call_soon_threadsafe(self._answer, errands)
 
     def _answer(self, errands: list[_Errand]) -> None:
         """In the loop: hand the answers out."""
-        for ticket, future in errands:
+        for pending, future in errands:
             if future.cancelled():
-                self._give_back(ticket)
-            elif ticket.error is not None:
-                future.set_exception(ticket.error)
+                self._give_back(pending)
+            elif pending.error is not None:
+                future.set_exception(pending.error)
             else:
-                future.set_result(ticket.answer)
+                future.set_result(pending.answer)
 
-    def _give_back(self, ticket: Ticket[Any]) -> None:
+    def _give_back(self, pending: Pending[Any]) -> None:
         """A cancelled `receive` has leased messages for nobody: others may have them at once."""
-        verbs, answers = (ticket.verb,), (ticket.answer,)
-        if isinstance(ticket.verb, Together):
-            verbs, answers = ticket.verb.verbs, ticket.answer or ()
+        verbs, answers = (pending.verb,), (pending.answer,)
+        if isinstance(pending.verb, Transaction):
+            verbs, answers = pending.verb.verbs, pending.answer or ()
         for verb, answer in zip(verbs, answers, strict=False):  # no answers: there was an error
             if isinstance(verb, Receive) and isinstance(answer, Received):
                 receipts = tuple(Receipt(d.id, d.attempt) for d in answer.deliveries)
                 if not receipts:
                     continue
-                release = Ticket(Release(verb.queue, receipts))
+                release = Pending(Release(verb.queue, receipts))
                 if self._closed:
                     self._late.append(release)
                 else:

@@ -21,11 +21,13 @@ def migrations() -> tuple[Migration, ...]:
     return _schema.migrations()
 
 
-def script(since: Mapping[str, int] = MappingProxyType({})) -> str:
-    """All that a file lacks whose core (`""`) and slices have come this far, to run with any tool
-    in one transaction. What isn't named is missing: without anything, the file has nothing of ours.
+def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
+    """All that a file lacks whose core (`""`) and slices have come this far, statement by
+    statement. What isn't named is missing: without anything, the file has nothing of ours.
+
+    To run in this order, in one transaction: nothing in it begins or ends one.
     """
-    return "\n\n".join(_schema.statements(_schema.beyond(since)))
+    return tuple(_schema.statements(_schema.beyond(since)))
 
 
 def up(url: str) -> tuple[str, ...]:

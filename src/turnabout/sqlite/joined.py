@@ -37,11 +37,11 @@ class SqliteJoined(Joined):
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb in the caller's transaction."""
-        return self._client.run(partial(_carry, self._engine(), verb))
+        return self._client.run(partial(_run, self._engine(), verb))
 
     def wake(self, queue: str) -> None:
         """Tell who waits for messages; after the caller's commit."""
-        self._engine().wakes.notify((queue,))
+        self._engine().notifier.notify(queue)
 
 
 class AsyncSqliteJoined(AsyncJoined):
@@ -56,11 +56,11 @@ class AsyncSqliteJoined(AsyncJoined):
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb in the caller's transaction."""
-        return await self._client.run(partial(_carry, await self._engine(), verb))
+        return await self._client.run(partial(_run, await self._engine(), verb))
 
     async def wake(self, queue: str) -> None:
         """Tell who waits for messages; after the caller's commit."""
-        (await self._engine()).wakes.notify((queue,))
+        (await self._engine()).notifier.notify(queue)
 
 
 class SqliteConnections:
@@ -110,7 +110,7 @@ class SqliteConnections:
         """Nothing: who waits looks every 10 ms."""
 
 
-def _carry(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
+def _run(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
     check_joins(verb)
     nothing = engine.nothing_to_do(verb)
     if nothing is not None:
@@ -166,7 +166,7 @@ def _check_transaction(raw: sqlite3.Connection) -> None:
 def _in_savepoint(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
     raw.execute("savepoint turnabout_verb")
     try:
-        answer = engine._carry(cast("Connection", Borrowed(raw)), verb)
+        answer = engine.run_on(cast("Connection", Borrowed(raw)), verb)
     except BaseException:
         if raw.in_transaction:
             raw.execute("rollback to turnabout_verb")
@@ -181,9 +181,9 @@ class Borrowed:
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
-        self.news: set[str] = set()
+        self.to_notify: set[str] = set()
         self.rows: dict[int, dict[str, Any]] = {}
-        self.hasty = False
+        self.optimistic = False
         self.random = random.Random()  # noqa: S311 - jitter, no secret
 
     @property
@@ -210,8 +210,8 @@ class Borrowed:
         """As `sqlite3.Connection.executemany`."""
         return self.cursor().executemany(sql, parameters)
 
-    def tuples(self, statement: str, about: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def tuples(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """As that of our own connections."""
         cursor = sqlite3.Connection.cursor(self._raw)
         cursor.row_factory = None
-        return cursor.execute(statement, about).fetchall()
+        return cursor.execute(statement, parameters).fetchall()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from turnabout.sqlite._clock import Clock
-from turnabout.sqlite._engine import Engine, Together
+from turnabout.sqlite._engine import Engine, Transaction
 from turnabout.sqlite._url import place
 from turnabout.sqlite.joined import SqliteJoined
 from turnabout.store import Store
@@ -58,15 +58,15 @@ class SqliteStore(Store):
 
     def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
-        return self._engine().writer.run(Together(tuple(verbs)))
+        return self._engine().writer.run(Transaction(tuple(verbs)))
 
     def signal(self, queue: str) -> int:
         """A number that is another one after any commit that the queue's receivers may want."""
-        return self._engine().wakes.signal(queue)
+        return self._engine().notifier.signal(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
-        self._engine().wakes.wait(queue, seen, seconds)
+        self._engine().notifier.wait(queue, seen, seconds)
 
     def within(self, connection: object) -> SqliteJoined:
         """A store on a connection of the caller's, in his transaction."""

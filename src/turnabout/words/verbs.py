@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from turnabout.words import outcomes as o
 from turnabout.words.entities import (
     FIRST_TURN,
     ChannelPolicy,
@@ -25,23 +26,6 @@ from turnabout.words.entities import (
     Shard,
     State,
     Turn,
-)
-from turnabout.words.outcomes import (
-    AckOutcome,
-    CancelOutcome,
-    Cleared,
-    CreateOutcome,
-    DeferOutcome,
-    Deleted,
-    ExtendOutcome,
-    FailOutcome,
-    FireOutcome,
-    Purged,
-    Received,
-    ReleaseOutcome,
-    RetryOutcome,
-    SendOutcome,
-    Sent,
 )
 from turnabout.words.policy import Policy, QueueSettings
 from turnabout.words.records import (
@@ -72,13 +56,13 @@ from turnabout.words.verb import (
 
 
 @value
-class Send(Verb[SendOutcome]):
+class Send(Verb[o.SendOutcome]):
     """All of the messages or none (P3). A missing queue is made with default settings."""
 
     name = "send"
     scope = "produce"
     items = MESSAGES
-    nothing = Sent(())
+    nothing = o.Sent(())
     joins = notifies = merges = True
     queue: QueueName
     messages: tuple[Outgoing, ...]
@@ -89,7 +73,7 @@ class Send(Verb[SendOutcome]):
 
 
 @value
-class Receive(Verb[Received]):
+class Receive(Verb[o.Received]):
     """Up to `max_messages` deliveries, channels in turn from `turn` on (P5, P8 to P12)."""
 
     name = "receive"
@@ -104,7 +88,7 @@ class Receive(Verb[Received]):
 
 
 @value
-class Ack(Verb[tuple[AckOutcome, ...]]):
+class Ack(Verb[tuple[o.AckOutcome, ...]]):
     """Done. One outcome per receipt, same order (P6, P7)."""
 
     name = "ack"
@@ -124,7 +108,7 @@ class Ack(Verb[tuple[AckOutcome, ...]]):
 
 
 @value
-class Defer(Verb[tuple[DeferOutcome, ...]]):
+class Defer(Verb[tuple[o.DeferOutcome, ...]]):
     """Back for later, uncharged, with new state or the saved one."""
 
     name = "defer"
@@ -140,7 +124,7 @@ class Defer(Verb[tuple[DeferOutcome, ...]]):
 
 
 @value
-class Fail(Verb[tuple[FailOutcome, ...]]):
+class Fail(Verb[tuple[o.FailOutcome, ...]]):
     """This attempt failed: back after a back-off, or dead."""
 
     name = "fail"
@@ -156,7 +140,7 @@ class Fail(Verb[tuple[FailOutcome, ...]]):
 
 
 @value
-class Extend(Verb[tuple[ExtendOutcome, ...]]):
+class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     """Leases run for `lease_ms` from now; never shorter than they run already."""
 
     name = "extend"
@@ -169,7 +153,7 @@ class Extend(Verb[tuple[ExtendOutcome, ...]]):
 
 
 @value
-class Release(Verb[tuple[ReleaseOutcome, ...]]):
+class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
     """Given back at once, uncharged, as at a worker's stop."""
 
     name = "release"
@@ -181,7 +165,7 @@ class Release(Verb[tuple[ReleaseOutcome, ...]]):
 
 
 @value
-class Cancel(Verb[tuple[CancelOutcome, ...]]):
+class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
     """Waiting messages end as cancelled; for leased ones the wish is noted."""
 
     name = "cancel"
@@ -192,7 +176,7 @@ class Cancel(Verb[tuple[CancelOutcome, ...]]):
 
 
 @value
-class Retry(Verb[tuple[RetryOutcome, ...]]):
+class Retry(Verb[tuple[o.RetryOutcome, ...]]):
     """Waiting messages are ready now, their charges forgotten."""
 
     name = "retry"
@@ -239,7 +223,7 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
 
 
 @value
-class Purge(Verb[Purged]):
+class Purge(Verb[o.Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
     name = "purge"
@@ -280,7 +264,7 @@ class History(Verb[HistoryPage]):
 
 
 @value
-class Clear(Verb[Cleared]):
+class Clear(Verb[o.Cleared]):
     """Remove the oldest rows of history, at most `limit`."""
 
     name = "clear"
@@ -345,7 +329,7 @@ class RedriveList(Verb[tuple[Redrive, ...]]):
 
 
 @value
-class QueueCreate(Verb[CreateOutcome]):
+class QueueCreate(Verb[o.CreateOutcome]):
     """Make a queue, and its dead-letter queue with it."""
 
     name = "queue_create"
@@ -385,7 +369,7 @@ class QueueList(Verb[tuple[QueueEntry, ...]]):
 
 
 @value
-class QueueDelete(Verb[Deleted]):
+class QueueDelete(Verb[o.Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
     name = "queue_delete"
@@ -428,7 +412,7 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
 
 
 @value
-class ChannelDelete(Verb[Deleted]):
+class ChannelDelete(Verb[o.Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
     name = "channel_delete"
@@ -469,7 +453,7 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
 
 
 @value
-class ScheduleFire(Verb[FireOutcome]):
+class ScheduleFire(Verb[o.FireOutcome]):
     """If the schedule's next due time still is `due_at`: send its message, unless `skip`, an
     overlap that it does not allow, or one sent for that time already; set the next due time.
     """

@@ -71,9 +71,14 @@ def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | 
 
     SIGTERM and SIGINT are handed on. A child that crashes is started again after a pause; after
     five crashes in a row, each soon after a start, the others are stopped and the code is 1; at
-    once, if its error is one that no repetition mends.
-    `url` takes the place of the one that the worker was made with.
+    once, if repeating cannot help with its error.
+    `url` takes the place of the one that the worker was made with. Raises: UsageError on Windows.
     """
+    if n > 1 and sys.platform == "win32":
+        raise UsageError(
+            "several worker processes from one command need signals that Windows does not have: "
+            "start one process as often as you need it"
+        )
     limits.whole(n, "processes", 1, 1_024)
     load(target)  # an error in its name is told once, here, and not by every child
     command = [sys.executable, "-m", "turnabout.worker", target, "--stop-at-eof"]

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import random
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -205,7 +206,14 @@ class Run:
 
 @contextlib.contextmanager
 def signals_to(run: Run) -> Generator[None, None, None]:
-    """SIGTERM and SIGINT stop the run; as they were again afterwards. For the main thread."""
+    """SIGTERM and SIGINT stop the run; as they were again afterwards. For the main thread.
+
+    On Windows, whose loops take no handlers, they end the program as they do any other: what was
+    being handled is handed out again when its lease runs out.
+    """
+    if sys.platform == "win32":
+        yield
+        return
     loop = asyncio.get_running_loop()
     taken = (signal.SIGTERM, signal.SIGINT)
     before = [signal.getsignal(number) for number in taken]

@@ -22,7 +22,7 @@ from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
-    from turnabout.spark.jobs.report import Reported
+    from turnabout.pipeline.reports import Reported
 
 ALIKE = 1e-9
 """Two sums of the same numbers in another order differ by less."""
@@ -52,7 +52,10 @@ class Outcome:
 def need() -> None:
     """Refuse now what would fail after the first half. Raises: UsageError, JavaNotFound."""
     try:
-        from turnabout.spark import java
+        from turnabout.pipeline import need_spark
+        from turnabout.pipeline.spark import java
+
+        need_spark()
     except ImportError as error:
         raise UsageError(
             f"`turnabout demo --pipeline` needs Apache Spark: {install_hint('spark-jre')}, "
@@ -78,7 +81,7 @@ def run(
     namespace = queue.partition("/")[0]
     lake, seconds = folder / "lake", dict[str, float]()
     with _timed(show, "Starting Spark", seconds):
-        from turnabout.spark import archive, read_lake, report, session
+        from turnabout.pipeline import archive, read_lake, report, session
 
         spark = session("turnabout demo")
     with _timed(show, f"Archiving to {lake}", seconds):

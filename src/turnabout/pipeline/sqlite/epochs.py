@@ -210,7 +210,7 @@ def _give_back(
     connection: Connection, queue: str, receipts: Sequence[tuple[int, int]], now: int
 ) -> int:
     """These messages go back, uncharged; how many."""
-    connection.news.add(queue)
+    connection.to_notify.add(queue)
     verb = Release(queue, tuple([Receipt(*receipt) for receipt in receipts]))
     return sum(isinstance(outcome, Released) for outcome in release(connection, verb, now))
 

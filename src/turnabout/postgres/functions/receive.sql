@@ -177,7 +177,7 @@ begin
     --    next channels: each step is one index probe for the first entry after a channel; at the
     --    end of the names it goes on at their start, and a name beyond `turn` ends it (tested
     --    outside the probe, where it cannot become a filter that walks every entry). Heads are
-    --    locked from where the probe landed on, and leased. A landing on a buoy (an id below zero,
+    --    locked from where the probe landed on, and leased. A landing on a mark (an id below zero,
     --    see set_head_marks) goes on at its mark. The scan runs only as far as its channels are
     --    asked for; whether the whole turn is shorter than a batch, so that each channel has to
     --    give more than the quantum, is seen from its first `v_visits`.

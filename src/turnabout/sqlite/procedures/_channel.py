@@ -28,7 +28,7 @@ def policy(row: sqlite3.Row) -> Policy:
     )
 
 
-class Changes:
+class ChannelChanges:
     """What happened to the channels of a queue: how many messages and leases more or fewer."""
 
     __slots__ = ("_counts",)
@@ -78,6 +78,6 @@ def limited(connection: Connection, queue: Queue, names: Iterable[str]) -> dict[
 
 def add(connection: Connection, queue: int, name: str) -> None:
     """A channel becomes limited: what it holds already is counted, once."""
-    about = {"queue": queue, "name": name}
-    connection.execute(SQL["adopt_leases"], about)
-    connection.execute(SQL["add"], about)
+    parameters = {"queue": queue, "name": name}
+    connection.execute(SQL["adopt_leases"], parameters)
+    connection.execute(SQL["add"], parameters)

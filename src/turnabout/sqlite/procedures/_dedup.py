@@ -79,7 +79,7 @@ class Plan:
             if entry.fresh is not None:
                 entry.id = ids[entry.fresh]
         rows: list[tuple[Any, ...]] = []
-        changes = _channel.Changes()
+        changes = _channel.ChannelChanges()
         for (id_, (message, channel)), row in zip(self._replaced.items(), values, strict=True):
             _, status, _, at, priority, _, headers, content_type, expires_at = row
             content = (message.payload, content_type, headers, priority, status)
@@ -105,10 +105,10 @@ class Plan:
     def _find(self, messages: Sequence[Outgoing]) -> dict[_Key, _Entry]:
         keys = {self._key(m) for m in messages if m.dedup_key is not None}
         asked = json.dumps(list(keys), ensure_ascii=False)
-        about = {"queue": self._queue["id"], "keys": asked, "now": self._now}
+        parameters = {"queue": self._queue["id"], "keys": asked, "now": self._now}
         return {
             (row["scope"], row["key"]): _entry(row)
-            for row in self._connection.execute(_SQL["find"], about)
+            for row in self._connection.execute(_SQL["find"], parameters)
         }
 
     def _key(self, message: Outgoing) -> _Key:

@@ -23,6 +23,6 @@ def note(
     """
     if queue["events"] != "all" or not ids:
         return
-    about = {"ids": json.dumps(list(ids)), "kind": kind, "due": kind in _DUE}
-    connection.execute(_SQL["note"], {**about, "now": now, "never": FOREVER_MS})
-    connection.news.add(queue["name"])
+    parameters = {"ids": json.dumps(list(ids)), "kind": kind, "due": kind in _DUE}
+    connection.execute(_SQL["note"], {**parameters, "now": now, "never": FOREVER_MS})
+    connection.to_notify.add(queue["name"])

@@ -12,15 +12,15 @@ _SQL = statements("expire")
 
 def is_any_stale(connection: Connection, queue: Queue, now: int) -> bool:
     """Whether a waiting message of the queue should have ended by now."""
-    about = {"queue": queue["id"], "now": now}
-    return bool(connection.execute(_SQL["any"], about).fetchone()[0])
+    parameters = {"queue": queue["id"], "now": now}
+    return bool(connection.execute(_SQL["any"], parameters).fetchone()[0])
 
 
 def expire(connection: Connection, queue: Queue, finish: _finish.Finish, most: int) -> bool:
     """End such messages, the first ones first, at most so many. Whether there may be more."""
-    about = {"queue": queue["id"], "now": finish.now, "most": most}
-    stale = connection.execute(_SQL["stale"], about).fetchall()
-    changes = _channel.Changes()
+    parameters = {"queue": queue["id"], "now": finish.now, "most": most}
+    stale = connection.execute(_SQL["stale"], parameters).fetchall()
+    changes = _channel.ChannelChanges()
     for row in stale:
         changes.add(row["channel"], size=-1)
     finish.end("expired", [row["id"] for row in stale])

@@ -20,7 +20,7 @@ SQL = statements("finish")
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class DeadLetter:
     """A message that dies, as it was, and what its last attempt came to."""
 
     row: sqlite3.Row
@@ -66,8 +66,8 @@ class Finish:
         queue, connection = self.queue, self._connection
         _events.note(connection, queue, outcome, ids, self.now)
         if self._keeps(outcome):
-            about = {"queue": queue["id"], "ids": json.dumps(ids), "outcome": outcome}
-            connection.execute(SQL["keep"], {**about, "now": self.now, "after": self._after})
+            parameters = {"queue": queue["id"], "ids": json.dumps(ids), "outcome": outcome}
+            connection.execute(SQL["keep"], {**parameters, "now": self.now, "after": self._after})
             self._keep_more(results)
         self._after += len(ids)
         if attempt is None:
@@ -77,32 +77,34 @@ class Finish:
             if connection.execute(*held).rowcount < len(ids):
                 return False
         connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
-        connection.news.add(queue["name"])
+        connection.to_notify.add(queue["name"])
         return True
 
-    def bury(self, deaths: Sequence[Death]) -> Dead | Blocked:
+    def dead_letter(self, letters: Sequence[DeadLetter]) -> Dead | Blocked:
         """These messages have no attempts left. What becomes of them is the queue's setting."""
         queue, connection = self.queue, self._connection
         if blocks(queue):
-            self._block(deaths)
+            self._block(letters)
             return Blocked()
-        if not deaths:
+        if not letters:
             return Dead(None)
         if queue["on_exhausted"] == "dead_letter_channel":
-            deaths = [*deaths, *self._waiting_behind(deaths)]
-        ids = [death.row["id"] for death in deaths]
+            letters = [*letters, *self._waiting_behind(letters)]
+        ids = [letter.row["id"] for letter in letters]
         _events.note(connection, queue, "dead", ids, self.now)
         if self._keeps("dead"):
-            self._keep_dead(deaths)
+            self._keep_dead(letters)
         self._after += len(ids)
         connection.execute(_queue.SQL["count_dead"], {"n": len(ids), "queue": queue["id"]})
-        connection.news.add(queue["name"])
+        connection.to_notify.add(queue["name"])
         target = queue["dead_letter_id"]
         if target is None or queue["on_exhausted"] == "drop":
             connection.execute(*among(SQL["drop"], (), ids))
             return Dead(None)
         (name,) = connection.execute(_queue.SQL["name"], {"id": target}).fetchone()
-        moves = [(death.row["id"], death.row["channel"], self._origin(death)) for death in deaths]
+        moves = [
+            (letter.row["id"], letter.row["channel"], self._origin(letter)) for letter in letters
+        ]
         move(connection, _queue.need(connection, name), moves, self.now)
         return Dead(name)
 
@@ -117,8 +119,8 @@ class Finish:
         """What the rows just kept get beside the usual."""
         queue, connection = self.queue, self._connection
         if queue["history_payload"]:
-            about = {"queue": queue["id"], "after": self._after}
-            connection.execute(SQL["keep_payloads"], about)
+            parameters = {"queue": queue["id"], "after": self._after}
+            connection.execute(SQL["keep_payloads"], parameters)
         rows = [
             (result.data, result.content_type, queue["id"], self._after + place)
             for place, result in enumerate(results, 1)
@@ -127,50 +129,57 @@ class Finish:
         if rows:
             connection.executemany(SQL["keep_result"], rows)
 
-    def _keep_dead(self, deaths: Sequence[Death]) -> None:
+    def _keep_dead(self, letters: Sequence[DeadLetter]) -> None:
         self._connection.executemany(
             SQL["keep_dead"],
             [
-                (place, death.failures, death.crashes, self.now, death.error, death.row["id"])
-                for place, death in enumerate(deaths, self._after + 1)
+                (place, letter.failures, letter.crashes, self.now, letter.error, letter.row["id"])
+                for place, letter in enumerate(letters, self._after + 1)
             ],
         )
         self._keep_more(())
 
-    def _block(self, deaths: Sequence[Death]) -> None:
+    def _block(self, letters: Sequence[DeadLetter]) -> None:
         rows: list[tuple[Any, ...]] = [
-            (FOREVER_MS, death.failures, death.crashes, death.error, death.error, death.row["id"])
-            for death in deaths
+            (
+                FOREVER_MS,
+                letter.failures,
+                letter.crashes,
+                letter.error,
+                letter.error,
+                letter.row["id"],
+            )
+            for letter in letters
         ]
         self._connection.executemany(SQL["block"], rows)
-        ids = [death.row["id"] for death in deaths]
+        ids = [letter.row["id"] for letter in letters]
         _events.note(self._connection, self.queue, "failed", ids, self.now)
 
-    def _waiting_behind(self, deaths: Sequence[Death]) -> list[Death]:
+    def _waiting_behind(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """All that waits in the channels of these messages dies with them."""
-        found: list[Death] = []
-        changes = _channel.Changes()
-        for channel in {death.row["channel"] for death in deaths}:
-            about = {"queue": self.queue["id"], "channel": channel}
-            for row in self._connection.execute(SQL["waiting"], about):
+        found: list[DeadLetter] = []
+        changes = _channel.ChannelChanges()
+        for channel in {letter.row["channel"] for letter in letters}:
+            parameters = {"queue": self.queue["id"], "channel": channel}
+            for row in self._connection.execute(SQL["waiting"], parameters):
                 error = row["last_error"]
-                found.append(Death(row, "channel", row["failures"], row["crashes"], error))
+                found.append(DeadLetter(row, "channel", row["failures"], row["crashes"], error))
                 changes.add(channel, size=-1)
         if self.queue["has_channels"]:
             changes.write(self._connection, self.queue["id"])
-        return sorted(found, key=lambda death: death.row["id"])
+        return sorted(found, key=lambda letter: letter.row["id"])
 
-    def _origin(self, death: Death) -> str:
-        first = death.row["first_error"]
-        earlier = death.row["origin"]
+    def _origin(self, letter: DeadLetter) -> str:
+        first = letter.row["first_error"]
+        earlier = letter.row["origin"]
         story: dict[str, Any] = {
             "queue": self.queue["name"],
-            "reason": death.reason,
-            "failures": death.failures,
-            "crashes": death.crashes,
+            "reason": letter.reason,
+            "failures": letter.failures,
+            "crashes": letter.crashes,
             "died_at": self.now,
-            "first_error": death.error if first is None else first,
-            "last_error": death.error,
+            "first_error": letter.error if first is None else first,
+            "last_error": letter.error,
         }
         if earlier is not None and (redrives := json.loads(earlier).get("redrives")):
             story["redrives"] = redrives  # a story begins anew, the guard against loops does not
@@ -185,7 +194,7 @@ def move(
 ) -> None:
     """Messages go to another queue: id, channel and story of each. Once per reading of its row."""
     limited = _channel.limited(connection, target, {channel for _, channel, _ in moves})
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     moved: list[tuple[Any, ...]] = []
     for id_, channel, origin in moves:
         moved.append((target["id"], channel in limited, origin, id_))
@@ -195,4 +204,4 @@ def move(
     changes.write(connection, target["id"])
     connection.execute(_queue.SQL["count_sent"], {"n": len(moves), "queue": target["id"]})
     _events.note(connection, target, "created", [id_ for id_, _, _ in moves], now)
-    connection.news.add(target["name"])
+    connection.to_notify.add(target["name"])

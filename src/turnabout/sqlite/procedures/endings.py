@@ -24,9 +24,9 @@ _CLEAR = statements("clear")
 def endings(connection: Connection, verb: Endings, _now: int) -> tuple[Ending | None, ...]:
     """How these messages ended in the queue; None while one is unfinished, or was never sent."""
     queue = _queue.need(connection, verb.queue)
-    about = {"queue": queue["id"], "ids": json.dumps(verb.ids)}
-    unfinished = {id_ for (id_,) in connection.execute(_ENDINGS["unfinished"], about)}
-    rows = connection.execute(_ENDINGS["ended"], about).fetchall()
+    parameters = {"queue": queue["id"], "ids": json.dumps(verb.ids)}
+    unfinished = {id_ for (id_,) in connection.execute(_ENDINGS["unfinished"], parameters)}
+    rows = connection.execute(_ENDINGS["ended"], parameters).fetchall()
     ended = {row["id"]: _ending(row) for row in sorted(rows, key=itemgetter("seq"))}
     last = connection.execute(_ENDINGS["last_id"]).fetchone()
     last_id = 0 if last is None else last["seq"]
@@ -69,9 +69,9 @@ def clear(connection: Connection, verb: Clear, _now: int) -> Cleared:
     """Remove the oldest rows of history."""
     queue = _queue.need(connection, verb.queue)
     most = -1 if verb.limit is None else verb.limit  # -1: all of them
-    about = {"queue": queue["id"], "most": most}
-    (last,) = connection.execute(_CLEAR[f"last_{verb.which}"], about).fetchone()
-    cleared = Cleared(connection.execute(_CLEAR[verb.which], about).rowcount)
+    parameters = {"queue": queue["id"], "most": most}
+    (last,) = connection.execute(_CLEAR[f"last_{verb.which}"], parameters).fetchone()
+    cleared = Cleared(connection.execute(_CLEAR[verb.which], parameters).rowcount)
     _floor.raise_to(connection, queue["id"], last)
     return cleared
 

@@ -19,7 +19,7 @@ def events(connection: Connection, verb: Events, _now: int) -> EventPage:
     if verb.cursor is None:
         last = connection.execute(_SQL["last"]).fetchone()
         return EventPage((), "0" if last is None else str(last["seq"]))
-    about = {"queue": queue["id"], "after": _number(verb.cursor), "most": verb.limit}
+    parameters = {"queue": queue["id"], "after": _number(verb.cursor), "most": verb.limit}
     found = tuple(
         Event(
             row["kind"],
@@ -31,7 +31,7 @@ def events(connection: Connection, verb: Events, _now: int) -> EventPage:
             row["due_at"],
             str(row["seq"]),
         )
-        for row in connection.execute(_SQL["after"], about)
+        for row in connection.execute(_SQL["after"], parameters)
     )
     return EventPage(found, found[-1].cursor or "" if found else verb.cursor)
 

@@ -59,8 +59,8 @@ def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
 def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:
     """Counts of one queue, of all, or of a namespace's."""
     step = "count" if verb.namespace is None else "of_namespace"
-    about = {"queue": verb.queue, "namespace": verb.namespace, "now": now}
-    found = connection.execute(statements("stats")[step], about).fetchall()
+    parameters = {"queue": verb.queue, "namespace": verb.namespace, "now": now}
+    found = connection.execute(statements("stats")[step], parameters).fetchall()
     if verb.queue is not None and not found:
         raise QueueNotFound(verb.queue)
     return tuple(_queue_stats(row, now) for row in found)
@@ -105,8 +105,8 @@ def queue_list(connection: Connection, verb: QueueList, _now: int) -> tuple[Queu
 def policy_get(connection: Connection, verb: PolicyGet, _now: int) -> Policy:
     """The channel's own policy."""
     queue = _queue.need(connection, verb.queue)
-    about = {"queue": queue["id"], "channel": verb.channel}
-    row = connection.execute(statements("policy_get")["policy"], about).fetchone()
+    parameters = {"queue": queue["id"], "channel": verb.channel}
+    row = connection.execute(statements("policy_get")["policy"], parameters).fetchone()
     return NO_POLICY if row is None else _channel.policy(row)
 
 
@@ -179,8 +179,8 @@ def _blocked(
     """Why ready messages wait, if a limit holds them, or a message that waits for a person."""
     head = None
     if channel is not None and queue["fifo"]:
-        about = {"queue": queue["id"], "channel": channel["name"]}
-        head = connection.execute(_CHANNELS["first"], about).fetchone()
+        parameters = {"queue": queue["id"], "channel": channel["name"]}
+        head = connection.execute(_CHANNELS["first"], parameters).fetchone()
     if head is not None and head["at"] == FOREVER_MS:
         return "exhausted"
     if not counts["ready"]:

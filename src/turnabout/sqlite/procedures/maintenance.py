@@ -28,30 +28,32 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     if _expiry.is_any_stale(connection, queue, now):
         finish = _finish.Finish(connection, queue, now)
         _expiry.expire(connection, queue, finish, _EXPIRE)
-    about: dict[str, Any] = {"queue": queue["id"], "now": now, "most": _ROWS}
-    _sweep_history(connection, queue, about, now)
-    _sweep_events(connection, about, now)
-    _sweep_dedup(connection, about)
+    parameters: dict[str, Any] = {"queue": queue["id"], "now": now, "most": _ROWS}
+    _sweep_history(connection, queue, parameters, now)
+    _sweep_events(connection, parameters, now)
+    _sweep_dedup(connection, parameters)
     if queue["has_channels"]:
-        idle = connection.execute(_SQL["idle"], {**about, "now_us": now * 1000}).fetchall()
+        idle = connection.execute(_SQL["idle"], {**parameters, "now_us": now * 1000}).fetchall()
         if idle:
             names = json.dumps([row["name"] for row in idle], ensure_ascii=False)
-            connection.execute(_SQL["drop"], {**about, "names": names})
+            connection.execute(_SQL["drop"], {**parameters, "names": names})
     # Hardly anybody receives from a dead-letter queue: its redrives go on from here, too.
-    asked = {**about, "dead": queue["dead_letter_id"]}
+    asked = {**parameters, "dead": queue["dead_letter_id"]}
     for (redrive,) in connection.execute(_SQL["redrives"], asked).fetchall():
         redrive_step(connection, RedriveStep(redrive), now)
 
 
-def _sweep_history(connection: Connection, queue: Queue, about: dict[str, Any], now: int) -> None:
+def _sweep_history(
+    connection: Connection, queue: Queue, parameters: dict[str, Any], now: int
+) -> None:
     done_ms, failed_ms = queue["history_ms"], queue["history_failed_ms"]
-    asked = {**about, "swept": queue["swept"], "before": now - done_ms}
+    asked = {**parameters, "swept": queue["swept"], "before": now - done_ms}
     (upto,) = connection.execute(_SQL["done_to"], asked).fetchone()
     if upto is not None and upto > queue["swept"]:
         asked["upto"] = upto
         (last,) = connection.execute(_SQL["last_done"], asked).fetchone()
         connection.execute(_SQL["sweep_done"], asked)
-        connection.execute(_SQL["swept"], {**about, "upto": upto})
+        connection.execute(_SQL["swept"], {**parameters, "upto": upto})
         _floor.raise_to(connection, queue["id"], last)
     asked["before"] = now - (done_ms if failed_ms is None else failed_ms)
     if connection.execute(_SQL["any_failed"], asked).fetchone()[0]:
@@ -60,29 +62,29 @@ def _sweep_history(connection: Connection, queue: Queue, about: dict[str, Any], 
         _floor.raise_to(connection, queue["id"], last)
 
 
-def _sweep_events(connection: Connection, about: dict[str, Any], now: int) -> None:
-    asked = {**about, "before": now - _EVENTS_MS}
+def _sweep_events(connection: Connection, parameters: dict[str, Any], now: int) -> None:
+    asked = {**parameters, "before": now - _EVENTS_MS}
     (upto,) = connection.execute(_SQL["old_events"], asked).fetchone()
     if upto is not None:
         connection.execute(_SQL["sweep_events"], {**asked, "upto": upto})
 
 
-def _sweep_dedup(connection: Connection, about: dict[str, Any]) -> None:
+def _sweep_dedup(connection: Connection, parameters: dict[str, Any]) -> None:
     """Windows that are over (where the message is there the entry stays, and counts for the modes
     that ask about the message), and some of the entries whose message has ended: those from a place
     on that is chosen by chance, so that no stretch of long-lived messages is in the way for ever.
     """
-    asked = {**about, "most": _ENTRIES}
+    asked = {**parameters, "most": _ENTRIES}
     over, least, most = connection.execute(_SQL["any_dedup"], asked).fetchone()
     if over:
         found = connection.execute(_SQL["windows_over"], asked).fetchall()
         for step, is_there in (("sweep_entry", 0), ("without_window", 1)):
-            rows = [(about["queue"], row[0], row[1]) for row in found if row[2] == is_there]
+            rows = [(parameters["queue"], row[0], row[1]) for row in found if row[2] == is_there]
             connection.executemany(_SQL[step], rows)
     if least is None:
         return
     asked["first"] = max(least, connection.random.randint(least - _ENTRIES, most))
     ended = connection.execute(_SQL["ended_dedup"], asked).fetchall()
     if ended:
-        rows = [(about["queue"], scope, key) for scope, key in ended]
+        rows = [(parameters["queue"], scope, key) for scope, key in ended]
         connection.executemany(_SQL["sweep_entry"], rows)

@@ -39,11 +39,11 @@ def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
 def channel_delete(connection: Connection, verb: ChannelDelete, now: int) -> Deleted:
     """Cancel what waits in a channel, and clear its policy. Leases run on."""
     queue = _queue.need(connection, verb.queue)
-    about = {"queue": queue["id"], "channel": verb.channel}
-    waiting = connection.execute(_DELETE["waiting"], about).fetchall()
+    parameters = {"queue": queue["id"], "channel": verb.channel}
+    waiting = connection.execute(_DELETE["waiting"], parameters).fetchall()
     ids = sorted(row["id"] for row in waiting)
     _finish.Finish(connection, queue, now).end("cancelled", ids)
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     changes.add(verb.channel, size=-len(ids))
     changes.write(connection, queue["id"])
     policy_set(connection, PolicySet(verb.queue, verb.channel, {}, replace=True), now)

@@ -54,18 +54,18 @@ def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEn
 def queue_delete(connection: Connection, verb: QueueDelete, now: int) -> Deleted:
     """Remove a queue with all that is in it."""
     queue = _queue.need(connection, verb.queue)
-    about = {"queue": queue["id"]}
-    source = connection.execute(_DELETE["sources"], about).fetchone()
+    parameters = {"queue": queue["id"]}
+    source = connection.execute(_DELETE["sources"], parameters).fetchone()
     if source is not None:
         raise UsageError(
             f"{verb.queue!r} is the dead-letter queue of {source['name']!r}: "
             "delete that one first, or give it another dead-letter queue"
         )
-    (last,) = connection.execute(_DELETE["last"], about).fetchone()
+    (last,) = connection.execute(_DELETE["last"], parameters).fetchone()
     _floor.raise_to(connection, queue["id"], last)
-    messages = connection.execute(_DELETE["messages"], about).rowcount
+    messages = connection.execute(_DELETE["messages"], parameters).rowcount
     for step in ("channels", "history", "dedup", "events", "redrives", "queue"):
-        connection.execute(_DELETE[step], {**about, "now": now})
+        connection.execute(_DELETE[step], {**parameters, "now": now})
     return Deleted(messages)
 
 
@@ -82,7 +82,7 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
             "now": now,
         },
     ).fetchall()
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for _, channel, leased in chosen:
         changes.add(channel, size=-1, leased=-leased)
     _finish.Finish(connection, queue, now).end("cancelled", [row["id"] for row in chosen])

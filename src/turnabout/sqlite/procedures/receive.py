@@ -78,23 +78,23 @@ def _turn_timers(
     """What is due becomes ready, leases that ran out are charged, what has waited too long ends,
     sleepers wake: a share. Where more messages may have waited too long: what ends them.
     """
-    about = {"queue": queue["id"], "now": now, "most": most}
-    due, expired, sleepers, stale = connection.execute(_SQL["timers"], about).fetchone()
-    changes = _channel.Changes()
+    parameters = {"queue": queue["id"], "now": now, "most": most}
+    due, expired, sleepers, stale = connection.execute(_SQL["timers"], parameters).fetchone()
+    changes = _channel.ChannelChanges()
     if due:
-        for channel, is_limited in connection.execute(_SQL["due"], about).fetchall():
-            about["most"] -= 1
+        for channel, is_limited in connection.execute(_SQL["due"], parameters).fetchall():
+            parameters["most"] -= 1
             if is_limited:
                 changes.add(channel)
     finish = _finish.Finish(connection, queue, now) if expired or stale else None
-    if finish is not None and expired and about["most"]:
-        rows = connection.execute(_SQL["expired"], about).fetchall()
-        about["most"] -= len(rows)
+    if finish is not None and expired and parameters["most"]:
+        rows = connection.execute(_SQL["expired"], parameters).fetchall()
+        parameters["most"] -= len(rows)
         _charge_crashes(connection, queue, finish, rows, changes)
         stale = _expiry.is_any_stale(connection, queue, now)  # they have come back
     changes.write(connection, queue["id"])
-    if sleepers and about["most"]:
-        connection.execute(_SQL["wake"], about)
+    if sleepers and parameters["most"]:
+        connection.execute(_SQL["wake"], parameters)
     if finish is None or not stale or not _expiry.expire(connection, queue, finish, _STALE):
         return None
     return finish
@@ -105,10 +105,10 @@ def _charge_crashes(
     queue: Queue,
     finish: _finish.Finish,
     rows: Sequence[sqlite3.Row],
-    changes: _channel.Changes,
+    changes: _channel.ChannelChanges,
 ) -> None:
     """A lease that ran out costs an attempt. The message is ready again, or ends."""
-    deaths: list[_finish.Death] = []
+    letters: list[_finish.DeadLetter] = []
     alive: list[int] = []
     cancelled: list[int] = []
     for row in rows:
@@ -118,7 +118,7 @@ def _charge_crashes(
             ends = True
             cancelled.append(row["id"])
         elif queue["max_attempts"] is not None and failures + crashes >= queue["max_attempts"]:
-            deaths.append(_finish.Death(row, "crashes", failures, crashes, row["last_error"]))
+            letters.append(_finish.DeadLetter(row, "crashes", failures, crashes, row["last_error"]))
         else:
             ends = False
             alive.append(row["id"])
@@ -129,7 +129,7 @@ def _charge_crashes(
     if cancelled:
         connection.execute(_SQL["crash_at_end"], {"ids": json.dumps(cancelled)})
         finish.end("cancelled", cancelled)
-    finish.bury(deaths)
+    finish.dead_letter(letters)
 
 
 def _step_over(
@@ -140,7 +140,7 @@ def _step_over(
     stale = connection.execute(_SQL["stale"], asked).fetchall()
     ids = {row["id"] for row in stale}
     robin.chosen = [row for row in robin.chosen if row[0] not in ids]
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for row in stale:
         changes.add(row["channel"], size=-1, leased=-row["limited"])  # as its visit has counted it
     finish.end("expired", sorted(ids))

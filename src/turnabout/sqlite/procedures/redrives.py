@@ -79,8 +79,8 @@ def redrive_list(connection: Connection, verb: RedriveList, _now: int) -> tuple[
     step = "all" if verb.queue is None else "of_queue"
     if verb.namespace is not None:
         step = "of_namespace"
-    about = {"queue": verb.queue, "namespace": verb.namespace, "most": verb.limit}
-    found = connection.execute(_LIST[step], about)
+    parameters = {"queue": verb.queue, "namespace": verb.namespace, "most": verb.limit}
+    found = connection.execute(_LIST[step], parameters)
     return tuple(map(_redrive, found))
 
 
@@ -99,8 +99,8 @@ class _Walk:
 
     def look(self, allowed: int) -> bool:
         """Choose among the next messages, at most as many as allowed. Whether that was the end."""
-        about = {"queue": self._row["queue_id"], "after": self._last_id, "most": _LOOK_AT}
-        found = self._connection.execute(_STEP["next"], about).fetchall()
+        parameters = {"queue": self._row["queue_id"], "after": self._last_id, "most": _LOOK_AT}
+        found = self._connection.execute(_STEP["next"], parameters).fetchall()
         for message in found:
             origin = None if message["origin"] is None else json.loads(message["origin"])
             if _is_meant(self._row, message, origin):
@@ -122,8 +122,10 @@ class _Walk:
         """What all of its steps would come to, as things are now."""
         row = self._row
         names = ("target", "max_redrives", "channel", "died_from", "died_until", "error")
-        about = {**{name: row[name] for name in names}, "queue": row["queue_id"]}
-        for target, is_worn, count in self._connection.execute(_START["count"], about).fetchall():
+        parameters = {**{name: row[name] for name in names}, "queue": row["queue_id"]}
+        for target, is_worn, count in self._connection.execute(
+            _START["count"], parameters
+        ).fetchall():
             if is_worn or target is None or not self._may_go(target):
                 self._skipped += count
             else:
@@ -132,7 +134,7 @@ class _Walk:
     def move(self, now: int) -> int:
         """The messages chosen go where they are to go. How many they are."""
         source = _queue.need(self._connection, self._row["queue"])
-        changes = _channel.Changes()
+        changes = _channel.ChannelChanges()
         count = 0
         for target, moves in self._targets.items():
             _finish.move(self._connection, _queue.need(self._connection, target), moves, now)
@@ -141,7 +143,7 @@ class _Walk:
             count += len(moves)
         if count:
             self._connection.execute(_STEP["left"], {"n": count, "queue": source["id"]})
-            self._connection.news.add(source["name"])
+            self._connection.to_notify.add(source["name"])
         if source["has_channels"]:
             changes.write(self._connection, source["id"])
         return count
@@ -190,8 +192,8 @@ def _is_meant(row: sqlite3.Row, message: sqlite3.Row, origin: dict[str, Any] | N
     """Whether the filters let a message through. One that never died has no time or error."""
     if row["channel"] is not None and message["channel"] != row["channel"]:
         return False
-    about = origin or {}
-    died_at, error = about.get("died_at"), about.get("last_error")
+    parameters = origin or {}
+    died_at, error = parameters.get("died_at"), parameters.get("last_error")
     if row["died_from"] is not None and (died_at is None or died_at < row["died_from"]):
         return False
     if row["died_until"] is not None and (died_at is None or died_at >= row["died_until"]):

@@ -78,13 +78,13 @@ def schedule_list(
 ) -> tuple[ScheduleEntry, ...]:
     """Schedules by name."""
     step = "due" if verb.due else "all" if verb.namespace is None else "of_namespace"
-    about = {
+    parameters = {
         "queue": verb.queue,
         "now": now,
         "name": verb.schedule,
         "namespace": verb.namespace,
     }
-    found = connection.execute(_LIST[step], about)
+    found = connection.execute(_LIST[step], parameters)
     return tuple(sorted((_entry(row, now) for row in found), key=lambda e: e.schedule.name))
 
 
@@ -115,8 +115,8 @@ def schedule_fire(connection: Connection, verb: ScheduleFire, now: int) -> FireO
 
 def _is_running(connection: Connection, row: sqlite3.Row) -> bool:
     """Whether the last message is unfinished in its queue."""
-    about = {"id": row["last_id"], "queue": row["queue"]}
-    return bool(connection.execute(_FIRE["is_unfinished"], about).fetchone()[0])
+    parameters = {"id": row["last_id"], "queue": row["queue"]}
+    return bool(connection.execute(_FIRE["is_unfinished"], parameters).fetchone()[0])
 
 
 def _sent(connection: Connection, row: sqlite3.Row, now: int) -> int | None:
@@ -128,7 +128,7 @@ def _sent(connection: Connection, row: sqlite3.Row, now: int) -> int | None:
     outcome = send(connection, Send(row["queue"], (marked,)), now)
     if not isinstance(outcome, Sent):
         return None
-    connection.news.add(row["queue"])
+    connection.to_notify.add(row["queue"])
     return outcome.id
 
 

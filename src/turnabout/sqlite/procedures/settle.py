@@ -17,8 +17,8 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _events, _finish, _queue
-from turnabout.sqlite.procedures._part import Part
 from turnabout.sqlite.procedures._queue import Queue
+from turnabout.sqlite.procedures._savepoint import Savepoint
 from turnabout.words.entities import Failure, Receipt
 from turnabout.words.outcomes import (
     Acked,
@@ -58,7 +58,7 @@ class _Held:
         self._connection = connection
         self._queue_id: int = queue["id"]
         self._now = now
-        self.changes = _channel.Changes()
+        self.changes = _channel.ChannelChanges()
         self.finish = _finish.Finish(connection, queue, now)
         self.cancelled: list[int] = []
 
@@ -168,7 +168,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
     outcomes: list[FailOutcome | None] = []
     back: list[tuple[Any, ...]] = []
     charged_only: list[tuple[Any, ...]] = []
-    deaths: list[_finish.Death] = []
+    letters: list[_finish.DeadLetter] = []
     for failure in verb.failures:
         row, error = held.take(failure.receipt), failure.error
         if isinstance(row, LeaseLost):
@@ -178,7 +178,9 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
             outcomes.append(_CANCELLED)
         elif _is_exhausted(queue, row, failure):
             reason = "attempts" if failure.retry else "refused"
-            deaths.append(_finish.Death(row, reason, row["failures"] + 1, row["crashes"], error))
+            letters.append(
+                _finish.DeadLetter(row, reason, row["failures"] + 1, row["crashes"], error)
+            )
             held.leave(row, LeaseLost("scheduled") if stays else _GONE, ended=not stays)
             outcomes.append(None)
         else:
@@ -192,7 +194,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
             outcomes.append(Retrying(now + delay))
     connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
     _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)
-    exhausted = held.finish.bury(deaths)
+    exhausted = held.finish.dead_letter(letters)
     held.write()
     return tuple(exhausted if outcome is None else outcome for outcome in outcomes)
 
@@ -247,11 +249,11 @@ def _end_together(
         return False
     if finish.queue["is_limited"]:
         return False  # so are all of its channels
-    part = Part(connection, often=finish.queue["has_channels"])
+    savepoint = Savepoint(connection, often=finish.queue["has_channels"])
     if finish.end("done", ids, results, attempt=attempts[0]):
-        part.keep()
+        savepoint.keep()
         return True
-    part.undo()
+    savepoint.undo()
     return False
 
 

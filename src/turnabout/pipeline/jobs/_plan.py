@@ -1,0 +1,146 @@
+"""The plan of a replay: the rows that were chosen, as files of a batch each, which never change.
+
+LAKE/_replay/<run>/plan.json     filters, target, batches; made with the rows, at once
+LAKE/_replay/<run>/rows/         a file for each batch, until all are sent
+LAKE/_replay/<run>/sent.json     how many batches are sent: what is repeated is skipped sooner
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from turnabout.pipeline.lake import Lake, LakeDamaged, _disk
+from turnabout.words import limits
+from turnabout.words.errors import UsageError, WrongVersion
+
+FORMAT = 1
+RUN_CHARS_MAX = 30
+_STALE_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which rows: those that finished from `since` and before `until` (milliseconds), of these
+    namespaces, queues, channels, outcomes and ids. None: any.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    namespace: str | None = None
+    queues: tuple[str, ...] | None = None
+    channels: tuple[str, ...] | None = None
+    outcomes: tuple[str, ...] | None = None
+    ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run sends. batches: file and rows of each, in order; left_out: rows without value."""
+
+    run: str
+    to: str | None
+    filter: Filter
+    per_second: int | None
+    rows: int
+    left_out: int
+    batches: tuple[tuple[str, int], ...]
+    made_at: int
+
+    def sink_run(self, number: int) -> str:
+        """What the database remembers of a batch: also when the rows were chosen, as a run of the
+        same id in another lake has other rows.
+        """
+        return f"{self.run}-{self.made_at:x}-{number}"
+
+
+class Run:
+    """A run in its lake, for one process at a time."""
+
+    def __init__(self, lake: Lake, run: str) -> None:
+        self.folder = lake.folder / "_replay" / run
+        self.name = run
+        self._staging = lake.folder / "_staging"
+        self._lake = lake
+
+    @classmethod
+    @contextmanager
+    def held(cls, lake: Lake, run: str) -> Generator[Run]:
+        """The run of a name. Raises: Taken: another process is at it; UsageError: no name."""
+        limits.plain_name(run)
+        if len(run) > RUN_CHARS_MAX:
+            raise UsageError(f"a run id has at most {RUN_CHARS_MAX} characters, not {len(run)}")
+        with _disk.told(lake.folder):
+            _disk.make_folder(lake.folder / "_replay")
+            with _disk.lock(lake.folder / "_replay" / f".{run}.lock", f"the replay {run}"):
+                yield cls(lake, run)
+
+    def plan(self) -> Plan | None:
+        """The plan, if the run was begun. Raises: WrongVersion, LakeDamaged."""
+        path = self.folder / "plan.json"
+        try:
+            found: Any = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise LakeDamaged(f"{path} is no plan: choose another run id") from error
+        if found.pop("format", None) != FORMAT:
+            raise WrongVersion(
+                f"{path} is of another version of Turnabout: upgrade, or go on there"
+            )
+        given = {name: _tuple(value) for name, value in found.pop("filter").items()}
+        batches = tuple((str(name), int(rows)) for name, rows in found.pop("batches"))
+        return Plan(filter=Filter(**given), batches=batches, **found)
+
+    @contextmanager
+    def staged(self) -> Generator[Path]:
+        """A folder for rows; removed at the end unless it became the run's."""
+        self._sweep()
+        path = self._staging / f"replay.{self.name}.{secrets.token_hex(4)}"
+        _disk.make_folder(self._staging)
+        try:
+            yield path
+        finally:
+            _disk.remove_folder(path)
+
+    def begin(self, staged: Path, plan: Plan) -> None:
+        """Make the staged rows and the plan the run's, at once."""
+        text = json.dumps({"format": FORMAT, **asdict(plan)}, indent=1)
+        for file in sorted(staged.joinpath("rows").glob("*")):
+            _disk.sync(file)
+        _disk.write_aside(staged / "plan.json", text.encode())
+        _disk.sync(staged)
+        _disk.move(staged, self.folder)
+        _disk.sync(self.folder.parent)
+
+    def sent(self) -> int:
+        """Batches that are known to be sent."""
+        try:
+            return int(json.loads((self.folder / "sent.json").read_bytes())["batches"])
+        except FileNotFoundError:
+            return 0
+
+    def note(self, batches: int, *, last: bool) -> None:
+        """So many are sent. After the last one the rows go."""
+        aside = self.folder / "sent.json.next"
+        _disk.remove(aside)
+        _disk.write_aside(aside, json.dumps({"batches": batches}).encode())
+        aside.replace(self.folder / "sent.json")
+        if last:
+            _disk.remove_folder(self.folder / "rows")
+
+    def _sweep(self) -> None:
+        """What runs that were killed while they chose have left, a day ago."""
+        for path in self._staging.glob("replay.*"):
+            if path.stat().st_mtime < time.time() - _STALE_SECONDS:
+                _disk.remove_folder(path)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

@@ -1,0 +1,96 @@
+"""Where values lie on a chart, and the round values that are written beside an axis. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from turnabout.pipeline.reports.charts.units import DAY, HOUR, MINUTE, SECOND
+
+TIME_TICKS: Final = tuple(
+    factor * unit
+    for unit, factors in (
+        (SECOND, (1, 2, 5, 10, 15, 30)),
+        (MINUTE, (1, 2, 5, 10, 15, 30)),
+        (HOUR, (1, 2, 3, 6, 12)),
+        (DAY, (1, 2, 7, 14, 28, 91, 182, 364)),
+    )
+    for factor in factors
+)
+"""Lengths that a clock and a calendar divide into."""
+
+DURATION_TICKS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(n * SECOND for n in (1, 2, 5, 10, 20, 30)),
+    *(n * MINUTE for n in (1, 2, 5, 10, 20, 30)),
+    *(n * HOUR for n in (1, 2, 5, 10)),
+    *(n * DAY for n in (1, 2, 5, 10, 30, 100, 365, 1000)),
+)
+COARSE: Final = (
+    *(1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR),
+    *(n * DAY for n in (1, 10, 100, 1000)),
+)
+"""About ten times the one before: enough where waits are far apart."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to places: `low` is at `start`, `high` at `end`; the ticks lie between."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: tuple[float, ...]
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Where a value lies; what is beyond an end lies at it."""
+        low, high = self.low, self.high
+        if self.log:
+            low, high, value = (math.log10(max(v, 1e-9)) for v in (low, high, value))
+        part = (value - low) / (high - low) if high > low else 0.0
+        return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)
+
+
+def linear(high: float, start: float, end: float, most: int = 5) -> Scale:
+    """From 0 to at least `high`, with round ticks: 1, 2 or 5 with zeros."""
+    high = high if high > 0 else 1.0
+    every = 10.0 ** math.floor(math.log10(high / most))
+    every = next(every * n for n in (1, 2, 5, 10, 20) if high / (every * n) <= most)
+    number = math.ceil(high / every - 1e-9)
+    return Scale(0.0, every * number, start, end, tuple(every * n for n in range(number + 1)))
+
+
+def durations(low: float, high: float, start: float, end: float) -> Scale:
+    """Milliseconds, logarithmic, since a wait may be a thousand times another one."""
+    low, high = max(low, 1.0), max(high, low, 2.0)
+    for ticks in (COARSE, DURATION_TICKS):
+        bottom = max((t for t in ticks if t <= low), default=1)
+        top = min((t for t in ticks if t >= high), default=high)
+        inside = tuple(float(t) for t in ticks if bottom <= t <= top)
+        if len(inside) > 3 or ticks is DURATION_TICKS:
+            break
+    while len(inside) > 6:
+        inside = inside[::2]
+    return Scale(bottom, max(top, bottom * 2), start, end, inside, log=True)
+
+
+def time(first_ms: int, until_ms: int, start: float, end: float, most: int = 6) -> Scale:
+    """Instants, with ticks where clocks and calendars have them."""
+    length = max(until_ms - first_ms, 1)
+    every = next((t for t in TIME_TICKS if length / t <= most), TIME_TICKS[-1])
+    begin = math.ceil(first_ms / every) * every
+    ticks = tuple(float(t) for t in range(begin, until_ms + 1, every))
+    return Scale(first_ms, until_ms, start, end, ticks)
+
+
+def step_of(length_ms: int, most: int = 96) -> int:
+    """How long a step of time is so that there are at most so many in a length."""
+    return next((t for t in TIME_TICKS if length_ms / t <= most), TIME_TICKS[-1])
+
+
+def every_of(scale: Scale) -> int:
+    """How far apart the ticks of a time axis are."""
+    return int(scale.ticks[1] - scale.ticks[0]) if len(scale.ticks) > 1 else SECOND

@@ -1,0 +1,1 @@
+"""Apache Spark: sessions that know the format `turnabout`, its sources, and its sink."""

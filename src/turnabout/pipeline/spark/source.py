@@ -1,0 +1,241 @@
+"""`format("turnabout")`: what Spark asks for a schema, for readers and for writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from turnabout.pipeline.spark import lease, lease_settings, log, rows, schema
+from turnabout.pipeline.spark import options as opt
+from turnabout.pipeline.spark.access import Access
+from turnabout.pipeline.spark.filters import Condition, Names, pushed
+from turnabout.pipeline.spark.options import PARTITIONS_MAX, Options, options_of
+from turnabout.pipeline.verbs import START, LogAt, LogCut, LogLook, LogNext, LogRange
+from turnabout.words.errors import Forbidden, UsageError
+from turnabout.words.limits import DEAD_SUFFIX
+
+
+class TurnaboutSource(DataSource):
+    """The data source. Made anew by Spark in each process; it opens nothing by itself.
+
+    Raises: UsageError for an option or column that is not known, and what to write instead.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """`turnabout`, as in `format("turnabout")`."""
+        return "turnabout"
+
+    def schema(self) -> str:
+        """The columns of the mode, unless a schema asks for others."""
+        options = self._reading()
+        mode = options.choice("mode", opt.MODES)
+        names = schema.column_names(
+            mode,
+            headers=options.flag("includeHeaders"),
+            payload=mode not in (opt.LOG, opt.HISTORY) or options.flag("includeValue"),
+        )
+        return schema.ddl(names, schema.BY_MODE[mode])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`: modes `log`, `history` and `dead`."""
+        options = self._reading()
+        mode = options.choice("mode", opt.MODES)
+        if mode == opt.LEASE:
+            raise UsageError(
+                "mode=lease is for spark.readStream: a batch that leases could never acknowledge. "
+                "spark.read has mode log, history or dead"
+            )
+        return BatchReader(Access.of(options), mode, options, _columns(schema, mode))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """For `spark.readStream`: modes `lease` and `log`."""
+        options = self._reading()
+        mode = options.choice("mode", opt.MODES)
+        columns = _columns(schema, mode)
+        if mode == opt.LEASE:
+            return lease.LeaseReader(
+                Access.of(options), lease_settings.Settings.of(options), columns
+            )
+        if mode == opt.LOG:
+            return log.LogReader(Access.of(options), log.Settings.of(options), columns)
+        raise UsageError(f"mode={mode} is for spark.read: a stream has mode lease or log")
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """For `df.write`."""
+        from turnabout.pipeline.spark import sink
+
+        return sink.batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceStreamWriter:
+        """For `df.writeStream`."""
+        from turnabout.pipeline.spark import sink
+
+        return sink.stream_writer(self.options, schema, overwrite=overwrite)
+
+    def _reading(self) -> Options:
+        # Which options there are depends on one of them.
+        given = {str(name).lower(): text for name, text in self.options.items()}
+        mode = (given.get("mode") or opt.LOG).lower()
+        if mode not in opt.MODES:
+            raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {given['mode']!r}")
+        return Options(self.options, options_of(mode))
+
+
+def _columns(asked: StructType, mode: str) -> tuple[str, ...]:
+    """The columns that are read: those of the schema, which may be the user's."""
+    fields: list[Any] = list(asked.fields)
+    for one in fields:
+        if not one.nullable:
+            raise UsageError(f"the column {one.name} may be null: leave NOT NULL out of the schema")
+    return schema.check_asked({f.name: f.dataType.simpleString() for f in fields}, mode)
+
+
+# --- reading in batches ---------------------------------------------------------------------------
+
+
+class _Push:
+    """`pushFilters` of a reader, which Spark's check takes for the one that does nothing.
+
+    Where `spark.sql.python.filterPushdown.enabled` is off, Spark refuses every reader that has a
+    `pushFilters` of its own, and no reader can see the setting. So reading works there, too; where
+    it is on, this is what Spark calls.
+    """
+
+    def __init__(self, push: Callable[[list[Filter]], Iterable[Filter]]) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._push = push
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._push(filters)
+
+
+class BatchReader(DataSourceReader):
+    """The reader of `spark.read.format("turnabout")`: changes nothing."""
+
+    def __init__(self, access: Access, mode: str, options: Options, columns: Sequence[str]) -> None:
+        self._access = access
+        self._mode = mode
+        self._columns = tuple(columns)
+        self._where: list[Condition] = []
+        self._subscribe, self._pattern = lease_settings.subscribed(options)
+        self._parts = options.whole("numPartitions", 1, PARTITIONS_MAX)
+        self._from: int | None = None
+        self._to: int | None = None
+        self._starting, self._ending = log.EARLIEST, log.LATEST
+        self._fail_on_data_loss = mode == opt.LOG and options.flag("failOnDataLoss")
+        if mode != opt.DEAD:
+            self._from = options.instant("startingTimestamp")
+            self._to = options.instant("endingTimestamp")
+        if mode == opt.LOG:
+            self._starting = log.offset(options, "startingOffsets", (log.EARLIEST,))
+            self._ending = log.offset(options, "endingOffsets", (log.LATEST,))
+        self.pushFilters = _Push(self._push)
+
+    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take what the database can decide itself; what is answered stays with Spark."""
+        taken, left = pushed(filters, schema.BY_MODE[self._mode])
+        self._where += taken
+        return left
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads."""
+        try:
+            if self._mode == opt.DEAD:
+                return [log.LogPartition(START, None, None, self._names_of_dead())]
+            if self._subscribe is not None:
+                self._access.queues(self._subscribe, None, ("history",))  # a name that is wrong
+            names = log.names_for(self._access, "history", self._subscribe, self._pattern)
+            return self._of_log(names) if self._mode == opt.LOG else self._of_history(names)
+        finally:
+            self._access.close()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a partition."""
+        if not isinstance(partition, log.LogPartition):
+            return iter(())  # where there is none, Spark makes one of its own
+        if self._mode == opt.DEAD:
+            names = partition.names
+            return rows.read(self._access, "dead_rows", self._columns, self._where, names=names)
+        where = [*self._where, *self._between()] if self._mode == opt.HISTORY else self._where
+        strict = self._fail_on_data_loss
+        return log.read_range(
+            self._access, self._columns, partition, where=where, fail_on_data_loss=strict
+        )
+
+    def _of_log(self, names: Names) -> list[InputPartition]:
+        after, until = START, None
+        if self._from is not None:
+            after = self._access.run(LogAt(self._from))
+        elif self._starting != log.EARLIEST:
+            after = log.position_of(self._starting)
+        if self._to is not None:
+            until = self._access.run(LogAt(self._to))
+        elif self._ending != log.LATEST:
+            until = log.position_of(self._ending)
+        for position in filter(None, (after, until)):
+            # A position that lies too far back is an error, unless it was made of a timestamp.
+            ignore_loss = position != after or self._from is not None or not self._fail_on_data_loss
+            found = self._access.run(LogNext(position, 1, ignore_loss=ignore_loss))
+            if not isinstance(found, LogRange):
+                raise log.lost(found, position)
+        if until is None:
+            until = self._access.run(LogLook()).end
+        cut = self._access.run(LogCut(after, until, self._parts))
+        return [log.LogPartition(one.after, one.until, one.messages, names, after) for one in cut]
+
+    def _of_history(self, names: Names) -> list[InputPartition]:
+        """The log in pieces, and behind it what running transactions still hold out of it."""
+        since = START
+        bounds = [
+            one.operand
+            for one in [*self._where, *self._between()]
+            if one.column == "finished_at" and one.op in (">", ">=", "=")
+        ]
+        if bounds:
+            since = self._access.run(LogAt(max(0, *bounds)))  # nothing before it is meant
+        end = self._access.run(LogLook()).end
+        cut = self._access.run(LogCut(since, end, self._parts))
+        found: list[InputPartition] = [
+            log.LogPartition(one.after, one.until, None, names) for one in cut
+        ]
+        if self._access.place()[0] == "postgresql":
+            found.append(log.LogPartition(end, None, None, names))
+        return found
+
+    def _between(self) -> list[Condition]:
+        """`startingTimestamp` and `endingTimestamp`, which is not included, as conditions."""
+        found: list[Condition] = []
+        if self._from is not None:
+            found.append(Condition("finished_at", ">=", self._from))
+        if self._to is not None:
+            found.append(Condition("finished_at", "<", self._to))
+        return found
+
+    def _names_of_dead(self) -> Names:
+        """By a queue's name its dead are meant, whether it is theirs or the dead-letter queue's."""
+        access, queues = self._access, None
+        if self._subscribe is not None:
+            access.queues(self._subscribe, None, ())  # a name that is wrong
+            for queue in self._subscribe:
+                try:
+                    access.allow("peek", queue)
+                except Forbidden:
+                    access.allow("peek", queue + DEAD_SUFFIX)
+            queues = tuple(access.stored(queue) for queue in self._subscribe)
+        return Names(access.namespace, queues, self._pattern, access.globs("peek"))

@@ -1,0 +1,49 @@
+"""What the streams of both modes have in common.
+
+Spark makes two of each reader: one lives in the driver's reader process and is asked for offsets
+and partitions; another is pickled, and reads on executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from turnabout.pipeline.spark.access import Access
+
+IDLE_SECONDS: Final = 0.2
+"""Before the database is asked again when it had nothing: Spark itself asks a hundred times a
+second."""
+
+S = TypeVar("S")
+D = TypeVar("D")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[S, D]):
+    """A reader with settings, and with what the one in the driver knows beyond them."""
+
+    def __init__(
+        self, access: Access, settings: S, columns: Sequence[str], driver: type[D]
+    ) -> None:
+        """`driver`: what the driver's reader knows at the start; it is never pickled."""
+        self._access = access
+        self._settings = settings
+        self._columns = tuple(columns)
+        self._new_driver = driver
+        self._driver = driver()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_driver"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._driver = self._new_driver()
+
+
+def in_task() -> bool:
+    """Whether this is one of Spark's worker processes, which reads for one task after another."""
+    return TaskContext.get() is not None

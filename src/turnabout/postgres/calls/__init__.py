@@ -1,0 +1,87 @@
+"""Verbs as calls of PostgreSQL functions: for each, the SQL text, its parameters, its answer.
+
+Pure and without colour; both stores use it. Every statement is one `select` of one function, with
+every parameter cast, so that any client can run it and the server plans it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from turnabout import slices
+from turnabout.postgres.call import Call, Rows
+from turnabout.postgres.calls import (
+    history,
+    queues,
+    receiving,
+    redrives,
+    schedules,
+    sending,
+    settling,
+    totals,
+)
+from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.words.errors import UsageError
+from turnabout.words.verbs import Clear, Verb
+
+CALLS: dict[type[Any], Call] = {
+    **sending.CALLS,
+    **receiving.CALLS,
+    **settling.CALLS,
+    **queues.CALLS,
+    **history.CALLS,
+    **redrives.CALLS,
+    **schedules.CALLS,
+    **totals.CALLS,
+}
+
+
+@cache
+def call_of(kind: type[Verb[Any]]) -> Call:
+    """The call of a verb, of the core's or a slice's."""
+    call = CALLS.get(kind) or slices.merged("postgres", "CALLS").get(kind)
+    if call is None:
+        raise UsageError(f"this store does not know the verb {kind.__name__}")
+    return call
+
+
+def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
+    """The calls of a verb, one after another: nearly always it is one. Each call's rows are sent
+    in; what it returns is the verb's answer.
+    """
+    done = nothing_to_do(verb)
+    if done is not NotImplemented:
+        return done
+    parts = without_duplicates(verb)
+    if parts is not None:
+        first, others = parts
+        answers = (yield from exchange_of(first)), (yield from exchange_of(others))
+        return merge_duplicates(verb, *answers)
+    call = call_of(type(verb))
+    if call.in_parts:
+        return (yield from _parts(call, verb))
+    rows = yield call, verb
+    return call.answer(verb, rows)
+
+
+def _parts(call: Call, verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]:
+    """Part after part, until one finds nothing, or as many are gone as were asked for."""
+    total = 0
+    while True:
+        part = verb
+        if isinstance(verb, Clear) and verb.limit is not None:
+            part = replace(verb, limit=verb.limit - total)
+        answer = call.answer(part, (yield call, part))
+        total += answer.messages
+        if not answer.messages or total == getattr(verb, "limit", None):
+            return replace(answer, messages=total)
+
+
+def notified(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
+    """The queues that a call changed, so that those who wait must be notified."""
+    if call.notifies is not None:
+        return call.notifies(verb, rows)
+    return (verb.queue,) if verb.notifies else ()

@@ -1,9 +1,0 @@
--- End a token; one that was revoked stays as it is. No row: there is none of that id.
-create or replace function turnabout.token_revoke(id text, now_ms bigint default null)
-returns setof turnabout.token
-language sql as $$
-    update turnabout.token t
-    set revoked_at = coalesce(t.revoked_at, token_revoke.now_ms, turnabout.clock_ms())
-    where t.id = token_revoke.id
-    returning t.*
-$$;

@@ -1,0 +1,168 @@
+"""`namespace`: the tenants of a server, and their quotas."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from turnabout.cli import _show
+from turnabout.cli._app import App, negative
+from turnabout.cli._declare import argument, group, option
+from turnabout.cli._json import items
+from turnabout.cli._kinds import WHOLE_OR_NONE
+from turnabout.cli._settings import given
+from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
+from turnabout.words import credentials as c
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A namespace, its quotas, and what is in it. bytes: None unless they were measured."""
+
+    name: str
+    max_messages: int | None
+    max_bytes: int | None
+    requests_per_second: int | None
+    created_at: int | None
+    queues: int
+    messages: int
+    bytes: int | None
+    tokens: int
+
+
+def _of(used: str, most: str) -> Callable[[Usage], str]:
+    """How much of how much."""
+
+    def tell(one: Usage) -> str:
+        text, limit = _show.cell(one, used, _show.count), getattr(one, most)
+        return text if limit is None else f"{text} of {_show.count(limit)}"
+
+    return tell
+
+
+USAGE: _show.Columns = (
+    ("NAMESPACE", "name", shown_namespace),
+    ("QUEUES", "queues", _show.count),
+    ("TOKENS", "tokens", _show.count),
+    ("MESSAGES", _of("messages", "max_messages"), _show.figure),
+    ("BYTES", _of("bytes", "max_bytes"), _show.figure),
+    ("REQUESTS/S", "requests_per_second", _show.count),
+)
+
+
+@group(
+    "namespace",
+    "turnabout namespace set acme --max-messages 100000 --requests-per-second 50",
+    "turnabout namespace list --bytes",
+    "turnabout namespace delete acme",
+    short_help="Tenants of a server and their quotas: set, list, delete.",
+)
+def namespace() -> None:
+    """A namespace is a tenant of a server: its clients see its queues and no others.
+
+    What they call emails is acme/emails in the database, and for programs that use the database's
+    URL. A namespace begins with its first token (`turnabout token create`).
+    """
+
+
+@namespace.command(
+    "set",
+    "turnabout namespace set acme --max-messages 100000 --max-bytes 1000000000",
+    "turnabout namespace set acme --requests-per-second none",
+    json=c.Namespace,
+)
+@argument("name", required=False)
+@option("--max-messages", "Unfinished messages.", WHOLE_OR_NONE)
+@option("--max-bytes", "Bytes of their payloads.", WHOLE_OR_NONE)
+@option("--requests-per-second", "Over all its tokens, at each server.", WHOLE_OR_NONE)
+def set_(app: App, name: str | None, **quotas: Any) -> None:
+    """Set quotas of the namespace NAME, and make it if it is missing.
+
+    `none` takes a quota away; those that are not given stay as they are. Without a NAME they are
+    for the queues that have no namespace. Servers hold to them within seconds.
+    """
+    wanted = namespace_given(name)
+    with open_database(app, create=True) as turnabout:
+        known = {one.name: one for one in turnabout.store.run(c.NamespaceList())}
+        changed = replace(known.get(wanted, c.Namespace(wanted)), **given(quotas))
+        kept = turnabout.store.run(c.NamespaceSet(changed))
+    app.say(kept, f"{shown_namespace(kept.name)}: {_told(kept)}.")
+
+
+@namespace.command(
+    "list", "turnabout namespace list", "turnabout namespace list --bytes --json", json=items(Usage)
+)
+@option("--bytes measure", "Measure payloads, too: reads all messages.", bool)
+def list_(app: App, measure: bool) -> None:
+    """List namespaces with quotas, tokens or queues, and what they use.
+
+    MESSAGES are unfinished ones, TOKENS live ones.
+    """
+    with open_database(app) as turnabout:
+        run = turnabout.store.run
+        totals = run(c.Totals(bytes=measure))
+        found = _usage(run(c.NamespaceList()), totals, run(c.TokenList()), measured=measure)
+    none = "There are no namespaces: `turnabout token create NAMESPACE` makes one."
+    app.show(found, USAGE, none)
+
+
+@namespace.command("delete", "turnabout namespace delete acme", json='{"namespace", "deleted"}')
+@argument("name")
+def delete(app: App, name: str) -> None:
+    """Remove the namespace NAME with its tokens.
+
+    It is refused while it has queues or schedules.
+    """
+    wanted = namespace_given(name)
+    with open_database(app) as turnabout:
+        deleted = turnabout.store.run(c.NamespaceDelete(wanted))
+    told = shown_namespace(wanted)
+    text = f"Deleted {told}." if deleted else f"There is no namespace {told}."
+    app.say({"namespace": wanted, "deleted": deleted}, text)
+    if not deleted:
+        negative()
+
+
+def _usage(
+    namespaces: Sequence[c.Namespace],
+    totals: Sequence[c.QueueTotals],
+    tokens: Sequence[c.Token],
+    *,
+    measured: bool,
+) -> list[Usage]:
+    """What each namespace has, by name; of namespaces that nobody has set, too."""
+    now = round(time.time() * 1000)
+    kept = {one.name: one for one in namespaces}
+    queues: dict[str, list[c.QueueTotals]] = {name: [] for name in kept}
+    for one in totals:
+        queues.setdefault(c.namespace_of(one.queue), []).append(one)
+    live = [token.namespace for token in tokens if token.is_live(now)]
+    found: list[Usage] = []
+    for name, has in sorted(queues.items()):
+        quotas = kept.get(name, c.Namespace(name))
+        found.append(
+            Usage(
+                name,
+                quotas.max_messages,
+                quotas.max_bytes,
+                quotas.requests_per_second,
+                quotas.created_at,
+                len(has),
+                sum(one.unfinished for one in has),
+                sum(one.bytes or 0 for one in has) if measured else None,
+                live.count(name),
+            )
+        )
+    return found
+
+
+def _told(one: c.Namespace) -> str:
+    limits = (
+        (one.max_messages, ("message",)),
+        (one.max_bytes, ("byte",)),
+        (one.requests_per_second, ("request per second", "requests per second")),
+    )
+    parts = [_show.plural(limit, *what) for limit, what in limits if limit is not None]
+    return f"at most {', '.join(parts)}" if parts else "not limited"

@@ -1,0 +1,141 @@
+"""`token`: who may use a server."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from turnabout.cli import _show
+from turnabout.cli._app import App
+from turnabout.cli._declare import argument, group, option
+from turnabout.cli._json import items
+from turnabout.cli._kinds import DURATION
+from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
+from turnabout.words import credentials as c
+from turnabout.words.errors import UsageError
+from turnabout.words.limits import shown
+
+DEFAULT_SCOPES = ("produce", "consume")
+
+
+@dataclass(frozen=True)
+class ShownToken:
+    """A token as it may be shown; state: live, expired or revoked."""
+
+    id: str
+    namespace: str
+    label: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    state: str
+
+
+def _shown(one: c.Token) -> ShownToken:
+    is_live = one.is_live(round(time.time() * 1000))
+    state = "live" if is_live else "expired" if one.revoked_at is None else "revoked"
+    scopes = tuple(map(str, one.scopes))
+    times = (one.created_at, one.expires_at, one.revoked_at)
+    return ShownToken(one.id, one.namespace, one.label, scopes, *times, state)
+
+
+TOKENS: _show.Columns = (
+    ("ID", "id", str),
+    ("NAMESPACE", "namespace", shown_namespace),
+    ("LABEL", lambda one: one.label or None, _show.clean),
+    ("SCOPES", lambda one: " ".join(one.scopes) or None, str),
+    ("STATE", "state", str),
+    ("MADE", "created_at", _show.when),
+    ("ENDS", "expires_at", _show.when),
+)
+
+
+@group(
+    "token",
+    "turnabout token create acme --label website --scope produce:emails",
+    "turnabout token create acme --label workers --scope consume --expires 90d",
+    "turnabout token list acme",
+    "turnabout token revoke mzxw6ytboi2a",
+    short_help="Tokens of a server's clients: create, list, revoke.",
+)
+def token() -> None:
+    """Tokens let clients use a server (`turnabout serve`). They are kept in its database.
+
+    A token is for one namespace, whose queues it sees as if there were no others, and for what its
+    scopes allow there. With the database's URL no token is needed.
+    """
+
+
+@token.command(
+    "create",
+    "turnabout token create acme --label website --scope produce:emails",
+    "turnabout token create acme --scope 'consume:report-*' --scope peek --expires 30d",
+    "turnabout token create acme --label admin --scope operate",
+    "export TURNABOUT_TOKEN=$(turnabout token create acme)",
+    json='{"token": "tbt_…", "id", …}: the token, and what `list` shows of it',
+)
+@argument("namespace", required=False)
+@option("--label", "What it is for; shown in the list.", default="", show_default=False)
+@option(
+    "--scope scopes",
+    "produce, consume, operate or a verb such as peek; after a colon, queues: a name, * for any "
+    "part. May be repeated. [default: produce and consume, all queues]",
+    multiple=True,
+    metavar="WHAT[:QUEUES]",
+)
+@option("--expires", "It ends after this time (12h, 30d); else when revoked.", DURATION)
+def create(
+    app: App, namespace: str | None, label: str, scopes: tuple[str, ...], expires: float | None
+) -> None:
+    """Make a token for NAMESPACE, and print it: this once.
+
+    The namespace is made if it is missing. Only a digest is kept: a token that is lost cannot be
+    shown again, make another one. Without a NAMESPACE it is for the queues that have none: those
+    that programs use by the database's URL.
+    """
+    if expires == 0:
+        raise UsageError("a token that ends at once is of no use: --expires 12h, 30d, or no end")
+    token_id, secret, digest = c.new_token()
+    ends_after = None if expires is None else max(1, round(expires * 1000))
+    allowed = c.scopes(scopes or DEFAULT_SCOPES)
+    verb = c.TokenCreate(token_id, digest, namespace_given(namespace), label, allowed, ends_after)
+    with open_database(app, create=True) as turnabout:
+        made = _shown(turnabout.store.run(verb))
+    text = c.token_text(token_id, secret)
+    app.say(made, text, token=text)
+    if not app.as_json:
+        ends = "until it is revoked"
+        if made.expires_at is not None:
+            ends = f"it ends {_show.when(made.expires_at)}"
+        _show.note(
+            f"For {shown_namespace(made.namespace)}: {', '.join(made.scopes)}; {ends}. "
+            f"It is shown this once. To end it: turnabout token revoke {made.id}"
+        )
+
+
+@token.command("list", "turnabout token list", "turnabout token list acme", json=items(ShownToken))
+@argument("namespace", required=False)
+def list_(app: App, namespace: str | None) -> None:
+    """List the tokens of NAMESPACE, or of all, the newest first.
+
+    Expired and revoked ones are listed, too; their secrets are not kept. NAMESPACE '' is the
+    unnamed one.
+    """
+    wanted = None if namespace is None else namespace_given(namespace)
+    with open_database(app) as turnabout:
+        found = map(_shown, turnabout.store.run(c.TokenList(wanted)))
+    app.show(found, TOKENS, "There are no tokens: `turnabout token create NAMESPACE` makes one.")
+
+
+@token.command("revoke", "turnabout token revoke mzxw6ytboi2a", json=ShownToken)
+@argument("token_id", metavar="ID")
+def revoke(app: App, token_id: str) -> None:
+    """End the token ID. Servers accept it for up to five seconds more."""
+    if token_id.startswith(c.TOKEN_PREFIX):  # the token itself
+        token_id = token_id.removeprefix(c.TOKEN_PREFIX).partition("_")[0]
+    with open_database(app) as turnabout:
+        ended = turnabout.store.run(c.TokenRevoke(token_id))
+    if ended is None:
+        raise UsageError(f"there is no token with id {shown(token_id)}: see `turnabout token list`")
+    app.say(_shown(ended), f"Token {ended.id} is revoked.")

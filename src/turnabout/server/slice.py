@@ -1,0 +1,13 @@
+"""What the HTTP server brings: see `turnabout.slices`."""
+
+from turnabout.slices import Slice
+
+SLICE = Slice(
+    "server",
+    verbs="turnabout.server.verbs",
+    sqlite="turnabout.server.sqlite",
+    postgres="turnabout.server.postgres",
+    commands="turnabout.server.commands",
+    revision=1,
+    digest="673b4a25a030209c",
+)

@@ -1,0 +1,156 @@
+"""The archive, compaction and replay with Spark: what goes in comes out. On both stores the archive
+itself; its steps without Spark are in `test_archive_steps`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnabout
+from tests.pipeline.spark.places import on_postgres, on_sqlite
+from tests.pipeline.spark.test_archive_steps import finish
+from turnabout.pipeline import archive, compact, read_lake, replay
+from turnabout.pipeline.jobs.replay import WithoutValue
+from turnabout.pipeline.lake import Lake
+from turnabout.words.errors import UsageError
+
+FAR = 4e9
+"""Seconds: long after everything."""
+
+
+def lived(mq: turnabout.Turnabout) -> None:
+    """Messages that ended in every way, with all that a row can have."""
+    mail = mq.queue("mail")
+    mail.create(max_attempts=1, history_payload=True)
+    mail.send_many(
+        turnabout.message({"n": n}, channel=f"c{n % 2}", headers={"a": "1", "b": "ü"})
+        for n in range(4)
+    )
+    for n, message in enumerate(mail.receive(max_messages=4)):
+        if n < 3:
+            message.ack(result={"n": n})
+        else:
+            message.fail("no such user\n550")
+    mail.cancel([mail.send("never").id])
+    mq.queue("acme/mail").create(history_payload=True)
+    mq.queue("acme/mail").send(b"\x00\xff", content_type="application/x-own")
+    (other,) = mq.queue("acme/mail").receive()
+    other.ack()
+
+
+def plain(rows: list[Any]) -> list[tuple[Any, ...]]:
+    """Rows without their order."""
+    return sorted((tuple(sorted(row.asDict().items(), key=str)) for row in rows), key=str)
+
+
+def test_the_lake_holds_what_the_history_holds(
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lake"
+    lived(mq)
+    assert archive(spark, place, folder).rows == 6
+    assert archive(spark, place, folder).rows == 0
+    finish(mq, 1, "mail")
+    assert archive(spark, place, folder, max_rows=1).total == 7
+    history = (
+        spark.read.format("turnabout")
+        .options(url=place, mode="history", includeHeaders="true")
+        .load()
+        .collect()
+    )
+    rows = read_lake(spark, folder).drop("day").collect()
+    assert plain(rows) == plain(history)
+    assert len(rows) == 7
+
+    before = read_lake(spark, folder).collect()
+    done = compact(spark, folder, now=FAR, keep_hours=0)
+    assert (done.days, done.rows, done.after) == (1, 7, 1)
+    assert plain(read_lake(spark, folder).collect()) == plain(before)
+    assert compact(spark, folder, now=FAR, keep_hours=0).days == 0
+    (merged,) = Lake(folder).files()
+    assert len(list(Path(folder).glob("data/*/*"))) == 1
+    ids = [row.message_id for row in spark.read.parquet(str(folder / merged.path)).collect()]
+    assert ids == [row.message_id for row in sorted(rows, key=_place)]
+    assert archive(spark, place, folder).rows == 0
+
+
+def _place(row: Any) -> tuple[Any, ...]:
+    return (row.namespace, row.queue, row.channel, row.message_id)
+
+
+@on_postgres
+def test_replay_sends_once_for_a_run(
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "lake"
+    lived(mq)
+    archive(spark, place, folder)
+    monkeypatch.setattr("turnabout.pipeline.jobs.replay.BATCH_ROWS", 2)
+    how: dict[str, Any] = {"queues": ["mail"], "outcomes": ["done", "dead"], "to": "again"}
+    would = replay(spark, place, folder, run_id="one", dry_run=True, **how)
+    assert [(c.outcome, c.rows, c.without_value) for c in would.chosen] == [
+        ("dead", 1, 0),
+        ("done", 3, 0),
+    ]
+    # Killed after a batch was sent, before that was noted.
+    run = "turnabout.pipeline.jobs._plan.Run.note"
+    with monkeypatch.context() as patch:
+        patch.setattr(run, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            replay(spark, place, folder, run_id="one", **how)
+    assert mq.queue("again").stats().ready == 2
+    finish(mq, 2, "mail")
+    archive(spark, place, folder)  # what comes later is no part of the run
+    done = replay(spark, place, folder, run_id="one", **how)
+    assert (done.rows, done.sent, done.done) == (4, 4, True)
+    assert replay(spark, place, folder, run_id="one", **how).sent == 4
+    with pytest.raises(UsageError, match="another target or other filters"):
+        replay(spark, place, folder, run_id="one", **{**how, "to": "elsewhere"})
+    got = list(mq.queue("again").receive(max_messages=10))
+    assert sorted((m.json()["n"], m.channel) for m in got) == [
+        (0, "c0"),
+        (1, "c1"),
+        (2, "c0"),
+        (3, "c1"),
+    ]
+    first = next(m for m in got if m.json()["n"] == 0)
+    assert first.headers["b"] == "ü"
+    assert first.headers["replay-run"] == "one"
+    assert int(first.headers["replayed-from"]) > 0
+    assert not list((folder / "_replay" / "one").glob("rows/*"))
+
+    # In another lake a run of that name is another one.
+    archive(spark, place, tmp_path / "second", archive="second")
+    done = replay(spark, place, tmp_path / "second", run_id="one", **how)
+    assert (done.rows, done.sent) == (6, 6)
+    assert mq.queue("again").stats().sent == 10
+
+
+@on_sqlite
+def test_replay_of_rows_without_a_payload(
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lake"
+    lived(mq)
+    finish(mq, 2)
+    archive(spark, place, folder)
+    with pytest.raises(WithoutValue, match="2 of 8 rows"):
+        replay(spark, place, folder, run_id="all")
+    done = replay(spark, place, folder, run_id="all", skip_without_value=True, per_second=100_000)
+    assert (done.sent, done.left_out) == (6, 2)
+    assert mq.queue("acme/mail").stats().ready + mq.queue("acme/mail").stats().scheduled == 1
+    assert mq.queue("q").stats().ready == 0
+
+
+@on_sqlite
+def test_an_archive_of_one_namespace(
+    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
+) -> None:
+    lived(mq)
+    done = archive(spark, place, tmp_path / "lake", namespace="acme", include_value=False)
+    assert done.rows == 1
+    (row,) = read_lake(spark, tmp_path / "lake").collect()
+    assert (row.queue, row.value) == ("mail", None)
+    with pytest.raises(UsageError, match="holds 'acme' alone"):
+        archive(spark, place, tmp_path / "lake")

@@ -1,0 +1,70 @@
+"""Limits for schedulers, and what is refused before Spark starts. Without a JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from click.testing import CliRunner
+
+from turnabout.cli import main
+from turnabout.pipeline.commands.report import exceeded
+from turnabout.pipeline.reports import QueueReport, Times, report
+from turnabout.words.errors import UsageError
+
+
+def queue(**more: Any) -> QueueReport:
+    counts = dict.fromkeys(("attempts", "failures", "crashes", "cancelled", "expired"), 0)
+    given: dict[str, Any] = {**counts, "namespace": "acme", "queue": "mail", "channels": 1}
+    given |= {"messages": 100, "done": 99, "dead": 1, "jain_done": 1.0, "jain_wait": 1.0}
+    given |= {"slowest": None, "wait": Times(10, 20, 30, 40, 15), "handling": Times(1, 2, 3, 4, 2)}
+    return QueueReport(**{**given, **more})
+
+
+def test_a_limit_is_kept_up_to_itself() -> None:
+    limits = {"waiting": [("p99", 30.0)], "handling": [("max", 4.0)]}
+    assert exceeded([queue()], limits, 0.01) == []
+    limits = {"waiting": [("p99", 29.0)], "handling": [("max", 3.0)]}
+    assert exceeded([queue()], limits, 0.009) == [
+        "acme/mail: waiting p99 is 30ms, over 29ms",
+        "acme/mail: handling max is 4ms, over 3ms",
+        "acme/mail: 1.00% of its messages died, over 0.90%",
+    ]
+
+
+def test_a_queue_without_leases_keeps_all_limits() -> None:
+    none = Times(None, None, None, None, None)
+    idle = queue(wait=none, handling=none, messages=0, dead=0)
+    assert exceeded([idle], {"waiting": [("p50", 0.0)], "handling": [("max", 0.0)]}, 0.0) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fail-over-wait", "30s"], "write p99=30s"),
+        (["--fail-over-wait", "p98=30s"], "write p99=30s"),
+        (["--fail-over-dead", "101%"], "write 1%"),
+        (["--archive", "x"], "--lake FOLDER"),
+        (["--url", "sqlite:///not-there.db"], "there is no database"),
+    ],
+)
+def test_what_is_wrong_is_told(words: list[str], said: str, tmp_path: Path) -> None:
+    there = tmp_path / "app.db"
+    there.touch()
+    given = ["pipeline", "run", "report", "--url", f"sqlite:///{there}", *words]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_a_report_is_of_one_thing_and_of_some_time() -> None:
+    no_spark = cast("Any", None)
+    with pytest.raises(UsageError, match="name one of them"):
+        report(no_spark)
+    with pytest.raises(UsageError, match="name one of them"):
+        report(no_spark, "sqlite:///a.db", lake="lake")
+    with pytest.raises(UsageError, match="no time between"):
+        report(no_spark, "sqlite:///a.db", since=5, until=5)
+    with pytest.raises(UsageError, match="belongs to a database"):
+        report(no_spark, lake="lake", token="t")

@@ -1,0 +1,432 @@
+"""Mode `lease` without a JVM: the readers, called as Spark calls them, and killed at each step."""
+
+import logging
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import turnabout
+from tests.pipeline.spark.played import KILLS, Killed, Query
+from turnabout import Policy
+from turnabout.pipeline import verbs as p
+from turnabout.pipeline.spark import lease
+from turnabout.pipeline.spark.access import Access
+from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
+
+Made = Any
+
+
+@pytest.fixture
+def query(place: str) -> Iterator[Made]:
+    """Makes queries on the queue `emails`; what they open is closed."""
+    made: list[Query] = []
+
+    def make(**options: Any) -> Query:
+        given = {"mode": "lease", "subscription": "s", "maxOffsetsPerTrigger": 10, **options}
+        if "subscribePattern" not in given:
+            given.setdefault("subscribe", "emails")
+        made.append(Query(place, **given))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture(autouse=True)
+def _quick(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(lease, "IDLE_SECONDS", 0)
+    monkeypatch.setattr(lease, "MAINTAIN_SECONDS", 0.1)
+
+
+def send(mq: turnabout.Turnabout, count: int, queue: str = "emails", **how: Any) -> list[str]:
+    texts = [f"{queue}-{n}" for n in range(count)]
+    for text in texts:
+        mq.queue(queue).send(text, **how)
+    return texts
+
+
+def subscription(mq: turnabout.Turnabout, name: str = "s") -> p.Subscription:
+    return next(one for one in mq.store.run(p.SubscriptionList()) if one.name == name)
+
+
+def test_every_message_once_and_acknowledged(mq: turnabout.Turnabout, query: Made) -> None:
+    sent = send(mq, 25)
+    stream = query().start(available_now=True)
+    assert stream.run() == 3
+    assert stream.seen() == sent
+    assert [len(rows) for rows in stream.sink.values()] == [10, 10, 5]
+    stats = mq.queue("emails").stats()
+    assert (stats.done, stats.leased, stats.ready) == (25, 0, 0)
+    assert subscription(mq).owner == lease.owner()
+
+
+def test_rows_carry_what_a_message_is(mq: turnabout.Turnabout, query: Made) -> None:
+    sent = mq.queue("emails").send(
+        {"to": "ann"}, channel="ann", priority=3, headers={"trace": "1", "käse": "ß"}
+    )
+    stream = query(includeHeaders=True, leaseSeconds=60).start()
+    (row,) = stream.trigger()
+    assert row["message_id"] == sent.ids[0]
+    assert (row["namespace"], row["queue"], row["channel"]) == ("", "emails", "ann")
+    assert (row["value"], row["content_type"]) == (b'{"to":"ann"}', "application/json")
+    assert dict(row["headers"]) == {"trace": "1", "käse": "ß"}
+    assert (row["priority"], row["attempt"], row["failures"], row["epoch"]) == (3, 1, 0, 1)
+    assert row["sent_at"] <= row["leased_at"]
+    assert (row["lease_until"] - row["leased_at"]).total_seconds() == pytest.approx(60, abs=1)
+
+
+def test_a_narrow_schema_reads_only_its_columns(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 3)
+    stream = query()
+    stream.ddl = "channel string, message_id bigint"
+    assert {tuple(row) for row in stream.start().trigger()} == {("channel", "message_id")}
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
+    mq: turnabout.Turnabout, query: Made, kill: str
+) -> None:
+    sent = send(mq, 25)
+    stream = query().start()
+    stream.trigger()
+    with pytest.raises(Killed):
+        stream.trigger(kill)
+    done_before = dict(stream.sink)
+    stream.start(available_now=True)
+    stream.run()
+    assert stream.seen() == sent  # a repeated batch is the same batch, so the sink has each once
+    assert all(stream.sink[batch] == rows for batch, rows in done_before.items())
+    assert mq.queue("emails").stats().done == 25
+
+
+def test_a_clean_restart_acknowledges_what_the_commit_log_holds(
+    mq: turnabout.Turnabout, query: Made
+) -> None:
+    send(mq, 10)
+    stream = query().start()
+    stream.trigger()
+    assert mq.queue("emails").stats().leased == 10  # nobody but the next run can know
+    assert stream.start(available_now=True).run() == 0
+    assert mq.queue("emails").stats().done == 10
+
+
+def test_commit_alone_acknowledges_too(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 10)
+    stream = query().start()
+    stream.trigger()
+    stream.reader.commit({"epoch": 1})
+    assert mq.queue("emails").stats().done == 10
+
+
+def test_the_next_epoch_is_leased_while_spark_works(mq: turnabout.Turnabout, query: Made) -> None:
+    sent = send(mq, 35)
+    stream = query().start()
+    # A full batch: more is waiting, so the one after it is leased, too.
+    for done, leased in [(0, 20), (10, 20), (20, 15)]:
+        stream.trigger()
+        stream.reader._driver.ahead.join()
+        stats = mq.queue("emails").stats()
+        assert (stats.done, stats.leased) == (done, leased)
+    stream.start(available_now=True).run()
+    assert stream.seen() == sent
+    assert mq.queue("emails").stats().done == 35
+
+
+def test_available_now_ends_while_producers_go_on(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 25)
+    stream = query().start(available_now=True)
+    batches = 0
+    while stream.trigger() is not None:
+        batches += 1
+        send(mq, 10)
+    assert batches == 3
+    assert len(stream.seen()) == 25
+
+
+def test_a_new_checkpoint_gets_what_an_old_one_never_noted(
+    mq: turnabout.Turnabout, query: Made
+) -> None:
+    sent = send(mq, 15)
+    first = query().start()
+    with pytest.raises(Killed):
+        first.trigger(KILLS[0])
+    second = query().start(available_now=True)
+    second.run()
+    assert second.seen() == sent
+
+
+def test_the_newest_reader_has_the_subscription(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 15)
+    old, new = query().start(), query()
+    old.trigger()
+    new.start()
+    reader = old.reader
+    with pytest.raises(Forbidden, match=r"'s' was taken by \S+ pid \d+.*subscription of its own"):
+        old.trigger()
+    assert reader.extend() is False
+    reader.stop()  # it had opened the database again
+    assert len(new.trigger()) == 10
+
+
+def test_a_released_subscription_says_so(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 5)
+    stream = query().start()
+    stream.trigger()
+    assert mq.store.run(p.SubscriptionRelease("s")) == 5
+    with pytest.raises(Forbidden, match="pipeline release"):
+        stream.trigger()
+    assert mq.queue("emails").stats().ready == 5
+
+
+# --- poison ---------------------------------------------------------------------------------------
+
+
+def test_a_poison_message_does_not_stop_the_stream(
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a supervisor that starts the query again each time it fails."""
+    sent = send(mq, 30)
+    poison = sent[13]
+    stream = query(maxOffsetsPerTrigger=20, maxBatchFailures=2)
+    stream.fails = lambda rows: any(row["value"].decode() == poison for row in rows)
+    failed = 0
+    while True:
+        stream.start(available_now=True)
+        try:
+            stream.run()
+        except Killed:
+            failed += 1
+            assert failed < 15
+            continue
+        break
+    assert Counter(stream.seen()) == Counter(one for one in sent if one != poison)
+    stats = mq.queue("emails").stats()
+    assert (stats.done, stats.dead, stats.leased, stats.ready) == (29, 1, 0, 0)
+    (dead,) = mq.queue("emails-dead").peek()
+    assert dead.text() == poison
+    assert "ended as dead" in caplog.text
+
+
+def test_asked_twice_in_one_run_is_no_failure(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 10)
+    stream = query(maxBatchFailures=1).start()
+    end = stream.reader.latestOffset({"epoch": 0}, stream.reader.getDefaultReadLimit())
+    for _ in range(3):
+        assert len(stream.read({"epoch": 0}, end)) == 10
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_lost_leases_are_left_out_or_fail_the_batch(
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(mq, 10)
+    stream = query().start()
+    with pytest.raises(Killed):
+        stream.trigger(KILLS[1])
+    mq.queue("emails").purge(state="leased", channel="")
+    send(mq, 3)
+    assert stream.start().trigger() == []
+    assert "leased no more" in caplog.text
+
+    strict = query(subscription="t", failOnLeaseLost=True).start()
+    with pytest.raises(Killed):
+        strict.trigger(KILLS[1])
+    mq.queue("emails").purge(state="leased", channel="")
+    with pytest.raises(UsageError, match=r"\d messages of epoch 1 .* failOnLeaseLost=false"):
+        strict.start().trigger()
+
+
+def test_an_older_copy_of_the_checkpoint_is_no_silent_loss(
+    mq: turnabout.Turnabout, query: Made
+) -> None:
+    send(mq, 30)
+    stream = query().start(available_now=True)
+    stream.run()
+    del stream.offsets[3:]
+    stream.committed = 1  # that copy had no batch under way
+    with pytest.raises(UsageError, match=r"is at epoch 2 .* up to 3 are acknowledged"):
+        stream.start().trigger()
+    stream.committed = 0  # batch 1 was planned in that copy, and not committed
+    with pytest.raises(UsageError, match=r"asks for epoch 2 .* up to 3 are acknowledged"):
+        stream.start().trigger()
+    stream.options["failOnDataLoss"] = False
+    assert stream.start().trigger() == []
+
+
+def test_an_older_database_is_no_silent_loss(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 5)
+    stream = query().start()
+    stream.offsets += ['{"epoch": 70}', '{"epoch": 71}']
+    stream.committed = 0
+    with pytest.raises(UsageError, match=r"asks for epoch 71 .* newest there is 0.*backup"):
+        stream.start().trigger()
+
+
+def test_a_queue_that_is_not_there(mq: turnabout.Turnabout, query: Made) -> None:
+    send(mq, 1)
+    with pytest.raises(QueueNotFound, match="'emial'"):
+        query(subscribe="emails,emial").start()
+    assert mq.store.run(p.SubscriptionList()) == ()  # nothing was taken
+
+
+def test_options_that_are_missing(mq: turnabout.Turnabout, query: Made) -> None:
+    for options, said in [
+        ({"subscribe": ""}, "subscribe.*emails"),
+        ({"subscription": ""}, "subscription.*each query has its own"),
+        ({"subscribePattern": "e.*", "subscribe": "emails"}, "not both"),
+        ({"leaseSeconds": "50000"}, "leaseSeconds is 1 to 43,200"),
+        ({"asyncProgressTrackingEnabled": True}, "asyncProgressTrackingEnabled cannot be used"),
+        ({"startingOffsets": "latest"}, "option of mode=log"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            query(**options).start()
+
+
+# --- queues, order, policies ----------------------------------------------------------------------
+
+
+def test_queues_of_a_pattern_join_while_it_runs(mq: turnabout.Turnabout, query: Made) -> None:
+    stream = query(subscribePattern="report-.*").start()
+    assert stream.trigger() is None
+    send(mq, 3, "report-a")
+    send(mq, 3, "other-report-b")
+    assert {row["queue"] for row in stream.trigger()} == {"report-a"}
+    send(mq, 3, "report-b")
+    assert {row["queue"] for row in stream.trigger()} == {"report-b"}
+    mq.queue("report-a").delete()
+    send(mq, 1, "report-b")
+    assert len(stream.trigger()) == 1
+    assert mq.queue("other-report-b").stats().ready == 3
+
+
+def test_key_order(mq: turnabout.Turnabout, query: Made) -> None:
+    queue = mq.queue("emails")
+    for n in range(60):
+        queue.send(str(n), channel=f"c{n % 7}")
+    stream = query(maxOffsetsPerTrigger=60, numPartitions=3, preserveKeyOrder=True).start()
+    start = {"epoch": 0}
+    end = stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())
+    executor = pickle.loads(pickle.dumps(stream.reader))
+    where: dict[str, set[int]] = {}
+    seen: dict[str, list[int]] = {}
+    for at, part in enumerate(stream.reader.partitions(start, end)):
+        for batch in executor.read(part):
+            for row in batch.to_pylist():
+                where.setdefault(row["channel"], set()).add(at)
+                seen.setdefault(row["channel"], []).append(int(row["value"]))
+    assert len(where) == 7
+    assert len({min(at) for at in where.values()}) == 3
+    assert all(len(at) == 1 for at in where.values())
+    assert all(numbers == sorted(numbers) for numbers in seen.values())
+
+
+def test_policies_hold(mq: turnabout.Turnabout, query: Made) -> None:
+    queue = mq.queue("emails")
+    queue.create()
+    queue.channel("narrow").set_policy(Policy(max_concurrency=2))
+    queue.channel("fifo").set_policy(Policy(max_concurrency=1))
+    for n in range(5):
+        queue.send(str(n), channel="narrow")
+        queue.send(str(n), channel="fifo")
+        queue.send(str(n), channel="free")
+    queue.send("later", channel="free", delay_seconds=3600)
+    stream = query(maxOffsetsPerTrigger=100).start()
+    got = Counter(row["channel"] for row in stream.trigger())
+    assert got == {"narrow": 2, "fifo": 1, "free": 5}
+    got = Counter(row["channel"] for row in stream.trigger())
+    assert got == {"narrow": 2, "fifo": 1}
+
+
+def test_several_queues_share_few_tasks(mq: turnabout.Turnabout, query: Made) -> None:
+    for n in range(6):
+        send(mq, 4, f"q-{n}")
+    stream = query(subscribePattern="q-.*", maxOffsetsPerTrigger=100).start()
+    start = {"epoch": 0}
+    end = stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())
+    assert len(stream.reader.partitions(start, end)) == 2
+    assert len(stream.read(start, end)) == 24
+
+
+def test_parts_are_spread_evenly() -> None:
+    parts = [p.Part(n, "q", size) for n, size in enumerate([5, 1, 1, 9, 2])]
+    piles = lease.spread(parts, 2)
+    assert sorted(sum(part.messages for part in pile) for pile in piles) == [9, 9]
+    assert lease.spread(parts[:1], 4) == [parts[:1]]
+    assert lease.spread([], 4) == []
+
+
+# --- the heartbeat --------------------------------------------------------------------------------
+
+
+def test_the_heartbeat_extends_what_is_not_acknowledged(
+    mq: turnabout.Turnabout, query: Made
+) -> None:
+    send(mq, 5)
+    stream = query(leaseSeconds=100).start()
+    stream.trigger()
+    before = subscription(mq).lease_until
+    stream.reader._settings = replace(stream.reader._settings, lease_ms=500_000)
+    assert stream.reader.extend() is True
+    after = subscription(mq).lease_until
+    assert before is not None
+    assert after is not None
+    assert after - before > 390_000
+
+
+def test_the_heartbeat_beats_by_itself(
+    mq: turnabout.Turnabout, query: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(mq, 5)
+    stream = query().start()
+    beats: list[bool] = []
+    several = threading.Event()
+    extend = stream.reader.extend
+
+    def counted() -> bool:
+        beats.append(extend())
+        if len(beats) == 3:
+            several.set()
+        return beats[-1]
+
+    monkeypatch.setattr(stream.reader, "extend", counted)
+    stream.reader._settings = replace(stream.reader._settings, lease_ms=300)
+    end = stream.reader.latestOffset({"epoch": 0}, stream.reader.getDefaultReadLimit())
+    stream.reader._driver.stopping.set()  # the beat of the old length
+    stream.reader._driver.beating.join()
+    stream.reader._driver.stopping.clear()
+    stream.reader._open()
+    assert several.wait(20)
+    assert all(beats)
+    assert end == {"epoch": 1}
+
+
+def test_the_heartbeat_ends_when_spark_is_silent(
+    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(mq, 5)
+    stream = query(leaseSeconds=1, maxBatchSeconds=1).start()
+    stream.reader._driver.called_at -= 5
+    stream.reader._driver.beating.join(20)
+    assert not stream.reader._driver.beating.is_alive()
+    assert "maxBatchSeconds" in caplog.text
+
+
+def test_the_readers_travel_without_what_the_driver_holds(
+    mq: turnabout.Turnabout, query: Made
+) -> None:
+    send(mq, 1)
+    stream = query().start()
+    stream.trigger()
+    other = pickle.loads(pickle.dumps(stream.reader))
+    assert other._driver.generation is None
+    assert isinstance(other._access, Access)
+    assert other._access._store is None

@@ -1,0 +1,159 @@
+"""`pipeline status`, `release`, `forget`, `lake`, and the jobs' words: what needs no Java."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnabout
+from tests.pipeline.spark.test_archive_steps import finish
+from tests.pipeline.spark.test_archive_steps import run as archive
+from tests.support.each import each
+from turnabout.pipeline.commands import jobs
+from turnabout.pipeline.lake import Lake
+from turnabout.pipeline.spark.access import Access
+from turnabout.pipeline.verbs import EpochLease, SubscriptionOpen
+
+Run = Any
+
+
+@pytest.fixture
+def access(door_url: str) -> Iterator[Access]:
+    opened = Access(door_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake", create=True)
+
+
+def test_status_of_a_database_without_pipelines(run: Run, opened: turnabout.Turnabout) -> None:
+    ran = run("pipeline", "status")
+    assert "No lease streams" in ran.err
+    assert "No archives" in ran.err
+    assert run("pipeline", "status", "--fail-over-lag", "1h", code=1).err.endswith(
+        "There is no archive.\n"
+    )
+
+
+@pytest.mark.slow
+def test_status_and_its_alarm(
+    run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
+) -> None:
+    finish(opened, 3)
+    archive(access, lake)
+    finish(opened, 2)
+    found = run("pipeline", "status", "--json").document()
+    (mark,) = found["archives"]
+    assert (mark["archive"], mark["messages"], mark["lag"], found["ok"]) == ("archive", 3, 2, True)
+    assert "archive" in run("pipeline", "status", "--fail-over-lag", "1h").out
+    late = run("pipeline", "status", "--fail-over-lag", "0", "--json", code=1)
+    assert late.document()["ok"] is False
+    assert "Over the lag: archive" in late.err
+    archive(access, lake)
+    run("pipeline", "status", "--fail-over-lag", "0")
+
+
+def test_release_gives_a_stream_s_messages_back(
+    run: Run, opened: turnabout.Turnabout, access: Access
+) -> None:
+    opened.queue("mail").send_many([turnabout.message("x"), turnabout.message("y")])
+    reader = access.run(SubscriptionOpen("mailer", "host 1"))
+    access.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
+    shown = run("pipeline", "status").out
+    assert [word for word in ("mailer", "mail", "host 1") if word not in shown] == []
+    assert "there: mailer" in run("pipeline", "release", "other", "--yes", code=2).err
+    assert "repeat with --yes" in run("pipeline", "release", "mailer", code=2).err
+    assert opened.queue("mail").stats().leased == 2
+    ran = run("pipeline", "release", "mailer", "--forget", "--yes", "--json").document()
+    assert ran == {"subscription": "mailer", "messages": 2, "forgotten": True}
+    assert opened.queue("mail").stats().ready == 2
+    assert run("pipeline", "status", "--json").document()["subscriptions"] == []
+
+
+def test_purge_forget_and_lake(
+    run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
+) -> None:
+    folder = str(lake.folder)
+    finish(opened, 3)
+    assert "there is no archive" in run("pipeline", "run", "purge", "--lake", folder, code=1).err
+    archive(access, lake)
+    purge = ("pipeline", "run", "purge", "--lake", folder)
+    assert run(*purge, "--keep", "0s", "--dry-run").out.startswith(
+        "Would remove 3 rows; checked 1 file"
+    )
+    assert run(*purge, "--keep", "0s", "--deep", "--json").document()["rows"] == 3
+    assert "in all" not in run("pipeline", "lake", folder).out
+    assert run("pipeline", "lake", folder, "--files").out.splitlines() == lake.paths()
+    found = run("pipeline", "lake", folder, "--deep", "--json").document()
+    assert (found["archives"][0]["rows"], found["staged"]["folders"]) == (3, 0)
+    Path(lake.paths()[0]).unlink()
+    error = run("pipeline", "lake", folder, "--json", code=1).error()
+    assert error["code"] == "lake_damaged"
+    assert run(*purge, "--json", code=1).error()["code"] == "lake_damaged"
+    assert "Forgot the archive" in run("pipeline", "forget", "archive", "--yes").out
+    run("pipeline", "forget", "archive", "--yes", code=2)
+
+
+def test_what_is_wrong_is_said_before_java_starts(
+    run: Run, opened: turnabout.Turnabout, tmp_path: Path
+) -> None:
+    assert "needs a name" in run("pipeline", "run", "replay", "--lake", "x", code=2).err
+    assert (
+        "repeat with --yes"
+        in run("pipeline", "run", "replay", "--lake", "x", "--run-id", "a", code=2).err
+    )
+    assert "there is no lake" in run("pipeline", "lake", "nowhere", code=2).err
+    assert (
+        "no database"
+        in run(
+            "pipeline", "run", "archive", "--lake", "x", "--url", "sqlite:///none.db", code=2
+        ).err
+    )
+    assert run("pipeline", "run", "archive", code=2).err.count("TURNABOUT_LAKE") == 1
+
+
+def test_lakes_and_archives_are_looked_for_before_java_starts(
+    run: Run,
+    opened: turnabout.Turnabout,
+    access: Access,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("turnabout.pipeline.spark.sessions.session", None)
+    finish(opened, 1)
+    lake = Lake(tmp_path / "lake", create=True)
+    archive(access, lake)
+    here, other = str(lake.folder), str(tmp_path / "other")
+
+    def job(*words: str) -> str:
+        return run("pipeline", "run", *words, code=2).err
+
+    for words in (("compact",), ("replay", "--dry-run")):
+        assert "there is no lake" in job(*words, "--lake", other)
+        assert "has no b: it has archive" in job(*words, "--lake", here, "--archive", "b")
+    assert "1 row in another lake" in job("archive", "--lake", other)
+    assert "s3: is none" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").touch()
+    assert "holds other things" in job("archive", "--lake", f"{tmp_path}/mine", "--archive", "b")
+    away = "postgresql://nobody@127.0.0.1:1/none"
+    run("pipeline", "run", "archive", "--lake", here, "--url", away, code=3)
+
+
+@each("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_job_is_told_to_stop_and_a_second_time_broken(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with jobs._stopping() as stop:
+        os.kill(os.getpid(), number)
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before

@@ -1,0 +1,298 @@
+"""What of the pipeline's verbs is SQLite's own: its positions, its files, other programs on them.
+
+What the verbs do on both stores is tested in tests/pipeline.
+"""
+
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from tests.support.each import each
+from turnabout import UsageError
+from turnabout._connect import database
+from turnabout.pipeline import verbs as p
+from turnabout.pipeline.sqlite import PROCEDURES
+from turnabout.sqlite.store import SqliteStore
+from turnabout.words.entities import Failure, Outgoing
+from turnabout.words.policy import QueueSettings
+from turnabout.words.verbs import (
+    Ack,
+    Clear,
+    Fail,
+    Maintain,
+    QueueCreate,
+    QueueDelete,
+    Receive,
+    Send,
+)
+
+DAY_MS = 86_400_000
+
+
+class Timed:
+    """A store, and its time."""
+
+    def __init__(self, url: str) -> None:
+        self.now = 1_000_000
+        self.store = SqliteStore(url, clock=lambda: self.now)
+        self.run = self.store.run
+
+    def ended(self, queue: str, count: int) -> None:
+        """So many messages are sent, and done."""
+        self.run(Send(queue, tuple(Outgoing(b"x") for _ in range(count))))
+        held = self.run(Receive(queue, count, 60_000)).deliveries
+        self.run(Ack(queue, tuple(d.receipt for d in held)))
+
+
+@pytest.fixture
+def timed(url):
+    made = Timed(f"{url}?synchronous=off")
+    yield made
+    made.store.close()
+
+
+def test_every_verb_is_carried_out_and_none_is_news_of_a_queue_that_it_does_not_name():
+    assert set(p.VERBS) == PROCEDURES.keys()
+    assert not any(kind.notifies for kind in p.VERBS)
+
+
+# --- which stores ---
+
+
+def test_a_database_is_opened_for_a_pipeline(url):
+    with closing(database(url)) as store:
+        assert store.run(p.SubscriptionList()) == ()
+    store = database(url, clock=lambda: 77)
+    store.run(p.SubscriptionOpen("s", "tests"))
+    (found,) = store.run(p.SubscriptionList())
+    assert found.opened_at == 77
+    store.close()
+
+
+@each(
+    ("place", "why"),
+    [
+        ("sqlite://", "other processes, which share no memory"),
+        ("http://localhost:1", "the database itself, not by a server"),
+        ("https://tbt_secret@host", "the database itself, not by a server"),
+    ],
+)
+def test_what_a_pipeline_cannot_work_on(place, why):
+    with pytest.raises(UsageError, match=why) as refused:
+        database(place)
+    assert "sqlite:///path/to/file.db or postgresql://" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+# --- positions ---
+
+
+@each(
+    "text",
+    [
+        *("x", "1", "1=", "=1", "1=0", "0=1", "01=1", "1=1,", ",1=1", "1=1,1=2", "1=1;2=2"),
+        *("1=-1", "1 =1", "1=1.0", "\u0661=1", f"1={10**19}", f"1={2**63}", "748.1"),
+    ],
+)
+def test_what_is_no_position(timed, text):
+    for verb in (p.LogNext(text), p.LogCut("", text, 2), p.WatermarkSet("a", text, 1)):
+        with pytest.raises(UsageError, match="no position in the log of an SQLite file"):
+            timed.run(verb)
+
+
+def test_a_position_names_the_queues_that_have_history_in_order_of_their_numbers(timed):
+    for queue in ("b", "a", "c"):
+        timed.run(QueueCreate(queue, QueueSettings()))
+    timed.ended("c", 2)
+    timed.ended("b", 3)
+    assert timed.run(p.LogLook()) == p.LogState("1=3,5=2", "", None)
+    assert timed.run(p.LogNext(p.START, 3)) == p.LogRange("", "1=2,5=1", 3, more=True)
+
+
+def test_a_busy_queue_leaves_room_for_quiet_ones(timed):
+    timed.ended("busy", 100)
+    for n in range(4):
+        timed.ended(f"quiet{n}", 2)
+    span = timed.run(p.LogNext(p.START, 20))
+    assert (span.messages, span.until) == (20, "1=12,3=2,5=2,7=2,9=2")
+
+
+def test_fewer_rows_than_queues_are_taken_where_most_has_come_together(timed):
+    timed.ended("a", 1)
+    timed.ended("b", 5)
+    timed.ended("c", 2)
+    assert timed.run(p.LogNext(p.START, 1)).until == "3=1"
+
+
+def test_places_without_a_row_are_no_rows(timed):
+    timed.run(QueueCreate("q", QueueSettings(history_seconds=0)))
+    timed.ended("q", 3)
+    assert timed.run(p.LogNext(p.START)) == p.LogRange("", "", 0)
+    with closing(sqlite3.connect(timed.store._place.path)) as file, file:
+        file.execute("update turnabout_queue set history_ms = 1000, version = random()")
+    timed.ended("q", 2)
+    span = timed.run(p.LogNext(p.START))
+    assert (span.until, span.messages) == ("1=5", 2)
+    assert [part.messages for part in timed.run(p.LogCut("", "1=5", 5))] == [1, 1]
+
+
+def test_a_deleted_queue_is_lost_to_who_had_not_read_it_and_no_other(timed):
+    timed.ended("gone", 2)
+    timed.ended("kept", 1)
+    some, end = timed.run(p.LogNext(p.START, 2)).until, timed.run(p.LogLook()).end
+    assert (some, end) == ("1=1,3=1", "1=2,3=1")
+    timed.run(QueueDelete("gone"))
+    assert timed.run(p.LogNext(some)) == p.LogLost("1=2")
+    assert timed.run(p.LogNext(end)) == p.LogRange(end, end, 0)
+    assert timed.run(p.LogNext("1=3,3=1")) == p.LogAhead(end)
+    assert timed.run(p.LogNext(p.START)) == p.LogRange("", end, 1)
+    timed.ended("kept", 1)
+    assert timed.run(p.LogNext(some, ignore_loss=True)).until == "1=2,3=2"
+
+
+def test_from_the_start_one_reads_on_past_rows_that_were_removed_between_others(timed):
+    """Failed messages are kept for longer, so that rows are left below the floor."""
+    settings = QueueSettings(history_failed_seconds=30 * 86_400.0, max_attempts=1)
+    timed.run(QueueCreate("q", settings))
+    timed.run(Send("q", tuple(Outgoing(b"x") for _ in range(4))))
+    held = timed.run(Receive("q", 4, 60_000)).deliveries
+    for n, d in enumerate(held):
+        if n % 2:
+            timed.run(Ack("q", (d.receipt,)))
+        else:
+            timed.run(Fail("q", (Failure(d.receipt, "why"),)))
+    timed.now += 8 * DAY_MS
+    timed.run(Maintain("q"))
+    assert timed.run(p.LogLook()).floor == "1=4"
+    first = timed.run(p.LogNext(p.START, 1))
+    assert (first.until, first.more) == ("-1=4,1=1", True)
+    second = timed.run(p.LogNext(first.until, 1))
+    assert (second.until, second.messages) == ("1=4", 1), "the next row, and nothing was lost"
+    assert timed.run(p.LogNext("1=1")) == p.LogLost("1=4"), "to who read before it was"
+    assert timed.run(p.LogAt(0)) == "-1=4"
+    assert timed.run(p.LogNext(timed.run(p.LogAt(0)))).messages == 2
+
+
+def test_all_that_removes_history_raises_the_floor_to_the_last_row_removed(timed):
+    timed.ended("q", 9)
+    assert timed.run(p.LogPurge("1=2", timed.now + 1)) == 2
+    assert timed.run(p.LogLook()).floor == "1=2"
+    timed.run(Clear("q", "done", 2))
+    assert timed.run(p.LogLook()).floor == "1=4"
+    timed.run(Clear("q", "failed", None))
+    assert timed.run(p.LogLook()).floor == "1=4", "there were none"
+    timed.run(Clear("q", "all", 1))
+    assert timed.run(p.LogLook()).floor == "1=5"
+    timed.now += 8 * DAY_MS
+    timed.ended("q", 1)
+    timed.run(Maintain("q"))
+    assert timed.run(p.LogLook()) == p.LogState("1=10", "1=9", None)
+
+
+def test_an_instant_is_found_by_halving(timed):
+    for n in range(50):
+        timed.ended("q", 1)
+        if n % 3 == 0:
+            timed.now += 10
+    for at in range(1_000_000 - 1, 1_000_000 + 200):
+        before = timed.run(p.LogAt(at)) or "1=0"
+        with closing(sqlite3.connect(timed.store._place.path)) as file:
+            statement = "select count(*) from turnabout_history where finished_at < ?"
+            assert before == f"1={file.execute(statement, (at,)).fetchone()[0]}"
+
+
+# --- a large file ---
+
+
+def test_of_many_queues_the_next_rows_are_found_at_once(timed):
+    """Each queue costs a look at its end and at its next place, whatever is in it."""
+    queues, rows = 100, 300
+    for n in range(queues):
+        timed.run(QueueCreate(f"q{n}", QueueSettings()))
+    with closing(sqlite3.connect(timed.store._place.path)) as file, file:
+        file.execute(
+            "insert into turnabout_history ("
+            "queue_id, seq, id, channel, outcome, attempt, failures, crashes,"
+            " sent_at, finished_at) with recursive n (n) as (select 1 union all select n + 1 from n"
+            " where n < ?) select q.id, n, n, '', 'done', 1, 0, 0, 0, 0 from turnabout_queue q, n",
+            (rows,),
+        )
+        file.execute("update turnabout_queue set done = ?", (rows,))
+    steps = 0
+
+    def count():
+        nonlocal steps
+        steps += 1
+
+    span = timed.run(p.LogNext(p.START, 1_000))  # opens the reader
+    timed.store._opened._reader.set_progress_handler(count, 100)
+    assert timed.run(p.LogNext(p.START, 1_000)) == span
+    assert span.messages == 1_000
+    assert steps * 100 < 100_000, "not by reading 60,000 rows"
+
+
+# --- others who wait ---
+
+
+def test_who_waits_for_messages_hears_of_those_that_are_published_or_given_back(timed):
+    generation = timed.run(p.SubscriptionOpen("s", "tests")).generation
+    timed.run(Send("q", (Outgoing(b"x"),)))
+    timed.run(p.Stage("a", (p.StagedMessage("q", Outgoing(b"y")),)))
+    told = timed.store._opened.writer.connection.to_notify
+    for verb, is_news in (
+        (p.Publish("sink", 0, ("a",), 1), True),
+        (p.EpochLease("s", generation, ("q",), 0, 1, 60_000), False),
+        (p.EpochExtend("s", generation, 60_000), False),
+        (p.EpochLease("s", generation, ("q",), 1, 1, 60_000), True),  # the first has ended
+        (p.SubscriptionRelease("s"), True),
+    ):
+        timed.run(verb)
+        assert ("q" in told) is is_news, verb
+
+
+def test_one_note_of_a_sink_is_kept(timed):
+    for batch in range(5):
+        timed.run(p.Publish("sink", batch, (), 0))
+    assert timed.run(p.Publish("sink", 4, (), 0)) == p.AlreadyPublished(0)
+    assert timed.run(p.Publish("sink", 2, (), 0)) == p.PublishedLater(4)
+    with closing(sqlite3.connect(timed.store._place.path)) as file:
+        assert file.execute("select batch from turnabout_sink_batch").fetchall() == [(4,)]
+
+
+def test_unstaging_removes_what_was_staged_a_day_ago(timed):
+    staged = (p.StagedMessage("q", Outgoing(b"y")),)
+    timed.run(p.Stage("old", staged))
+    timed.now += DAY_MS
+    timed.run(p.Stage("new", staged))
+    timed.now += 1
+    assert timed.run(p.Unstage(())) == 1
+    assert timed.run(p.Unstage(("new",))) == 1
+
+
+def test_a_large_batch_is_published_in_order_and_in_pieces(timed):
+    text = [f"{n}".encode() for n in range(2_500)]
+    staged = tuple(p.StagedMessage(f"q{n % 2}", Outgoing(body)) for n, body in enumerate(text))
+    timed.run(p.Stage("b", staged[1_500:]))
+    timed.run(p.Stage("a", staged[:1_500]))
+    assert timed.run(p.Publish("sink", 0, ("a", "b"), 2_500)) == p.Published(2_500)
+    with closing(sqlite3.connect(timed.store._place.path)) as file:
+        for n, name in enumerate(("q0", "q1")):
+            found = file.execute(
+                "select payload from turnabout_message as message"
+                " join turnabout_queue as queue on queue.id = queue_id where name = ?"
+                " order by message.id",
+                (name,),
+            )
+            assert [row[0] for row in found] == text[n::2]
+
+
+def test_a_heartbeat_of_many_messages_holds_the_file_only_shortly(timed):
+    timed.run(Send("q", tuple(Outgoing(b"x") for _ in range(10_000))))
+    generation = timed.run(p.SubscriptionOpen("s", "tests")).generation
+    assert timed.run(p.EpochLease("s", generation, ("q",), 0, 10_000, 60_000)).messages == 10_000
+    timed.now += 10
+    began = time.monotonic()
+    assert timed.run(p.EpochExtend("s", generation, 60_000)) == p.Renewed(10_000, 0)
+    assert time.monotonic() - began < 5

@@ -1,5 +1,0 @@
-"""What tests with Spark share: `place`, a database of each kind in turn, and `mq`, its face."""
-
-from tests.spark.places import mq, place
-
-__all__ = ["mq", "place"]
