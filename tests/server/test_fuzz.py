@@ -187,7 +187,7 @@ def test_what_the_document_allows(patient: Running) -> None:
     # Not above: they take a second, and the quick tests do without.
     import requests
     import schemathesis
-    from hypothesis import Phase, HealthCheck, given, seed, settings
+    from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis.strategies import booleans
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi import checks
