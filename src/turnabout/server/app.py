@@ -42,7 +42,7 @@ APIS = (
 log = logging.getLogger("turnabout.server")
 
 
-class App:
+class ServerApp:
     """The ASGI app: our layers around Starlette's router.
 
     Not Starlette's own app, whose layers for errors cost a request as much as ours do together.
@@ -66,7 +66,7 @@ class App:
         await self._outermost(scope, receive, send)
 
 
-def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
+def create_app(store: AsyncStore, options: ServerOptions | None = None) -> ServerApp:
     """The app over that store; `app.state.context` is its context.
 
     Any ASGI server can run it. `turnabout serve` adds deadlines for connections and the way to
@@ -93,7 +93,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
         api: Api = import_module(name).routes
         routes.extend(api(context))
     router = Router(routes, redirect_slashes=False, lifespan=lambda _: lifecycle.working())
-    return App(router, context)
+    return ServerApp(router, context)
 
 
 def _traced(store: AsyncStore) -> AsyncStore:

@@ -88,7 +88,11 @@ def parts_of(cls: type[Any]) -> tuple[Part, ...]:
     """The fields of a value class, in order."""
     hints = get_type_hints(cls)
     made: list[Part] = []
-    content = [f.name for f in fields(cls) if f.name in {"payload", "data"}]
+    content = [
+        f.name
+        for f in fields(cls)
+        if f.name in {"payload", "data"} and bytes in (hints[f.name], *get_args(hints[f.name]))
+    ]
     for f in fields(cls):
         key = f"{cls.__name__}.{f.name}"
         name, form = f.name, form_of(hints[f.name], key)

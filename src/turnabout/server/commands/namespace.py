@@ -46,8 +46,8 @@ USAGE: _show.Columns = (
     ("NAMESPACE", "name", shown_namespace),
     ("QUEUES", "queues", _show.count),
     ("TOKENS", "tokens", _show.count),
-    ("MESSAGES", _of("messages", "max_messages"), str),
-    ("BYTES", _of("bytes", "max_bytes"), str),
+    ("MESSAGES", _of("messages", "max_messages"), _show.figure),
+    ("BYTES", _of("bytes", "max_bytes"), _show.figure),
     ("REQUESTS/S", "requests_per_second", _show.count),
 )
 

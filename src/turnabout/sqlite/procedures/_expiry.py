@@ -20,7 +20,7 @@ def expire(connection: Connection, queue: Queue, finish: _finish.Finish, most: i
     """End such messages, the first ones first, at most so many. Whether there may be more."""
     parameters = {"queue": queue["id"], "now": finish.now, "most": most}
     stale = connection.execute(_SQL["stale"], parameters).fetchall()
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for row in stale:
         changes.add(row["channel"], size=-1)
     finish.end("expired", [row["id"] for row in stale])

@@ -67,7 +67,7 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
 
     # 3. The counts, and the channels wake up.
     connection.execute(_queue.SQL["count_sent"], {"n": len(messages), "queue": queue["id"]})
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for channel in limited:
         changes.add(channel, size=sizes[channel])
     changes.write(connection, queue["id"])
