@@ -170,5 +170,5 @@ def _parts(step: str, count: int) -> Sequence[tuple[str, slice]]:
 
 
 def _with_rows(statement: str, size: int) -> str:
-    """The statement with so many rows of values."""
+    """The statement with that many rows of values."""
     return re.sub(r"values (\([?, ]+\))", lambda m: f"values {', '.join([m[1]] * size)}", statement)
