@@ -17,7 +17,7 @@ from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.bounded_receive import BoundedReceive
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.context import Admission, ServerContext
-from turnabout.server.counts import CountingStore, Counts
+from turnabout.server.counts import CountingStore, ServerCounts
 from turnabout.server.http.access_log import AccessLog
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.server.lifecycle import Lifecycle
@@ -42,7 +42,7 @@ APIS = (
 log = logging.getLogger("turnabout.server")
 
 
-class App:
+class ServerApp:
     """The ASGI app: our layers around Starlette's router.
 
     Not Starlette's own app, whose layers for errors cost a request as much as ours do together.
@@ -66,14 +66,14 @@ class App:
         await self._outermost(scope, receive, send)
 
 
-def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
+def create_app(store: AsyncStore, options: ServerOptions | None = None) -> ServerApp:
     """The app over that store; `app.state.context` is its context.
 
     Any ASGI server can run it. `turnabout serve` adds deadlines for connections and the way to
     close in good order.
     """
     options = options or ServerOptions()
-    counts, admission, lifecycle = Counts(), Admission(options), Lifecycle()
+    counts, admission, lifecycle = ServerCounts(), Admission(options), Lifecycle()
     merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)
@@ -93,7 +93,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> App:
         api: Api = import_module(name).routes
         routes.extend(api(context))
     router = Router(routes, redirect_slashes=False, lifespan=lambda _: lifecycle.working())
-    return App(router, context)
+    return ServerApp(router, context)
 
 
 def _traced(store: AsyncStore) -> AsyncStore:

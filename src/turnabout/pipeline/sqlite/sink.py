@@ -11,7 +11,7 @@ from turnabout.pipeline import verbs as p
 from turnabout.pipeline.sqlite.statements import statements
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import _queue
-from turnabout.sqlite.procedures._part import Part
+from turnabout.sqlite.procedures._part import StatementPart
 from turnabout.sqlite.procedures.send import send
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import ChannelFull, QueueFull
@@ -67,7 +67,7 @@ def publish(
     found = sum(count for _, count, _ in queues)
     if found != verb.messages:
         return p.StageIncomplete(verb.messages, found)
-    part = Part(connection)
+    part = StatementPart(connection)
     sending = _Sending(connection, now)
     refused = sending.send(verb.attempts, queues)
     if refused is not None:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import httptools
 
 from turnabout.server.http import refusals
-from turnabout.server.http.exchange import Exchange
+from turnabout.server.http.exchange import HttpExchange
 
 if TYPE_CHECKING:
     from turnabout.server.http.connection_reaper import ConnectionReaper
@@ -66,9 +66,9 @@ class ClientConnection(asyncio.Protocol):
         self.write_deadline = NEVER
         self.writable: asyncio.Event | None = None
         """Set when the client has taken what was written; None: there is room."""
-        self._exchanges: deque[Exchange] = deque()
+        self._exchanges: deque[HttpExchange] = deque()
         """Those without a whole answer; the first is the app's, the others wait for their turn."""
-        self._newest: Exchange | None = None
+        self._newest: HttpExchange | None = None
         """The one whose body comes now, or came last."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -220,7 +220,7 @@ class ClientConnection(asyncio.Protocol):
             ConnectionPhase.BODY, min(self.options.body_idle_seconds, self.options.body_seconds)
         )
 
-    def _exchange(self) -> Exchange:
+    def _exchange(self) -> HttpExchange:
         """The request whose head is whole. Raises whatever, where its target is not a path."""
         url = httptools.parse_url(self._url)
         path = url.path.decode("ascii")
@@ -238,7 +238,7 @@ class ClientConnection(asyncio.Protocol):
             "headers": self._headers,
             "state": {},
         }
-        return Exchange(
+        return HttpExchange(
             self,
             scope,
             expects=any(n == b"expect" and v.lower() == b"100-continue" for n, v in self._headers),
@@ -263,7 +263,7 @@ class ClientConnection(asyncio.Protocol):
 
     # --- the answers' side ----------------------------------------------------------------------
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: HttpExchange) -> None:
         """An answer is written. The next request, or none, or the rest of one answered early."""
         self._exchanges.popleft()
         if not exchange.keep_alive:

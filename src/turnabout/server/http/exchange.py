@@ -25,7 +25,7 @@ _STATUS_LINES = {
 log = logging.getLogger("turnabout.server.error")
 
 
-class Exchange:
+class HttpExchange:
     """A request whose head has been read, until its answer is written."""
 
     __slots__ = (

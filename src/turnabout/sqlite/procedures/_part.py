@@ -8,7 +8,7 @@ from turnabout.sqlite._statements import statements
 _SQL = statements("part")
 
 
-class Part:
+class StatementPart:
     """What is done from its making on, up to `keep` or `undo`.
 
     Optimistically, no savepoint is made, and to undo is to start over: that is dearer, so a part
