@@ -19,14 +19,14 @@ with turnabout.connect(URL) as mq:
     (message,) = calls.receive(wait_seconds=5)
     print(type(message.fail("no answer")).__name__)
 
-    # To defer is no failure. What it saves comes with the next delivery.
+    # Deferring isn't a failure. The saved state comes with the next delivery.
     (message,) = calls.receive(wait_seconds=5)
     message.defer(delay_seconds=0.1, state=b"rang twice")
     (message,) = calls.receive(wait_seconds=5)
     print(message.state, "attempt", message.attempt, "failures", message.failures)
     message.release()
 
-    # Whoever is too late is told so, and changes nothing.
+    # A late receipt changes nothing, and the answer says so.
     (late,) = calls.receive(lease_seconds=0.05)
     (message,) = calls.receive(wait_seconds=5)
     print(late.ack(), "crashes", message.crashes)

@@ -35,7 +35,7 @@ with turnabout.connect(URL) as mq:
     orders.receive()[0].ack()
     watcher.join()
 
-    # Whoever was away goes on where they stopped, for up to a day.
+    # A reader that was away continues where it stopped, for up to a day.
     orders.send({"order": 4712}, channel="shop-8")
     for event in orders.events(after=cursors[-1], idle_seconds=0.5):
         print("meanwhile:", event.kind, event.channel)

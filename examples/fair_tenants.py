@@ -11,7 +11,7 @@ URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 with turnabout.connect(URL) as mq:
     jobs = mq.queue("jobs")
 
-    # What holds for every tenant that has no policy of its own.
+    # The default for every tenant without a policy of its own.
     jobs.create(policy=Policy(max_concurrency=5, max_size=1000))
 
     # One pays for more, one is held back, one is paused.

@@ -14,7 +14,7 @@ with turnabout.connect(URL) as mq:
         events.send(event, channel="account-7")
     events.send("open", channel="account-8")
 
-    # One message of each channel at a time, whoever receives.
+    # One message of each channel at a time, however many receive.
     seven, eight = events.receive(max_messages=10)
     print(seven.channel, seven.text(), "and", eight.channel, eight.text())
     print(len(events.receive(max_messages=10)), "more")

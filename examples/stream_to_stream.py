@@ -4,7 +4,7 @@ Kill it anywhere and start it again: `priced` has each order once. The database 
 messages a batch covers, so one that is repeated reads the same; and which batches were published,
 so it sends nothing twice. Orders are acknowledged once Spark's commit log has their batch. What
 breaks that is a lost lease: a program that published and is down for longer than `leaseSeconds`
-leaves its orders to others, who handle them again. Whoever minds looks at the header `order`.
+leaves its orders to others, who handle them again. If that matters, check the header `order`.
 """
 
 import sys

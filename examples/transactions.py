@@ -34,7 +34,7 @@ with turnabout.connect(URL) as mq:
         orders = shop.execute("select count(*) from orders").fetchone()[0]
         print(orders, "orders,", len(emails.peek()), "messages")
 
-    # The work and the ack: both, or neither. So there is one letter, whoever dies in between.
+    # The work and the ack: both, or neither. So there is one letter, even after a crash in between.
     (message,) = emails.receive()
     shop.execute("insert into letters values (1)")
     (outcome,) = emails.within(shop).ack([message.receipt])
@@ -46,7 +46,7 @@ with turnabout.connect(URL) as mq:
     shop.close()
     print(letters, "letter,", len(emails.peek()), "messages")
 
-    # Without a connection of yours: policies and sends of several queues, all or nothing.
+    # Without your own connection: policies and sends of several queues, all or nothing.
     with mq.batch() as batch:
         sent = batch.queue("emails").send("welcome", channel="customer-1")
         batch.queue("audit").send("customer-1 is new")

@@ -17,7 +17,7 @@ from turnabout.cli import doctor_words as w
 from turnabout.cli.doctor_words import WORDS, check_of
 from turnabout.sqlite import doctor as doctor_sqlite
 from turnabout.words import findings
-from turnabout.words.findings import PROMISES, Counts
+from turnabout.words.findings import PROMISES, QueueCounts
 
 Levels = dict[str, str]
 
@@ -190,8 +190,12 @@ def test_a_network_file_system(
 
 
 def test_counts_that_do_not_add_up() -> None:
-    good = Counts("a", False, sent=5, finished=2, live=3, overdue_leases=0, oldest_ready_ms=None)
-    bad = Counts("b", False, sent=5, finished=2, live=2, overdue_leases=0, oldest_ready_ms=None)
+    good = QueueCounts(
+        "a", False, sent=5, finished=2, live=3, overdue_leases=0, oldest_ready_ms=None
+    )
+    bad = QueueCounts(
+        "b", False, sent=5, finished=2, live=2, overdue_leases=0, oldest_ready_ms=None
+    )
     (failed,) = [f for f in findings.of_counts([good, bad]) if f.level == "fail"]
     assert check_of(failed).text == "b: 5 were sent, but 2 unfinished and 2 finished make 4"
     assert [f.level for f in findings.of_counts([])] == ["ok", "ok"]

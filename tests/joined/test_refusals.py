@@ -356,4 +356,4 @@ def test_a_client_of_the_wrong_colour(pg: str) -> None:
 def test_a_wrong_paramstyle(pg: str) -> None:
     with psycopg2.connect(pg) as connection:
         style: Any = "dollar"
-        assert "is no paramstyle" in refusal(pg, OwnClient(connection, style))
+        assert "is not a paramstyle" in refusal(pg, OwnClient(connection, style))

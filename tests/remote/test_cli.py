@@ -52,7 +52,7 @@ def test_commands_that_speak_verbs(run: Callable[..., str]) -> None:
     assert "emails" in run("stats")
     assert "emails" in run("top --once")
     run("policy set emails customer-1 --max-concurrency 2")
-    assert '"max_concurrency": 2' in run("policy get emails customer-1 --json")
+    assert '"max_concurrency":2' in run("policy get emails customer-1 --json")
     run("channel pause emails customer-1")
     run("send emails again")
     run("receive emails")

@@ -14,7 +14,7 @@ from tests.server.batching_support import Watched, message, settle, watched
 from tests.support.each import each
 from turnabout.server.batching import batching_store as module
 from turnabout.server.batching.batching_store import BatchingStore
-from turnabout.server.batching.merging import BYTES_MAX, MESSAGES_MAX, MergeKind, kind_of
+from turnabout.server.batching.merging import BYTES_MAX, MESSAGES_MAX, Mergeable, kind_of
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN, Deferral, Failure, Receipt, Turn
@@ -388,7 +388,7 @@ class Order:
         store.done = self._note
         monkeypatch.setattr(module, "kind_of", self._kind_of)
 
-    def _kind_of(self, verb: Any) -> MergeKind | None:
+    def _kind_of(self, verb: Any) -> Mergeable | None:
         kind = kind_of(verb)
         if kind is None:
             return None

@@ -16,7 +16,13 @@ from tests.support import postgres
 from tests.support.doors import migrate
 from tests.support.each import each
 from turnabout import wire
-from turnabout.server.auth.quotas import MEASURE_SECONDS, MEASURE_SHARE, QUIET_LOOKS, Bucket, Usage
+from turnabout.server.auth.quotas import (
+    MEASURE_SECONDS,
+    MEASURE_SHARE,
+    QUIET_LOOKS,
+    Bucket,
+    NamespaceUsage,
+)
 from turnabout.words import verbs as v
 from turnabout.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
 from turnabout.words.entities import Outgoing
@@ -263,13 +269,15 @@ class Kept:
         return (QueueTotals("acme/q", seen, 0, 0, 0, 0, None),)
 
 
-def usage(store: Kept, seconds: Seconds, most: int) -> Usage:
-    made = Usage(store, seconds)  # pyright: ignore[reportArgumentType]
+def usage(store: Kept, seconds: Seconds, most: int) -> NamespaceUsage:
+    made = NamespaceUsage(store, seconds)  # pyright: ignore[reportArgumentType]
     made.quota = Namespace("acme", max_messages=most)
     return made
 
 
-async def put(room: Usage, store: Kept, count: int = 1, error: Exception | None = None) -> None:
+async def put(
+    room: NamespaceUsage, store: Kept, count: int = 1, error: Exception | None = None
+) -> None:
     """A send as the caller does it."""
     async with room.room([send(count)]) as outcomes:
         if error is not None:

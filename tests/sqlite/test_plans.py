@@ -13,7 +13,7 @@ from tests.support.sqlite_plans import check_plan, check_searches, plan_of
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures._round_robin import DELIVERIES
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words.credentials import ADMINISTRATION, Scope, TokenCreate
+from turnabout.words.credentials import ADMINISTRATION
 from turnabout.words.entities import Failure, Outgoing
 from turnabout.words.policy import DEDUP_MODES, QueueSettings
 from turnabout.words.schedules import Schedule
@@ -149,14 +149,6 @@ HOT = {
     ("queue_list", "of_namespace"): ["queue_namespace (<expr>=?)", "INTEGER PRIMARY KEY"],
     ("redrive_list", "of_namespace"): ["redrive_namespace (<expr>=?)"],
     ("schedule_list", "of_namespace"): ["schedule_namespace (<expr>=?)"],
-    ("namespace_delete", "left"): [
-        "queue_namespace (<expr>=?)",
-        "schedule_namespace (<expr>=?)",
-    ],
-    ("namespace_delete", "redrives"): ["redrive_namespace (<expr>=?)"],
-    ("namespace_delete", "tokens"): ["token_namespace (namespace=?)"],
-    ("token_find", "find"): ["token_1 (id=?)", "namespace_1 (name=?)"],
-    ("token_list", "of_namespace"): ["token_namespace (namespace=?)"],
     ("totals", "of_namespace"): [
         "queue_namespace (<expr>=?)",
         "message_ready (queue_id=?)",
@@ -178,13 +170,11 @@ MAY_SORT = {
     ("redrive_start", "count"),
     ("redrive_list", "of_namespace"),
 }
-MAY_WALK = {  # over what has few rows: queues, schedules, namespaces, redrives, tokens by age
+MAY_WALK = {  # over what has few rows: queues, schedules, redrives
     ("stats", "count"),
     ("queue_list", "entries"),
     ("schedule_list", "all"),
     ("redrive_list", "all"),
-    ("namespace_list", "all"),
-    ("token_list", "all"),
     ("totals", "all"),
 }
 
@@ -219,15 +209,6 @@ def load(store: SqliteStore) -> None:
         store.run(Send(name, (Outgoing(b"x"),)))
         store.run(RedriveStart(f"{name}-dead"))
         store.run(ScheduleSet(Schedule(name, name, Outgoing(b""), every_ms=1_000), next_at=1))
-        store.run(
-            TokenCreate(
-                f"token{'a' * 6}{'abcdefghijklmnopqrst'[n]}",
-                bytes(32),
-                f"n{n}",
-                "",
-                (Scope("peek"),),
-            )
-        )
 
 
 @pytest.fixture(scope="module", params=["new", "analyzed"])

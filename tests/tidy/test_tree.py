@@ -165,6 +165,7 @@ def test_every_requirement_is_locked() -> None:
 
 TWICE = {
     "AsyncMessage": "a worker's message is the ordinary one, with more to it",
+    "Delivery": "the value, and its form on the wire, which the OpenAPI document shows by name",
     "Defer": "the verb, and what a handler raises to have its message deferred",
 }
 """Names that two classes have, and why."""

@@ -113,7 +113,7 @@ def negative() -> NoReturn:
 
 
 def exit_code(error: TurnaboutError) -> int:
-    """The exit code for an exception of ours."""
+    """The exit code for one of our exceptions."""
     if isinstance(error, Unavailable):
         return UNAVAILABLE
     return NEGATIVE if isinstance(error, Uncertain) else USAGE

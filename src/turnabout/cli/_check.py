@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from turnabout.words.findings import Level
@@ -31,15 +30,3 @@ def fail(name: str, text: str, todo: str) -> Check:
 
 
 REPORT = "please report it, with this output: something did what no verb does"
-
-
-def guarded(name: str, run: Callable[[], Iterable[Check]], errors: type[Exception]) -> list[Check]:
-    """The findings of some checks; an error of the database is a finding as well."""
-    found: list[Check] = []
-    try:
-        found.extend(run())
-    except errors as error:
-        found.append(
-            fail(name, f"the check itself failed: {error}", "fix this, then run doctor again")
-        )
-    return found

@@ -28,7 +28,7 @@ NONE = "none"
 
 
 class Kind(_Kind):
-    """A kind of value: how it is read, and what to write instead of what is none."""
+    """A kind of value: how it is read, and what to write when it is not valid."""
 
     def __init__(self, name: str, read: Callable[[str], Any], write: str, what: str = "") -> None:
         self.name = name

@@ -14,7 +14,7 @@ class Bar(Protocol):
     """What a command tells about how far it is."""
 
     def __call__(self, done: int, position: float) -> None:
-        """So many messages are done; `position` is in the units of the total."""
+        """How many messages are done; `position` is in the units of the total."""
         ...
 
 

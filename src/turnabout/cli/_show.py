@@ -161,6 +161,11 @@ def milliseconds(value: int | None) -> str:
     return "–" if value is None else duration(value / 1000)
 
 
+def figure(text: str) -> str:
+    """A number that is a text already; aligned to the right."""
+    return text
+
+
 def yes(value: bool) -> str:
     return "yes" if value else "no"
 
@@ -191,7 +196,7 @@ def clock_time(at: int) -> str:
 Columns = Sequence[tuple[str, str | Callable[[Any], Any], Callable[[Any], str]]]
 """Of each column: its title; the field (`settings.fifo`), or what finds the value; how it shows."""
 
-_TO_THE_RIGHT = {count, milliseconds, duration}
+_TO_THE_RIGHT = {count, milliseconds, duration, figure}
 
 
 def table(columns: Columns, values: Iterable[Any]) -> str:

@@ -1,4 +1,4 @@
-"""`doctor`: is everything as it should be? What depends on the store is in `doctor_<store>`."""
+"""`doctor`: is everything as it should be? Stores find facts: `doctor_words` has words."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-import click
-
 from turnabout import slices
 from turnabout.cli import _places, _show
-from turnabout.cli._app import NEGATIVE, App
+from turnabout.cli._app import App, negative
 from turnabout.cli._check import Check, fail, ok, warn
 from turnabout.cli._declare import command
 from turnabout.cli.doctor_words import check_of
@@ -37,7 +35,7 @@ MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
 def doctor(app: App) -> None:
     """Check versions, the database, and that all counts add up.
 
-    For what is not right it says what to do. It changes nothing. Exit code 1 if a check failed;
+    It says what to do about what is wrong. It changes nothing. Exit code 1 if a check failed;
     warnings leave it at 0.
     """
     found: list[Check] = []
@@ -54,7 +52,7 @@ def doctor(app: App) -> None:
         _show.out("")
         _show.out(_summary(app.place, levels))
     if levels["fail"]:
-        raise click.exceptions.Exit(NEGATIVE)
+        negative()
 
 
 def _all(url: str) -> Iterator[Check]:
@@ -66,11 +64,8 @@ def _all(url: str) -> Iterator[Check]:
     elif _places.is_server(url):
         yield from _server(url)
     else:
-        yield fail(
-            "database",
-            f"{_places.without_password(url)} is no URL of a store",
-            "use sqlite:///path, postgresql://user@host/database or http://host:port",
-        )
+        todo = "use sqlite:///path, postgresql://user@host/database or http://host:port"
+        yield fail("database", f"{_places.without_password(url)} is not a URL of a store", todo)
 
 
 def _database(url: str) -> Iterator[Check]:
@@ -102,7 +97,7 @@ def _server(url: str) -> Iterator[Check]:
     yield ok("server", f"{place} answers, and shows {_show.plural(len(queues), 'queue')}")
     yield warn(
         "database",
-        "not looked at: a server shows only what its doors show",
+        "not looked at: a server shows only what its API shows",
         "run: turnabout doctor --url sqlite:///path, or postgresql://…, of the database behind it",
     )
 
@@ -134,11 +129,8 @@ def _schema(url: str) -> Check:
     except TurnaboutError as error:
         return fail("schema", str(error), "see what it says, then run doctor again")
     if status.too_new:
-        return fail(
-            "schema",
-            f"step {status.current}, beyond this library's {status.wanted}",
-            UPGRADE_HINT,
-        )
+        text = f"step {status.current}, beyond this library's {status.wanted}"
+        return fail("schema", text, UPGRADE_HINT)
     if status.pending:
         names = ", ".join(status.pending)
         return fail("schema", f"not applied yet: {names}", "run: turnabout migrate up")

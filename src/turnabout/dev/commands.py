@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,18 +150,24 @@ def _hide_from_git(folder: Path) -> None:
 # --- bench ---------------------------------------------------------------------------------------
 
 
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.2f}ms" if seconds < 0.1 else f"{seconds * 1000:,.0f}ms"
+def _ms(field: str) -> Callable[[Measured], str | None]:
+    def tell(one: Measured) -> str | None:
+        seconds = getattr(one, field)
+        if seconds is None:
+            return None
+        return f"{seconds * 1000:.2f}ms" if seconds < 0.1 else f"{seconds * 1000:,.0f}ms"
+
+    return tell
 
 
 CALLS: _show.Columns = (
     ("CALL", "name", str),
     ("MESSAGES/S", lambda one: round(one.messages_per_second), _show.count),
     ("CALLS", "calls", _show.count),
-    ("P50", "p50_seconds", _ms),
-    ("P95", "p95_seconds", _ms),
-    ("P99", "p99_seconds", _ms),
-    ("MAX", "max_seconds", _ms),
+    ("P50", _ms("p50_seconds"), _show.figure),
+    ("P95", _ms("p95_seconds"), _show.figure),
+    ("P99", _ms("p99_seconds"), _show.figure),
+    ("MAX", _ms("max_seconds"), _show.figure),
 )
 
 

@@ -22,8 +22,8 @@ Row = sqlite3.Row
 State = Literal["copying", "closed", "moved"]
 
 HIDDEN = ("queue", "schedule", "redrive", "namespace", "token")
-"""Tables that a view takes the place of: every verb looks at one of them first. The last two are
-not there where an earlier version has begun the move.
+"""Tables that a view takes the place of: every verb looks at one of them first. Those of a slice
+may not be there.
 """
 
 

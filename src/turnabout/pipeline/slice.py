@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="5d5f96a098808169",
+    digest="35bbc89752905090",
 )

@@ -16,8 +16,8 @@ from turnabout.postgres.source import named
 from turnabout.words.findings import (
     LEASE_OVERDUE_MS,
     PROMISES,
-    Counts,
     Finding,
+    QueueCounts,
     fail,
     of_counts,
     of_zero,
@@ -174,7 +174,7 @@ def of_queues(db: Db, now: int) -> Iterator[Finding]:
 
     rows = db.execute(SQL["queues"].encode(), {"overdue": now - LEASE_OVERDUE_MS}).fetchall()
     yield from of_counts(
-        Counts(name, paused, sent, finished, live, overdue, oldest and now - oldest)
+        QueueCounts(name, paused, sent, finished, live, overdue, oldest and now - oldest)
         for name, paused, sent, finished, live, overdue, oldest in rows
     )
     yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))

@@ -60,7 +60,7 @@ def translate(
             f"run `turnabout migrate up --url '{without_secrets(url)}'`"
         )
     if code in BUSY:
-        return Busy(f"PostgreSQL gave way ({text}): nothing happened, repeat the call")
+        return Busy(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
     if code == "42501":

@@ -49,7 +49,7 @@ def check_open(*, in_transaction: bool) -> None:
 def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None:
     """What has to be committed before the verb, by a connection of the store's own.
 
-    A `receive` first makes ready what is due and wakes channels that have news: in the caller's
+    A `receive` first makes ready what is due and wakes channels that changed: in the caller's
     transaction it would hold the rows of all these channels until the end. A queue that is missing
     is made before the first send: there it would be a row that all other senders wait for.
     """
@@ -93,7 +93,9 @@ def rendered(text: str, style: Paramstyle) -> tuple[str, Sequence[int]]:
         return _PARAMETER.sub(_NAMED[style], text), order
     if style in _PLACED:
         return _PARAMETER.sub(_PLACED[style], text), order
-    raise UsageError(f"{style!r} is no paramstyle: one of numeric_dollar, pyformat, format, named")
+    raise UsageError(
+        f"{style!r} is not a paramstyle: use one of numeric_dollar, pyformat, format, named"
+    )
 
 
 @cache
@@ -137,11 +139,13 @@ def meaning(error: BaseException, verb: Verb[Any]) -> TurnaboutError | None:
         return UsageError(f"{text}: {hint or getattr(said, 'hint', '')}")
     if code in NOT_MIGRATED:
         return WrongVersion(
-            f"the connection's database has not the schema of this library ({text}): connect to "
+            f"the connection's database does not have this library's schema ({text}): connect to "
             "the one where the queue lives, or run `turnabout migrate up` on this one"
         )
     if code in BUSY:
-        return Busy(f"PostgreSQL gave way ({text}): roll your transaction back and repeat it")
+        return Busy(
+            f"PostgreSQL refused for now ({text}): roll your transaction back and repeat it"
+        )
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): roll your transaction back")
     if code in ("42501", "25006"):

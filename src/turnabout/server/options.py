@@ -87,8 +87,8 @@ class ServerOptions:
         limits.choice(self.log_format, "log_format", LOG_FORMATS)
         if self.auth == "none" and not self.is_loopback:
             raise UsageError(
-                f"auth=none is for loopback only: whoever reaches {self.host} could do everything; "
-                "make a token (`turnabout token create`) and leave auth at auto"
+                f"auth=none is for loopback only: anybody who reaches {self.host} could do "
+                "everything; make a token (`turnabout token create`) and leave auth at auto"
             )
         for field in fields(self):
             number = getattr(self, field.name)

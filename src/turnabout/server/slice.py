@@ -2,4 +2,12 @@
 
 from turnabout.slices import Slice
 
-SLICE = Slice("server", commands="turnabout.server.commands")
+SLICE = Slice(
+    "server",
+    verbs="turnabout.server.verbs",
+    sqlite="turnabout.server.sqlite",
+    postgres="turnabout.server.postgres",
+    commands="turnabout.server.commands",
+    revision=1,
+    digest="673b4a25a030209c",
+)

@@ -3,7 +3,7 @@
     store, async_store   the two colours of the port
     _engine              an opened file: its connections, in one process
     _writer              group commit: one leader runs what waits, in one transaction
-    _notifier            who waits for changes, of this process and of others
+    _notifier            waiters for changes, by this process and by others
     procedures/          what each verb does: control flow; every statement is in sql/
     migrations/          the tables, step by step
 

@@ -103,7 +103,7 @@ class Engine:
         if procedure is None:
             if isinstance(verb, Transaction):
                 return [self._run_or_skip(connection, one) for one in verb.verbs]
-            raise UsageError(f"{kind.__name__} is no verb of this store")
+            raise UsageError(f"{kind.__name__} is not a verb of this store")
         return procedure(connection, verb, self._time.now_ms())
 
     def _run_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:

@@ -47,7 +47,7 @@ class Reached(NamedTuple):
 def folders() -> Mapping[str, Path]:
     """Where the steps of the core and of each slice are."""
     others = {s.name: at / "migrations" for s in slices.found() if (at := s.folder("sqlite"))}
-    return {"": _CORE, "server": _CORE / "server", **others}
+    return {"": _CORE, **others}
 
 
 @cache

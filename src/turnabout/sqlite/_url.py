@@ -37,10 +37,10 @@ def place(url: str) -> Place:
     """
     parts = urlsplit(url)
     if parts.scheme != "sqlite":
-        raise UsageError(f"{shown(url)} is no SQLite URL: it begins with sqlite://")
+        raise UsageError(f"{shown(url)} is not an SQLite URL: those begin with sqlite://")
     if parts.netloc:
         raise UsageError(
-            f"{shown(url)} names a host, which SQLite has not: "
+            f"{shown(url)} names a host, and SQLite URLs have none: "
             "use sqlite:///relative/path or sqlite:////absolute/path"
         )
     if not url[len(parts.scheme) :].startswith("://"):

@@ -70,7 +70,7 @@ class AsyncSqliteStore(AsyncStore):
         await (await self._open()).notifier.wait_async(queue, seen, seconds)
 
     def within(self, connection: object) -> AsyncSqliteJoined:
-        """A store on a connection of the caller's, in his transaction."""
+        """A store that runs verbs in the caller's transaction."""
         return AsyncSqliteJoined(self._open, connection)
 
     def connections(self) -> SqliteConnections:

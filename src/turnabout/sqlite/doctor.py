@@ -18,8 +18,8 @@ from turnabout.sqlite._url import Place, place
 from turnabout.words.findings import (
     LEASE_OVERDUE_MS,
     PROMISES,
-    Counts,
     Finding,
+    QueueCounts,
     fail,
     of_counts,
     of_zero,
@@ -123,7 +123,7 @@ def of_queues(db: sqlite3.Connection, now: int) -> Iterator[Finding]:
 
     rows = db.execute(SQL["queues"], {"overdue": now - LEASE_OVERDUE_MS}).fetchall()
     yield from of_counts(
-        Counts(name, bool(paused), sent, finished, live, overdue, oldest and now - oldest)
+        QueueCounts(name, bool(paused), sent, finished, live, overdue, oldest and now - oldest)
         for name, paused, sent, finished, live, overdue, oldest in rows
     )
     yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))

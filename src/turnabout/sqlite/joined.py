@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 
 class SqliteJoined(Joined):
-    """A blocking connection of the caller's."""
+    """Verbs on the caller's blocking connection."""
 
     def __init__(self, engine: Callable[[], Engine], connection: object) -> None:
         client = adapted(connection)
@@ -40,12 +40,12 @@ class SqliteJoined(Joined):
         return self._client.run(partial(_run, self._engine(), verb))
 
     def wake(self, queue: str) -> None:
-        """Tell who waits for messages; after the caller's commit."""
+        """Notify receivers that wait; after the caller's commit."""
         self._engine().notifier.notify(queue)
 
 
 class AsyncSqliteJoined(AsyncJoined):
-    """A connection of the caller's for asyncio."""
+    """Verbs on the caller's connection for asyncio."""
 
     def __init__(self, engine: Callable[[], Awaitable[Engine]], connection: object) -> None:
         client = adapted_async(connection)
@@ -59,7 +59,7 @@ class AsyncSqliteJoined(AsyncJoined):
         return await self._client.run(partial(_run, await self._engine(), verb))
 
     async def wake(self, queue: str) -> None:
-        """Tell who waits for messages; after the caller's commit."""
+        """Notify receivers that wait; after the caller's commit."""
         (await self._engine()).notifier.notify(queue)
 
 
@@ -107,7 +107,7 @@ class SqliteConnections:
         return SqliteJoined(self._engine, connection)
 
     async def wake(self, queue: str) -> None:
-        """Nothing: who waits looks every 10 ms."""
+        """Nothing: waiters look every 10 ms."""
 
 
 def _run(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
@@ -140,7 +140,7 @@ def _run(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
 
 
 def _check_place(engine: Engine, raw: sqlite3.Connection) -> None:
-    """The caller's file has to be ours: any other has no tables of ours, or somebody else's."""
+    """The caller's connection has to be to the store's own file."""
     path = engine._place.path
     if path is None:
         raise UsageError(

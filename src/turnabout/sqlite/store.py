@@ -69,7 +69,7 @@ class SqliteStore(Store):
         self._engine().notifier.wait(queue, seen, seconds)
 
     def within(self, connection: object) -> SqliteJoined:
-        """A store on a connection of the caller's, in his transaction."""
+        """A store that runs verbs in the caller's transaction."""
         return SqliteJoined(self._engine, connection)
 
     def close(self) -> None:

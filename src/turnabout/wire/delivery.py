@@ -11,7 +11,7 @@ from turnabout.words import entities, limits
 from turnabout.words.errors import UsageError
 
 
-class DeliveryStruct(msgspec.Struct, forbid_unknown_fields=True):
+class Delivery(msgspec.Struct, forbid_unknown_fields=True):
     """A message as `receive` hands it out. The receipt is for the verbs that come after."""
 
     receipt: str
@@ -31,11 +31,11 @@ class DeliveryStruct(msgspec.Struct, forbid_unknown_fields=True):
     origin: Raw | UnsetType = UNSET
 
 
-def dump(given: entities.Delivery) -> DeliveryStruct:
+def dump(given: entities.Delivery) -> Delivery:
     """The delivery with its receipt."""
     id_, attempt, channel, priority, payload, kind, headers, state = given[:8]
     failures, crashes, sent_at, origin, lease_until, lease_ms = given[8:]
-    return DeliveryStruct(
+    return Delivery(
         f"{id_}.{attempt}",
         id_,
         attempt,
@@ -54,7 +54,7 @@ def dump(given: entities.Delivery) -> DeliveryStruct:
     )
 
 
-def load(said: DeliveryStruct) -> entities.Delivery:
+def load(said: Delivery) -> entities.Delivery:
     """The delivery again. Raises: UsageError if bytes, headers or the origin are none."""
     headers: str | None = None
     if said.headers is not UNSET:

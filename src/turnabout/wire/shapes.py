@@ -73,7 +73,7 @@ class Misplaced(UsageError):
 def shape_of(cls: type[Any], *, tagged: bool = False) -> Form:
     """The form of a value class; `tagged` for a member of a union of outcomes."""
     if cls is Delivery:
-        return Form(delivery.DeliveryStruct, delivery.load, delivery.dump)
+        return Form(delivery.Delivery, delivery.load, delivery.dump)
     parts = parts_of(cls)
     struct = struct_of(
         cls.__name__, parts, doc=cls.__doc__, tagged=tagged, full=cls is QueueSettings
@@ -88,7 +88,11 @@ def parts_of(cls: type[Any]) -> tuple[FieldPart, ...]:
     """The fields of a value class, in order."""
     hints = get_type_hints(cls)
     made: list[FieldPart] = []
-    content = [f.name for f in fields(cls) if f.name in {"payload", "data"}]
+    content = [
+        f.name
+        for f in fields(cls)
+        if f.name in {"payload", "data"} and bytes in (hints[f.name], *get_args(hints[f.name]))
+    ]
     for f in fields(cls):
         key = f"{cls.__name__}.{f.name}"
         name, form = f.name, form_of(hints[f.name], key)

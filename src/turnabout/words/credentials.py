@@ -261,18 +261,8 @@ class Repeats(Verb[bool]):
     messages: tuple[Outgoing, ...]
 
 
-ADMINISTRATION: tuple[type[Verb[Any]], ...] = (
-    NamespaceSet,
-    NamespaceList,
-    NamespaceDelete,
-    TokenCreate,
-    TokenFind,
-    TokenList,
-    TokenRevoke,
-    Totals,
-    Repeats,
-)
-"""Every store carries these out as well; no door does."""
+ADMINISTRATION: tuple[type[Verb[Any]], ...] = (Totals, Repeats)
+"""Every store of a database carries these out as well; no server does for its clients."""
 
 
 # --- names and secrets ---------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Finding:
 
 
 @value
-class Counts:
+class QueueCounts:
     """What one queue's tables hold; every number is read by its own count, in one snapshot."""
 
     queue: str
@@ -107,7 +107,7 @@ def of_zero(name: str, number: int, level: Level = "fail") -> Finding:
     return Finding(name, level if number else "ok", {"number": number})
 
 
-def of_counts(counts: Iterable[Counts]) -> Iterator[Finding]:
+def of_counts(counts: Iterable[QueueCounts]) -> Iterator[Finding]:
     """P15 for each queue, and what nobody seems to work on."""
     queues = list(counts)
     wrong = [c for c in queues if c.sent != c.finished + c.live]

@@ -11,7 +11,7 @@ from turnabout.pipeline import verbs as p
 from turnabout.pipeline.sqlite.statements import statements
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import _queue
-from turnabout.sqlite.procedures._part import StatementPart
+from turnabout.sqlite.procedures._savepoint import Savepoint
 from turnabout.sqlite.procedures.send import send
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import ChannelFull, QueueFull
@@ -67,13 +67,13 @@ def publish(
     found = sum(count for _, count, _ in queues)
     if found != verb.messages:
         return p.StageIncomplete(verb.messages, found)
-    part = StatementPart(connection)
+    savepoint = Savepoint(connection)
     sending = _Sending(connection, now)
     refused = sending.send(verb.attempts, queues)
     if refused is not None:
-        part.undo()
+        savepoint.undo()
         return refused
-    part.keep()
+    savepoint.keep()
     connection.to_notify.update(sending.queues)
     connection.execute(_UNSTAGE["attempts"], about)
     connection.execute(_PUBLISH["note"], {**about, "messages": found, "now": now})

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 from turnabout import slices
-from turnabout.postgres import calls_credentials
 from turnabout.postgres.call import Call, Rows
 from turnabout.postgres.calls import (
     history,
@@ -22,6 +21,7 @@ from turnabout.postgres.calls import (
     schedules,
     sending,
     settling,
+    totals,
 )
 from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
 from turnabout.words.errors import UsageError
@@ -35,7 +35,7 @@ CALLS: dict[type[Any], Call] = {
     **history.CALLS,
     **redrives.CALLS,
     **schedules.CALLS,
-    **calls_credentials.CALLS,
+    **totals.CALLS,
 }
 
 

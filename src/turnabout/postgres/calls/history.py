@@ -38,7 +38,7 @@ def _place(cursor: str | None, what: str) -> tuple[str | None, str | None]:
 def _match(form: re.Pattern[str], cursor: str, what: str) -> re.Match[str]:
     match = form.fullmatch(cursor)
     if match is None:
-        raise UsageError(f"{shown(cursor)} is no cursor: take it from a page of {what}")
+        raise UsageError(f"{shown(cursor)} is not a cursor: take one from a page of {what}")
     return match
 
 

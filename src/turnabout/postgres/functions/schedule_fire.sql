@@ -21,7 +21,7 @@ begin
         return;
     end if;
 
-    -- 2. Send. (The header has the name without its namespace, which is no matter of who receives.)
+    -- 2. Send. (The header has the name without its namespace, which receivers do not see.)
     t := s.template;
     --    (Setting a schedule may put back a due time that was fired meanwhile.)
     if not skip and due_at > coalesce(s.last_at, -1) and not (s.overlap = 'skip' and exists (

@@ -2,7 +2,7 @@
 -- the rows, and wake those whose time has come. A bounded share.
 --
 -- Waits for nobody: rows that others hold keep their wakes for the next call, and a row is only
--- made by whoever gets its advisory lock, so no two transactions meet in the unique index.
+-- made by the one that gets its advisory lock, so no two transactions meet in the unique index.
 --
 -- Rows are found name by name (unnest, lateral): `name = any (…)` can be planned as a filter on all
 -- of a queue's rows.

@@ -1,6 +1,6 @@
 -- The view turnabout_inbox: an insert into it is a send. It shows nothing.
 --
--- It stands where it stood before, else in the first schema of the search path of whoever installs,
+-- It stands where it stood before, else in the first schema of the search path of the installer,
 -- else, if nothing may be created there or the name is taken, in the schema turnabout. Function and
 -- view are replaced in place, so that the rights that were given on them stay.
 create or replace function turnabout.inbox_insert() returns trigger

@@ -1,6 +1,6 @@
 """Requests that wait for something else than messages: endings, events, news of a queue.
 
-One look answers for all who wait on a queue. Whoever waits has a place among `max_polls`, is
+One look answers for all that wait on a queue. A request that waits counts for `max_polls`, is
 answered when the server closes, and is forgotten when the client has gone.
 """
 

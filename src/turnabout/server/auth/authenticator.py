@@ -52,7 +52,7 @@ REFUSED = (
     "find it in TURNABOUT_TOKEN"
 )
 PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
-"""What a proxy puts on a request: who asks is somewhere else then."""
+"""What a proxy puts on a request: the client is somewhere else then."""
 
 
 class _Known:
@@ -103,8 +103,8 @@ class Authenticator:
             return
         if self._options.auth == "none":
             raise UsageError(
-                f"auth=none would open every queue to whoever reaches {host}: bind to 127.0.0.1, "
-                f"or make a token with {MAKE_ONE} and leave auth=none away"
+                f"auth=none would open every queue to anybody who reaches {host}: bind to "
+                f"127.0.0.1, or make a token with {MAKE_ONE} and leave auth=none away"
             )
         found = await self.store.run(TokenList())
         # Whether one has expired by now is the database's to say.
@@ -191,7 +191,7 @@ class Authenticator:
         return known
 
     async def _find(self, id_: str) -> _Known | None:
-        """Look the token up; whoever asks for the same one meanwhile gets the same answer."""
+        """Look the token up; requests for the same one meanwhile get the same answer."""
         if self._unknown.get(id_, float("-inf")) > self._clock():
             return None
         task = self._finding.get(id_)

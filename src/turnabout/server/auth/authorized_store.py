@@ -1,4 +1,4 @@
-"""One who asks: a store that sees one namespace, lets through what the token allows, and counts.
+"""The store of one caller: it sees one namespace, lets through what the token allows, and counts.
 
 Every API runs its verbs here, so none of them can forget a name, a scope or a quota. The order:
 rights, quotas, names put in, the store, names taken out, lists cut to the rights.

@@ -64,7 +64,7 @@ class Amount:
         self.bytes += times * other.bytes
 
 
-class Usage:
+class NamespaceUsage:
     """What one namespace holds: as measured last, and what this process has let in since then.
 
     A send that is under way while others measure may be in the figure or not: it is counted beside
@@ -178,7 +178,7 @@ class Quotas:
         self._store = store
         self._clock = clock
         self._buckets: dict[str, Bucket] = {}
-        self._usages: dict[str, Usage] = {}
+        self._usages: dict[str, NamespaceUsage] = {}
 
     def learn(self, quota: Namespace) -> None:
         """These are the namespace's quotas from now on."""
@@ -192,9 +192,11 @@ class Quotas:
         if quota.max_messages is None and quota.max_bytes is None:
             self._usages.pop(name, None)
         else:
-            usage = self._usages.setdefault(name, Usage(self._store, self._clock))
+            usage = self._usages.setdefault(name, NamespaceUsage(self._store, self._clock))
             if usage.quota.max_bytes is None and quota.max_bytes is not None:
-                usage = self._usages[name] = Usage(self._store, self._clock)  # never measured yet
+                usage = self._usages[name] = NamespaceUsage(
+                    self._store, self._clock
+                )  # never measured yet
             usage.quota = quota
 
     def request(self, namespace: str) -> None:
@@ -207,7 +209,7 @@ class Quotas:
                 wait,
             )
 
-    def usage(self, namespace: str) -> Usage | None:
+    def usage(self, namespace: str) -> NamespaceUsage | None:
         """What bounds the namespace's sends; None: nothing does."""
         return self._usages.get(namespace)
 

@@ -18,7 +18,7 @@ from turnabout.words.verbs import Verb
 Kind = type[Verb[Any]]
 
 SENDING_ON: frozenset[Kind] = frozenset({v.RedriveStart, v.QueueCreate, v.QueueUpdate})
-"""They may name a queue that messages go to: whoever says so must be allowed to send there."""
+"""They may name a queue that messages go to: the token must be allowed to send there."""
 
 _REMEMBERED = 1_024
 _SHOWN_CHARS = 128

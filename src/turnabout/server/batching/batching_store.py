@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Sequence, Sized
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from turnabout.server.batching.merging import Key, MergeBatch, MergeKind, channels_of, kind_of
+from turnabout.server.batching.merging import Key, Mergeable, VerbBatch, channels_of, kind_of
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull, Received
@@ -107,7 +107,7 @@ class VerbBatcher:
 
     __slots__ = ("_front", "_is_busy", "_key", "_kind", "_pending", "_some_ask_again")
 
-    def __init__(self, front: BatchingStore, kind: MergeKind, key: Key) -> None:
+    def __init__(self, front: BatchingStore, kind: Mergeable, key: Key) -> None:
         self._front = front
         self._kind = kind
         self._key = key
@@ -126,7 +126,7 @@ class VerbBatcher:
             self._front.start(self._go())
 
     async def _go(self) -> None:
-        """Batch after batch, until nobody waits."""
+        """VerbBatch after batch, until nobody waits."""
         try:
             while batch := self._take():
                 self._some_ask_again = False
@@ -141,7 +141,7 @@ class VerbBatcher:
     def _take(self) -> list[Asked]:
         """The first in line, and who follows as long as they can be one verb with it."""
         waiting, taken = self._pending, list[Asked]()
-        batch = MergeBatch(self._kind)
+        batch = VerbBatch(self._kind)
         while waiting:
             verb, answer = waiting[0]
             if not answer.done():  # else its task was cancelled: it did not happen

@@ -2,7 +2,7 @@
 
 How large messages are is known when they are here, and then they are leased. So the store is asked
 for no more than would fit if all were as large as they may be; while those that came are small, it
-is asked again. Whoever wants many large messages gets fewer of them at once.
+is asked again. A client that wants many large messages gets fewer of them at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a server does by itself: it maintains queues, and fires schedules that are due.
 
-Whoever receives over a library's connection does this on the way. Behind a server it is done even
+A receive over a library's connection does this on the way. Behind a server it is done even
 while nobody receives: a schedule is looked for once a second, and every queue has its turn.
 """
 

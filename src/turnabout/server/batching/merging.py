@@ -27,7 +27,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MergeKind:
+class Mergeable:
     """What there is to know of a kind of verb that can be merged."""
 
     key: Callable[[Any], Key]
@@ -41,12 +41,12 @@ class MergeKind:
     """Of the verbs and the merged one's answer: their answers."""
 
 
-class MergeBatch:
+class VerbBatch:
     """Verbs in the order of asking that can be one."""
 
     __slots__ = ("_bytes", "_count", "_ids", "_kind", "verbs")
 
-    def __init__(self, kind: MergeKind) -> None:
+    def __init__(self, kind: Mergeable) -> None:
         self._kind = kind
         self._count = 0
         self._bytes = 0
@@ -72,7 +72,7 @@ class MergeBatch:
         return True
 
 
-def kind_of(verb: v.Verb[Any]) -> MergeKind | None:
+def kind_of(verb: v.Verb[Any]) -> Mergeable | None:
     """The kind of a verb that may be merged with others; None: it goes by itself."""
     kind = _KINDS.get(type(verb))
     if kind is None or not kind.count(verb):
@@ -147,12 +147,12 @@ def _cutter(items: Items) -> Callable[[Sequence[Any], Any], list[Any]]:
     return cut
 
 
-def _kind(verb: type[v.Verb[Any]]) -> MergeKind:
+def _kind(verb: type[v.Verb[Any]]) -> Mergeable:
     items = verb.items
     assert items is not None
     of, id_of = items.of, items.id_of
     rest = attrgetter(*(name for name in verb.__match_args__ if name not in items.fields))
-    return MergeKind(
+    return Mergeable(
         lambda one: (verb, rest(one)),
         lambda one: len(of(one)),
         None if id_of is None else lambda one: list(map(id_of, of(one))),
@@ -161,8 +161,8 @@ def _kind(verb: type[v.Verb[Any]]) -> MergeKind:
     )
 
 
-_KINDS: dict[type[Any], MergeKind] = {
-    v.Receive: MergeKind(
+_KINDS: dict[type[Any], Mergeable] = {
+    v.Receive: Mergeable(
         lambda verb: (v.Receive, verb.queue, verb.lease_ms, verb.shard),
         lambda verb: verb.max_messages,
         None,

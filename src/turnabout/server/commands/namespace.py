@@ -18,7 +18,7 @@ from turnabout.words import credentials as c
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceUsage:
+class NamespaceRow:
     """A namespace, its quotas, and what is in it. bytes: None unless they were measured."""
 
     name: str
@@ -32,10 +32,10 @@ class NamespaceUsage:
     tokens: int
 
 
-def _of(used: str, most: str) -> Callable[[NamespaceUsage], str]:
+def _of(used: str, most: str) -> Callable[[NamespaceRow], str]:
     """How much of how much."""
 
-    def tell(one: NamespaceUsage) -> str:
+    def tell(one: NamespaceRow) -> str:
         text, limit = _show.cell(one, used, _show.count), getattr(one, most)
         return text if limit is None else f"{text} of {_show.count(limit)}"
 
@@ -46,8 +46,8 @@ USAGE: _show.Columns = (
     ("NAMESPACE", "name", shown_namespace),
     ("QUEUES", "queues", _show.count),
     ("TOKENS", "tokens", _show.count),
-    ("MESSAGES", _of("messages", "max_messages"), str),
-    ("BYTES", _of("bytes", "max_bytes"), str),
+    ("MESSAGES", _of("messages", "max_messages"), _show.figure),
+    ("BYTES", _of("bytes", "max_bytes"), _show.figure),
     ("REQUESTS/S", "requests_per_second", _show.count),
 )
 
@@ -95,7 +95,7 @@ def set_(app: App, name: str | None, **quotas: Any) -> None:
     "list",
     "turnabout namespace list",
     "turnabout namespace list --bytes --json",
-    json=items(NamespaceUsage),
+    json=items(NamespaceRow),
 )
 @option("--bytes measure", "Measure payloads, too: reads all messages.", bool)
 def list_(app: App, measure: bool) -> None:
@@ -134,7 +134,7 @@ def _usage(
     tokens: Sequence[c.Token],
     *,
     measured: bool,
-) -> list[NamespaceUsage]:
+) -> list[NamespaceRow]:
     """What each namespace has, by name; of namespaces that nobody has set, too."""
     now = round(time.time() * 1000)
     kept = {one.name: one for one in namespaces}
@@ -142,11 +142,11 @@ def _usage(
     for one in totals:
         queues.setdefault(c.namespace_of(one.queue), []).append(one)
     live = [token.namespace for token in tokens if token.is_live(now)]
-    found: list[NamespaceUsage] = []
+    found: list[NamespaceRow] = []
     for name, has in sorted(queues.items()):
         quotas = kept.get(name, c.Namespace(name))
         found.append(
-            NamespaceUsage(
+            NamespaceRow(
                 name,
                 quotas.max_messages,
                 quotas.max_bytes,

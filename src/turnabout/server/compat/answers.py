@@ -23,7 +23,7 @@ from turnabout.words.payload import encode
 Handler = Callable[[Request, AuthorizedStore], Awaitable[Response]]
 
 FENCE = "Turnabout-Fence"
-"""`none`: it acted on the lease of whoever holds the message now, as no proof of a lease comes with
+"""`none`: it acted on the lease that the message has now, as no proof of a lease comes with
 such a request. `no-lease`: nobody held it, so nothing happened.
 """
 ERROR = "Turnabout-Error"
@@ -102,7 +102,7 @@ def json_of(payload: bytes, content_type: str) -> msgspec.Raw:
         try:
             msgspec.json.decode(payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # whoever sent it said so; it is text or bytes all the same
+            pass  # its sender said so; it is text or bytes all the same
         else:
             return msgspec.Raw(payload)
     try:

@@ -152,7 +152,7 @@ class _ToxMq:
         return json({"size": stats.scheduled + stats.ready + stats.leased})
 
     async def health(self, request: Request) -> Response:
-        """GET /health, for whoever asks: a word, and 500 where it is a bad one."""
+        """GET /health, without a token: a word, and 500 where it is a bad one."""
         if problems(await self._health.checks()):
             return text(500, "UNHEALTHY")
         return text(200, "HEALTHY")

@@ -1,4 +1,4 @@
-"""Messages on their way to a client: whoever has gone before they are there leaves them to others.
+"""Messages on their way to a client: if it has gone by then, they are released for others.
 
 What slips through is leased until its lease runs out: a client that goes when all is in the hands
 of the system, here or there.
@@ -32,7 +32,7 @@ async def deliver(
     """
     if not received.deliveries:
         await answer(request, body)
-    elif not await _answer_whoever_is_there(request, body):
+    elif not await _answer_if_there(request, body):
         await _give_back(caller, queue, received)
 
 
@@ -69,7 +69,7 @@ async def _start(request: Request, body: bytes, status: int = 200) -> None:
     await request._send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def _answer_whoever_is_there(request: Request, body: bytes) -> bool:
+async def _answer_if_there(request: Request, body: bytes) -> bool:
     """Answer, unless the client has gone; False if so."""
     if await has_gone(request):
         return False

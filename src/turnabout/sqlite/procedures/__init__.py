@@ -14,7 +14,6 @@ from typing import Any
 from turnabout import slices
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import (
-    credentials,
     endings,
     events,
     look,
@@ -27,6 +26,7 @@ from turnabout.sqlite.procedures import (
     schedules,
     send,
     settle,
+    totals,
 )
 from turnabout.words.credentials import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY, Verb
@@ -47,8 +47,8 @@ def procedures(verbs: Iterable[type[Verb[Any]]], *modules: ModuleType) -> Mappin
 
 PROCEDURES: Mapping[type[Verb[Any]], Procedure] = procedures(
     (*VOCABULARY, *ADMINISTRATION),
-    *(credentials, endings, events, look, messages, policies, queues, receive, redrives),
-    *(schedules, send, settle, maintenance),
+    *(endings, events, look, messages, policies, queues, receive, redrives),
+    *(schedules, send, settle, maintenance, totals),
 )
 
 

@@ -28,7 +28,7 @@ def policy(row: sqlite3.Row) -> Policy:
     )
 
 
-class Changes:
+class ChannelChanges:
     """What happened to the channels of a queue: how many messages and leases more or fewer."""
 
     __slots__ = ("_counts",)

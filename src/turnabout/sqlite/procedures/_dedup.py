@@ -79,7 +79,7 @@ class DedupPlan:
             if entry.fresh is not None:
                 entry.id = ids[entry.fresh]
         rows: list[tuple[Any, ...]] = []
-        changes = _channel.Changes()
+        changes = _channel.ChannelChanges()
         for (id_, (message, channel)), row in zip(self._replaced.items(), values, strict=True):
             _, status, _, at, priority, _, headers, content_type, expires_at = row
             content = (message.payload, content_type, headers, priority, status)

@@ -17,10 +17,10 @@ def is_any_stale(connection: Connection, queue: Queue, now: int) -> bool:
 
 
 def expire(connection: Connection, queue: Queue, finish: _finish.Finish, most: int) -> bool:
-    """End such messages, the first ones first, at most so many. Whether there may be more."""
+    """End such messages, up to that many, the first ones first. Whether there may be more."""
     parameters = {"queue": queue["id"], "now": finish.now, "most": most}
     stale = connection.execute(_SQL["stale"], parameters).fetchall()
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for row in stale:
         changes.add(row["channel"], size=-1)
     finish.end("expired", [row["id"] for row in stale])

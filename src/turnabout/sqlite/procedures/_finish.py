@@ -158,7 +158,7 @@ class Finish:
     def _waiting_behind(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """All that waits in the channels of these messages dies with them."""
         found: list[DeadLetter] = []
-        changes = _channel.Changes()
+        changes = _channel.ChannelChanges()
         for channel in {letter.row["channel"] for letter in letters}:
             parameters = {"queue": self.queue["id"], "channel": channel}
             for row in self._connection.execute(SQL["waiting"], parameters):
@@ -194,7 +194,7 @@ def move(
 ) -> None:
     """Messages go to another queue: id, channel and story of each. Once per reading of its row."""
     limited = _channel.limited(connection, target, {channel for _, channel, _ in moves})
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     moved: list[tuple[Any, ...]] = []
     for id_, channel, origin in moves:
         moved.append((target["id"], channel in limited, origin, id_))

@@ -82,7 +82,7 @@ def _place(cursor: str | None) -> tuple[int, int]:
         return ID_MAX, ID_MAX
     at, dot, seq = cursor.partition(".")
     if not dot or not (at.isdecimal() and seq.isdecimal()) or max(len(at), len(seq)) > 18:
-        raise UsageError(f"{shown(cursor)} is no cursor of a page of history: give one as it came")
+        raise UsageError(f"{shown(cursor)} is not a cursor of history: give one as it came")
     return int(at), int(seq)
 
 

@@ -38,5 +38,5 @@ def events(connection: Connection, verb: Events, _now: int) -> EventPage:
 
 def _number(cursor: str) -> int:
     if not cursor.isdecimal() or len(cursor) > 18:
-        raise UsageError(f"{shown(cursor)} is no cursor of events: give one as it came")
+        raise UsageError(f"{shown(cursor)} is not a cursor of events: give one as it came")
     return int(cursor)

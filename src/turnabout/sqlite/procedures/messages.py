@@ -32,7 +32,7 @@ def cancel(connection: Connection, verb: Cancel, now: int) -> tuple[CancelOutcom
     """Waiting messages end; the holders of leased ones are told at their next `extend`."""
     queue = _queue.need(connection, verb.queue)
     rows = _rows(connection, queue, verb.ids)
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     outcomes: list[CancelOutcome] = []
     ended: list[int] = []
     requested: list[int] = []
@@ -60,7 +60,7 @@ def retry(connection: Connection, verb: Retry, now: int) -> tuple[RetryOutcome, 
     """Waiting messages are ready, and what was charged to them is forgotten."""
     queue = _queue.need(connection, verb.queue)
     rows = _rows(connection, queue, verb.ids)
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     outcomes: list[RetryOutcome] = []
     ready: list[int] = []
     for id_ in verb.ids:

@@ -43,7 +43,7 @@ def channel_delete(connection: Connection, verb: ChannelDelete, now: int) -> Del
     waiting = connection.execute(_DELETE["waiting"], parameters).fetchall()
     ids = sorted(row["id"] for row in waiting)
     _finish.Finish(connection, queue, now).end("cancelled", ids)
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     changes.add(verb.channel, size=-len(ids))
     changes.write(connection, queue["id"])
     policy_set(connection, PolicySet(verb.queue, verb.channel, {}, replace=True), now)

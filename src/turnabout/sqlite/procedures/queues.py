@@ -82,7 +82,7 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
             "now": now,
         },
     ).fetchall()
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for _, channel, leased in chosen:
         changes.add(channel, size=-1, leased=-leased)
     _finish.Finish(connection, queue, now).end("cancelled", [row["id"] for row in chosen])

@@ -80,7 +80,7 @@ def _turn_timers(
     """
     parameters = {"queue": queue["id"], "now": now, "most": most}
     due, expired, sleepers, stale = connection.execute(_SQL["timers"], parameters).fetchone()
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     if due:
         for channel, is_limited in connection.execute(_SQL["due"], parameters).fetchall():
             parameters["most"] -= 1
@@ -105,7 +105,7 @@ def _charge_crashes(
     queue: Queue,
     finish: _finish.Finish,
     rows: Sequence[sqlite3.Row],
-    changes: _channel.Changes,
+    changes: _channel.ChannelChanges,
 ) -> None:
     """A lease that ran out costs an attempt. The message is ready again, or ends."""
     letters: list[_finish.DeadLetter] = []
@@ -140,7 +140,7 @@ def _step_over(
     stale = connection.execute(_SQL["stale"], asked).fetchall()
     ids = {row["id"] for row in stale}
     robin.chosen = [row for row in robin.chosen if row[0] not in ids]
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for row in stale:
         changes.add(row["channel"], size=-1, leased=-row["limited"])  # as its visit has counted it
     finish.end("expired", sorted(ids))

@@ -134,7 +134,7 @@ class _RedriveWalk:
     def move(self, now: int) -> int:
         """The messages chosen go where they are to go. How many they are."""
         source = _queue.need(self._connection, self._row["queue"])
-        changes = _channel.Changes()
+        changes = _channel.ChannelChanges()
         count = 0
         for target, moves in self._targets.items():
             _finish.move(self._connection, _queue.need(self._connection, target), moves, now)

@@ -35,7 +35,7 @@ _TEMPLATE = (
 
 def schedule_set(connection: Connection, verb: ScheduleSet, now: int) -> ScheduleEntry:
     """Make or replace a schedule. What it has sent so far stays known. A missing queue is made, as
-    by a send: who receives may be there before the first due time.
+    by a send: a receiver may be there before the first due time.
     """
     given = verb.schedule
     if _queue.find(connection, given.queue) is None:
@@ -122,7 +122,7 @@ def _is_running(connection: Connection, row: sqlite3.Row) -> bool:
 def _sent(connection: Connection, row: sqlite3.Row, now: int) -> int | None:
     """The id of the message; None: there was no room for it."""
     message = _message(row)
-    plain = row["name"].rpartition("/")[2]  # its namespace is no matter of who receives
+    plain = row["name"].rpartition("/")[2]  # its namespace does not concern receivers
     marks = {"schedule": plain, "due-at": str(row["next_at"])}
     marked = replace(message, headers={**(message.headers or {}), **marks})
     outcome = send(connection, Send(row["queue"], (marked,)), now)

@@ -67,7 +67,7 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
 
     # 3. The counts, and the channels wake up.
     connection.execute(_queue.SQL["count_sent"], {"n": len(messages), "queue": queue["id"]})
-    changes = _channel.Changes()
+    changes = _channel.ChannelChanges()
     for channel in limited:
         changes.add(channel, size=sizes[channel])
     changes.write(connection, queue["id"])
@@ -170,5 +170,5 @@ def _parts(step: str, count: int) -> Sequence[tuple[str, slice]]:
 
 
 def _with_rows(statement: str, size: int) -> str:
-    """The statement with so many rows of values."""
+    """The statement with that many rows of values."""
     return re.sub(r"values (\([?, ]+\))", lambda m: f"values {', '.join([m[1]] * size)}", statement)

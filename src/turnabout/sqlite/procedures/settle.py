@@ -17,8 +17,8 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _events, _finish, _queue
-from turnabout.sqlite.procedures._part import StatementPart
 from turnabout.sqlite.procedures._queue import Queue
+from turnabout.sqlite.procedures._savepoint import Savepoint
 from turnabout.words.entities import Failure, Receipt
 from turnabout.words.outcomes import (
     Acked,
@@ -58,7 +58,7 @@ class _HeldMessages:
         self._connection = connection
         self._queue_id: int = queue["id"]
         self._now = now
-        self.changes = _channel.Changes()
+        self.changes = _channel.ChannelChanges()
         self.finish = _finish.Finish(connection, queue, now)
         self.cancelled: list[int] = []
 
@@ -249,11 +249,11 @@ def _end_together(
         return False
     if finish.queue["is_limited"]:
         return False  # so are all of its channels
-    part = StatementPart(connection, often=finish.queue["has_channels"])
+    savepoint = Savepoint(connection, often=finish.queue["has_channels"])
     if finish.end("done", ids, results, attempt=attempts[0]):
-        part.keep()
+        savepoint.keep()
         return True
-    part.undo()
+    savepoint.undo()
     return False
 
 

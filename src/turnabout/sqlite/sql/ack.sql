@@ -1,1 +1,1 @@
--- Ack: done. How a message ends is in finish.sql, how all of it is undone in part.sql.
+-- Ack: done. How a message ends is in finish.sql, how all of it is undone in savepoint.sql.

@@ -8,7 +8,7 @@ create or replace function turnabout_pipeline.epoch_extend(
 language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_extend.now_ms, turnabout.clock_ms());
-    v_row turnabout.subscription := turnabout_pipeline.hold_subscription(
+    v_row turnabout.subscription := turnabout_pipeline.lock_subscription(
         epoch_extend.subscription, epoch_extend.generation, v_now);
 begin
     if v_row.generation is null then

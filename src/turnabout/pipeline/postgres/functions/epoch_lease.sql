@@ -13,7 +13,7 @@ create or replace function turnabout_pipeline.epoch_lease(
 language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_lease.now_ms, turnabout.clock_ms());
-    v_row turnabout.subscription := turnabout_pipeline.hold_subscription(
+    v_row turnabout.subscription := turnabout_pipeline.lock_subscription(
         epoch_lease.subscription, epoch_lease.generation, v_now);
     v_ended int;
     v_most int;

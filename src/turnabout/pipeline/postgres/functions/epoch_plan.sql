@@ -13,7 +13,7 @@ create or replace function turnabout_pipeline.epoch_plan(
 language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_plan.now_ms, turnabout.clock_ms());
-    v_row turnabout.subscription := turnabout_pipeline.hold_subscription(
+    v_row turnabout.subscription := turnabout_pipeline.lock_subscription(
         epoch_plan.subscription, epoch_plan.generation, v_now);
     v_messages bigint;
     v_until bigint;

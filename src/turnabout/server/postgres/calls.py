@@ -1,4 +1,4 @@
-"""Calls of the verbs about namespaces, tokens and totals: those of whoever owns the database."""
+"""Calls of the verbs of namespaces and tokens."""
 
 from __future__ import annotations
 
@@ -44,39 +44,27 @@ def _found(verb: c.TokenFind, rows: Rows) -> c.FoundToken | None:
     return c.FoundToken(token, digest, c.Namespace(token.namespace, *row[7:]), now)
 
 
-def _repeats_parameters(verb: c.Repeats, now: Now) -> Sequence[Any]:
-    messages = verb.messages
-    return (
-        verb.queue,
-        [m.channel for m in messages],
-        [m.dedup_key for m in messages],
-        [m.dedup_mode for m in messages],
-        [m.dedup_scope for m in messages],
-        now,
-    )
-
-
 CALLS: dict[type[Any], Call] = {
     c.NamespaceSet: Call(
-        f"select {_NAMESPACE} from turnabout.namespace_set("
+        f"select {_NAMESPACE} from turnabout_server.namespace_set("
         "$1::text, $2::bigint, $3::bigint, $4::int, $5::bigint)",
         _set_parameters,
         lambda n, rows: _namespace(rows[0]),
         repeatable=True,
     ),
     c.NamespaceList: Call(
-        f"select {_NAMESPACE} from turnabout.namespace_list()",
+        f"select {_NAMESPACE} from turnabout_server.namespace_list()",
         lambda n, now: (),
         lambda n, rows: tuple(map(_namespace, rows)),
         repeatable=True,
     ),
     c.NamespaceDelete: Call(
-        "select turnabout.namespace_delete($1::text)",
+        "select turnabout_server.namespace_delete($1::text)",
         lambda n, now: (n.namespace,),
         lambda n, rows: rows[0][0],
     ),
     c.TokenCreate: Call(
-        f"select {_TOKEN} from turnabout.token_create("
+        f"select {_TOKEN} from turnabout_server.token_create("
         "$1::text, $2::bytea, $3::text, $4::text, $5::text, $6::bigint, $7::bigint)",
         _create_parameters,
         _one_token,
@@ -86,34 +74,21 @@ CALLS: dict[type[Any], Call] = {
         "select coalesce($2::bigint, turnabout.clock_ms()), (f.token).digest,"
         f" (f.token).{_TOKEN.replace(', ', ', (f.token).')}, (f.quotas).max_messages,"
         " (f.quotas).max_bytes, (f.quotas).requests_per_second, (f.quotas).created_at"
-        " from turnabout.token_find($1::text) f",
+        " from turnabout_server.token_find($1::text) f",
         lambda t, now: (t.id, now),
         _found,
         repeatable=True,
     ),
     c.TokenList: Call(
-        f"select {_TOKEN} from turnabout.token_list($1::text)",
+        f"select {_TOKEN} from turnabout_server.token_list($1::text)",
         lambda t, now: (t.namespace,),
         lambda t, rows: tuple(map(_token, rows)),
         repeatable=True,
     ),
     c.TokenRevoke: Call(
-        f"select {_TOKEN} from turnabout.token_revoke($1::text, $2::bigint)",
+        f"select {_TOKEN} from turnabout_server.token_revoke($1::text, $2::bigint)",
         lambda t, now: (t.id, now),
         _one_token,
-        repeatable=True,
-    ),
-    c.Totals: Call(
-        "select * from turnabout.totals($1::text, $2::boolean, $3::bigint)",
-        lambda t, now: (t.namespace, t.bytes, now),
-        lambda t, rows: tuple(c.QueueTotals(*row) for row in rows),
-        repeatable=True,
-    ),
-    c.Repeats: Call(
-        "select turnabout.repeats($1::text, $2::text[], $3::text[], $4::text[], $5::text[],"
-        " $6::bigint)",
-        _repeats_parameters,
-        lambda r, rows: rows[0][0],
         repeatable=True,
     ),
 }

@@ -1,5 +1,5 @@
 -- Make a namespace, or set its quotas anew; null: not limited.
-create or replace function turnabout.namespace_set(
+create or replace function turnabout_server.namespace_set(
     name text, max_messages bigint default null, max_bytes bigint default null,
     requests_per_second int default null, now_ms bigint default null
 ) returns turnabout.namespace

@@ -2,12 +2,12 @@
 
 -- name: begin
 -- From here on.
-savepoint part;
+savepoint turnabout_part;
 
 -- name: undo
 -- As it was before.
-rollback to part;
+rollback to turnabout_part;
 
 -- name: end
 -- Done, or undone.
-release part;
+release turnabout_part;

@@ -1,21 +1,30 @@
-"""Namespaces, tokens, and totals of queues: the verbs of whoever owns the file."""
+"""Namespaces and tokens on SQLite: the verbs of the file's owner."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
 
+from turnabout.sqlite import _statements
 from turnabout.sqlite._connection import Connection
-from turnabout.sqlite._statements import statements
 from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
+
+FOLDER = Path(__file__).parent / "sql"
+
+
+def statements(file: str) -> Mapping[str, str]:
+    """The statements of `sql/<file>.sql` by their names."""
+    return _statements.statements(file, FOLDER)
+
 
 _SET = statements("namespace_set")
 _DELETE = statements("namespace_delete")
 _CREATE = statements("token_create")
 _FIND = statements("token_find")
 _LIST = statements("token_list")
-_TOTALS = statements("totals")
 
 
 def namespace_set(connection: Connection, verb: c.NamespaceSet, now: int) -> c.Namespace:
@@ -105,31 +114,6 @@ def token_revoke(connection: Connection, verb: c.TokenRevoke, now: int) -> c.Tok
     connection.execute(statements("token_revoke")["revoke"], {"id": verb.id, "now": now})
     row = _find(connection, verb.id)
     return None if row is None else _token(row)
-
-
-def totals(connection: Connection, verb: c.Totals, now: int) -> tuple[c.QueueTotals, ...]:
-    """Counts of queues, from their rows; the bytes of payloads if they are asked for."""
-    step = "all" if verb.namespace is None else "of_namespace"
-    parameters = {"namespace": verb.namespace, "now": now}
-    found = connection.execute(_TOTALS[step], parameters).fetchall()
-    return tuple(_totals(connection, row, now, measure=verb.bytes) for row in found)
-
-
-def _totals(connection: Connection, row: sqlite3.Row, now: int, *, measure: bool) -> c.QueueTotals:
-    heads = [row[name] for name in ("plain", "limited", "due") if row[name] is not None]
-    size = None
-    if measure:
-        (size,) = connection.execute(_TOTALS["bytes"], {"queue": row["id"]}).fetchone()
-    return c.QueueTotals(
-        row["name"],
-        row["sent"],
-        row["done"],
-        row["dead"],
-        row["cancelled"] - row["expired"],
-        row["expired"],
-        max(0, now - min(heads)) if heads else None,
-        size,
-    )
 
 
 def _find(connection: Connection, id_: str) -> sqlite3.Row | None:

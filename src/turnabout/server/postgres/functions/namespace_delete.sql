@@ -1,12 +1,12 @@
 -- Remove a namespace with its tokens and what is noted of its redrives; whether it was there.
 -- Refused (SQLSTATE PQ409) while it has queues or schedules.
-create or replace function turnabout.namespace_delete(namespace text) returns boolean
+create or replace function turnabout_server.namespace_delete(namespace text) returns boolean
 language plpgsql as $$
 declare
     v_left text;
     v_found boolean;
 begin
-    -- 1. Whoever makes a token meanwhile waits for this row.
+    -- 1. A call that makes a token meanwhile waits for this row.
     perform from turnabout.namespace n where n.name = namespace_delete.namespace for update;
     v_found := found;
 
@@ -29,7 +29,7 @@ begin
             using errcode = 'PQ409', hint = 'delete its queues and schedules first';
     end if;
 
-    -- 3. Whoever gets that name next sees nothing of this one.
+    -- 3. The next one of that name sees nothing of this one.
     delete from turnabout.redrive r
     where left(r.queue, greatest(position('/' in r.queue), 1) - 1) = namespace_delete.namespace;
     delete from turnabout.token t where t.namespace = namespace_delete.namespace;

@@ -1,14 +1,14 @@
-"""A part of a verb that the verb may undo."""
+"""A savepoint around a part of a verb that the verb may undo."""
 
 from __future__ import annotations
 
 from turnabout.sqlite._connection import Connection, StartOver
 from turnabout.sqlite._statements import statements
 
-_SQL = statements("part")
+_SQL = statements("savepoint")
 
 
-class StatementPart:
+class Savepoint:
     """What is done from its making on, up to `keep` or `undo`.
 
     Optimistically, no savepoint is made, and to undo is to start over: that is dearer, so a part

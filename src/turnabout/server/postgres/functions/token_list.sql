@@ -1,5 +1,5 @@
 -- Tokens of all namespaces or of one, the newest first.
-create or replace function turnabout.token_list(namespace text default null)
+create or replace function turnabout_server.token_list(namespace text default null)
 returns setof turnabout.token
 language sql stable as $$
     select t.* from turnabout.token t

@@ -9,10 +9,11 @@ from tests.races.stage import transaction
 from tests.support.doors import migrate
 from tests.support.postgres import Server, fresh_database
 from turnabout.postgres._sync.store import PostgresStore
+from turnabout.postgres.revision import schema
 from turnabout.words import credentials as c
 
-CREATE = "select turnabout.token_create(%s, %s, 'acme', '', '[\"peek:*\"]')"
-DELETE = "select turnabout.namespace_delete('acme')"
+CREATE = f"select {schema('server')}.token_create(%s, %s, 'acme', '', '[\"peek:*\"]')"
+DELETE = f"select {schema('server')}.namespace_delete('acme')"
 WAITS = """
 select pg_backend_pid() = any (pg_blocking_pids(a.pid)) from pg_stat_activity a where a.pid = %s
 """
