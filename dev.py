@@ -77,7 +77,7 @@ A package isn't the one that was locked. If the requirements changed, run python
 if they didn't, don't use that package.""",
     "No space left": "The disk is full: .venv needs about 500 MB.",
     "No matching distribution|Could not find a version": """\
-There is no package for this machine or this Python: Python 3.11 to 3.13 on Linux (glibc) and
+There is no package for this machine or this Python: Python 3.11 to 3.14 on Linux (glibc) and
 macOS (arm64) are what Turnabout is tested on. Or the package index can't be reached: see above.""",
 }
 NO_PIP = """\

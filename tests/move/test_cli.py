@@ -37,6 +37,7 @@ def filled(house: House) -> House:
     return house
 
 
+@pytest.mark.slow
 def test_it_says_what_it_would_move_and_what_it_has_moved(filled: House) -> None:
     out, _ = run(filled.source, filled.target, "--dry-run")
     assert out.splitlines()[1].split() == ["jobs", "1,199", "1", "1", "0"]

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.pipeline.steps import PLACES, Pipe
-from tests.support.doors import opened
+from tests.support import doors
+from tests.support.command_line import door_url, opened, program, run
+
+__all__ = ["clock", "door_url", "opened", "pipe", "program", "run"]
 
 
 @pytest.fixture(
@@ -22,7 +25,7 @@ def pipe(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipe]:
     """A database, and time that stands still. Tests share it: each has queues of its own."""
-    with opened(request.param, tmp_path_factory.mktemp("pipe")) as door:
+    with doors.opened(request.param, tmp_path_factory.mktemp("pipe")) as door:
         pipe = Pipe(door)
         yield pipe
         pipe.close()

@@ -47,6 +47,11 @@ class Timed:
 
 
 @pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/app.db"
+
+
+@pytest.fixture
 def timed(url):
     made = Timed(f"{url}?synchronous=off")
     yield made

@@ -12,6 +12,8 @@ from tests.support.postgres import fresh_database
 from turnabout import Disconnected, Uncertain
 from turnabout.postgres.libpq_connection import LibpqConnection
 
+pytestmark = pytest.mark.slow  # a database for each
+
 
 @pytest.fixture
 def url(postgres_server) -> Iterator[str]:

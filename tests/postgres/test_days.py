@@ -11,6 +11,8 @@ import turnabout
 from tests.support.doors import START, Clock, migrate
 from tests.support.postgres import fresh_database
 
+pytestmark = pytest.mark.slow  # a database for each
+
 Connection = psycopg.Connection[Any]
 DAY = 86_400_000
 TODAY = START // DAY * DAY

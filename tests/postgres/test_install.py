@@ -113,6 +113,7 @@ def test_a_verb_s_call_names_the_function_of_that_verb(verb):
     assert not re.search(r"\bturnabout\.\w", CALLS[verb].text), "a role has no rights on tables"
 
 
+@pytest.mark.slow
 def test_calls_fit_the_functions_parameters(migrated):
     """By position, each parameter has exactly the declared type: nothing is cast on the way."""
     declared = dict(
@@ -136,6 +137,7 @@ def test_calls_fit_the_functions_parameters(migrated):
             assert sorted(set(numbers)) == list(range(1, max(numbers, default=0) + 1)), verb
 
 
+@pytest.mark.slow
 def test_settings_by_default_are_the_same_in_sql_and_python(migrated):
     ((in_sql,),) = ask(migrated, "select turnabout.default_settings()")
     row = settings_row(QueueSettings())
@@ -145,6 +147,7 @@ def test_settings_by_default_are_the_same_in_sql_and_python(migrated):
     assert {name: columns[0][0][name] for name in row} == row
 
 
+@pytest.mark.slow
 def test_a_queue_is_the_same_whether_created_or_sent_to(migrated):
     with turnabout.connect(migrated) as mq:
         mq.queue("a").create()
@@ -158,6 +161,7 @@ def test_a_queue_is_the_same_whether_created_or_sent_to(migrated):
 # --- up and status -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_up_once_and_again(postgres_url):
     wanted = core().migrations()[-1].number
     names = tuple(step.name for step in install.migrations())
@@ -185,6 +189,7 @@ def test_ten_processes_at_once_all_succeed_and_one_applies(nursery, postgres_url
     assert install.status(postgres_url).pending == ()
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
     raised: list[BaseException] = []
 
@@ -240,6 +245,7 @@ NEWER = (
 )
 
 
+@pytest.mark.slow
 def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(migrated):
     ask(migrated, NEWER, REVISION + 1)
     with pytest.raises(WrongVersion, match=r"step 9000.*git pull"):
@@ -251,6 +257,7 @@ def test_tables_that_leave_this_library_behind_are_refused_by_all_who_meet_them(
     assert ask(migrated, "select count(*) from turnabout.message") == [(0,)]
 
 
+@pytest.mark.slow
 def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
     ask(migrated, NEWER, REVISION)
     assert install.up(migrated) == ()
@@ -263,6 +270,7 @@ def test_newer_tables_are_used_as_long_as_nobody_says_otherwise(migrated):
 OTHER = "update turnabout.revision set digest = 'old' where slice = ''"
 
 
+@pytest.mark.slow
 def test_other_functions_are_refused_until_up_has_run(migrated):
     ask(migrated, OTHER)
     for place in ("turnabout", schema()):
@@ -289,6 +297,7 @@ def names_in(url: str, place: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_one_store_is_refused_and_then_served_when_up_has_run(migrated):
     ask(migrated, OTHER)
     with turnabout.connect(migrated) as mq:
@@ -298,6 +307,7 @@ def test_one_store_is_refused_and_then_served_when_up_has_run(migrated):
         assert isinstance(mq.queue("q").send("x"), Sent)
 
 
+@pytest.mark.slow
 def test_functions_may_be_replaced_while_stores_are_connected(migrated):
     """The set is dropped and made anew in one transaction: a running program sees no gap."""
     with turnabout.connect(migrated) as mq:
@@ -312,6 +322,7 @@ def test_functions_may_be_replaced_while_stores_are_connected(migrated):
         assert isinstance(queue.send("x"), Sent)
 
 
+@pytest.mark.slow
 def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
     older = schema(revision=REVISION - 1)
     ask(migrated, f"create schema {older}")
@@ -335,12 +346,14 @@ def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
     assert ask(migrated, "select to_regnamespace(%s)", older) == [(None,)]
 
 
+@pytest.mark.slow
 def test_nothing_is_pruned_before_this_version_is_installed(migrated):
     ask(migrated, OTHER)
     with pytest.raises(UsageError, match="turnabout migrate up"):
         install.prune(migrated)
 
 
+@pytest.mark.slow
 def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_url, monkeypatch):
     """A lock that waits makes all who come later wait: up gives way, and tries again."""
     monkeypatch.setattr(install, "LOCK_SECONDS", 0.1)
@@ -356,6 +369,7 @@ def test_a_table_in_use_is_waited_for_with_patience_and_then_is_busy(postgres_ur
     assert install.up(postgres_url)
 
 
+@pytest.mark.slow
 def test_a_database_that_was_never_migrated_says_so(postgres_url):
     with turnabout.connect(postgres_url) as mq, pytest.raises(WrongVersion) as refused:
         mq.queue("q").receive()
@@ -365,6 +379,7 @@ def test_a_database_that_was_never_migrated_says_so(postgres_url):
 # --- the script ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url, migrated):
     if not isinstance(postgres_server, PostgresServer):
         pytest.skip("psql comes with our own servers")
@@ -383,6 +398,7 @@ def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url,
         assert isinstance(mq.queue("q").send("x"), Sent)
 
 
+@pytest.mark.slow
 def test_the_steps_one_by_one_in_the_transaction_of_another_tool(postgres_url, migrated):
     """Each is a single statement (a prepared one cannot be more); a rollback takes all back."""
     with psycopg.connect(postgres_url) as connection:
@@ -411,6 +427,7 @@ def test_a_text_is_cut_into_statements_where_they_end():
     assert statements(";\n".join([*texts, "-- nothing"])) == texts
 
 
+@pytest.mark.slow
 def test_the_script_changes_nothing_where_it_ran_before(migrated):
     with psycopg.connect(migrated) as connection, pytest.raises(psycopg.errors.DuplicateTable):
         connection.execute(";\n".join(install.steps()).encode())

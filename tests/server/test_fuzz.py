@@ -187,7 +187,7 @@ def test_what_the_document_allows(patient: Running) -> None:
     # Not above: they take a second, and the quick tests do without.
     import requests
     import schemathesis
-    from hypothesis import ConnectionPhase, HealthCheck, given, seed, settings
+    from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis.strategies import booleans
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi import checks
@@ -202,7 +202,7 @@ def test_what_the_document_allows(patient: Running) -> None:
         max_examples=EXAMPLES,
         database=None,
         deadline=None,
-        phases=[ConnectionPhase.generate],
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     schema = schemathesis.openapi.from_dict(json.loads(patient.ask(get("/v1/openapi.json")).body))

@@ -30,6 +30,8 @@ from turnabout import Acked, Sent
 from turnabout._connect import installer
 from turnabout.cli import main
 
+pytestmark = pytest.mark.slow  # a database for each
+
 Run = Callable[[str, list[str], bool], None]
 """Runs statements in one transaction, which it commits or rolls back."""
 

@@ -237,7 +237,9 @@ def test_a_hot_statement_takes_its_index(connection, file, step):
 def test_a_delivery_is_found_as_its_head_is(connection, step):
     whole = plan_of(connection, DELIVERIES[step])
     heads = plan_of(connection, statements("receive")[step])
-    assert whole == [line.replace("COVERING ", "") for line in heads]
+    # A newer SQLite finds an index to be covering where an older one doesn't say so.
+    plain, found = ([line.replace("COVERING ", "") for line in plan] for plan in (heads, whole))
+    assert found == plain
 
 
 def test_every_verb_has_a_file_of_statements():

@@ -1,79 +1,23 @@
-"""The command line: `turnabout …`. `main` is the program; a file for each group of commands.
+"""The command line: `turnabout …`. A file for each group of commands; `program` puts them together.
 
 Only click and the words are loaded here; databases, Rich and the worker when a command needs them.
-How commands are declared, and how they print: `_declare.py`. Slices bring theirs in `SECTIONS`.
+How commands are declared, and how they print: `_declare.py`. Slices bring theirs in `SECTIONS`;
+they are declared with what is here, so `main` is made when somebody asks for it.
 """
 
 from __future__ import annotations
 
-import click
+from typing import TYPE_CHECKING, Any
 
-from turnabout import __version__, slices
-from turnabout.cli import (
-    channel,
-    completion,
-    doctor,
-    history,
-    migrate,
-    policy,
-    queue,
-    receive,
-    redrive,
-    schedule,
-    send,
-    settle,
-    stats,
-    top,
-    worker,
-)
-from turnabout.cli._declare import Root
+if TYPE_CHECKING:
+    from turnabout.cli.program import main
 
 __all__ = ["main"]
 
 
-@click.group(
-    "turnabout",
-    cls=Root,
-    examples=[
-        "turnabout send emails 'Hello' --channel customer-42",
-        "turnabout receive emails --ack",
-        "turnabout top --url postgresql://app@localhost/app",
-    ],
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.version_option(__version__, message="turnabout %(version)s")
-def main() -> None:
-    """A fair, multi-tenant message queue in the database you already run.
+def __getattr__(name: str) -> Any:
+    if name != "main":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from turnabout.cli.program import main
 
-    --url and --json stand before or after a command's name. A password in a URL can be seen by
-    other users of this machine: put it in TURNABOUT_URL, or in ~/.pgpass.
-
-    Exit codes: 0 ok; 1 a negative result (a lost lease, a full channel, nothing to receive, a
-    failed check); 2 a wrong call; 3 the database is away or busy, repeat later; 130 Ctrl-C.
-    """
-
-
-main.add_section(
-    "Messages",
-    send.send,
-    receive.receive,
-    receive.peek,
-    settle.ack,
-    settle.defer,
-    settle.fail,
-    settle.extend,
-    settle.release,
-    settle.cancel,
-    settle.retry,
-    settle.wait,
-    queue.purge,
-)
-main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
-main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
-main.add_section("Schedules", schedule.schedule)
-main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
-main.add_section("Programs", worker.worker, completion.completion)
-
-for _slice in slices.modules("commands"):
-    for _title, _commands in _slice.SECTIONS.items():
-        main.add_section(_title, *_commands)
+    return main

@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 from turnabout.words.urls import scrubbed, without_secrets
 
 DEFAULT_URL = "sqlite:///turnabout.db"
-
 HIDDEN = "***"
 
 

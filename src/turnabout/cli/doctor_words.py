@@ -176,8 +176,8 @@ OF_SQLITE: Mapping[str, Words] = {
         "{version}",
         "{version} has the WAL-reset bug (fixed in 3.51.3): rarely, two processes that write at "
         "the same moment damage the file",
-        "Turnabout works around it, other programs on the same file do not: let only Turnabout "
-        "write to it, or use a Python with a newer SQLite",
+        "Turnabout works around it: start your own connections to the file with "
+        "`pragma wal_autocheckpoint = 0`, or use a Python with a newer SQLite",
     ),
     "database.memory": Words("in memory: empty at each start, and gone at the end"),
     "database.missing": Words(

@@ -28,7 +28,7 @@ from tests.support.doors import migrate
 from turnabout import Outgoing
 from turnabout.pipeline.spark import java
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("cluster_program.py")
 SPARK = Path(pyspark.__file__).parent / "bin"
 MESSAGES = 50

@@ -92,7 +92,7 @@ def test_every_mode_has_its_options() -> None:
 
 
 def test_a_page_tells_of_every_option() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "spark-options.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "spark-options.md").read_text(encoding="utf-8")
     for option in opt.OPTIONS:
         assert f"`{option.name}`" in page, option.name
         if option.default is not None:

@@ -162,7 +162,7 @@ def java_options() -> str:
 
 def _share_source() -> None:
     """Let Spark's Python workers import this very package: they start with our environment."""
-    root = str(HERE.parents[1])
+    root = str(HERE.parents[2])
     if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
         return
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -1,0 +1,116 @@
+"""A slice's folder can be deleted: the core works without it, and simply lacks what it brought."""
+
+import ast
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.slices.without import NAMES, Tree, copied, gone
+from tests.support.seeds import EVERYTHING
+from tests.tidy.test_tree import ROOT
+from turnabout import slices
+from turnabout.slices import Slice
+
+PACKAGE = ROOT / "src" / "turnabout"
+
+FEW = [
+    *("tests/conformance/test_send.py", "tests/conformance/test_receive.py"),
+    *("tests/cli/test_help.py", "tests/cli/test_send.py"),
+]
+"""Of the core's tests, those that every run has; `dev.py test --all` runs them all."""
+
+OTHERS = {"benchmarks", "docs", "slices", "support", "tidy", *NAMES}
+"""Folders of tests that are of a slice, or of the whole tree."""
+
+
+@pytest.fixture(scope="module", params=[*NAMES, "all"])
+def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return copied(tmp_path_factory.mktemp(request.param), gone(request.param))
+
+
+def commands(slice_: Slice) -> set[str]:
+    module = slice_.load("commands")
+    sections = {} if module is None else module.SECTIONS
+    return {command.name for some in sections.values() for command in some}
+
+
+def test_there_are_slices() -> None:
+    assert {"pipeline", "server", "move", "dev"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_the_core_names_a_slice(name: str) -> None:
+    """Not even in a function: what the core wants of slices it asks `slices.found` for."""
+    others = [PACKAGE / other for other in NAMES]
+    core = [path for path in PACKAGE.rglob("*.py") if not any(o in path.parents for o in others)]
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in core
+        for module in imported(path)
+        if re.match(rf"turnabout\.{name}(\.|$)", module)
+    }
+    assert found == set()
+
+
+def imported(path: Path) -> list[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return [
+        *(alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names),
+        *(node.module or "" for node in froms),
+        *(f"{node.module}.{alias.name}" for node in froms for alias in node.names),
+    ]
+
+
+def test_a_slice_says_what_it_brings_without_loading_it(tree: Tree) -> None:
+    code = """
+    import sys, turnabout
+    from turnabout import slices
+    with turnabout.connect("sqlite://") as mq:
+        mq.queue("q").send("x")
+        assert [m.text() for m in mq.queue("q").receive()] == ["x"]
+    print(*[s.name for s in slices.found()])
+    inside = tuple(f"turnabout.{s.name}." for s in slices.found())
+    print(*[n for n in sys.modules if n.startswith(inside) and not n.endswith(".slice")])
+    """
+    there, loaded = tree.run("-c", textwrap.dedent(code)).splitlines()
+    lacking = {slice_.name for slice_ in tree.lacks}
+    assert there.split() == [name for name in NAMES if name not in lacking]
+    assert loaded == "", "only `slice.py` is"
+
+
+def test_the_command_line_lacks_its_commands(tree: Tree) -> None:
+    words = tree.run("-m", "turnabout", "--help")
+    listed = set(re.findall(r"(?m)^  (\w+) {2,}\S", words))
+    lacking = {name for slice_ in tree.lacks for name in commands(slice_)}
+    there = {name for s in slices.found() if s not in tree.lacks for name in commands(s)}
+    assert not listed & lacking
+    assert {"send", "receive", "doctor", *there} <= listed
+    for name in sorted(lacking):
+        tree.run("-m", "turnabout", name, code=2)
+
+
+def test_a_file_is_used_with_and_without_it(tree: Tree, tmp_path: Path) -> None:
+    """Made by the one, used by the other, and the other way round."""
+    whole = Tree(ROOT, ())
+    url = f"sqlite:///{tmp_path}/app.db"
+    send = ("-m", "turnabout", "send", "q", "x", "--url", url)
+    check = ("-m", "turnabout", "doctor", "--url", url, "--json")
+    for one in (tree, whole, tree):
+        one.run(*send)
+        one.run(*check)
+    status = ("-m", "turnabout", "migrate", "status", "--url", url)
+    assert tree.run(*status).startswith("Up to date")
+
+
+@pytest.mark.timeout(1_800 if EVERYTHING else 150)
+def test_the_core_passes_its_tests(tree: Tree) -> None:
+    left_out = OTHERS | ({"remote"} if any(s.name == "server" for s in tree.lacks) else set())
+    folders = [path for path in (tree.folder / "tests").iterdir() if path.is_dir()]
+    core = [f"tests/{path.name}" for path in folders if path.name not in left_out]
+    words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not http"]
+    marked = "not bench and not spark" if EVERYTHING else "not slow and not bench"
+    said = tree.run(*words, "-m", marked, *(core if EVERYTHING else FEW), seconds=1_800)
+    assert " passed" in said
