@@ -160,7 +160,7 @@ def test_a_payload_is_kept_byte_for_byte() -> None:
 
 def test_what_a_request_leaves_out() -> None:
     call = wire.load_call(v.Receive, b"", queue="q")
-    assert call == wire.Call(v.Receive("q", 1), 0.0, frozenset({"turn"}))
+    assert call == wire.VerbItem(v.Receive("q", 1), 0.0, frozenset({"turn"}))
     assert not wire.load_call(v.Receive, b'{"turn": {}}', queue="q").left_out
 
 

@@ -19,7 +19,7 @@ SETTLED_SECONDS = 5.0
 """How old the queue's setting may be as we know it: it may change while we listen."""
 
 
-class Listener:
+class EventReader:
     """One who listens to a queue, from a place in its story on."""
 
     def __init__(self, shared: Shared, queue: str, after: str | None) -> None:

@@ -30,7 +30,7 @@ class Overtaken(Busy):
 
 
 @contextmanager
-def hold(lake: Lake, archive: str, kind: Kind) -> Generator[Log]:
+def hold(lake: Lake, archive: str, kind: Kind) -> Generator[CommitLog]:
     """Work on an archive, alone; what killed runs left is removed first.
 
     Raises: Taken: another process does; Forbidden, StorageFull.
@@ -41,7 +41,7 @@ def hold(lake: Lake, archive: str, kind: Kind) -> Generator[Log]:
         _disk.make_folder(folder)
         what = f"the archive {archive}" if kind == "archive" else f"a {kind}ion of {archive}"
         with _disk.lock(folder / f".{kind}.lock", what) as locked:
-            log = Log(lake, archive, kind)
+            log = CommitLog(lake, archive, kind)
             log.clean(sure=locked)
             try:
                 yield log
@@ -49,7 +49,7 @@ def hold(lake: Lake, archive: str, kind: Kind) -> Generator[Log]:
                 _disk.remove_folder(log.staging)
 
 
-class Log:
+class CommitLog:
     """An archive of a lake while one process works on it; made by `hold`.
 
     staging  a folder that nobody reads, removed at the end: for the rows of the next commit
