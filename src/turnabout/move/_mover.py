@@ -1,8 +1,8 @@
 """How a move goes: copy while the file lives on, take over what changed, compare, close, finish.
 
-Nothing is ever on both sides for a worker. Until the moment the queues here are hidden ones that no
-verb can name; the file is closed before they get their names, and says so from then on. Each step
-writes how far it came in the transaction that does it, so whoever calls again goes on from there.
+A worker never finds anything on both sides: the queues on PostgreSQL are hidden, under names that no
+verb accepts, until the file is closed; it says so from then on. Each step writes how far it came in
+the transaction that does it, so the next call goes on from there.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ class Mover:
             _must_agree(what, there, target.counts(step))
 
     def _say_so(self, ledger: Ledger) -> Moved:
-        """The last step was committed, and whoever did it came no further."""
+        """The last step was committed, and the process that did it came no further."""
         assert ledger.report is not None
         if self._begun.state != "moved":
             self._source.finish(self._target.place)

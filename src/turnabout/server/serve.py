@@ -249,7 +249,7 @@ def _listener(options: ServerOptions) -> socket.socket:
         return _bound(found[0][0], found[0][4][:2])
     except socket.gaierror as error:
         raise UsageError(
-            f"{host!r} is no address of this machine: use 127.0.0.1 or 0.0.0.0"
+            f"{host!r} is not an address of this machine: use 127.0.0.1 or 0.0.0.0"
         ) from error
     except OSError as error:
         raise Unavailable(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NOT_DONE = frozenset(
     {"lake_damaged", "rows_lost", "not_archived", "without_value", "job_failed", "sink_full"}
 )
-"""Codes of errors that are no wrong call: exit code 1."""
+"""Codes of errors that don't come from a wrong call: exit code 1."""
 
 LAKE = click.option(
     "--lake",
@@ -379,7 +379,7 @@ def _look(
 
 @contextmanager
 def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threading.Event]]:
-    """Spark, and what tells a job to stop; errors with exit code 1 where they are no wrong call."""
+    """Spark, and what tells a job to stop; exit code 1 unless the call was wrong."""
     with refusals(app):
         need_spark()
         from turnabout.pipeline import session
@@ -397,7 +397,7 @@ def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threadin
 
 @contextmanager
 def refusals(app: App) -> Generator[None]:
-    """Errors that are no wrong call end with exit code 1."""
+    """Errors that don't come from a wrong call end with exit code 1."""
     try:
         yield
     except TurnaboutError as error:

@@ -190,7 +190,7 @@ class Archiver:
                 if progress is not None:
                     progress(done)
             elif every_seconds is not None:
-                stop.wait(max(every_seconds, 0.1))  # `0` is no reason to spin
+                stop.wait(max(every_seconds, 0.1))  # `0` must not spin
         return replace(done, seconds=time.monotonic() - began)
 
     def step(self) -> tuple[Commit | None, bool]:

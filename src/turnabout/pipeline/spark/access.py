@@ -187,7 +187,7 @@ class Access:
     def stored(self, queue: str) -> str:
         """A queue's name in the database: `emails` is `acme/emails` when confined to acme.
 
-        Raises: UsageError for what is no name.
+        Raises: UsageError for an invalid name.
         """
         namespace = self.namespace
         return limits.queue_name(queue) if namespace is None else stored(queue, namespace)

@@ -171,7 +171,7 @@ class LeaseReader(StreamReader[Settings, _Driver]):
         return list(known)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Acknowledge again, for whoever has not called `latestOffset` since."""
+        """Acknowledge again, for a reader that has not called `latestOffset` since."""
         self._called()
         epoch, ahead = end["epoch"], self._driver.ahead
         if epoch > self._driver.acked and (ahead is None or ahead.after < epoch):

@@ -186,7 +186,7 @@ class Options:
             return None
         found = tuple(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
         if not found:
-            raise UsageError(f"{name} names no queue: write them as in emails,reports")
+            raise UsageError(f"{name} names no queues: write them as in emails,reports")
         return found
 
     def pattern(self, name: str) -> str | None:
@@ -197,7 +197,7 @@ class Options:
         try:
             re.compile(text)
         except re.error as error:
-            raise UsageError(f"{name} is no regular expression: {error}") from None
+            raise UsageError(f"{name} is not a regular expression: {error}") from None
         return text
 
     def _take(self, name: str, text: str) -> None:

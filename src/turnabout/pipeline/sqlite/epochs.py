@@ -104,7 +104,7 @@ def epoch_extend(connection: Connection, verb: p.EpochExtend, now: int) -> p.Ren
 
 
 def subscription_release(connection: Connection, verb: p.SubscriptionRelease, now: int) -> int:
-    """Everything goes back; whoever reads is refused."""
+    """Everything goes back; a reader that goes on is refused."""
     row = _find(connection, verb.subscription)
     if row is None:
         return 0

@@ -31,7 +31,7 @@ begin
         perform turnabout.lock_keys(v_keyed.queue, v_keyed.keys);
     end loop;
 
-    -- 2. The note: whoever publishes the same batch meanwhile waits here.
+    -- 2. The note: another publisher of the same batch waits here.
     insert into turnabout.sink_batch as b (sink, batch, messages, published_at)
     values (publish.sink, publish.batch, publish.messages, v_now)
     on conflict do nothing;
