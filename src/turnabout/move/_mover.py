@@ -1,8 +1,8 @@
 """How a move goes: copy while the file lives on, take over what changed, compare, close, finish.
 
-A worker never finds anything on both sides: the queues on PostgreSQL are hidden, under names that no
-verb accepts, until the file is closed; it says so from then on. Each step writes how far it came in
-the transaction that does it, so the next call goes on from there.
+A worker never finds anything on both sides: until the file is closed, the queues on PostgreSQL have
+hidden names that no verb accepts; from then on the file says where they are. Each step writes how
+far it came in the transaction that does it, so the next call goes on from there.
 """
 
 from __future__ import annotations
