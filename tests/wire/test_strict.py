@@ -99,9 +99,9 @@ def test_a_body_that_is_wrong(kind: Any, body: bytes, told: str) -> None:
         (v.PolicyGet, {}, "channel: missing"),
         (v.PolicySet, {"channel": "a", "replace": "yes"}, "replace: expected bool"),
         (v.Events, {"wait_seconds": "-1"}, "wait_seconds: expected float >= 0"),
-        (v.QueueGet, {"a": "b"}, "there are none here"),
-        (v.QueueGet, {"kind": "b"}, "there are none here"),
-        (v.QueueGet, {"body": "b"}, "there are none here"),
+        (v.QueueGet, {"a": "b"}, "it has none here"),
+        (v.QueueGet, {"kind": "b"}, "it has none here"),
+        (v.QueueGet, {"body": "b"}, "it has none here"),
     ],
 )
 def test_a_query_that_is_wrong(kind: Any, given: dict[str, str], told: str) -> None:
