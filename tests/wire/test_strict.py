@@ -123,8 +123,8 @@ def test_a_query_that_cannot_be_read(query: bytes) -> None:
         (b'{"verbs": [{}]}', "$.verbs[0]: verb: one of send, "),
         (b'{"verbs": [{"verb": "peek"}]}', "$.verbs[0]: queue: missing"),
         (b'{"verbs": [{"verb": "peek", "queue": 5}]}', "$.verbs[0]: queue: expected str"),
-        (b'{"verbs": [{"verb": "peek", "queue": "q", "limit": "5"}]}', "limit: a text"),
-        (b'{"verbs": [{"verb": "queue_update", "queue": "q", "paused": true}]}', "'paused' is no"),
+        (b'{"verbs": [{"verb": "peek", "queue": "q", "limit": "5"}]}', "limit: expected a number"),
+        (b'{"verbs": [{"verb": "queue_update", "queue": "q", "paused": true}]}', "'paused' is not"),
         (b'{"verbs": [{"verb": "peek", "verb": "peek"}]}', "$.verbs[0].verb: appears twice"),
         (b'{"verbs": [%s]}' % b",".join([b"{}"] * 101), "$.verbs: expected array of length <= 100"),
     ],
@@ -160,7 +160,7 @@ def test_a_payload_is_kept_byte_for_byte() -> None:
 
 def test_what_a_request_leaves_out() -> None:
     call = wire.load_call(v.Receive, b"", queue="q")
-    assert call == wire.Call(v.Receive("q", 1), 0.0, frozenset({"turn"}))
+    assert call == wire.VerbItem(v.Receive("q", 1), 0.0, frozenset({"turn"}))
     assert not wire.load_call(v.Receive, b'{"turn": {}}', queue="q").left_out
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnabout._async.channel import AsyncChannel
-from turnabout._async.events import Listener
+from turnabout._async.events import EventReader
 from turnabout._async.history import PAGE_ROWS, clear_in_parts, entries_of
 from turnabout._async.message import AsyncMessage
 from turnabout._async.receiving import receive_in_turn
@@ -356,7 +356,7 @@ class AsyncQueue:
             limits.utf8(after, "a cursor")
         if idle_seconds is not None:
             limits.milliseconds(idle_seconds, "idle_seconds", limits.DELAY_SECONDS_MAX)
-        async for event in Listener(self._shared, self.name, after).events(idle_seconds):
+        async for event in EventReader(self._shared, self.name, after).events(idle_seconds):
             yield event
 
     async def events_cursor(self) -> str:

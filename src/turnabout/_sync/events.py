@@ -19,8 +19,8 @@ SETTLED_SECONDS = 5.0
 """How old the queue's setting may be as we know it: it may change while we listen."""
 
 
-class Listener:
-    """A listener to a queue, from a place in its events on."""
+class EventReader:
+    """Reads the events of a queue, from a given one on."""
 
     def __init__(self, shared: Shared, queue: str, after: str | None) -> None:
         self._shared = shared

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnabout._sync.channel import Channel
-from turnabout._sync.events import Listener
+from turnabout._sync.events import EventReader
 from turnabout._sync.history import PAGE_ROWS, clear_in_parts, entries_of
 from turnabout._sync.message import Message
 from turnabout._sync.receiving import receive_in_turn
@@ -356,7 +356,7 @@ class Queue:
             limits.utf8(after, "a cursor")
         if idle_seconds is not None:
             limits.milliseconds(idle_seconds, "idle_seconds", limits.DELAY_SECONDS_MAX)
-        for event in Listener(self._shared, self.name, after).events(idle_seconds):
+        for event in EventReader(self._shared, self.name, after).events(idle_seconds):
             yield event
 
     def events_cursor(self) -> str:

@@ -43,7 +43,7 @@ class RemoteNotifier(Notifier):
             self.notify(queue)
 
 
-class Listener:
+class RemoteListener:
     """Keeps the notifier up to date for as long as somebody waits. On one event loop."""
 
     def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:

@@ -55,7 +55,7 @@ class Histogram:
         self.seconds += seconds
 
 
-class Counts:
+class ServerCounts:
     """The numbers of one server process, since it started."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Counts:
 class CountingStore(AsyncForwardingStore):
     """A store that counts what is asked of another one, and how long it takes."""
 
-    def __init__(self, store: AsyncStore, counts: Counts) -> None:
+    def __init__(self, store: AsyncStore, counts: ServerCounts) -> None:
         super().__init__(store)
         self._counts = counts
 

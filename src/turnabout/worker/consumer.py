@@ -39,12 +39,12 @@ from turnabout.worker.endings import (
 )
 from turnabout.worker.loop import (
     Backoff,
+    ConsumerOptions,
     Emptiness,
-    Held,
+    HeldLeases,
     Lease,
-    Options,
+    LeaseStage,
     Phase,
-    Stage,
     pause_seconds,
 )
 from turnabout.worker.message import AsyncMessage, Message
@@ -78,7 +78,7 @@ class Job:
     """A queue, its handler (one of the two) and how it is worked on."""
 
     queue: str
-    options: Options
+    options: ConsumerOptions
     sync: SyncHandler | None
     coro: AsyncHandler | None
     transaction: bool = False
@@ -113,7 +113,7 @@ class Consumer:
     """One queue of a running worker."""
 
     def __init__(
-        self, job: Job, run: Surroundings, held: Held, inner: tuple[AsyncQueue, Queue]
+        self, job: Job, run: Surroundings, held: HeldLeases, inner: tuple[AsyncQueue, Queue]
     ) -> None:
         self.job = job
         self.held = held
@@ -220,7 +220,7 @@ class Consumer:
     def _start_handlers(self) -> None:
         while self._waiting and len(self._tasks) < self.job.options.concurrency:
             lease, delivery = self._waiting.popleft()
-            lease.stage = Stage.RUNNING
+            lease.stage = LeaseStage.RUNNING
             call = partial(self._call, lease, delivery)
             task = asyncio.create_task(
                 call() if self._spans is None else self._in_span(self._spans, delivery, call),
@@ -275,7 +275,7 @@ class Consumer:
 
     def _ended(self, lease: Lease, end: End) -> None:
         """A handler is over: settle its message, unless it has done so or has lost it."""
-        if lease.stage is not Stage.RUNNING:
+        if lease.stage is not LeaseStage.RUNNING:
             return  # it took too long to hear that it should end
         raised = None if isinstance(end, Returned) else end
         cut_short = lease.lost or self._run.phase is Phase.RELEASING
@@ -312,7 +312,7 @@ class Consumer:
     # --- settling --------------------------------------------------------------------------------
 
     def _settle(self, lease: Lease, ending: Ending) -> None:
-        lease.stage = Stage.SETTLING
+        lease.stage = LeaseStage.SETTLING
         self._settler.put(lease, ending)
 
     def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
@@ -435,7 +435,7 @@ class Consumer:
             why,
             extra=self._about(lease),
         )
-        if lease.stage is Stage.WAITING:
+        if lease.stage is LeaseStage.WAITING:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._drop(lease)
         elif self.job.coro is not None and lease in self._tasks:
@@ -453,7 +453,7 @@ class Consumer:
             self.job.queue,
             extra=self._about(lease),
         )
-        if lease.stage is Stage.WAITING:
+        if lease.stage is LeaseStage.WAITING:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._settle(lease, GivenBack())
         elif self.job.options.cancellable and lease in self._tasks:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from turnabout.pipeline.jobs.archive import Archived
     from turnabout.pipeline.jobs.compact import Compacted
-    from turnabout.pipeline.jobs.purge import Purged
+    from turnabout.pipeline.jobs.purge import PurgeReport
     from turnabout.pipeline.jobs.replay import Replayed
 
 NOT_DONE = frozenset(
@@ -219,7 +219,7 @@ def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bo
     app.say(asdict(done), _purged(done))
 
 
-def _purged(done: Purged) -> str:
+def _purged(done: PurgeReport) -> str:
     looked = f"checked {_show.plural(done.files, 'file')} of the lake"
     rows = _show.plural(done.rows, "row")
     if done.dry_run:

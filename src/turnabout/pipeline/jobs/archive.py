@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.lake import Commit, Lake, Log, Lost
+from turnabout.pipeline.lake import Commit, CommitLog, Lake, Lost
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
 from turnabout.pipeline.verbs import (
@@ -74,7 +74,7 @@ class Archived:
 Progress = Callable[[Archived], object]
 
 
-class Stage(Protocol):
+class ArchiveStage(Protocol):
     """Puts the rows of a range below `folder/day=…/` as Parquet; answers with how many there have
     to be.
     """
@@ -134,8 +134,8 @@ class Archiver:
     def __init__(
         self,
         access: Access,
-        log: Log,
-        stage: Stage,
+        log: CommitLog,
+        stage: ArchiveStage,
         *,
         max_rows: int = 1_000_000,
         skip_lost: bool = False,

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from turnabout.pipeline.lake import _disk
 from turnabout.pipeline.lake._commits import Commit, File, Kind, decode
 from turnabout.pipeline.lake._disk import LakeDamaged
-from turnabout.pipeline.lake._log import Log
+from turnabout.pipeline.lake._log import CommitLog
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 
@@ -201,7 +201,7 @@ class Lake:
     # --- working in it ---
 
     @contextmanager
-    def hold(self, archive: str, kind: Kind) -> Generator[Log]:
+    def hold(self, archive: str, kind: Kind) -> Generator[CommitLog]:
         """Work on an archive, alone; what killed runs left is removed first.
 
         Raises: Taken: another process does; Forbidden, StorageFull.
@@ -211,7 +211,7 @@ class Lake:
             _disk.make_folder(self._log / archive)
             what = f"the archive {archive}" if kind == "archive" else f"a {kind}ion of {archive}"
             with _disk.lock(self._log / archive / f".{kind}.lock", what) as locked:
-                log = Log(self, archive, kind)
+                log = CommitLog(self, archive, kind)
                 log.clean(sure=locked)
                 try:
                     yield log

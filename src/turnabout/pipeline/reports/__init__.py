@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from turnabout.pipeline.reports.facts import Facts
+    from turnabout.pipeline.reports.facts import ReportFacts
 
 TOP: Final = 25
 GROUPS: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
@@ -297,7 +297,7 @@ class _Work:
         return thing
 
 
-def _queues(found: Facts) -> list[QueueReport]:
+def _queues(found: ReportFacts) -> list[QueueReport]:
     return [
         QueueReport(
             **{name: row[name] for name in _COPIED},

@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
-from turnabout.server.counts import BUCKETS, Counts, Histogram
+from turnabout.server.counts import BUCKETS, Histogram, ServerCounts
 from turnabout.words.credentials import NO_NAMESPACE, QueueTotals, Totals
 from turnabout.words.errors import (
     Busy,
@@ -198,7 +198,7 @@ class _Collector:
         yield from _of_store(context)
 
 
-def _of_requests(counts: Counts) -> Iterable[Metric]:
+def _of_requests(counts: ServerCounts) -> Iterable[Metric]:
     requests = CounterMetricFamily(
         f"{PREFIX}http_requests", "Answered requests.", labels=("route", "method", "status")
     )
@@ -214,7 +214,7 @@ def _of_requests(counts: Counts) -> Iterable[Metric]:
     yield _gauge("http_requests_in_flight", "Requests under way.", counts.in_flight)
 
 
-def _of_verbs(counts: Counts) -> Iterable[Metric]:
+def _of_verbs(counts: ServerCounts) -> Iterable[Metric]:
     yield _histograms(
         "verb_duration_seconds",
         "How long verbs took, with the wait to be merged with others.",

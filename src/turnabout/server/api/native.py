@@ -209,7 +209,7 @@ class Native:
 
     async def _call(
         self, kind: type[v.Verb[Any]], request: Request
-    ) -> tuple[AuthorizedStore, wire.Call]:
+    ) -> tuple[AuthorizedStore, wire.VerbItem]:
         """Who asks for what. Who may not come in is told so before the body is read."""
         caller = await self.context.caller(request)
         scope = request.scope
@@ -231,7 +231,7 @@ class Native:
         async with self._reading:
             return await asyncio.to_thread(load)
 
-    def _wait_seconds(self, call: wire.Call) -> float:
+    def _wait_seconds(self, call: wire.VerbItem) -> float:
         return min(call.wait_seconds, self.context.options.max_wait_seconds)
 
     @staticmethod

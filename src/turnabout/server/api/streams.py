@@ -16,7 +16,7 @@ import msgspec
 from starlette.requests import Request
 
 from turnabout import wire
-from turnabout._async.events import Listener
+from turnabout._async.events import EventReader
 from turnabout._async.shared import Shared
 from turnabout.pacing import Patience
 from turnabout.server.api.waiting import Waiting
@@ -53,7 +53,7 @@ async def stream_events(waiting: Waiting, request: Request) -> None:
     inner = caller.insider()  # it may read the queue's settings, which the caller may not
     await _check_level(inner, queue)
     with context.admission.waiter(), waiting.shared(inner, queue) as shared:
-        listener = Listener(shared, queue, cursor or page.cursor)
+        listener = EventReader(shared, queue, cursor or page.cursor)
         await _stream(request, _said(listener.events(None)))
 
 
