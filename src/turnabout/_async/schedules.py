@@ -180,7 +180,7 @@ class AsyncSchedules:
 
 
 async def fire_when_due(shared: Shared) -> None:
-    """Fire what is due, if it is time to look. For those who came to receive: hardly an error."""
+    """Fire what is due, if it is time to look. For receivers, so it hardly ever raises."""
     watch = shared.watch
     if not watch.must_look():
         return

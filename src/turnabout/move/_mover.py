@@ -19,16 +19,16 @@ from turnabout.move._target import RESERVE, MoveLedger, Target
 from turnabout.words.errors import BrokenInvariant, Unavailable, UsageError
 
 ROWS = 5_000
-"""A transaction has so many rows at most, …"""
+"""A transaction has at most this many rows, …"""
 BYTES = 16 * 1024 * 1024
-"""… or so many bytes of payload, and one message more."""
+"""… or this many bytes of payload, and one message more."""
 CHANGES = 10_000
 CALM = 500
-"""So few changes since the last look are worth closing the file for."""
+"""With at most this many changes since the last look, the file may be closed."""
 ROUNDS = 50
-"""After so many looks the file is closed however busy it is."""
+"""After this many looks the file is closed however busy it is."""
 SLACK = 1_000_000
-"""So many ids may be given out on the target between a look at them and the reservation."""
+"""This many ids may be given out on the target between a look at them and the reservation."""
 
 Told = Callable[[Progress], object]
 

@@ -141,7 +141,7 @@ class Exchange:
     def version(
         self, queue: str, told: ServerVersion | None, seconds: float
     ) -> Talk[ServerVersion]:
-        """The number of a queue's news, as soon as it is another one or after so long."""
+        """The version of a queue, as soon as it differs from `told`, or after `seconds`."""
         target = f"/v1/queues/{quote(queue, safe='')}/signal"
         if told is not None:
             target += (

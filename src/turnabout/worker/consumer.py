@@ -199,7 +199,7 @@ class Consumer:
             self.give_back_waiting()
 
     async def _wait(self, seen: int, seconds: float) -> None:
-        """Until something was sent, or something changed here, or so long."""
+        """Until something was sent, or changed here, or for `seconds`."""
         signal = asyncio.create_task(self._run.turnabout.store.wait(self.job.queue, seen, seconds))
         news = asyncio.create_task(self._news.wait())
         try:

@@ -76,13 +76,13 @@ def run() -> None:
 )
 @LAKE
 @click.option("--archive", metavar="NAME", default="archive", show_default=True, help="Its name.")
-@click.option("--every", type=DURATION, help="Go on, and look so often, until it is stopped.")
+@click.option("--every", type=DURATION, help="Go on until stopped, and look this often.")
 @click.option(
     "--max-rows",
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="So many in one commit at most.",
+    help="At most this many in one commit.",
 )
 @click.option("--without-value", is_flag=True, help="Leave payloads out; replay needs them.")
 @click.option("--skip-lost", is_flag=True, help="Go on where rows were removed before; note it.")
@@ -248,10 +248,10 @@ def _purged(done: PurgeReport) -> str:
     "outcomes",
     multiple=True,
     type=click.Choice(["done", "dead", "cancelled", "expired"]),
-    help="That ended so; again: or.",
+    help="That ended like this; again: or.",
 )
 @click.option("--id", "ids", multiple=True, type=int, metavar="ID", help="This message; again: or.")
-@click.option("--rate", "per_second", type=PER_SECOND, help="So many a second at most.")
+@click.option("--rate", "per_second", type=PER_SECOND, help="At most this many a second.")
 @click.option("--skip-without-value", is_flag=True, help="Leave out rows without a payload.")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @click.option("--yes", is_flag=True, help="Don't ask.")

@@ -106,7 +106,7 @@ SHARE = Share()
     type=click.IntRange(1, 1_000),
     default=25,
     show_default=True,
-    help="So many channels and errors on the page; the rest in one line.",
+    help="How many channels and errors on the page; the rest in one line.",
 )
 @click.option("--open", "opens", is_flag=True, help="Show the page in a browser.")
 @click.option(

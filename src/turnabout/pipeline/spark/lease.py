@@ -444,7 +444,7 @@ def owner() -> str:
 
 
 def spread(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
-    """Parts, put together for so many tasks at most: the largest first, each to the task that has
+    """Parts, put together for at most `tasks` tasks: the largest first, each to the task that has
     the least.
     """
     by_number = attrgetter("part")

@@ -31,8 +31,8 @@ PARTITIONS_MAX: Final = 1_000
 
 @value
 class Option:
-    """An option: its name as it is documented, what it is without being given, and who has it
-    (modes of the source, and `sink`).
+    """An option: its name as it is documented, its default, and where it applies (modes of the
+    source, and `sink`).
     """
 
     name: str

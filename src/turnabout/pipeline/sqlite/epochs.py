@@ -274,7 +274,7 @@ class _Leasing:
         self.count = 0
 
     def take(self, most: int) -> None:
-        """Lease up to so many, shared among the queues; what one leaves the others may take. Each
+        """Lease up to `most`, shared among the queues; what one leaves the others may take. Each
         epoch begins with another queue.
         """
         queues = self._verb.queues

@@ -140,7 +140,7 @@ class Native:
         await self._done(request, v.Send, await caller.run(_once(verb, request)))
 
     async def receive(self, request: Request) -> None:
-        """`receive`, which may wait. Who has gone meanwhile leaves the messages to others."""
+        """`receive`, which may wait. The messages of a client that has gone go to others."""
         caller, call = await self._call(v.Receive, request)
         verb = cast("v.Receive", call.verb)
         wait_seconds = self._wait_seconds(call)
@@ -210,7 +210,7 @@ class Native:
     async def _call(
         self, kind: type[v.Verb[Any]], request: Request
     ) -> tuple[AuthorizedStore, wire.VerbItem]:
-        """Who asks for what. Who may not come in is told so before the body is read."""
+        """The caller and the call. A caller without access is refused before the body is read."""
         caller = await self.context.caller(request)
         scope = request.scope
         given: dict[str, Any] = dict(scope["path_params"])

@@ -28,9 +28,9 @@ from turnabout.words.errors import TurnaboutError, Unavailable, UsageError
 from turnabout.words.records import Ending, Event
 
 ALIVE_SECONDS = 15.0
-"""A comment so often keeps proxies from closing what is silent."""
+"""A comment this often keeps proxies from closing a silent stream."""
 STAY_SECONDS = 5.0
-"""After so long something is said only if the token still is good."""
+"""After this long, something is sent only if the token is still valid."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

@@ -17,7 +17,7 @@ declare
     v_is_new boolean;
     v_keyed record;
 begin
-    -- 1. Dedup keys, as send_keyed takes them: who has written nothing yet has time to wait.
+    -- 1. Dedup keys, as send_keyed takes them: a transaction that has written nothing yet can wait.
     for v_keyed in
         select s.queue, array_agg(distinct case
                 when coalesce(s.dedup_scope, q.dedup_scope, 'queue') = 'channel'
