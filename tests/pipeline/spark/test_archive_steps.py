@@ -275,7 +275,7 @@ def test_random_lives(
 
 
 def test_an_archive_of_a_name_that_is_a_path(access: Access, lake: Lake) -> None:
-    with pytest.raises(UsageError, match="is no queue name"):
+    with pytest.raises(UsageError, match="is not a valid queue name"):
         run(access, lake, "../archive")
 
 

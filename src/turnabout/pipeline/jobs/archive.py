@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ORDER = ("namespace", "queue", "channel", "message_id")
-"""How rows stand in a file: who reads one queue, or one channel, skips most of it."""
+"""How rows are sorted in a file: a reader of one queue, or one channel, skips most of it."""
 
 _ROWS_EACH = 50_000
 """Fewer rows than that are one task, and one file a day."""
@@ -190,7 +190,7 @@ class Archiver:
                 if progress is not None:
                     progress(done)
             elif every_seconds is not None:
-                stop.wait(max(every_seconds, 0.1))  # `0` is no reason to spin
+                stop.wait(max(every_seconds, 0.1))  # `0` must not spin
         return replace(done, seconds=time.monotonic() - began)
 
     def step(self) -> tuple[Commit | None, bool]:

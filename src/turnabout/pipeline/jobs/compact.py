@@ -1,4 +1,4 @@
-"""`compact`: a day's many files become few, rows equal; who reads the old ones is not disturbed."""
+"""`compact`: a day's many files become few, with the same rows; readers of the old ones go on."""
 
 from __future__ import annotations
 

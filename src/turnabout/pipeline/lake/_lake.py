@@ -27,7 +27,7 @@ _OURS = {"_log", "_staging", "_replay", "data"}
 class Lake:
     """A folder with archives. Everything is asked of the disk anew, so it never goes stale.
 
-    Raises: UsageError: it is no lake, or an object store; with `create`, a folder that holds
+    Raises: UsageError: it is not a lake, or an object store; with `create`, a folder that holds
             other things. WrongVersion, LakeDamaged: from every method that reads commits.
     """
 
@@ -52,8 +52,8 @@ class Lake:
                 others = set[str]()
             if others:
                 raise UsageError(
-                    f"{self.folder} is no lake and holds other things ({min(others)}): name an "
-                    "empty folder, or a new one"
+                    f"{self.folder} is not a lake, as it holds other things ({min(others)}): name "
+                    "an empty folder, or a new one"
                 )
             _disk.make_folder(self.folder)
             _disk.make_folder(self._log)
@@ -233,7 +233,7 @@ def folder_of(path: str | os.PathLike[str]) -> Path:
         text = unquote(urlsplit(text).path)
     elif _SCHEME.match(text):
         raise UsageError(
-            f"a lake is a folder that all executors share, and {text.partition(':')[0]}: is none: "
+            f"a lake is a folder that all executors share, which {text.partition(':')[0]}: isn't: "
             "its commits need names that only one process can take. Archive to a folder, and copy "
             "it there (`data` first, then `_log`), or mount it"
         )
