@@ -128,19 +128,16 @@ def test_closing_ends_waits_and_refuses_what_comes_after(server: Server) -> None
         queue.send("x")
 
 
-def test_closing_ends_waits_on_an_event_loop_too(server: Server) -> None:
-    async def main() -> None:
-        mq = turnabout.aio.connect(server.url)
-        queue = mq.queue("q")
-        await queue.create()
-        waiting = asyncio.create_task(queue.receive(wait_seconds=60))
-        await asyncio.to_thread(until, lambda: mq.store._signals.is_waited_for("q"))
-        await mq.close()
-        await asyncio.wait_for(waiting, SECONDS)
-        with pytest.raises(turnabout.UsageError, match="was closed"):
-            await queue.send("x")
-
-    asyncio.run(main())
+async def test_closing_ends_waits_on_an_event_loop_too(server: Server) -> None:
+    mq = turnabout.aio.connect(server.url)
+    queue = mq.queue("q")
+    await queue.create()
+    waiting = asyncio.create_task(queue.receive(wait_seconds=60))
+    await asyncio.to_thread(until, lambda: mq.store._signals.is_waited_for("q"))
+    await mq.close()
+    await asyncio.wait_for(waiting, SECONDS)
+    with pytest.raises(turnabout.UsageError, match="was closed"):
+        await queue.send("x")
 
 
 def test_a_call_under_way_is_not_cut_by_closing() -> None:
