@@ -268,7 +268,7 @@ def test_a_borrowed_connection_offers_what_procedures_use() -> None:
         names = {*vars(own), *vars(Connection)} - {"__doc__", "__init__", "row_factory"}
         names -= {name for name in names if name.startswith("__")}
         names -= {"applied"}  # that is told to who opened it
-        assert names >= {"news", "random"}
+        assert names >= {"to_notify", "random"}
         assert names <= {*vars(Borrowed(own)), *vars(Borrowed)}
 
 
