@@ -415,8 +415,8 @@ class AsyncQueue:
         died_from:    only those that died then or later, and before `died_until`; milliseconds
                       since 1970 by the database's clock.
         error:        only those with this text in their last error.
-        per_second:   so many at most; None: as fast as it goes.
-        max_redrives: those that were redriven so often already are left: they would only die again.
+        per_second:   at most this many; None: as fast as it goes.
+        max_redrives: skip those redriven this often already: they would only die again.
         dry_run:      only count what would be moved; answers with state `dry_run`.
         """
         verb = v.RedriveStart(

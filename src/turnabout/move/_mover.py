@@ -1,8 +1,8 @@
 """How a move goes: copy while the file lives on, take over what changed, compare, close, finish.
 
-Nothing is ever on both sides for a worker. Until the moment the queues here are hidden ones that no
-verb can name; the file is closed before they get their names, and says so from then on. Each step
-writes how far it came in the transaction that does it, so whoever calls again goes on from there.
+A worker never finds anything on both sides: until the file is closed, the queues on PostgreSQL have
+hidden names that no verb accepts; from then on the file says where they are. Each step writes how
+far it came in the transaction that does it, so the next call goes on from there.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from turnabout.move._target import RESERVE, MoveLedger, Target
 from turnabout.words.errors import BrokenInvariant, Unavailable, UsageError
 
 ROWS = 5_000
-"""A transaction has so many rows at most, …"""
+"""A transaction has at most this many rows, …"""
 BYTES = 16 * 1024 * 1024
-"""… or so many bytes of payload, and one message more."""
+"""… or this many bytes of payload, and one message more."""
 CHANGES = 10_000
 CALM = 500
-"""So few changes since the last look are worth closing the file for."""
+"""With at most this many changes since the last look, the file may be closed."""
 ROUNDS = 50
-"""After so many looks the file is closed however busy it is."""
+"""After this many looks the file is closed however busy it is."""
 SLACK = 1_000_000
-"""So many ids may be given out on the target between a look at them and the reservation."""
+"""This many ids may be given out on the target between a look at them and the reservation."""
 
 Told = Callable[[Progress], object]
 
@@ -301,7 +301,7 @@ class Mover:
             _must_agree(what, there, target.counts(step))
 
     def _say_so(self, ledger: MoveLedger) -> Moved:
-        """The last step was committed, and whoever did it came no further."""
+        """The last step was committed, and the process that did it came no further."""
         assert ledger.report is not None
         if self._begun.state != "moved":
             self._source.finish(self._target.place)

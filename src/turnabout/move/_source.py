@@ -95,8 +95,8 @@ class Source:
             return Begun(*self._connection.execute(SQL["the_move"]).fetchone())
 
     def begin(self, token: str, target: str, seen_id: int) -> None:
-        """From now on changes are noted, and new ids are above `seen_id`. Who comes second finds
-        the move of the first.
+        """From now on changes are noted, and new ids are above `seen_id`. A second process
+        finds the move of the first.
         """
         with self._writing():
             if self._one("has_move"):

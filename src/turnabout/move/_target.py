@@ -183,7 +183,7 @@ class Target:
     def refuse_new(self) -> None:
         """Raises: UsageError if a queue has come here with the name of one that is to come.
 
-        An empty one, too: whoever sends to it now may have found it before it makes room.
+        An empty one, too: a sender may have found it before it makes room.
         """
         with translated(self._url):
             found = self._run("queues_of_names", names=list(self.names.values())).fetchall()

@@ -62,7 +62,7 @@ $$;
 """
 
 _PROTECT = """
--- Nobody may call a function but who has a permission; it acts with the rights of its owner then.
+-- Only roles with a permission may call a function; it then acts with the rights of its owner.
 do $$
 declare
     f record;

@@ -78,7 +78,7 @@ class AsyncRemoteStore(AsyncStore):
         self._listener.listen(queue)
 
     def within(self, connection: object) -> NoReturn:
-        """There is no transaction of the caller's behind a server. Raises: UsageError."""
+        """A server cannot join a caller's transaction. Raises: UsageError."""
         raise no_transaction()
 
     async def close(self) -> None:

@@ -69,7 +69,7 @@ class RemoteListener:
 
     async def _keep_asking(self, queue: str) -> None:
         try:
-            # Nothing is awaited between the last look at who waits and the end.
+            # Nothing is awaited between the last look at the waiters and the end.
             while self._notifier.is_waited_for(queue):
                 asked_at, before = time.monotonic(), self._notifier.told(queue)
                 try:

@@ -102,7 +102,7 @@ class RemoteStore(Store):
         self._listener.listen(queue)
 
     def within(self, connection: object) -> NoReturn:
-        """There is no transaction of the caller's behind a server. Raises: UsageError."""
+        """A server cannot join a caller's transaction. Raises: UsageError."""
         raise no_transaction()
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class Histogram:
         self.seconds = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Note one that took so long."""
+        """Note one that took `seconds`."""
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
         self.seconds += seconds
 

@@ -130,8 +130,8 @@ def load_fields(cls: type[A], fields: Mapping[str, str], /, **more: Any) -> A:
     values = dict(more)
     for name, text in fields.items():
         if name not in parts:
-            there = f"there is {', '.join(parts)}"
-            raise UsageError(f"{limits.shown(name)} is no field of the query: {there}")
+            there = f"it has {', '.join(parts)}"
+            raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
             values[parts[name].name] = _value_of(parts[name], text)
         except UsageError as error:
@@ -149,14 +149,14 @@ def load_query(query: bytes) -> dict[str, str]:
         raise UsageError("the query is not UTF-8 in percent-encoding") from error
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise UsageError("a field is twice in the query")
+        raise UsageError("a field appears twice in the query")
     return fields
 
 
 def _dump_body(plan: RoutePlan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
     values = plan.spread(verb)
     if any(values.get(name) is not None for name in NOT_ON_THE_WIRE):
-        raise UsageError("a server knows the namespace by the token: it cannot be named here")
+        raise UsageError("the namespace comes from the token: it cannot be named here")
     if plan.route.method != "GET" and wait_seconds:
         values["wait_seconds"] = wait_seconds
     if not plan.body:
@@ -187,8 +187,8 @@ def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
         part = plan.given.get(name)
         if part is None:
             known = [other for other in plan.given if other not in plan.route.in_path]
-            there = f"there is {', '.join(known)}" if known else "there are none here"
-            raise UsageError(f"{limits.shown(name)} is no field of the query: {there}")
+            there = f"it has {', '.join(known)}" if known else "it has none here"
+            raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
             values[name] = _value_of(part, one)
         except UsageError as error:
@@ -290,7 +290,7 @@ def refuse_twice(body: bytes) -> None:
     except _Twice:
         place = _find_twice(json.loads(body, object_pairs_hook=_Pairs), "$")
         if place is not None:
-            raise UsageError(f"{place}: is there twice") from None
+            raise UsageError(f"{place}: appears twice") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"the body is not valid JSON: {error}") from error
     except RecursionError:
@@ -353,14 +353,14 @@ def dump_answer(kind: type[v.Verb[A]], answer: A) -> bytes:
 
 
 def load_answer(kind: type[v.Verb[A]], body: bytes) -> A:
-    """The answer in a body. Raises: Uncertain for what is no answer to that verb."""
+    """The answer in a body. Raises: Uncertain if it is not an answer to that verb."""
     load = answer_of(kind).load
     assert load is not None
     try:
         return load(_answer_decoder(kind)(body))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Uncertain(
-            f"what came back is no answer to {kind.name} ({error}): the call may have happened"
+            f"the response is not an answer to {kind.name} ({error}): the call may have happened"
         ) from error
 
 
@@ -419,12 +419,12 @@ def dump_together_answer(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -
 
 
 def load_together_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
-    """Their answers. Raises: Uncertain for what are none."""
+    """Their answers. Raises: Uncertain if it holds anything else."""
     try:
         items = _decode_together_answer(body).items
         pairs = list(zip(verbs, items, strict=True))
     except (msgspec.DecodeError, ValueError) as error:
-        raise Uncertain(f"what came back are no answers ({error})") from error
+        raise Uncertain(f"the response does not hold the answers ({error})") from error
     return [load_answer(type(verb), bytes(item)) for verb, item in pairs]
 
 
@@ -460,13 +460,13 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
         if name not in given and plan.route.also is None:
             raise UsageError(f"{name}: missing")
     for name, one in given.items():
-        # Here they have their own types: the text "12" is no number.
+        # Here they have their own types: the text "12" is not a number.
         if isinstance(one, str) and _plain_types(plan.given[name].form.type) & {int, float, bool}:
-            raise UsageError(f"{name}: a text, where it has to be a number or true or false")
+            raise UsageError(f"{name}: expected a number, true or false, not a text")
     if plan.route.body is not None:
         body = bytes(fields.pop(plan.route.body, Raw(b"{}")))
         if fields:
-            raise UsageError(f"{limits.shown(next(iter(fields)))} is no field of {kind.name}")
+            raise UsageError(f"{limits.shown(next(iter(fields)))} is not a field of {kind.name}")
     else:
         body = _encode(fields)
     return load_call(kind, body, **given).verb

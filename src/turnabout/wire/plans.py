@@ -114,7 +114,7 @@ def _parts(kind: Kind) -> tuple[FieldPart, ...]:
         elif kind is v.Receive and part.name == "max_messages":
             parts[i] = replace(part, default=1)
         elif kind is v.Receive and part.name == "turn":
-            # Said by who keeps a place in the round robin; for others the server keeps one.
+            # Given by clients that keep their place in the turn; for others the server keeps it.
             parts[i] = _may_be_left_out(part)
         elif kind is v.QueueCreate and part.name == "settings":
             parts[i] = replace(part, default=QueueSettings())

@@ -68,7 +68,7 @@ class WorkerStats:
     released: int = 0
     """Given back at a stop."""
     cancelled: int = 0
-    """Ended as cancelled, as somebody had asked for that."""
+    """Ended as cancelled, as was requested."""
     lost: int = 0
     """Their lease was lost before they were settled."""
 
@@ -97,7 +97,7 @@ class Surroundings(Protocol):
     threads: Threads
 
     def broken(self, error: BaseException) -> None:
-        """Something that no repetition mends: stop the worker, and raise this at its end."""
+        """An error that a retry won't fix: stop the worker, and raise this at its end."""
         ...
 
     def stop(self, why: str) -> None:
@@ -199,7 +199,7 @@ class Consumer:
             self.give_back_waiting()
 
     async def _wait(self, seen: int, seconds: float) -> None:
-        """Until something was sent, or something changed here, or so long."""
+        """Until something was sent, or changed here, or for `seconds`."""
         signal = asyncio.create_task(self._run.turnabout.store.wait(self.job.queue, seen, seconds))
         news = asyncio.create_task(self._news.wait())
         try:
@@ -426,7 +426,7 @@ class Consumer:
         return True
 
     def _lose(self, lease: Lease, why: str) -> None:
-        """Tell whoever works on it; a handler on the loop is cancelled."""
+        """Tell its handler; one on the loop is cancelled."""
         self._note_loss(lease)
         log.warning(
             "the lease of message %s of %s is lost: %s",
@@ -442,7 +442,7 @@ class Consumer:
             self._tasks[lease].cancel()
 
     def _cancel(self, lease: Lease) -> None:
-        """Somebody wants the message cancelled: tell whoever works on it."""
+        """The message is to be cancelled: tell its handler."""
         lease.cancel_requested = True
         if lease.told_to_cancel or not lease.alive:
             return

@@ -78,7 +78,7 @@ class Run:
     # --- what consumers, signals and other threads say --------------------------------------------
 
     def broken(self, error: BaseException) -> None:
-        """Something that no repetition mends: stop, and raise this at the end."""
+        """An error that a retry won't fix: stop, and raise this at the end."""
         if self._error is None:
             self._error = error
         self.stop(f"{type(error).__name__}")

@@ -42,7 +42,7 @@ def consumers(
     """Who works on a queue: one consumer, or, for transactions that receive, one for each of the
     handlers that run at once.
 
-    Raises: UsageError for a store that has no transactions of the caller's, or not in that colour,
+    Raises: UsageError for a store that cannot join a caller's transaction, or not in that colour,
             and for options that a transaction that receives does not have.
     """
     if not job.transaction:

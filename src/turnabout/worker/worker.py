@@ -156,7 +156,7 @@ class Worker:
                      by a `max_concurrency` that others use up, does not keep it; what only waits
                      for its rate does.
         url:         work there, and not where the worker was made for.
-        Raises:      what no repetition mends (Forbidden, WrongVersion, …); SystemExit, if a
+        Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); SystemExit, if a
                      handler raised it. An outage of the database is waited out.
         """
         if url is not None:

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = _run(plan, show, keep=given.keep, out=_out(given))
         return _tell(found, show, as_json=given.json, opens=not given.no_open)
     except TurnaboutError as error:
-        # `turnabout[spark]` is no style, and a command that is to be copied stays on one line.
+        # `turnabout[spark]` isn't markup, and a command meant for copying stays on one line.
         out.print(str(error), markup=False, soft_wrap=True)
         return 3 if isinstance(error, Unavailable) else 2
     except KeyboardInterrupt:

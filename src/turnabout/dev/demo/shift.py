@@ -98,7 +98,7 @@ class Shift:
         )
 
     def _begin(self, crew: Crew) -> bool:
-        """All wait until all are up. Who is to be killed gets the first batch, so it has one."""
+        """All wait until all are up. The one to be killed gets the first batch, so it has one."""
         if not self._until(crew, lambda: len(self.ledger.ready) == len(self._tasks)):
             return False
         self._moved_at = self._started_at = time.monotonic()

@@ -41,7 +41,7 @@ class Killing:
     worker: str
     rows: frozenset[int]
     refused: int
-    """Of its receipts, so many were refused when they were used after the end."""
+    """How many of its receipts were refused when they were used after the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class JobRun:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise LakeDamaged(f"{path} is no plan: choose another run id") from error
+            raise LakeDamaged(f"{path} is not a plan: choose another run id") from error
         if found.pop("format", None) != FORMAT:
             raise WrongVersion(
                 f"{path} is of another version of Turnabout: upgrade, or go on there"

@@ -96,7 +96,7 @@ def replay(
     run_id   names the run: started again with it, it goes on, and sends nothing twice. The rows
              are those that were chosen at its first start
     since, until  milliseconds: finished from then, and before then
-    per_second    so many at most: batches are spread, and the messages of each by delays
+    per_second    at most this many: batches are spread, and the messages of each by delays
     skip_without_value  leave out rows whose payload was not kept, instead of refusing
     dry_run  only count
     Raises: WithoutValue; UsageError: a run of that id has another target or other filters; Taken:

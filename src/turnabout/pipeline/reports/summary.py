@@ -30,8 +30,8 @@ def sentences(found: ReportFacts | None) -> Iterator[str]:
             f"{units.duration(total['wait_max_ms'])}."
         )
         yield (
-            f"Handling took {units.duration(total['handle_p50_ms'])} in the middle, and "
-            f"{units.duration(total['handle_p99_ms'])} or more for one in a hundred."
+            f"The median handling time was {units.duration(total['handle_p50_ms'])}; one in "
+            f"a hundred took {units.duration(total['handle_p99_ms'])} or more."
         )
     else:
         yield "None of them was ever leased."

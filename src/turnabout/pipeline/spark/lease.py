@@ -171,7 +171,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         return list(known)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Acknowledge again, for whoever has not called `latestOffset` since."""
+        """Acknowledge again, for a reader that has not called `latestOffset` since."""
         self._called()
         epoch, ahead = end["epoch"], self._driver.ahead
         if epoch > self._driver.acked and (ahead is None or ahead.after < epoch):
@@ -444,7 +444,7 @@ def owner() -> str:
 
 
 def spread(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
-    """Parts, put together for so many tasks at most: the largest first, each to the task that has
+    """Parts, put together for at most `tasks` tasks: the largest first, each to the task that has
     the least.
     """
     by_number = attrgetter("part")

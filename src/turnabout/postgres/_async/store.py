@@ -158,7 +158,7 @@ class AsyncPostgresStore(store.AsyncStore):
     # --- waiting ---------------------------------------------------------------------------------
 
     async def _notify(self, connection: AsyncConnection, queues: Sequence[str]) -> None:
-        """Tell who waits that queues changed, here and elsewhere; then the connection goes back.
+        """Notify waiters, here and elsewhere, that queues changed; then the connection goes back.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """

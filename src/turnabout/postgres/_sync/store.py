@@ -152,7 +152,7 @@ class PostgresStore(store.Store):
     # --- waiting ---------------------------------------------------------------------------------
 
     def _notify(self, connection: LibpqConnection, queues: Sequence[str]) -> None:
-        """Tell who waits that queues changed, here and elsewhere; then the connection goes back.
+        """Notify waiters, here and elsewhere, that queues changed; then the connection goes back.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """
