@@ -16,7 +16,7 @@ from turnabout.words.verbs import Receive
 
 
 class JoinedQueue(Queue):
-    """A queue on a connection of yours: what it does is committed or rolled back with your rows.
+    """A queue on your own connection: what it does is committed or rolled back with your rows.
 
     Made by `queue.within(connection)`. It sends, receives (without waiting), acks, defers, fails,
     releases, extends, cancels, and reads and sets policies of channels; any other verb raises

@@ -206,7 +206,7 @@ class TransactionConsumer(Consumer):
             return
         (outcome,) = await session.run(_verb(self.job.queue, lease.receipt, ending))
         if isinstance(outcome, LeaseLost):
-            # Only where the message was ended beside its handler: then nothing of this holds.
+            # Only if the message was ended outside its handler: then nothing of this holds.
             await session.rollback()
             self._note_loss(lease)
             return
@@ -270,4 +270,4 @@ def _verb(queue: str, receipt: Receipt, ending: Done | Failed | PutOff) -> Verb[
 
 
 def _alone(verb: Verb[Any]) -> NoReturn:
-    raise UsageError(f"{verb.name} needs a connection beside the transaction, and SQLite has one")
+    raise UsageError(f"{verb.name} needs a second connection, which SQLite doesn't have here")

@@ -291,7 +291,7 @@ def _popped(message: Delivery) -> dict[str, Any]:
 
 
 def _peeked(message: Peeked) -> dict[str, Any]:
-    """As ToxMQ keeps it: no attempts before the first; and the story of a dead one."""
+    """As ToxMQ keeps it: no attempts before the first; of a dead one, its error history."""
     told: dict[str, Any] = {
         "_id": _id(message.id, message.sent_at),
         "payload": answers.json_of(message.payload, message.content_type),

@@ -337,7 +337,7 @@ class ClientConnection(asyncio.Protocol):
                 return
 
     def _without_upgrade(self, rest: bytes) -> bytes:
-        """Some clients ask for HTTP/2 beside every first request. The answer is no, but the parser
+        """Some clients ask for HTTP/2 with every first request. The answer is no, but the parser
         takes it for a yes and gives the body up: it begins again, and is not told of the wish.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()

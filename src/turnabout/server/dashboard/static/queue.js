@@ -206,7 +206,7 @@ export class QueuePage {
       });
     };
     this.place.replaceChildren(
-      el("p", {}, "Sends letters back to the queue that each died in, with their charges forgotten."),
+      el("p", {}, "Sends letters back to the queue that each died in, with their charges reset."),
       el("p", { class: "buttons" }, this.#button("Redrive…", () => this.#redrive())),
       whole, none,
     );
@@ -248,7 +248,7 @@ export class QueuePage {
       await this.desk.api.call("PATCH", Api.queue(this.queue), {
         paused: pause, pause_reason: pause ? "from the dashboard" : null,
       });
-      this.desk.tell(pause ? "Paused: nothing is handed out." : "It runs again.");
+      this.desk.tell(pause ? "Paused: nothing is handed out." : "Running again.");
     });
     await this.desk.look();
   }
