@@ -135,7 +135,7 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
 def _database_kind(url: str, clock: Clock | None = None) -> Literal["sqlite", "postgresql"]:
     kind = _kind(url, clock)
     if kind == "http":
-        raise UsageError(f"a pipeline works on the database itself, not by a server: {_DATABASES}")
+        raise UsageError(f"a pipeline works on the database itself, not on a server: {_DATABASES}")
     if kind == "sqlite":
         from turnabout.sqlite.store import is_in_memory
 

@@ -37,7 +37,7 @@ class AsyncJoinedQueue(AsyncQueue):
         self, verb: Receive, wait_seconds: float
     ) -> tuple[Sequence[Delivery], int | None]:
         if wait_seconds:
-            raise UsageError("nothing waits inside a transaction: receive without wait_seconds")
+            raise UsageError("a receive inside a transaction cannot wait: leave wait_seconds out")
         return await receive_once(self._shared, verb)
 
     async def wake(self) -> None:

@@ -9,5 +9,5 @@ SLICE = Slice(
     postgres="turnabout.server.postgres",
     commands="turnabout.server.commands",
     revision=1,
-    digest="17f7ba7e5bca8a36",
+    digest="05c4ca33e031abf2",
 )

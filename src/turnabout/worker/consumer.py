@@ -235,7 +235,7 @@ class Consumer:
         self._tasks.pop(lease, None)
         if task.cancelled():
             self._ended(lease, asyncio.CancelledError())
-        else:  # an exception is one of ours, not the handler's: it could not be run
+        else:  # an exception is the worker's, not the handler's: it could not be run
             self._ended(lease, task.exception() or task.result())
         if self._run.phase is Phase.TAKING:
             self._start_handlers()

@@ -56,7 +56,7 @@ def consumers(
         return [TransactionConsumer(job, run, HeldLeases(options), inner) for _ in slots]
     if job.sync is None:
         raise UsageError(
-            "on SQLite a handler with `transaction=True` is an ordinary function, no `async` one"
+            "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
         )
     watch = WatchedStore(run.turnabout.store, {job.queue: held})
     return [Consumer(replace(job, sync=_LeasedHandler(job, watch, connections)), run, held, inner)]

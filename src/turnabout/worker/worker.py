@@ -122,7 +122,7 @@ class Worker:
         limits.flag(transaction, "transaction")
         limits.queue_name(queue)
         if queue in self._jobs:
-            raise UsageError(f"the queue {queue!r} has a handler already")
+            raise UsageError(f"the queue {queue!r} already has a handler")
         options = ConsumerOptions(
             concurrency=concurrency,
             prefetch=prefetch,
@@ -137,7 +137,7 @@ class Worker:
             if not callable(function):
                 raise UsageError(f"a handler is a function, not {type(function).__name__}")
             if queue in self._jobs:
-                raise UsageError(f"the queue {queue!r} has a handler already")
+                raise UsageError(f"the queue {queue!r} already has a handler")
             self._jobs[queue] = _job(queue, options, function, transaction=transaction)
             self._settings[queue] = settings or {}
             return function
@@ -171,7 +171,7 @@ class Worker:
         if not self._jobs:
             raise UsageError("the worker has no handler: use `@worker.handler(queue)`")
         if self._running is not None:
-            raise UsageError("the worker runs already")
+            raise UsageError("the worker is already running")
         async with self._opened() as turnabout:
             run = Run(
                 turnabout,

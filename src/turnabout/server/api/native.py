@@ -43,7 +43,7 @@ Handler = Callable[[Request], Awaitable[None]]
 KEY_BYTES_MAX = 200
 """Of an `Idempotency-Key`: a dedup key is made of it."""
 LARGE_BODY_BYTES = 256 * 1024
-"""To read such a body takes so long that others must not wait for it."""
+"""Reading a body this large takes too long to make others wait."""
 _HEADER = b"turnabout-header-"
 
 

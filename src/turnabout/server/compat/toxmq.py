@@ -176,7 +176,7 @@ class _ToxMq:
         amount: int,
         matches: filters.Matches | None,
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Those that match, and whether the search ended at a bound of ours."""
+        """Those that match, and whether the search ended at a bound."""
         found: list[dict[str, Any]] = []
         looked = skipped = size = after_id = 0
         while len(found) < amount:

@@ -99,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
         if len(there) > self.options.max_connections:
             self._refuse(
                 503, "busy", "max_connections",
-                "this server has as many connections as it takes: repeat later, or use another one",
+                "this server has all the connections it accepts: repeat later, or use another one",
             )  # fmt: skip
 
     def connection_lost(self, exc: Exception | None) -> None:

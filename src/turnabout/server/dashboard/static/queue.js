@@ -11,7 +11,7 @@ const VIEWS = { channels: "Channels", messages: "Messages", history: "History", 
 const COUNTS = ["Ready", "Scheduled", "Leased", "Sent/s", "Finished/s", "Done", "Dead", "Expired"];
 const BLOCKED = {
   paused: "paused",
-  concurrency: "as many leased as allowed",
+  concurrency: "as many leased as max_concurrency allows",
   rate: "rate limit",
   fifo: "FIFO: its first message is leased, or not due",
   exhausted: "its first message has no attempts left and waits for a person",
