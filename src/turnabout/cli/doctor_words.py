@@ -296,7 +296,7 @@ def check_of(finding: Finding) -> Check:
     """A finding in words."""
     words = WORDS[finding.what]
     if finding.level == "ok":
-        return Check(finding.name, "ok", _said(words.good, finding.facts))
+        return Check(finding.name, "ok", _said(words.good, finding.facts), "")
     text = _said(words.bad, finding.facts)
     if finding.what in OF_PROMISES:
         text += f": {_show.count(finding.facts['number'])}"
