@@ -57,7 +57,7 @@ class Compacted:
 
 
 @dataclass(frozen=True)
-class Purged:
+class PurgeReport:
     """What was removed, or with `dry_run` would be.
 
     archive, position  the archive that has come least far, and how far: the bound

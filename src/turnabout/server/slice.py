@@ -9,5 +9,5 @@ SLICE = Slice(
     postgres="turnabout.server.postgres",
     commands="turnabout.server.commands",
     revision=1,
-    digest="673b4a25a030209c",
+    digest="17f7ba7e5bca8a36",
 )

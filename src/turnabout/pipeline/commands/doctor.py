@@ -70,7 +70,7 @@ def _scrubbed(check: Check, url: str) -> Check:
 
 
 def _busy(title: str) -> AbstractContextManager[object]:
-    """A line for the person who waits."""
+    """A line for the user who waits."""
     if not _show.is_coloured(sys.stderr):
         return nullcontext()
     from rich.console import Console

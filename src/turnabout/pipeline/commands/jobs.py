@@ -22,7 +22,7 @@ from turnabout.cli._declare import YES, command, group, option
 from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND
 from turnabout.cli._progress import progress
 from turnabout.cli.queue import confirm
-from turnabout.pipeline.results import Archived, Compacted, Purged, Replayed
+from turnabout.pipeline.results import Archived, Compacted, PurgeReport, Replayed
 from turnabout.pipeline.verbs import LogLook
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.records import OUTCOMES
@@ -177,7 +177,7 @@ def compact(
     "purge",
     "turnabout pipeline run purge --lake /var/lib/turnabout/lake --dry-run",
     "turnabout pipeline run purge --lake /var/lib/turnabout/lake --keep 7d",
-    json=Purged,
+    json=PurgeReport,
 )
 @chosen("--lake lakes", "A lake in which archives are", **_IN_A_LAKE)
 @option("--keep", "Keep what finished less than this long ago.", DURATION, "1d")
@@ -204,7 +204,7 @@ def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bo
     app.say(done, _purged(done))
 
 
-def _purged(done: Purged) -> str:
+def _purged(done: PurgeReport) -> str:
     looked = f"checked {_show.plural(done.files, 'file')} of the lake"
     rows = _show.plural(done.rows, "row")
     if done.dry_run:

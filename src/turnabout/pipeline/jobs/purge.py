@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from turnabout.pipeline.lake import Lake, LakeDamaged
-from turnabout.pipeline.results import Purged
+from turnabout.pipeline.results import PurgeReport
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import LogCut, LogPurge, Watermark, WatermarkList
 from turnabout.words.errors import TurnaboutError
@@ -36,7 +36,7 @@ def purge(
     dry_run: bool = False,
     progress: Callable[[int], object] | None = None,
     now: float | None = None,
-) -> Purged:
+) -> PurgeReport:
     """Remove the rows of the log that all archives have, and that finished `keep_seconds` ago.
 
     lakes     where the archives are: each that has a watermark has to be in one of them
@@ -66,7 +66,7 @@ def purge(
             rows = access.run(verb)
         else:
             rows = _remove(access, LogPurge(least.position, before, STEP_ROWS), progress)
-        return Purged(rows, least.archive, least.position, before, files, size, dry_run)
+        return PurgeReport(rows, least.archive, least.position, before, files, size, dry_run)
 
 
 def _lake_of(lakes: Sequence[Lake], mark: Watermark) -> Lake:
