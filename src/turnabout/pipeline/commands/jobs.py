@@ -84,7 +84,7 @@ def run() -> None:
 @option("--every", "Keep running, and look this often, until it is stopped.", DURATION)
 @option("--max-rows", "At most this many rows in one commit.", IntRange(1), 1_000_000)
 @option("--without-value", "Leave payloads out; replay needs them.", bool)
-@option("--skip-lost", "Go on where rows were removed before; note it.", bool)
+@option("--skip-lost", "Pass over rows that were removed before; note it.", bool)
 @option("--adopt", "Go on with an archive that was forgotten.", bool)
 @NAMESPACE
 @MASTER
@@ -179,7 +179,7 @@ def compact(
     "turnabout pipeline run purge --lake /var/lib/turnabout/lake --keep 7d",
     json=PurgeReport,
 )
-@chosen("--lake lakes", "A lake in which archives are", **_IN_A_LAKE)
+@chosen("--lake lakes", "A lake with archives", **_IN_A_LAKE)
 @option("--keep", "Keep what finished less than this long ago.", DURATION, "1d")
 @option("--deep", "Read the files whole, not only their sizes.", bool)
 @option("--dry-run", "Only count.", bool)
@@ -221,13 +221,13 @@ def _purged(done: PurgeReport) -> str:
 )
 @LAKE
 @ARCHIVE
-@option("--run-id", "Names the run; needed unless --dry-run.", metavar="NAME")
+@option("--run-id", "Name of the run; required unless --dry-run.", metavar="NAME")
 @option("--to", "To this queue; otherwise to the queue each was in.", metavar="QUEUE")
 @SINCE
 @UNTIL
 @QUEUES
 @chosen("--channel channels", "Only this channel")
-@chosen("--outcome outcomes", "Only messages that ended like this", OUTCOMES)
+@chosen("--outcome outcomes", "Only with this outcome", OUTCOMES)
 @chosen("--id ids", "Only this message", int, metavar="ID")
 @option("--rate per_second", "At most this many per second.", PER_SECOND)
 @option("--skip-without-value", "Leave out rows without a payload.", bool)
