@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
-from turnabout.postgres.source import named
+from turnabout.statements import statements_in
 from turnabout.words.findings import (
     LEASE_OVERDUE_MS,
     PROMISES,
@@ -26,7 +27,7 @@ from turnabout.words.findings import (
     warn,
 )
 
-SQL = named("doctor.sql")
+SQL = statements_in(Path(__file__).with_name("doctor.sql"))
 VERSION_MIN: Final = 140_000
 CONNECT_SECONDS: Final = 5
 NOTIFY_SECONDS = 2.0
