@@ -19,7 +19,7 @@ with turnabout.connect(URL) as mq:
         else:
             print(message.fail("no such address", retry=False))
 
-    # A dead message is in an ordinary queue, with its story.
+    # A dead message is in an ordinary queue, together with its error history.
     dead = mq.queue("emails-dead")
     for letter in dead.peek():
         story = letter.origin

@@ -49,7 +49,7 @@ POSTGRES = COMMON | {
     r"wait_for_async": "wait_for",
     r"adapted_async": "adapted",
     r"AsyncClient": "Client",
-    r"AsyncConnection": "Connection",
+    r"AsyncConnection": "LibpqConnection",
     r"AsyncJoined": "Joined",
     r"AsyncListener": "Listener",
     r"AsyncPool": "Pool",

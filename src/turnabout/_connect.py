@@ -90,8 +90,8 @@ def database(url: str, clock: Clock | None = None) -> Store:
 
 
 def place(url: str) -> tuple[Literal["sqlite", "postgresql"], str]:
-    """Where a database is, for who reads it in bulk by other means: the absolute path of a file, or
-    what libpq takes. Opens nothing. Raises: as `database`.
+    """Where a database is, for programs that read it in bulk by other means: the absolute path of a
+    file, or what libpq takes. Opens nothing. Raises: as `database`.
     """
     kind = _database_kind(url)
     if kind == "sqlite":
@@ -196,7 +196,7 @@ def _kind(
     if scheme in ("http", "https"):
         _need_httpx2()
         if clock is not None:
-            raise UsageError("a server has its own clock: give none")
+            raise UsageError("a server has its own clock: leave `clock` out")
         return "http"
     if token is not None and scheme in ("sqlite", "postgresql", "postgres"):
         raise UsageError("a token is for a server, http://… or https://…: a database has none")
@@ -216,7 +216,7 @@ def _scheme(url: str) -> str:
         return urlsplit(url).scheme
     except ValueError:
         # Its text would quote the URL, secrets and all.
-        raise UsageError("the URL cannot be read: it has a bracket or a letter too many") from None
+        raise UsageError("the URL cannot be read: it has a stray bracket or character") from None
 
 
 def _need_psycopg() -> None:

@@ -1,7 +1,7 @@
-"""Who waits for a change in a queue, and is told of it: one class for all stores, for any thread.
+"""Waiting for a change in a queue, and notifying the waiters: one class for all stores, any thread.
 
-Each queue has a version here, which changes with every notification that may matter to those who
-wait. A waiter asks for the version before it looks, so nothing in between is slept over. Where
+Each queue has a version here, which changes with every notification that may matter to its
+waiters. A waiter asks for the version before it looks, so it misses nothing in between. Where
 notifications come from (this process, other processes, a server) is the stores' business.
 """
 

@@ -90,7 +90,7 @@ class Watch:
             return True
 
     def until_look(self) -> float:
-        """Seconds until somebody should look; who waits for messages comes back then."""
+        """Seconds until somebody should look; a receiver that waits comes back then."""
         return max(self._look_at - time.monotonic(), 0.01)
 
     def found(self, *, any_there: bool, more_due: bool = False) -> None:

@@ -145,7 +145,7 @@ class Joined(Store, Protocol):
         return [self.run(verb) for verb in verbs]
 
     def wake(self, queue: str) -> None:
-        """Tell who waits that there is news; after the commit, since no verb did."""
+        """Notify the queue's waiters; after the commit, since no verb did."""
         ...
 
     def signal(self, queue: str) -> NoReturn:
@@ -172,7 +172,7 @@ class AsyncJoined(AsyncStore, Protocol):
         return [await self.run(verb) for verb in verbs]
 
     async def wake(self, queue: str) -> None:
-        """Tell who waits that there is news; after the commit, since no verb did."""
+        """Notify the queue's waiters; after the commit, since no verb did."""
         ...
 
     async def signal(self, queue: str) -> NoReturn:

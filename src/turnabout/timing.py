@@ -177,7 +177,7 @@ def zone_of(name: str) -> tzinfo:
                 f"{limits.shown(name)}: this machine has no time zones: pip install tzdata"
             )
     raise UsageError(
-        f"{limits.shown(name)} is no time zone: it has a name like 'Europe/Berlin' or 'UTC'"
+        f"{limits.shown(name)} is not a time zone: use a name such as 'Europe/Berlin' or 'UTC'"
     )
 
 
@@ -261,8 +261,8 @@ def _parsed(expression: str, start: datetime) -> CronSim:
     except CronSimError as error:
         what = str(error).removeprefix("Bad ").replace("-", " ")
         raise UsageError(
-            f"{limits.shown(expression)} is no cron expression, or never due: its {what} does "
-            f"not fit; {_FORM}"
+            f"{limits.shown(expression)} is not a cron expression, or is never due: its {what} "
+            f"does not fit; {_FORM}"
         ) from None
 
 

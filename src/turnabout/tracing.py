@@ -155,7 +155,7 @@ class Spans:
         )
 
     def received(self, verb: Receive, answer: Received, started_ns: int) -> None:
-        """The span of a receive that brought messages, linked to who sent them."""
+        """The span of a receive that brought messages, linked to the spans of their sends."""
         from opentelemetry.trace import SpanKind
 
         if not answer.deliveries:

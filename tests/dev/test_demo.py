@@ -10,7 +10,7 @@ import pytest
 import turnabout
 from turnabout._connect import installer
 from turnabout.dev.demo import flights, main
-from turnabout.dev.demo.ledger import Ledger, Reader
+from turnabout.dev.demo.ledger import DemoLedger, Reader
 from turnabout.words.errors import UsageError
 
 
@@ -95,7 +95,7 @@ def test_distances_are_on_a_sphere() -> None:
 
 def test_a_line_that_is_not_finished_is_left_for_later(tmp_path: Path) -> None:
     file = tmp_path / "worker-1.jsonl"
-    ledger, reader = Ledger(), Reader([file])
+    ledger, reader = DemoLedger(), Reader([file])
     assert reader.read_into(ledger) == 0
     file.write_text('{"event":"ready","at":5}\n{"event":"stal')
     assert reader.read_into(ledger) == 1

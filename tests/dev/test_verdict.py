@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from turnabout.dev.demo.ledger import Ledger
-from turnabout.dev.demo.verdict import Killing, Sent, Verdict, fairness, judge
+from turnabout.dev.demo.ledger import DemoLedger
+from turnabout.dev.demo.verdict import DemoSent, Killing, Verdict, fairness, judge
 from turnabout.words.entities import QueueStats
 
-SENT = Sent({"BIG": 300, "MID": 60, "WEE": 6}, {"BIG": 300, "MID": 60, "WEE": 6})
+SENT = DemoSent({"BIG": 300, "MID": 60, "WEE": 6}, {"BIG": 300, "MID": 60, "WEE": 6})
 ROWS = {row: "BIG" if row <= 300 else "MID" if row <= 360 else "WEE" for row in range(1, 367)}
 
 
@@ -23,7 +23,9 @@ def dealt() -> list[int]:
     return order
 
 
-def worked(ledger: Ledger, rows: list[int], at: int = 0, worker: str = "w", size: int = 10) -> None:
+def worked(
+    ledger: DemoLedger, rows: list[int], at: int = 0, worker: str = "w", size: int = 10
+) -> None:
     for start in range(0, len(rows), size):
         batch = rows[start : start + size]
         got(ledger, batch, at + start, worker)
@@ -31,14 +33,14 @@ def worked(ledger: Ledger, rows: list[int], at: int = 0, worker: str = "w", size
         ledger.note(worker, {"event": "acked", "at": at + start, "rows": batch})
 
 
-def got(ledger: Ledger, rows: list[int], at: int = 0, worker: str = "w") -> None:
+def got(ledger: DemoLedger, rows: list[int], at: int = 0, worker: str = "w") -> None:
     line: dict[str, Any] = {"event": "got", "at": at, "rows": rows}
     line["carriers"] = [ROWS[row] for row in rows]
     line["receipts"] = [f"{row}.1" for row in rows]
     ledger.note(worker, line)
 
 
-def did(ledger: Ledger, rows: list[int], worker: str = "w", late: int = 1) -> None:
+def did(ledger: DemoLedger, rows: list[int], worker: str = "w", late: int = 1) -> None:
     ones = [late] * len(rows)
     ledger.note(worker, {"event": "did", "at": 0, "rows": rows, "speeds": ones, "late": ones})
 
@@ -51,7 +53,7 @@ def stats(**changed: int) -> QueueStats:
 
 
 def verdict(
-    ledger: Ledger, counts: QueueStats | None = None, killing: Killing | None = None
+    ledger: DemoLedger, counts: QueueStats | None = None, killing: Killing | None = None
 ) -> Verdict:
     return judge(SENT, ledger, counts or stats(), started_at=0, batch_rows=10, killing=killing)
 
@@ -62,7 +64,7 @@ def bad_news(found: Verdict) -> str:
 
 
 def test_good_work_is_called_good() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt())
     found = verdict(ledger)
     assert found.good, bad_news(found)
@@ -72,13 +74,13 @@ def test_good_work_is_called_good() -> None:
 
 
 def test_a_lost_message_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt()[:-1])
     assert "1 of 366 flights were never handled" in bad_news(verdict(ledger))
 
 
 def test_a_message_that_was_handled_but_never_acked_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt()[:-1])
     got(ledger, dealt()[-1:], 400)
     did(ledger, dealt()[-1:])
@@ -86,14 +88,14 @@ def test_a_message_that_was_handled_but_never_acked_is_found() -> None:
 
 
 def test_a_message_that_was_acked_twice_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt())
     worked(ledger, [7], at=400, worker="other")
     assert "0 never, 1 more than once" in bad_news(verdict(ledger))
 
 
 def test_handled_twice_and_acked_once_is_what_at_least_once_means() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     order = dealt()
     got(ledger, order[:10], worker="dead")
     did(ledger, order[:5], worker="dead")
@@ -106,13 +108,13 @@ def test_handled_twice_and_acked_once_is_what_at_least_once_means() -> None:
 
 
 def test_a_dead_workers_message_that_never_came_back_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt())
     assert "handed out again" in bad_news(verdict(ledger, killing=Killing("w", frozenset({7}), 1)))
 
 
 def test_a_late_ack_that_was_accepted_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     got(ledger, [7], worker="dead")
     worked(ledger, dealt())
     killing = Killing("dead", frozenset({7}), refused=0)
@@ -121,20 +123,20 @@ def test_a_late_ack_that_was_accepted_is_found() -> None:
 
 @pytest.mark.parametrize("wrong", [{"done": 365}, {"sent": 367}, {"done": 365, "dead": 1}])
 def test_counts_that_disagree_are_found(wrong: dict[str, int]) -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt())
     assert "disagree" in bad_news(verdict(ledger, stats(**wrong)))
 
 
 def test_a_wrong_result_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, dealt())
     did(ledger, [300], late=99)
     assert "results do not add up to the file's for BIG" in bad_news(verdict(ledger))
 
 
 def test_a_starved_carrier_is_found() -> None:
-    ledger = Ledger()
+    ledger = DemoLedger()
     worked(ledger, sorted(ROWS))  # in order of sending, as a queue without channels would
     assert "unfair: MID, WEE waited" in bad_news(verdict(ledger))
 

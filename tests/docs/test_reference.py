@@ -20,7 +20,7 @@ from tests.support.each import each
 from turnabout import Policy, QueueSettings, slices
 from turnabout.cli import main
 from turnabout.cli.doctor_words import OF_PROMISES, WORDS, Words
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 from turnabout.sqlite._url import Place
 from turnabout.words import errors, limits, outcomes, policy
 from turnabout.worker import Worker, WorkerStats
@@ -112,7 +112,7 @@ def test_what_a_worker_counts_is_told() -> None:
     assert all(f"`{f.name}`" in page("worker") for f in dataclasses.fields(WorkerStats))
 
 
-@each("options", [Place, Options])
+@each("options", [Place, PostgresOptions])
 def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
     own = [f for f in dataclasses.fields(options) if f.default is not dataclasses.MISSING]
     text = page("operations")

@@ -8,7 +8,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from turnabout import Policy
-from turnabout.words.plan import Plan
+from turnabout.words.plan import BatchPlan
 from turnabout.words.verbs import PolicySet, Send
 
 
@@ -94,7 +94,7 @@ def test_a_batch_is_for_one_block(door: Any) -> None:
 
 
 def test_the_order_depends_on_names() -> None:
-    plan = Plan()
+    plan = BatchPlan()
     b, a = plan.queue("b"), plan.queue("a")
     b.send("b1")
     b.channel("y").change_policy(weight=2)
@@ -113,7 +113,7 @@ def test_the_order_depends_on_names() -> None:
 
 
 def test_bad_input_is_refused_where_it_is_said() -> None:
-    plan = Plan(max_payload_bytes=3)
+    plan = BatchPlan(max_payload_bytes=3)
     with pytest.raises(turnabout.UsageError, match="queue name"):
         plan.queue("no name")
     with pytest.raises(turnabout.UsageError, match="over the limit of 3"):

@@ -59,7 +59,7 @@ def refusal_async(url: str, connection: object) -> str:
 
 def test_an_unknown_object_is_told_the_protocol(file: str) -> None:
     words = refusal(file, object())
-    assert "builtins.object is no connection that Turnabout knows" in words
+    assert "builtins.object is not a connection that Turnabout knows" in words
     assert "turnabout.adapters.Client: paramstyle, is_in_transaction, fetch" in words
     assert "turnabout.adapters.AsyncClient" in refusal_async(file, "sqlite://")
 

@@ -10,7 +10,7 @@ import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout import Disconnected, Uncertain
-from turnabout.postgres.libpq_connection import Connection
+from turnabout.postgres.libpq_connection import LibpqConnection
 
 pytestmark = pytest.mark.slow  # a database for each
 
@@ -23,9 +23,9 @@ def url(postgres_server) -> Iterator[str]:
 
 def cutting(moment: str, places: Iterator[int]) -> Any:
     """`Connection._result`, which every round trip ends in, with a cut at the place that is due."""
-    whole = Connection._result
+    whole = LibpqConnection._result
 
-    def result(self: Connection) -> Any:
+    def result(self: LibpqConnection) -> Any:
         if next(places):
             return whole(self)
         if moment == "answer lost":
@@ -43,7 +43,9 @@ def test_a_send_that_was_cut_is_repeated_and_happens_once(url, monkeypatch, mome
         queue = mq.queue("q")
         queue.create()
         with monkeypatch.context() as patch:
-            patch.setattr(Connection, "_result", cutting(moment, iter([1] * place + [0] + [1] * 9)))
+            patch.setattr(
+                LibpqConnection, "_result", cutting(moment, iter([1] * place + [0] + [1] * 9))
+            )
             try:
                 queue.send("x", dedup_key="k")
             except (Uncertain, Disconnected):

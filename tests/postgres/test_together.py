@@ -13,7 +13,7 @@ from turnabout import Disconnected, Uncertain
 from turnabout.postgres._async.store import AsyncPostgresStore
 from turnabout.postgres._sync.store import PostgresStore
 from turnabout.postgres.async_connection import AsyncConnection
-from turnabout.postgres.libpq_connection import Connection
+from turnabout.postgres.libpq_connection import LibpqConnection
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Acked, Sent
@@ -39,7 +39,7 @@ class Together:
         self.runner = asyncio.Runner()
         self.cut: int | None = None
         self.statements = 0
-        kind = Connection if colour == "sync" else AsyncConnection
+        kind = LibpqConnection if colour == "sync" else AsyncConnection
         run = kind.run
 
         def counted(connection: Any, sql: Any, parameters: Any) -> Any:

@@ -65,7 +65,7 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
     ("words", "text"),
     [
         (("token", "create", "a", "--expires", "0"), "ends at once"),
-        (("token", "create", "a/b"), "'a/b' is no namespace name"),
+        (("token", "create", "a/b"), "'a/b' is not a valid namespace name"),
         (("token", "create", "acme", "--scope", "everything"), "produce, consume, operate"),
         (("token", "create", "acme", "--scope", "send:a b"), "no pattern"),
         (("token", "create", "acme", "--label", "x" * 65), "64 bytes"),

@@ -116,7 +116,7 @@ def test_from_psql(postgres_server, url, mq):
 
     said = psql(postgres_server, url, "select turnabout.send('no name', 'x');")
     assert (said.returncode, said.stdout) == (3, "")
-    assert "is no queue name" in said.stderr
+    assert "is not a valid queue name" in said.stderr
 
 
 @both

@@ -73,6 +73,7 @@ def interrupted_at(count: int, module, work) -> bool:
                 raise KeyboardInterrupt
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 traces steps if one frame asks beforehand
     sys.settrace(trace)
     try:
         work()

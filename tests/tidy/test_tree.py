@@ -161,3 +161,24 @@ def test_every_requirement_is_locked() -> None:
     names = {re.split(r"[^a-z0-9-]", word)[0] for word in wanted} - {"turnabout"}
     locked = re.findall(r"^(\S+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
     assert names - set(locked) == set(), "run: python3 dev.py lock"
+
+
+TWICE = {
+    "AsyncMessage": "a worker's message is the ordinary one, with more to it",
+    "Delivery": "the value, and its form on the wire, which the OpenAPI document shows by name",
+    "Defer": "the verb, and what a handler raises to have its message deferred",
+}
+"""Names that two classes have, and why."""
+
+
+def test_a_class_has_its_name_for_itself() -> None:
+    """One word for one thing; the blocking classes are generated from the asyncio ones."""
+    found: dict[str, list[str]] = {}
+    for path in sources("src", ends=(".py",)):
+        if "_sync" not in path.parts:
+            for node in ast.walk(ast.parse(text_of(path))):
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name.lstrip("_"), []).append(name(path))
+    assert {
+        word: paths for word, paths in found.items() if len(paths) > 1 and word not in TWICE
+    } == {}

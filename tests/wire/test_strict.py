@@ -29,8 +29,8 @@ WRONG_BODIES: list[tuple[type[v.Verb[Any]], bytes, str]] = [
     (v.Send, b"\xef\xbb\xbf{}", "not valid JSON"),
     (v.Send, b'{"messages": [], "more": 1}', "$: object contains unknown field more"),
     (v.Fail, b'{"receipts": ["1.1"]}', "unknown field receipts: there is failures"),
-    (v.Send, b'{"messages": [], "messages": []}', "$.messages: is there twice"),
-    (v.Send, b'{"messages": [], "m\\u0065ssages": []}', "$.messages: is there twice"),
+    (v.Send, b'{"messages": [], "messages": []}', "$.messages: appears twice"),
+    (v.Send, b'{"messages": [], "m\\u0065ssages": []}', "$.messages: appears twice"),
     (v.Send, message(b'{"json": 1, "text": "a"}'), "$.messages[1].payload: bytes are given as"),
     (v.Send, message(b"{}"), "$.messages[1].payload: bytes are given as"),
     (v.Send, message(b'"plain"'), "$.messages[1].payload: expected object, got str"),
@@ -59,11 +59,11 @@ WRONG_BODIES: list[tuple[type[v.Verb[Any]], bytes, str]] = [
     (v.Receive, b'{"max_messages": 1001}', "$.max_messages: expected int <= 1000"),
     (v.Receive, b'{"lease_seconds": 0}', "$.lease_seconds: expected float >= 0.001"),
     (v.Receive, b'{"wait_seconds": 3601}', "$.wait_seconds: expected float <= 3600"),
-    (v.Ack, b'{"receipts": ["1.1", "x"]}', "$.receipts[1]: 'x' is no receipt"),
+    (v.Ack, b'{"receipts": ["1.1", "x"]}', "$.receipts[1]: 'x' is not a receipt"),
     (v.Ack, b'{"receipts": ["1.0"]}', "$.receipts[0]: a receipt's attempt is"),
     (v.Cancel, b'{"ids": [1, 0]}', "$.ids[1]: expected int >= 1"),
     (v.Cancel, b'{"ids": [%s]}' % b",".join([b"1"] * 10_001), "$.ids: expected array"),
-    (v.Fail, b'{"failures": [{"receipt": "x"}]}', "$.failures[0].receipt: 'x' is no receipt"),
+    (v.Fail, b'{"failures": [{"receipt": "x"}]}', "$.failures[0].receipt: 'x' is not a receipt"),
     (v.Purge, b'{"channel": "\\u0000"}', "$.channel: text holds a NUL"),
     (v.QueueUpdate, b'{"lease_seconds": null}', "$.lease_seconds: expected float, got null"),
     (v.QueueUpdate, b'{"nope": 1}', "$: object contains unknown field nope"),
@@ -85,7 +85,7 @@ def test_a_body_that_is_wrong(kind: Any, body: bytes, told: str) -> None:
 @each(
     ("kind", "given", "told"),
     [
-        (v.Peek, {"queue": "ü"}, "queue: 'ü' is no queue name"),
+        (v.Peek, {"queue": "ü"}, "queue: 'ü' is not a valid queue name"),
         (v.Peek, {"limit": "0"}, "limit: expected int >= 1"),
         (v.Peek, {"limit": "x"}, "limit: expected int, not 'x'"),
         (v.Peek, {"limit": "1e1"}, "limit: expected int, not '1e1'"),
@@ -94,14 +94,14 @@ def test_a_body_that_is_wrong(kind: Any, body: bytes, told: str) -> None:
         (v.Events, {"wait_seconds": "nan"}, "wait_seconds: expected float, not 'nan'"),
         (v.Events, {"wait_seconds": "1e400"}, "wait_seconds: expected float, not '1e400'"),
         (v.Peek, {"state": "lost"}, "state: invalid enum value 'lost'"),
-        (v.Peek, {"colour": "red"}, "'colour' is no field of the query: there is limit, state"),
-        (v.Peek, {"namespace": "x"}, "'namespace' is no field of the query"),
+        (v.Peek, {"colour": "red"}, "'colour' is not a field of the query: it has limit, state"),
+        (v.Peek, {"namespace": "x"}, "'namespace' is not a field of the query"),
         (v.PolicyGet, {}, "channel: missing"),
         (v.PolicySet, {"channel": "a", "replace": "yes"}, "replace: expected bool"),
         (v.Events, {"wait_seconds": "-1"}, "wait_seconds: expected float >= 0"),
-        (v.QueueGet, {"a": "b"}, "there are none here"),
-        (v.QueueGet, {"kind": "b"}, "there are none here"),
-        (v.QueueGet, {"body": "b"}, "there are none here"),
+        (v.QueueGet, {"a": "b"}, "it has none here"),
+        (v.QueueGet, {"kind": "b"}, "it has none here"),
+        (v.QueueGet, {"body": "b"}, "it has none here"),
     ],
 )
 def test_a_query_that_is_wrong(kind: Any, given: dict[str, str], told: str) -> None:
@@ -123,9 +123,9 @@ def test_a_query_that_cannot_be_read(query: bytes) -> None:
         (b'{"verbs": [{}]}', "$.verbs[0]: verb: one of send, "),
         (b'{"verbs": [{"verb": "peek"}]}', "$.verbs[0]: queue: missing"),
         (b'{"verbs": [{"verb": "peek", "queue": 5}]}', "$.verbs[0]: queue: expected str"),
-        (b'{"verbs": [{"verb": "peek", "queue": "q", "limit": "5"}]}', "limit: a text"),
-        (b'{"verbs": [{"verb": "queue_update", "queue": "q", "paused": true}]}', "'paused' is no"),
-        (b'{"verbs": [{"verb": "peek", "verb": "peek"}]}', "$.verbs[0].verb: is there twice"),
+        (b'{"verbs": [{"verb": "peek", "queue": "q", "limit": "5"}]}', "limit: expected a number"),
+        (b'{"verbs": [{"verb": "queue_update", "queue": "q", "paused": true}]}', "'paused' is not"),
+        (b'{"verbs": [{"verb": "peek", "verb": "peek"}]}', "$.verbs[0].verb: appears twice"),
         (b'{"verbs": [%s]}' % b",".join([b"{}"] * 101), "$.verbs: expected array of length <= 100"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_payload_is_kept_byte_for_byte() -> None:
 
 def test_what_a_request_leaves_out() -> None:
     call = wire.load_call(v.Receive, b"", queue="q")
-    assert call == wire.Call(v.Receive("q", 1), 0.0, frozenset({"turn"}))
+    assert call == wire.VerbItem(v.Receive("q", 1), 0.0, frozenset({"turn"}))
     assert not wire.load_call(v.Receive, b'{"turn": {}}', queue="q").left_out
 
 

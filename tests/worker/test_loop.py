@@ -7,18 +7,18 @@ from turnabout.words.errors import UsageError
 from turnabout.worker.loop import (
     BACKOFF_SECONDS_MAX,
     Backoff,
+    ConsumerOptions,
     Emptiness,
-    Held,
+    HeldLeases,
     Lease,
-    Options,
+    LeaseStage,
     Phase,
-    Stage,
     pause_seconds,
 )
 
 
-def held(count: int = 0, **options: object) -> Held:
-    made = Held(Options(**options))  # type: ignore[arg-type]
+def held(count: int = 0, **options: object) -> HeldLeases:
+    made = HeldLeases(ConsumerOptions(**options))  # type: ignore[arg-type]
     for number in range(1, count + 1):
         made.add(Receipt(number, 1), 30.0, 0.0)
     return made
@@ -34,7 +34,7 @@ class TestRoom:
     def test_what_is_not_acked_yet_takes_room(self) -> None:
         full = held(1, concurrency=1)
         (lease,) = full
-        lease.stage = Stage.SETTLING
+        lease.stage = LeaseStage.SETTLING
         assert full.room() == 0
         full.drop(lease)
         assert full.room() == 1
@@ -49,11 +49,11 @@ class TestRoom:
     def test_but_it_asks_when_nothing_waits(self) -> None:
         busy = held(4, concurrency=4, prefetch=4)
         for lease in busy:
-            lease.stage = Stage.RUNNING
+            lease.stage = LeaseStage.RUNNING
         assert busy.room() == 4
         busy = held(4, concurrency=4, prefetch=1)
         for lease in busy:
-            lease.stage = Stage.RUNNING
+            lease.stage = LeaseStage.RUNNING
         assert busy.room() == 1
 
     @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ class TestBeats:
     def test_what_is_being_settled_is_left_alone(self) -> None:
         leases = held(concurrency=9)
         stages: list[Lease] = [leases.add(Receipt(n, 1), 30.0, 0.0) for n in range(1, 6)]
-        stages[0].stage = Stage.SETTLING
+        stages[0].stage = LeaseStage.SETTLING
         stages[1].settled = True
         stages[2].verbs = 1
         stages[3].lost = True

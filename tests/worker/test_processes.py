@@ -214,7 +214,7 @@ class TestLoad:
             load(target)
 
     def test_another_thing_of_that_name_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="is no turnabout"):
+        with pytest.raises(UsageError, match="not a turnabout"):
             load("json:dumps")
 
     def test_a_module_in_the_working_directory_is_found(

@@ -11,7 +11,7 @@ from turnabout._async.shared import Shared
 from turnabout.store import AsyncJoined, AsyncStore
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import UsageError
-from turnabout.words.plan import Plan
+from turnabout.words.plan import BatchPlan
 from turnabout.words.verbs import Receive
 
 
@@ -55,10 +55,10 @@ class AsyncBatchBlock:
 
     def __init__(self, shared: Shared) -> None:
         self._store = shared.store
-        self._plan = Plan(shared.max_payload_bytes)
+        self._plan = BatchPlan(shared.max_payload_bytes)
         self._is_entered = False
 
-    async def __aenter__(self) -> Plan:
+    async def __aenter__(self) -> BatchPlan:
         if self._is_entered:
             raise UsageError("a batch is for one `with` block: make another")
         self._is_entered = True

@@ -35,7 +35,7 @@ SCHEDULES_MAX = 100
 
 
 class AsyncSchedules:
-    """The schedules of a store: messages that are sent at given times, by whoever is there."""
+    """The schedules of a store: messages that are sent at given times, by any running process."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -152,8 +152,8 @@ class AsyncSchedules:
     ) -> tuple[ScheduledMessage, ...]:
         """Send what is due now, of all schedules; what this call has sent.
 
-        Workers and whoever receives do this by themselves, once a second; `turnabout schedule run`
-        does it where there are none. However many do so, a due time is sent once.
+        Workers and receivers do this by themselves, once a second; `turnabout schedule run` does
+        it where there are none. However many do so, a due time is sent once.
         on_error: told what kept a schedule from being fired, such as a missing package; unless
                   given, the first such error is raised, after all others had their turn.
         """
@@ -180,7 +180,7 @@ class AsyncSchedules:
 
 
 async def fire_when_due(shared: Shared) -> None:
-    """Fire what is due, if it is time to look. For those who came to receive: hardly an error."""
+    """Fire what is due, if it is time to look. For receivers, so it hardly ever raises."""
     watch = shared.watch
     if not watch.must_look():
         return
@@ -218,7 +218,7 @@ async def _fire_all(
 
 
 async def _fire(store: AsyncStore, entry: ScheduleEntry) -> list[ScheduledMessage]:
-    """Catch up with one schedule, up to a bound. Where somebody else is faster, he goes on."""
+    """Catch up with one schedule, up to a bound. If another process is faster, it goes on."""
     from turnabout.timing import firings
 
     name = entry.schedule.name

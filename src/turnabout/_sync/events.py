@@ -19,8 +19,8 @@ SETTLED_SECONDS = 5.0
 """How old the queue's setting may be as we know it: it may change while we listen."""
 
 
-class Listener:
-    """One who listens to a queue, from a place in its story on."""
+class EventReader:
+    """Reads the events of a queue, from a given one on."""
 
     def __init__(self, shared: Shared, queue: str, after: str | None) -> None:
         self._shared = shared
@@ -34,7 +34,7 @@ class Listener:
         """Until nothing came for `idle_seconds`, or the connection is closed."""
         if self._level_now() == "off":
             raise UsageError(
-                f"the queue {self._queue!r} tells no events: say `queue.update(events='all')` "
+                f"the queue {self._queue!r} has no events: call `queue.update(events='all')` "
                 f"(`turnabout queue update {self._queue} --events all`) for one of each thing that "
                 "happens, or 'hints' to be told that something has changed"
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnabout._sync.channel import Channel
-from turnabout._sync.events import Listener
+from turnabout._sync.events import EventReader
 from turnabout._sync.history import PAGE_ROWS, clear_in_parts, entries_of
 from turnabout._sync.message import Message
 from turnabout._sync.receiving import receive_in_turn
@@ -356,7 +356,7 @@ class Queue:
             limits.utf8(after, "a cursor")
         if idle_seconds is not None:
             limits.milliseconds(idle_seconds, "idle_seconds", limits.DELAY_SECONDS_MAX)
-        for event in Listener(self._shared, self.name, after).events(idle_seconds):
+        for event in EventReader(self._shared, self.name, after).events(idle_seconds):
             yield event
 
     def events_cursor(self) -> str:
@@ -415,8 +415,8 @@ class Queue:
         died_from:    only those that died then or later, and before `died_until`; milliseconds
                       since 1970 by the database's clock.
         error:        only those with this text in their last error.
-        per_second:   so many at most; None: as fast as it goes.
-        max_redrives: those that were redriven so often already are left: they would only die again.
+        per_second:   at most this many; None: as fast as it goes.
+        max_redrives: skip those redriven this often already: they would only die again.
         dry_run:      only count what would be moved; answers with state `dry_run`.
         """
         verb = v.RedriveStart(

@@ -14,7 +14,7 @@ STEP_SECONDS_MIN, STEP_SECONDS_MAX = 0.05, 1.0
 def run_to_end(
     store: Store, redrive: Redrive, progress: Callable[[Redrive], object] | None
 ) -> Redrive:
-    """Step until it has ended, whoever else steps or cancels it meanwhile."""
+    """Step until it has ended, even if others step or cancel it meanwhile."""
     from time import sleep
 
     if progress is not None:

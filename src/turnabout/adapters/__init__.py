@@ -1,7 +1,7 @@
 """Other people's database connections, as `queue.within(connection)` uses them.
 
-A file for each library. None of them imports it: whoever hands in a connection has done so. What is
-none of these may be a `Client` or an `AsyncClient`: PostgreSQL by a library of your own choice.
+A file for each library. None of them imports it: the program that passes a connection has
+already done so. Another library for PostgreSQL works through a `Client` or an `AsyncClient`.
 """
 
 from turnabout.adapters.known import adapted, adapted_async

@@ -15,13 +15,13 @@ T = TypeVar("T")
 def of_connection(connection: Any) -> Client | SqliteClient:
     """The client for a connection; UsageError on other databases."""
     if connection.vendor == "postgresql":
-        return _OnPostgres(connection)
+        return _DjangoOnPostgres(connection)
     if connection.vendor == "sqlite":
-        return _OnSqlite(connection)
+        return _DjangoOnSqlite(connection)
     raise UsageError(f"Turnabout lives in PostgreSQL or SQLite, and this is {connection.vendor}")
 
 
-class _OnPostgres:
+class _DjangoOnPostgres:
     paramstyle: Paramstyle = "pyformat"
 
     def __init__(self, connection: Any) -> None:
@@ -36,7 +36,7 @@ class _OnPostgres:
             return cursor.fetchall()
 
 
-class _OnSqlite:
+class _DjangoOnSqlite:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 

@@ -37,7 +37,7 @@ _CLIENT = ("paramstyle", "is_in_transaction", "fetch")
 def adapted(connection: object) -> Client | SqliteClient:
     """The blocking client for a connection.
 
-    Raises: UsageError for one of asyncio, and for what is no connection that we know.
+    Raises: UsageError for one of asyncio, and for an object that is not a known connection.
     """
     names = _names(type(connection))
     for name in names:
@@ -46,7 +46,7 @@ def adapted(connection: object) -> Client | SqliteClient:
     if any(name in _ASYNC for name in names):
         raise UsageError(
             f"{names[0]} is for asyncio: use a queue of turnabout.aio with it, "
-            "or hand in a blocking connection"
+            "or pass a blocking connection"
         )
     if _is_client(connection):
         if inspect.iscoroutinefunction(cast("Client", connection).fetch):
@@ -58,7 +58,7 @@ def adapted(connection: object) -> Client | SqliteClient:
 def adapted_async(connection: object) -> AsyncClient | AsyncSqliteClient:
     """The asyncio client for a connection.
 
-    Raises: UsageError for a blocking one, and for what is no connection that we know.
+    Raises: UsageError for a blocking one, and for an object that is not a known connection.
     """
     names = _names(type(connection))
     for name in names:
@@ -67,7 +67,7 @@ def adapted_async(connection: object) -> AsyncClient | AsyncSqliteClient:
     if any(name in _BLOCKING for name in names):
         raise UsageError(
             f"{names[0]} blocks: use a queue of turnabout.connect with it, in a thread, "
-            "or hand in a connection for asyncio"
+            "or pass a connection for asyncio"
         )
     if _is_client(connection):
         if not inspect.iscoroutinefunction(cast("AsyncClient", connection).fetch):
@@ -87,7 +87,7 @@ def _is_client(connection: object) -> bool:
 
 def _unknown(name: str, protocol: str) -> UsageError:
     return UsageError(
-        f"{name} is no connection that Turnabout knows: hand in one of psycopg, psycopg2, asyncpg, "
-        "SQLAlchemy, Django, sqlite3 or aiosqlite (a connection, no engine or pool), or an object "
-        f"with the methods of turnabout.adapters.{protocol}: {', '.join(_CLIENT)}"
+        f"{name} is not a connection that Turnabout knows: pass one of psycopg, psycopg2, "
+        "asyncpg, SQLAlchemy, Django, sqlite3 or aiosqlite (a connection, not an engine or pool), "
+        f"or an object with the methods of turnabout.adapters.{protocol}: {', '.join(_CLIENT)}"
     )

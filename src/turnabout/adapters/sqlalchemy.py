@@ -50,8 +50,8 @@ def of_async_session(session: Any) -> AsyncClient | AsyncSqliteClient:
 
 def _blocking(bind: Any, current: Callable[[], Any]) -> Client | SqliteClient:
     if _is_sqlite(bind):
-        return _OnSqlite(current)
-    return _OnPostgres(bind, current)
+        return _SqlAlchemyOnSqlite(current)
+    return _SqlAlchemyOnPostgres(bind, current)
 
 
 def _asynchronous(bind: Any, current: Callable[[], Any]) -> AsyncClient | AsyncSqliteClient:
@@ -75,7 +75,7 @@ def _commits_by_itself(bind: Any) -> bool:
     return level == "AUTOCOMMIT"
 
 
-class _OnPostgres:
+class _SqlAlchemyOnPostgres:
     def __init__(self, bind: Any, current: Callable[[], Any]) -> None:
         self._bind = bind
         self._current = current
@@ -88,7 +88,7 @@ class _OnPostgres:
         return self._current().exec_driver_sql(sql, parameters).fetchall()
 
 
-class _OnSqlite:
+class _SqlAlchemyOnSqlite:
     def __init__(self, current: Callable[[], Any]) -> None:
         self._current = current
 

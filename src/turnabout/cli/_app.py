@@ -66,7 +66,7 @@ class App:
         if path is not None and not _places.is_there(path):
             raise UsageError(
                 f"there is no database at {path.absolute()}: name one with --url or "
-                "TURNABOUT_URL, or make it (`turnabout migrate up`, or send the first message)"
+                "TURNABOUT_URL, or create it (`turnabout migrate up`, or send the first message)"
             )
 
     # --- answers ---

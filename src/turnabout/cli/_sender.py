@@ -21,7 +21,7 @@ WhenFull = Literal["stop", "skip", "wait"]
 
 
 @dataclass
-class Report:
+class SendReport:
     """What was sent; printed by --json."""
 
     queue: str
@@ -38,9 +38,9 @@ class Report:
     """Where to go on if it stopped early."""
 
 
-def begun(queue: str) -> Report:
+def begun(queue: str) -> SendReport:
     """The report before anything was sent."""
-    return Report(queue, 0, 0, 0, 0, 0, None, None, None)
+    return SendReport(queue, 0, 0, 0, 0, 0, None, None, None)
 
 
 class Full(Exception):
@@ -69,13 +69,13 @@ def _is_for(record: Record, full: ChannelFull | QueueFull) -> bool:
 
 
 @dataclass
-class Sender:
+class RecordSender:
     """Sends batches, and keeps the report."""
 
     queue: Queue
     batch_size: int
     when_full: WhenFull
-    report: Report
+    report: SendReport
     on_sent: Callable[[], None] = lambda: None
     pending: list[Record] = field(default_factory=list[Record])
     _waiting_for: str | None = None

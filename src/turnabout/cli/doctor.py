@@ -97,7 +97,7 @@ def _server(url: str) -> Iterator[Check]:
     yield ok("server", f"{place} answers, and shows {_show.plural(len(queues), 'queue')}")
     yield warn(
         "database",
-        "not looked at: a server shows only what its API shows",
+        "not checked: a server shows only its API",
         "run: turnabout doctor --url sqlite:///path, or postgresql://…, of the database behind it",
     )
 

@@ -102,7 +102,7 @@ def _permission(what: str, done: str, text: str) -> Command:
     def run(app: App, kind: str, role: str) -> None:
         if _places.is_sqlite(app.url):
             raise UsageError(
-                "SQLite has no roles: anyone who may write the file and its folder may do all"
+                "SQLite has no roles: anyone who can write the file and its folder may do anything"
             )
         getattr(_installer(app), what)(app.url, role, kind)
         app.say({"role": role, "kind": kind}, f"{role} {done} {kind}.")

@@ -17,7 +17,7 @@ from turnabout.cli._declare import argument, command, option, options
 from turnabout.cli._kinds import DURATION, HEADER, QUEUE
 from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
 from turnabout.cli._progress import progress
-from turnabout.cli._sender import Full, Report, Sender, WhenFull, begun
+from turnabout.cli._sender import Full, RecordSender, SendReport, WhenFull, begun
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import TurnaboutError, Uncertain
@@ -79,7 +79,7 @@ def bytes_of(payload: str) -> bytes:
     "zcat lines.txt.gz | turnabout send orders",
     "turnabout send invoices '{\"order\": 7}' --dedup-key order-7 --dedup-window 1d",
     "turnabout send orders --file orders.jsonl --dedup-key-from order_id",
-    json=Report,
+    json=SendReport,
 )
 @argument("queue", QUEUE)
 @argument("payload", required=False)
@@ -138,7 +138,7 @@ def send(
     if kind == "jsonl" and given["as_text"]:
         raise click.UsageError("--text does not go with JSON lines")
     with _opened(path) as stream, app.queue(queue, create=True) as handle:
-        sender = Sender(handle, batch_size, when_full, begun(queue))
+        sender = RecordSender(handle, batch_size, when_full, begun(queue))
         lines = Lines(stream, sender.flush)
         records = Records(lines, kind, shape, from_line=from_line)
         _send_all(app, sender, lines, records, _size_of(path))
@@ -181,7 +181,7 @@ def _send_one(app: App, name: str, message: Outgoing, when_full: WhenFull) -> No
     report = begun(name)
     with app.queue(name, create=True) as queue:
         try:
-            Sender(queue, 1, when_full, report).add(Record(1, message))
+            RecordSender(queue, 1, when_full, report).add(Record(1, message))
         except Full as full:
             if app.as_json:
                 report.refused = 1
@@ -203,7 +203,9 @@ def _send_one(app: App, name: str, message: Outgoing, when_full: WhenFull) -> No
         negative()
 
 
-def _send_all(app: App, sender: Sender, lines: Lines, records: Records, total: int | None) -> None:
+def _send_all(
+    app: App, sender: RecordSender, lines: Lines, records: Records, total: int | None
+) -> None:
     """Send all records, and report however it ends."""
     began = time.monotonic()
     report = sender.report
@@ -243,7 +245,7 @@ def _send_all(app: App, sender: Sender, lines: Lines, records: Records, total: i
         negative()
 
 
-def _with_lines(error: TurnaboutError, sender: Sender) -> str:
+def _with_lines(error: TurnaboutError, sender: RecordSender) -> str:
     """The error, and which lines it leaves open."""
     if not isinstance(error, Uncertain) or not sender.pending:
         return str(error)
@@ -251,7 +253,7 @@ def _with_lines(error: TurnaboutError, sender: Sender) -> str:
     return f"lines {first} to {last} may have been sent or not: {error}"
 
 
-def _summary(report: Report, seconds: float) -> str:
+def _summary(report: SendReport, seconds: float) -> str:
     text = f"Sent {_show.plural(report.sent, 'message')} to {report.queue}"
     text += f" in {_show.duration(seconds)}"
     if seconds > 0.1 and report.sent > 1:

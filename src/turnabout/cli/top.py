@@ -27,7 +27,7 @@ RIGHT = range(2, len(HEADS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TopRow:
     """A queue, how fast it moves, and its busiest channels."""
 
     queue: QueueStats
@@ -41,10 +41,10 @@ class Look:
     """All rows at one time."""
 
     at: int
-    queues: tuple[Row, ...]
+    queues: tuple[TopRow, ...]
 
 
-class Watch:
+class TopWatch:
     """Looks at the queues again and again; rates are changes since the last look."""
 
     def __init__(self, turnabout: Turnabout, queue: str | None, channels: int) -> None:
@@ -53,7 +53,7 @@ class Watch:
         self._channels = channels
         self._before: dict[str, tuple[float, QueueStats]] = {}
 
-    def look(self) -> list[Row]:
+    def look(self) -> list[TopRow]:
         """All rows as they are now, the busiest queues first."""
         if self._queue is None:
             counts = self._turnabout.stats()
@@ -62,7 +62,7 @@ class Watch:
         rows = [self._row(one) for one in counts]
         return sorted(rows, key=lambda row: -(row.queue.ready + row.queue.leased))
 
-    def _row(self, now: QueueStats) -> Row:
+    def _row(self, now: QueueStats) -> TopRow:
         at = time.monotonic()
         then, before = self._before.get(now.queue, (at, now))
         self._before[now.queue] = (at, now)
@@ -71,9 +71,9 @@ class Watch:
         if self._channels and now.scheduled + now.ready + now.leased:
             channels = self._turnabout.queue(now.queue).channels(self._channels)
         if not passed:
-            return Row(now, None, None, channels)
+            return TopRow(now, None, None, channels)
         sent, done = now.sent - before.sent, now.done - before.done
-        return Row(now, max(0, sent) / passed, max(0, done) / passed, channels)
+        return TopRow(now, max(0, sent) / passed, max(0, done) / passed, channels)
 
 
 @command(
@@ -110,14 +110,14 @@ def top(
     is_live = _show.is_terminal() and not once and not app.as_json
     looks = 1 if once else count or (None if is_live else 1)
     with app.open() as turnabout:
-        watch = Watch(turnabout, queue, channels)
+        watch = TopWatch(turnabout, queue, channels)
         if is_live:
             _live(watch, interval, looks, app.place)
         else:
             _plain(app, watch, interval, looks or 1)
 
 
-def _plain(app: App, watch: Watch, interval: float, looks: int) -> None:
+def _plain(app: App, watch: TopWatch, interval: float, looks: int) -> None:
     for number in range(looks):
         if number:
             time.sleep(interval)
@@ -130,7 +130,7 @@ def _plain(app: App, watch: Watch, interval: float, looks: int) -> None:
         _show.flush()
 
 
-def _live(watch: Watch, interval: float, looks: int | None, place: str) -> None:
+def _live(watch: TopWatch, interval: float, looks: int | None, place: str) -> None:
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
@@ -151,7 +151,7 @@ def _live(watch: Watch, interval: float, looks: int | None, place: str) -> None:
                 return
 
 
-def _table(rows: Sequence[Row], height: int) -> RenderableType:
+def _table(rows: Sequence[TopRow], height: int) -> RenderableType:
     """The rows as a table of Rich, cut to the height of the screen."""
     from rich.table import Table
     from rich.text import Text
@@ -170,7 +170,7 @@ def _table(rows: Sequence[Row], height: int) -> RenderableType:
     return table
 
 
-def _cells(rows: Sequence[Row]) -> list[list[str]]:
+def _cells(rows: Sequence[TopRow]) -> list[list[str]]:
     lines: list[list[str]] = []
     most_of_all = max((row.queue.ready for row in rows), default=0)
     for row in rows:

@@ -23,7 +23,7 @@ PACE_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchPlan:
     """What to measure with."""
 
     seconds: float
@@ -48,12 +48,12 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """What was measured, where and with what."""
 
     url: str
     queue: str
-    plan: Plan
+    plan: BenchPlan
     results: tuple[Measured, ...]
 
 
@@ -80,7 +80,7 @@ class _Measure:
 class Bench:
     """The phases, in order, on one queue."""
 
-    def __init__(self, queue: Queue, plan: Plan) -> None:
+    def __init__(self, queue: Queue, plan: BenchPlan) -> None:
         self._queue = queue
         self._plan = plan
         self._payload = b"x" * plan.payload_bytes

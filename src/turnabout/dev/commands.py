@@ -18,7 +18,7 @@ from turnabout.cli._declare import command, option
 from turnabout.cli._interrupt import stop_like_interrupt
 from turnabout.cli._kinds import DURATION
 from turnabout.cli._progress import progress
-from turnabout.dev.bench import Bench, Measured, Plan, Report, throw_away
+from turnabout.dev.bench import Bench, BenchPlan, BenchReport, Measured, throw_away
 from turnabout.words import limits
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ CALLS: _show.Columns = (
     "bench",
     "turnabout bench",
     "turnabout bench --seconds 30 --threads 8 --url postgresql://app@localhost/app",
-    json=Report,
+    json=BenchReport,
 )
 @option("--seconds", "In all.", DURATION, "10s")
 @option("--threads", "Callers at once.", click.IntRange(1, 64), 4)
@@ -191,7 +191,7 @@ def bench(
     that nobody else has, and deletes it afterwards, also after Ctrl-C. Other users of the database
     will feel it while it runs.
     """
-    plan = Plan(max(0.5, seconds), threads, batch, payload_bytes, channels)
+    plan = BenchPlan(max(0.5, seconds), threads, batch, payload_bytes, channels)
     name = f"bench-{secrets.token_hex(4)}"
     results: list[Measured] = []
     with app.open() as turnabout:
@@ -208,7 +208,7 @@ def bench(
                         _show.note(f"  {title} …")
                     results += phase()
                     bar(sum(one.calls for one in results), i + 1)
-    app.say(Report(app.place, name, plan, tuple(results)), _show.table(CALLS, results))
+    app.say(BenchReport(app.place, name, plan, tuple(results)), _show.table(CALLS, results))
 
 
 SECTIONS = {"Database": (bench,), "Programs": (demo, dev)}

@@ -19,7 +19,7 @@ __all__ = ["Left", "Moved", "MovedQueue", "Progress", "abort", "move", "plan"]
 
 
 def __getattr__(name: str) -> Any:
-    """Each is loaded when it is used: whoever asks which slices there are loads none of them."""
+    """Each is loaded when it is used: asking which slices there are loads none of them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = "_report" if name[0].isupper() else "_move"

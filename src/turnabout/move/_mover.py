@@ -1,8 +1,8 @@
 """How a move goes: copy while the file lives on, take over what changed, compare, close, finish.
 
-Nothing is ever on both sides for a worker. Until the moment the queues here are hidden ones that no
-verb can name; the file is closed before they get their names, and says so from then on. Each step
-writes how far it came in the transaction that does it, so whoever calls again goes on from there.
+A worker never finds anything on both sides: until the file is closed, the queues on PostgreSQL have
+hidden names that no verb accepts; from then on the file says where they are. Each step writes how
+far it came in the transaction that does it, so the next call goes on from there.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from turnabout.move import _rows
 from turnabout.move._report import CannotTell, Moved, MovedQueue, Progress
 from turnabout.move._source import Begun, Row, Source
-from turnabout.move._target import RESERVE, Ledger, Target
+from turnabout.move._target import RESERVE, MoveLedger, Target
 from turnabout.words.errors import BrokenInvariant, Unavailable, UsageError
 
 ROWS = 5_000
-"""A transaction has so many rows at most, …"""
+"""A transaction has at most this many rows, …"""
 BYTES = 16 * 1024 * 1024
-"""… or so many bytes of payload, and one message more."""
+"""… or this many bytes of payload, and one message more."""
 CHANGES = 10_000
 CALM = 500
-"""So few changes since the last look are worth closing the file for."""
+"""With at most this many changes since the last look, the file may be closed."""
 ROUNDS = 50
-"""After so many looks the file is closed however busy it is."""
+"""After this many looks the file is closed however busy it is."""
 SLACK = 1_000_000
-"""So many ids may be given out on the target between a look at them and the reservation."""
+"""This many ids may be given out on the target between a look at them and the reservation."""
 
 Told = Callable[[Progress], object]
 
@@ -56,7 +56,7 @@ class Mover:
             self._compare(ledger)
         return self._change_over(ledger, started)
 
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> MoveLedger:
         ledger = self._target.ledger()
         if ledger is not None:
             return ledger
@@ -69,7 +69,7 @@ class Mover:
 
     # --- while the file lives on ----------------------------------------------------------------
 
-    def _copy(self, ledger: Ledger) -> None:
+    def _copy(self, ledger: MoveLedger) -> None:
         """History, events and the messages that were there at the beginning, in parts."""
         self._estimate(ledger)
         with self._source.snapshot():
@@ -82,7 +82,7 @@ class Mover:
         while self._copy_messages(ledger):
             pass
 
-    def _estimate(self, ledger: Ledger) -> None:
+    def _estimate(self, ledger: MoveLedger) -> None:
         with self._source.snapshot():
             messages = sum(n for n, _ in self._source.message_counts().values())
             history = sum(n for n, _ in self._source.history_counts().values())
@@ -111,7 +111,7 @@ class Mover:
         self._target.put("history", (_rows.history(row, self._target.queues) for row in rows))
         self._target.set_history(queue, rows[-1]["seq"])
 
-    def _copy_events(self, ledger: Ledger) -> int:
+    def _copy_events(self, ledger: MoveLedger) -> int:
         with self._source.snapshot():
             self._meet()
             rows = self._source.events(ledger.event_seq, ROWS)
@@ -121,7 +121,7 @@ class Mover:
             self._tell("events")
         return len(rows)
 
-    def _put_events(self, ledger: Ledger, rows: list[Row]) -> None:
+    def _put_events(self, ledger: MoveLedger, rows: list[Row]) -> None:
         known = [row for row in rows if row["queue_id"] in self._target.queues]
         self._target.put(
             "event", (_rows.event(row, self._target.queues, ledger.xid) for row in known)
@@ -129,7 +129,7 @@ class Mover:
         self._target.set_events(rows[-1]["seq"])
         ledger.event_seq = rows[-1]["seq"]
 
-    def _copy_messages(self, ledger: Ledger) -> int:
+    def _copy_messages(self, ledger: MoveLedger) -> int:
         with self._source.snapshot():
             limited = _rows.limited_queues(self._meet())
             found = self._source.messages(ledger.copied_id, self._begun.last_id)
@@ -142,7 +142,7 @@ class Mover:
             self._tell("messages", len(rows))
         return len(rows)
 
-    def _follow(self, ledger: Ledger) -> None:
+    def _follow(self, ledger: MoveLedger) -> None:
         """Take over what has changed meanwhile, until little changes from look to look."""
         for _ in range(ROUNDS):
             with self._source.snapshot():
@@ -152,7 +152,7 @@ class Mover:
             if count < CALM:
                 return
 
-    def _catch_up(self, ledger: Ledger, at_most: int) -> int:
+    def _catch_up(self, ledger: MoveLedger, at_most: int) -> int:
         """One transaction of changes; how many. Inside a snapshot."""
         queues = self._meet()
         limited = _rows.limited_queues(queues)
@@ -181,7 +181,7 @@ class Mover:
     def _seq(self, queue: int) -> int:
         return self._target.history_seqs[queue]
 
-    def _compare(self, ledger: Ledger) -> None:
+    def _compare(self, ledger: MoveLedger) -> None:
         """Is every message here as it is in the file, to the last byte? Asked while it lives on:
         of one snapshot, whose changes are taken over first.
         """
@@ -201,13 +201,13 @@ class Mover:
             )
         self._tell("compared")
 
-    def _catch_all(self, ledger: Ledger, step: str) -> None:
+    def _catch_all(self, ledger: MoveLedger, step: str) -> None:
         while self._catch_up(ledger, at_most=CHANGES):
             self._tell(step)
 
     # --- the moment -----------------------------------------------------------------------------
 
-    def _change_over(self, ledger: Ledger, started: float) -> Moved:
+    def _change_over(self, ledger: MoveLedger, started: float) -> Moved:
         """Close the file, take over the rest, give the queues their names, mark the file."""
         self._may_change_over()
         self._tell("closing")
@@ -251,7 +251,7 @@ class Mover:
             self._target.refuse_used(names, [row["name"] for row in self._source.schedules()])
         self._target.refuse_new()
 
-    def _reveal(self, ledger: Ledger, started: float, closed: float) -> Moved:
+    def _reveal(self, ledger: MoveLedger, started: float, closed: float) -> Moved:
         """All that is left, and the names, in one transaction."""
         source, target = self._source, self._target
         queues = source.queues()
@@ -300,8 +300,8 @@ class Mover:
         for what, there, step in pairs:
             _must_agree(what, there, target.counts(step))
 
-    def _say_so(self, ledger: Ledger) -> Moved:
-        """The last step was committed, and whoever did it came no further."""
+    def _say_so(self, ledger: MoveLedger) -> Moved:
+        """The last step was committed, and the process that did it came no further."""
         assert ledger.report is not None
         if self._begun.state != "moved":
             self._source.finish(self._target.place)

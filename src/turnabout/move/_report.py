@@ -11,7 +11,7 @@ from turnabout.words.errors import Uncertain
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a move is: the step, and how many of so many rows are copied."""
+    """How far a move is: the step, and how many of its rows are copied."""
 
     step: str
     done: int

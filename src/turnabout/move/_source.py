@@ -40,7 +40,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class SourceChanges:
     """What has changed since a number: messages by id, and rows of history that are gone."""
 
     seq: int
@@ -96,8 +96,8 @@ class Source:
             return Begun(*self._connection.execute(SQL["the_move"]).fetchone())
 
     def begin(self, token: str, target: str, seen_id: int) -> None:
-        """From now on changes are noted, and new ids are above `seen_id`. Who comes second finds
-        the move of the first.
+        """From now on changes are noted, and new ids are above `seen_id`. A second process
+        finds the move of the first.
         """
         with self._writing():
             if self._one("has_move"):
@@ -253,7 +253,7 @@ class Source:
         """Every message."""
         return self._connection.execute(SQL["all_messages"])
 
-    def changes(self, after: int, most: int) -> Changes:
+    def changes(self, after: int, most: int) -> SourceChanges:
         """What was noted after a number."""
         messages: dict[int, None] = {}
         history: list[tuple[int, int, int, int]] = []
@@ -263,7 +263,7 @@ class Source:
                 messages[id_] = None
             else:
                 history.append((queue, id_, attempt, finished_at))
-        return Changes(rows[-1]["seq"] if rows else after, tuple(messages), tuple(history))
+        return SourceChanges(rows[-1]["seq"] if rows else after, tuple(messages), tuple(history))
 
     def last_given(self) -> int:
         """The highest id that was ever given out."""

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import sql
 
 from turnabout.move import _rows
-from turnabout.move._source import Changes, Row
+from turnabout.move._source import Row, SourceChanges
 from turnabout.postgres import install
 from turnabout.postgres.errors import translated
 from turnabout.postgres.url import parse
@@ -53,7 +53,7 @@ _OF_A_QUEUE = ("messages", "history", "events", "channels", "dedup", "tally", "w
 
 
 @dataclass(slots=True)
-class Ledger:
+class MoveLedger:
     """How far a move is, as the target knows it."""
 
     token: str
@@ -103,7 +103,7 @@ class Target:
         if not self._one("lock", token=token):
             raise Busy("another `turnabout move` of this file is running: wait for its end")
 
-    def ledger(self) -> Ledger | None:
+    def ledger(self) -> MoveLedger | None:
         """How far the move is; None: nothing is known of it here."""
         with translated(self._url):
             if not self._one("has_ledger"):
@@ -115,9 +115,9 @@ class Target:
                 self.queues[source_id] = queue_id
                 self.names[source_id] = name
                 self.history_seqs[source_id] = seq
-            return Ledger(*found)
+            return MoveLedger(*found)
 
-    def begin(self, source: str, last_given: int) -> Ledger:
+    def begin(self, source: str, last_given: int) -> MoveLedger:
         """Note a new move. From now on new ids here are above all that the file may give."""
         with self.transaction():
             self._run("ledger")
@@ -130,7 +130,7 @@ class Target:
         assert ledger is not None
         return ledger
 
-    def find_out(self) -> Ledger | None:
+    def find_out(self) -> MoveLedger | None:
         """After a failed transaction: how far the move really is; None: that cannot be told.
 
         A broken connection may leave its commit running. The lock is free when that has ended.
@@ -184,7 +184,7 @@ class Target:
     def refuse_new(self) -> None:
         """Raises: UsageError if a queue has come here with the name of one that is to come.
 
-        An empty one, too: whoever sends to it now may have found it before it makes room.
+        An empty one, too: a sender may have found it before it makes room.
         """
         with translated(self._url):
             found = self._run("queues_of_names", names=list(self.names.values())).fetchall()
@@ -239,7 +239,7 @@ class Target:
         """Events up to this number are here."""
         self._run("set_events", token=self._token, seq=seq)
 
-    def change(self, changes: Changes, rows: Sequence[tuple[Any, ...]]) -> None:
+    def change(self, changes: SourceChanges, rows: Sequence[tuple[Any, ...]]) -> None:
         """Take over what has changed: these messages as they are now, and rows that are gone."""
         queues = list(self.queues.values())
         sent = Counter(row[_QUEUE] for row in rows)

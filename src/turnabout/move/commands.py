@@ -27,7 +27,7 @@ QUEUES: _show.Columns = (
 @argument("source")
 @argument("target", required=False)
 @option("--dry-run", "Say what would be moved, and change nothing.", bool)
-@option("--abort", "Give up a move that did not come to its end.", bool)
+@option("--abort", "Give up a move that was not completed.", bool)
 def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) -> None:
     """Move all queues from an SQLite file to PostgreSQL.
 
@@ -35,7 +35,7 @@ def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) 
     the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
 
     Senders and workers go on using the file meanwhile. At the end it is closed for a moment; from
-    then on whoever opens it is told where its queues are. Ids and receipts stay as they are.
+    then on, programs that open it are told where its queues are. Ids and receipts stay as they are.
 
     A move that was stopped goes on when the same command is run again. With --abort, --json prints
     {"aborted"}.

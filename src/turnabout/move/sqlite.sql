@@ -106,7 +106,7 @@ select printf(
      select raise(abort, %Q); end', :text);
 
 -- name: close_queue
--- Text of a view in the place of a table: whoever looks is told where the queues are.
+-- Text of a view in the place of a table: programs that open it are told where the queues are.
 select printf('create view turnabout_queue as select * from "%w"', :text);
 
 -- name: close_schedule

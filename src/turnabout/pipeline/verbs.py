@@ -434,7 +434,7 @@ class LogPurge(Verb[int]):
     until: str
     finished_before: int
     limit: int = 10_000
-    dry_run: bool = False  # count instead; then `limit` is no bound
+    dry_run: bool = False  # count instead; then `limit` doesn't apply
 
     def __post_init__(self) -> None:
         limits.position(self.until, "until")

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 
 
 class AsyncConnection:
@@ -27,7 +27,7 @@ class AsyncConnection:
         self._poll.register(raw.fileno(), select.POLLIN)
 
     @classmethod
-    async def open(cls, options: Options) -> AsyncConnection:
+    async def open(cls, options: PostgresOptions) -> AsyncConnection:
         """A new one."""
         return cls(
             await psycopg.AsyncConnection.connect(

@@ -10,7 +10,7 @@ import psycopg
 from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres.errors import translated
 from turnabout.postgres.joined import Now
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 from turnabout.words.verbs import Verb
 
 
@@ -20,7 +20,7 @@ class PostgresConnections:
     receives = True
 
     def __init__(
-        self, options: Options, clock: Now, wake: Callable[[str], Awaitable[None]]
+        self, options: PostgresOptions, clock: Now, wake: Callable[[str], Awaitable[None]]
     ) -> None:
         self._options = options
         self._clock = clock

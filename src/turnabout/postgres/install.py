@@ -22,7 +22,7 @@ from types import MappingProxyType
 import psycopg
 
 from turnabout.postgres.errors import translated
-from turnabout.postgres.parts import Part, core, latest, parts
+from turnabout.postgres.parts import CallPart, core, latest, parts
 from turnabout.postgres.revision import REVISION, SCHEMA, schema
 from turnabout.postgres.source import statements, text_of
 from turnabout.words.errors import Busy, UsageError, WrongVersion
@@ -62,7 +62,7 @@ $$;
 """
 
 _PROTECT = """
--- Nobody may call a function but who has a permission; it acts with the rights of its owner then.
+-- Only roles with a permission may call a function; it then acts with the rights of its owner.
 do $$
 declare
     f record;
@@ -134,15 +134,15 @@ class _Ledger:
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
     revisions: tuple[int, ...] = ()
 
-    def too_new(self, part: Part) -> bool:
+    def too_new(self, part: CallPart) -> bool:
         """Whether this library's functions cannot work on these tables any more."""
         return self.oldest.get(part.name, 1) > part.revision
 
-    def has(self, part: Part) -> bool:
+    def has(self, part: CallPart) -> bool:
         """Whether the set of that part is there, as it is here."""
         return self.digests.get(part.schema) == digest(part)
 
-    def lacks(self, part: Part) -> list[Migration]:
+    def lacks(self, part: CallPart) -> list[Migration]:
         """The steps that did not run yet."""
         there = self.steps.get(part.name, 0)
         return [step for step in part.migrations() if step.number > there]
@@ -166,7 +166,7 @@ def functions() -> str:
     return core().functions()
 
 
-def digest(part: Part | None = None) -> str:
+def digest(part: CallPart | None = None) -> str:
     """What the functions of the core, or of a slice, look like in this library."""
     if part is None or part is core():
         return core().digest(latest(), _DROP, _PROTECT)
@@ -188,7 +188,7 @@ def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
     return tuple(statements("\n".join([*texts, _GRANT, _DAYS])))
 
 
-def _step(step: Migration, part: Part) -> str:
+def _step(step: Migration, part: CallPart) -> str:
     """A step, its note, and what it leaves behind."""
     note = (
         "insert into turnabout.version (slice, number, name, functions, oldest) values"
@@ -201,7 +201,7 @@ def _step(step: Migration, part: Part) -> str:
     return f"-- {step.name}\n{step.sql}{note}{gone}"
 
 
-def _set_of(part: Part, *, is_latest: bool) -> str:
+def _set_of(part: CallPart, *, is_latest: bool) -> str:
     """A part's set in its schema, and the core's as the one for people who write SQL as well, where
     it is the latest: bodies find each other when they run.
     """
@@ -220,7 +220,7 @@ def _set_of(part: Part, *, is_latest: bool) -> str:
     return "\n".join(texts)
 
 
-def _set(place: str, texts: str, part: Part) -> str:
+def _set(place: str, texts: str, part: CallPart) -> str:
     names = ", ".join(f"'{name}'" for name in part.open_functions())
     return "\n".join(
         (
@@ -283,7 +283,7 @@ def _up(connection: psycopg.Connection) -> tuple[str, ...]:
     return (*names, *map(set_name, lacking))
 
 
-def set_name(part: Part) -> str:
+def set_name(part: CallPart) -> str:
     """How `up` and `status` call a part's set."""
     return f"functions {part.name} {digest(part)}" if part.name else f"functions {digest(part)}"
 
@@ -370,7 +370,7 @@ def check_schema(step: int | None, oldest: int | None, ours: str | None, url: st
         )
 
 
-def refuse_newer(step: int, oldest: int, part: Part | None = None) -> None:
+def refuse_newer(step: int, oldest: int, part: CallPart | None = None) -> None:
     """Refuse a database whose tables a newer library has changed beyond this one's functions."""
     known = REVISION if part is None else part.revision
     if oldest > known:

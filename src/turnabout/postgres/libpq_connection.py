@@ -22,18 +22,18 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from turnabout.postgres.arrays import binary, literal
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _TEXT, _BINARY = 0, 1
 
 
-class Connection:
+class LibpqConnection:
     """See the module. Not for two threads at once: the pool lends it to one."""
 
     __slots__ = ("_names", "_pg", "_poll", "_prepare", "_reader", "raw")
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: PostgresOptions) -> None:
         self.raw = psycopg.connect(options.conninfo, autocommit=True)
         self._pg = self.raw.pgconn
         self._reader = Transformer(self.raw)
@@ -43,7 +43,7 @@ class Connection:
         self._poll.register(self.raw.fileno(), select.POLLIN)
 
     @classmethod
-    def open(cls, options: Options) -> Connection:
+    def open(cls, options: PostgresOptions) -> LibpqConnection:
         """A new one."""
         return cls(options)
 

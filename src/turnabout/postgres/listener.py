@@ -9,13 +9,13 @@ from collections.abc import Callable
 import psycopg
 
 from turnabout.postgres.notifier import DebouncedNotifier
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 
 
 class Listener:
     """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
 
-    def __init__(self, options: Options, send_late: Callable[[str], None]) -> None:
+    def __init__(self, options: PostgresOptions, send_late: Callable[[str], None]) -> None:
         """`send_late` notifies other processes; it is called at the end of a pause."""
         self._options = options
         self._send_late = send_late

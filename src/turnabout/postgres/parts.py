@@ -23,7 +23,7 @@ _PACKAGE = "turnabout.postgres"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CallPart:
     """The core, or a slice. `kinds`: its functions that each kind of permission is for; `views`:
     those that a role which may operate can read.
     """
@@ -71,13 +71,13 @@ _WITHOUT_TABLES = frozenset({"clock_ms"})
 
 
 @cache
-def core() -> Part:
+def core() -> CallPart:
     """The core."""
-    return Part("", REVISION, _PACKAGE, functions_of_kinds())
+    return CallPart("", REVISION, _PACKAGE, functions_of_kinds())
 
 
 @cache
-def parts() -> tuple[Part, ...]:
+def parts() -> tuple[CallPart, ...]:
     """The core, then the slices that are here and have something in PostgreSQL."""
     some = [core()]
     for slice_ in slices.found():
@@ -85,7 +85,7 @@ def parts() -> tuple[Part, ...]:
         if module is not None:
             kinds = {"operate": functions_of_slice(slice_.name, module.CALLS)}
             name, package = slice_.name, module.__name__
-            some.append(Part(name, slice_.revision, package, kinds, tuple(module.VIEWS)))
+            some.append(CallPart(name, slice_.revision, package, kinds, tuple(module.VIEWS)))
     return tuple(some)
 
 

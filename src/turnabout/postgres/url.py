@@ -14,7 +14,7 @@ from turnabout.words.urls import check_user, scrubbed
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PostgresOptions:
     """What a URL may say beside where the database is.
 
     prepare          off behind a transaction pooler that forgets prepared statements
@@ -37,7 +37,7 @@ _SWITCHES = ("prepare", "listen")
 _SWITCH = {"on": True, "off": False}
 
 
-def parse(url: str) -> Options:
+def parse(url: str) -> PostgresOptions:
     """Take Turnabout's options out of the query of a URL; the rest stays as it is, for libpq.
 
     Raises: UsageError for a value that is wrong, or that libpq cannot read.
@@ -66,7 +66,7 @@ def parse(url: str) -> Options:
     except psycopg.Error as error:
         said = scrubbed(str(error).strip(), url)
         raise UsageError(f"PostgreSQL's client cannot read the URL: {said}") from None
-    return Options(url, conninfo, **own)  # pyright: ignore[reportArgumentType]
+    return PostgresOptions(url, conninfo, **own)  # pyright: ignore[reportArgumentType]
 
 
 def _number(name: str, value: str, least: float, most: float) -> float:

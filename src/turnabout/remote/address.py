@@ -24,11 +24,11 @@ TOKEN_CHARS_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is, and what its URL may say beside that.
+    """Where a server is, and the options in its URL.
 
     timeout_seconds  how long a call waits for its answer, or for its turn among the connections
     connect_seconds  how long opening a connection may take
-    max_connections  at most so many calls are under way at once; the waiting ones apart
+    max_connections  how many calls may be under way at once, not counting those that wait
     """
 
     base: str
@@ -66,7 +66,7 @@ def _token(parts: SplitResult, given: str | None) -> str | None:
     """The token: a user name without a password, or, as with HTTP Basic, the password."""
     in_url = unquote(parts.password or parts.username or "") or None
     if given is not None and in_url is not None:
-        raise UsageError("there is a token in the URL and another beside it: give one")
+        raise UsageError("there is a token in the URL and another one given apart: give only one")
     token = given or in_url or os.environ.get(TOKEN_VARIABLE) or None
     if token is None:
         return None
@@ -74,9 +74,7 @@ def _token(parts: SplitResult, given: str | None) -> str | None:
         raise UsageError(f"a token is a str, not {type(token).__name__}")
     is_plain = token.isascii() and token.isprintable() and " " not in token
     if not is_plain or len(token) > TOKEN_CHARS_MAX:
-        raise UsageError(
-            "that is no token: `turnabout token create` prints one, which begins with tbt_"
-        )
+        raise UsageError("not a token: `turnabout token create` prints one, which begins with tbt_")
     return token
 
 

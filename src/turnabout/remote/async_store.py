@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
 from turnabout.remote.exchange import Exchange, Talk
-from turnabout.remote.notifications import Listener, RemoteNotifier
+from turnabout.remote.notifications import RemoteListener, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry_async, open_async
 from turnabout.store import AsyncStore
@@ -29,7 +29,7 @@ class AsyncRemoteStore(AsyncStore):
         self._exchange = Exchange(address)
         self._notifier = RemoteNotifier(self._listen)
         self._transport = open_async(address, address.max_connections)
-        self._listener: Listener | None = None
+        self._listener: RemoteListener | None = None
         self._running = 0
         self._closed = False
 
@@ -74,11 +74,11 @@ class AsyncRemoteStore(AsyncStore):
 
     def _listen(self, queue: str) -> None:
         if self._listener is None:
-            self._listener = Listener(self._exchange, self._notifier)
+            self._listener = RemoteListener(self._exchange, self._notifier)
         self._listener.listen(queue)
 
     def within(self, connection: object) -> NoReturn:
-        """There is no transaction of the caller's behind a server. Raises: UsageError."""
+        """A server cannot join a caller's transaction. Raises: UsageError."""
         raise no_transaction()
 
     async def close(self) -> None:

@@ -141,7 +141,7 @@ class Exchange:
     def version(
         self, queue: str, told: ServerVersion | None, seconds: float
     ) -> Talk[ServerVersion]:
-        """The number of a queue's news, as soon as it is another one or after so long."""
+        """The version of a queue, as soon as it differs from `told`, or after `seconds`."""
         target = f"/v1/queues/{quote(queue, safe='')}/signal"
         if told is not None:
             target += (
@@ -233,7 +233,7 @@ class Exchange:
             raise (WrongVersion(told) if reads else Uncertain(told)) from error
 
     def _stranger(self, answer: Answer, name: str, *, reads: bool) -> NoReturn:
-        """This is no answer of our server: of what stands before it, or of another one."""
+        """The answer of a proxy in front of our server, or of a server of another kind."""
         status, at = answer.status, self.address
         kind = answer.content_type.partition(";")[0].strip() or "no content type"
         told = f"{at} answered {name} with status {status} and {kind}"
@@ -242,15 +242,15 @@ class Exchange:
                 raise Uncertain(f"{told}, so the server behind it may have done it")
             raise Disconnected(f"{told}: the server behind it cannot be reached; repeat it later")
         if status == 429:
-            raise Unavailable(f"{told}: something before the server wants fewer requests")
+            raise Unavailable(f"{told}: something in front of the server wants fewer requests")
         if status in (401, 403, 407):
-            raise Forbidden(f"{told}: something before the server wants other credentials")
+            raise Forbidden(f"{told}: something in front of the server wants other credentials")
         if status == 413:
-            raise UsageError(f"{told}: something before the server wants shorter requests")
+            raise UsageError(f"{told}: something in front of the server wants shorter requests")
         if status >= 500 and not reads:
             raise Uncertain(f"{told}: it may have happened")
         raise UsageError(
-            f"{told}: that is no Turnabout server; check host, port and path of the URL"
+            f"{told}: that is not a Turnabout server; check host, port and path of the URL"
         )
 
 

@@ -43,7 +43,7 @@ class RemoteNotifier(Notifier):
             self.notify(queue)
 
 
-class Listener:
+class RemoteListener:
     """Keeps the notifier up to date for as long as somebody waits. On one event loop."""
 
     def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:
@@ -69,7 +69,7 @@ class Listener:
 
     async def _keep_asking(self, queue: str) -> None:
         try:
-            # Nothing is awaited between the last look at who waits and the end.
+            # Nothing is awaited between the last look at the waiters and the end.
             while self._notifier.is_waited_for(queue):
                 asked_at, before = time.monotonic(), self._notifier.told(queue)
                 try:

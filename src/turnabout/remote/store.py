@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
 from turnabout.remote.exchange import Exchange, Talk
-from turnabout.remote.notifications import Listener, RemoteNotifier
+from turnabout.remote.notifications import RemoteListener, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry, open_blocking
 from turnabout.store import Store
@@ -102,7 +102,7 @@ class RemoteStore(Store):
         self._listener.listen(queue)
 
     def within(self, connection: object) -> NoReturn:
-        """There is no transaction of the caller's behind a server. Raises: UsageError."""
+        """A server cannot join a caller's transaction. Raises: UsageError."""
         raise no_transaction()
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class _ListenerThread:
     """An event loop in a thread, for the listener."""
 
     def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:
-        self._listener = Listener(exchange, notifier)
+        self._listener = RemoteListener(exchange, notifier)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="turnabout-listen", daemon=True)
         self._thread.start()

@@ -17,7 +17,7 @@ from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.bounded_receive import BoundedReceive
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.context import Admission, ServerContext
-from turnabout.server.counts import CountingStore, Counts
+from turnabout.server.counts import CountingStore, ServerCounts
 from turnabout.server.http.access_log import AccessLog
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.server.lifecycle import Lifecycle
@@ -73,7 +73,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     close in good order.
     """
     options = options or ServerOptions()
-    counts, admission, lifecycle = Counts(), Admission(options), Lifecycle()
+    counts, admission, lifecycle = ServerCounts(), Admission(options), Lifecycle()
     merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from turnabout.server.admission import Admission
 from turnabout.server.auth.authorized_store import AuthorizedStore, Services
-from turnabout.server.counts import Counts
+from turnabout.server.counts import ServerCounts
 from turnabout.server.options import ServerOptions
 
 
@@ -22,7 +22,7 @@ class ServerContext(Services):
 
     options: ServerOptions
     admission: Admission
-    counts: Counts
+    counts: ServerCounts
     """What `/metrics` shows of this process."""
     connections: Callable[[], int] = lambda: 0
     """How many there are now; 0 where another server than ours runs the app."""

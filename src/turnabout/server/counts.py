@@ -50,12 +50,12 @@ class Histogram:
         self.seconds = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Note one that took so long."""
+        """Note one that took `seconds`."""
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
         self.seconds += seconds
 
 
-class Counts:
+class ServerCounts:
     """The numbers of one server process, since it started."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Counts:
 class CountingStore(AsyncForwardingStore):
     """A store that counts what is asked of another one, and how long it takes."""
 
-    def __init__(self, store: AsyncStore, counts: Counts) -> None:
+    def __init__(self, store: AsyncStore, counts: ServerCounts) -> None:
         super().__init__(store)
         self._counts = counts
 

@@ -111,13 +111,13 @@ class ServerOptions:
         limits.whole(self.port, "port", 0, 65_535)
         if not _HOST.fullmatch(self.host):
             raise UsageError(
-                f"{limits.shown(self.host)} is no address to listen on: use 127.0.0.1, 0.0.0.0 or "
-                "a name of this machine"
+                f"{limits.shown(self.host)} is not an address to listen on: use 127.0.0.1, 0.0.0.0 "
+                "or a name of this machine"
             )
         for name in self.allowed_hosts:
             if name != "*" and (not _HOST.fullmatch(name) or ":" in name):
                 raise UsageError(
-                    f"{limits.shown(name)} is no name for the Host header: write it without a "
+                    f"{limits.shown(name)} is not a name for the Host header: write it without a "
                     "scheme and a port, such as queue.example.com, or * for all"
                 )
         for origin in self.allowed_origins:
@@ -127,7 +127,7 @@ class ServerOptions:
                 or origin != f"{parts.scheme}://{parts.netloc}"
             ):
                 raise UsageError(
-                    f"{limits.shown(origin)} is no origin: write scheme, host and port only, "
+                    f"{limits.shown(origin)} is not an origin: write scheme, host and port only, "
                     "such as https://app.example.com"
                 )
 

@@ -1,7 +1,7 @@
 """Run a server in this process: open the store, listen, and close in good order.
 
-On SIGTERM or SIGINT nobody else is let in, who waits is answered at once, and requests that run
-may end, for `drain_seconds`. A second signal ends it at once; what was answered is in the database.
+On SIGTERM or SIGINT nobody else is let in, waiters are answered at once, and running requests may
+end, for `drain_seconds`. A second signal ends it at once; what was answered is in the database.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Server:
             await asyncio.sleep(SIGNAL_SECONDS)
 
     async def _shut_down(self, listening: asyncio.Server) -> None:
-        """Let nobody in, answer who waits, and give the others time."""
+        """Let nobody in, answer the waiters, and give other requests time."""
         log.info(
             "closing: no new connections, %d requests under way", self.context.admission.requests
         )
@@ -249,7 +249,7 @@ def _listener(options: ServerOptions) -> socket.socket:
         return _bound(found[0][0], found[0][4][:2])
     except socket.gaierror as error:
         raise UsageError(
-            f"{host!r} is no address of this machine: use 127.0.0.1 or 0.0.0.0"
+            f"{host!r} is not an address of this machine: use 127.0.0.1 or 0.0.0.0"
         ) from error
     except OSError as error:
         raise Unavailable(

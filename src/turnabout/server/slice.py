@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="673b4a25a030209c",
+    digest="17f7ba7e5bca8a36",
 )

@@ -1,9 +1,9 @@
 """Checkpoints on SQLite versions where they are dangerous.
 
 SQLite 3.7.0 to 3.51.2 can damage a file when a checkpoint and a commit of two connections meet at
-the wrong moment (the WAL-reset bug). There automatic checkpoints are off, and whoever holds the
-write lock, so that nobody commits, checkpoints through a second connection. Better versions look
-after themselves.
+the wrong moment (the WAL-reset bug). There automatic checkpoints are off, and the holder of the
+write lock checkpoints through a second connection, as nobody else can commit meanwhile. Later
+versions look after themselves.
 """
 
 from __future__ import annotations

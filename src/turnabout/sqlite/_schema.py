@@ -1,6 +1,6 @@
 """The schema of a file: numbered steps, each once, and the ledger that says which ones have run.
 
-The core has steps, and so has each slice, numbered on their own. The ledger is a table of ours, not
+The core has steps, and so has each slice, numbered on their own. The ledger is a table, not
 `pragma user_version`: the file may be an application's, which counts its own steps there. A step
 only adds, so an older library can go on; one that it could not live with says so by
 `-- oldest: <steps that a library must know>` in its comment, and the ledger keeps it.

@@ -140,7 +140,7 @@ class AsyncSqliteStore(AsyncStore):
         return self._opened
 
     async def _begin(self) -> None:
-        """Open the file, in a task of its own: who asked for it may be cancelled meanwhile."""
+        """Open the file, in a separate task: its caller may be cancelled meanwhile."""
         try:
             engine = await asyncio.to_thread(Engine, self._place, self._clock)
             self._writing = threading.Thread(

@@ -61,7 +61,7 @@ class SqliteStore(Store):
         return self._engine().writer.run(Transaction(tuple(verbs)))
 
     def signal(self, queue: str) -> int:
-        """A number that is another one after any commit that the queue's receivers may want."""
+        """A version number; it changes after every commit that may matter to receivers."""
         return self._engine().notifier.signal(queue)
 
     def wait(self, queue: str, seen: int, seconds: float) -> None:

@@ -5,8 +5,8 @@ Knows the words and nothing of HTTP libraries: the server and the client speak t
 
 from turnabout.wire.codec import (
     TOGETHER_MAX,
-    Call,
     Request,
+    VerbItem,
     dump_answer,
     dump_together,
     dump_together_answer,
@@ -28,9 +28,9 @@ __all__ = [
     "ROUTES",
     "ROUTE_OF",
     "TOGETHER_MAX",
-    "Call",
     "Request",
     "Route",
+    "VerbItem",
     "dump_answer",
     "dump_together",
     "dump_together_answer",

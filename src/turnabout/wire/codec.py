@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl, quote, urlencode
 import msgspec
 from msgspec import UNSET, Raw
 
-from turnabout.wire.plans import Kind, Plan, answer_of, plan_of
+from turnabout.wire.plans import Kind, RoutePlan, answer_of, plan_of
 from turnabout.wire.routes import NOT_ON_THE_WIRE, Method
-from turnabout.wire.shapes import Misplaced, Part, parts_of, shape_of
+from turnabout.wire.shapes import FieldPart, Misplaced, parts_of, shape_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.errors import Uncertain, UsageError
@@ -33,7 +33,7 @@ TOGETHER_MAX = 100
 
 
 @value
-class Call:
+class VerbItem:
     """A request for a verb, and what it says beside the verb."""
 
     verb: v.Verb[Any]
@@ -63,7 +63,7 @@ def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: Any) -> v.Verb[A]:
     return load_call(kind, body, **given).verb
 
 
-def load_call(kind: Kind, body: bytes, /, **given: Any) -> Call:
+def load_call(kind: Kind, body: bytes, /, **given: Any) -> VerbItem:
     """As `load_verb`, and what the request says beside the verb."""
     plan = plan_of(kind)
     values = _given(plan, given)
@@ -83,7 +83,7 @@ def load_call(kind: Kind, body: bytes, /, **given: Any) -> Call:
         verb = plan.build(values)
     except UsageError as error:
         raise UsageError(f"$: {error}") from error
-    return Call(verb, wait_seconds, frozenset(left_out))
+    return VerbItem(verb, wait_seconds, frozenset(left_out))
 
 
 def dump_verb(verb: v.Verb[Any], *, wait_seconds: float = 0.0) -> bytes:
@@ -130,8 +130,8 @@ def load_fields(cls: type[A], fields: Mapping[str, str], /, **more: Any) -> A:
     values = dict(more)
     for name, text in fields.items():
         if name not in parts:
-            there = f"there is {', '.join(parts)}"
-            raise UsageError(f"{limits.shown(name)} is no field of the query: {there}")
+            there = f"it has {', '.join(parts)}"
+            raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
             values[parts[name].name] = _value_of(parts[name], text)
         except UsageError as error:
@@ -149,14 +149,14 @@ def load_query(query: bytes) -> dict[str, str]:
         raise UsageError("the query is not UTF-8 in percent-encoding") from error
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise UsageError("a field is twice in the query")
+        raise UsageError("a field appears twice in the query")
     return fields
 
 
-def _dump_body(plan: Plan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
+def _dump_body(plan: RoutePlan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
     values = plan.spread(verb)
     if any(values.get(name) is not None for name in NOT_ON_THE_WIRE):
-        raise UsageError("a server knows the namespace by the token: it cannot be named here")
+        raise UsageError("the namespace comes from the token: it cannot be named here")
     if plan.route.method != "GET" and wait_seconds:
         values["wait_seconds"] = wait_seconds
     if not plan.body:
@@ -180,15 +180,15 @@ def _dump_body(plan: Plan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
         raise UsageError(f"this cannot be written as JSON: {error}") from error
 
 
-def _given(plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of path and query, read and checked."""
     values: dict[str, Any] = {}
     for name, one in given.items():
         part = plan.given.get(name)
         if part is None:
             known = [other for other in plan.given if other not in plan.route.in_path]
-            there = f"there is {', '.join(known)}" if known else "there are none here"
-            raise UsageError(f"{limits.shown(name)} is no field of the query: {there}")
+            there = f"it has {', '.join(known)}" if known else "it has none here"
+            raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
             values[name] = _value_of(part, one)
         except UsageError as error:
@@ -200,7 +200,7 @@ def _given(plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _value_of(part: Part, one: Any) -> Any:
+def _value_of(part: FieldPart, one: Any) -> Any:
     if not isinstance(one, str):
         return _converted(part, one)
     if part.form.type is str:  # a name: its check is all that is needed
@@ -211,7 +211,7 @@ def _value_of(part: Part, one: Any) -> Any:
         raise UsageError(str(error).replace("got str", f"not {limits.shown(one)}")) from error
 
 
-def _converted(part: Part, given: Any) -> Any:
+def _converted(part: FieldPart, given: Any) -> Any:
     try:
         one = msgspec.convert(given, part.form.type)
     except msgspec.ValidationError as error:
@@ -219,7 +219,7 @@ def _converted(part: Part, given: Any) -> Any:
     return one if one is None or part.form.load is None else part.form.load(one)
 
 
-def _from_text(part: Part, text: str) -> Any:
+def _from_text(part: FieldPart, text: str) -> Any:
     """A field of path or query as what it is a text of."""
     kinds = _plain_types(part.form.type)
     if int in kinds and _WHOLE.fullmatch(text):
@@ -254,7 +254,7 @@ def _to_text(one: Any) -> str:
 # --- reading strictly ----------------------------------------------------------------------------
 
 
-def _read(plan: Plan, body: bytes) -> Any:
+def _read(plan: RoutePlan, body: bytes) -> Any:
     try:
         said = plan.decode(body)
     except msgspec.ValidationError as error:
@@ -290,7 +290,7 @@ def refuse_twice(body: bytes) -> None:
     except _Twice:
         place = _find_twice(json.loads(body, object_pairs_hook=_Pairs), "$")
         if place is not None:
-            raise UsageError(f"{place}: is there twice") from None
+            raise UsageError(f"{place}: appears twice") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"the body is not valid JSON: {error}") from error
     except RecursionError:
@@ -353,14 +353,14 @@ def dump_answer(kind: type[v.Verb[A]], answer: A) -> bytes:
 
 
 def load_answer(kind: type[v.Verb[A]], body: bytes) -> A:
-    """The answer in a body. Raises: Uncertain for what is no answer to that verb."""
+    """The answer in a body. Raises: Uncertain if it is not an answer to that verb."""
     load = answer_of(kind).load
     assert load is not None
     try:
         return load(_answer_decoder(kind)(body))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Uncertain(
-            f"what came back is no answer to {kind.name} ({error}): the call may have happened"
+            f"the response is not an answer to {kind.name} ({error}): the call may have happened"
         ) from error
 
 
@@ -372,7 +372,7 @@ def _answer_decoder(kind: Kind) -> Any:
 # --- several verbs in one request ----------------------------------------------------------------
 
 
-class Together(msgspec.Struct, forbid_unknown_fields=True):
+class TransactionBody(msgspec.Struct, forbid_unknown_fields=True):
     """Verbs that are carried out in one transaction, in this order: at most 100.
 
     Each is an object with `verb`, its name, and all of its fields, those of path and query, too.
@@ -381,7 +381,7 @@ class Together(msgspec.Struct, forbid_unknown_fields=True):
     verbs: Annotated[tuple[dict[str, Raw], ...], msgspec.Meta(max_length=TOGETHER_MAX)]
 
 
-class TogetherAnswer(msgspec.Struct, forbid_unknown_fields=True):
+class TransactionAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """The answers, each as it would come alone."""
 
     items: tuple[Raw, ...]
@@ -389,7 +389,7 @@ class TogetherAnswer(msgspec.Struct, forbid_unknown_fields=True):
 
 def dump_together(verbs: Sequence[v.Verb[Any]]) -> bytes:
     """The body for verbs that are carried out together."""
-    return _encode(Together(tuple(map(_dump_item, verbs))))
+    return _encode(TransactionBody(tuple(map(_dump_item, verbs))))
 
 
 def load_together(body: bytes) -> tuple[v.Verb[Any], ...]:
@@ -415,16 +415,16 @@ def load_together(body: bytes) -> tuple[v.Verb[Any], ...]:
 def dump_together_answer(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -> bytes:
     """The body of their answers."""
     items = [Raw(dump_answer(type(v), a)) for v, a in zip(verbs, answers, strict=True)]
-    return _encode(TogetherAnswer(tuple(items)))
+    return _encode(TransactionAnswer(tuple(items)))
 
 
 def load_together_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
-    """Their answers. Raises: Uncertain for what are none."""
+    """Their answers. Raises: Uncertain if it holds anything else."""
     try:
         items = _decode_together_answer(body).items
         pairs = list(zip(verbs, items, strict=True))
     except (msgspec.DecodeError, ValueError) as error:
-        raise Uncertain(f"what came back are no answers ({error})") from error
+        raise Uncertain(f"the response does not hold the answers ({error})") from error
     return [load_answer(type(verb), bytes(item)) for verb, item in pairs]
 
 
@@ -460,13 +460,13 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
         if name not in given and plan.route.also is None:
             raise UsageError(f"{name}: missing")
     for name, one in given.items():
-        # Here they have their own types: the text "12" is no number.
+        # Here they have their own types: the text "12" is not a number.
         if isinstance(one, str) and _plain_types(plan.given[name].form.type) & {int, float, bool}:
-            raise UsageError(f"{name}: a text, where it has to be a number or true or false")
+            raise UsageError(f"{name}: expected a number, true or false, not a text")
     if plan.route.body is not None:
         body = bytes(fields.pop(plan.route.body, Raw(b"{}")))
         if fields:
-            raise UsageError(f"{limits.shown(next(iter(fields)))} is no field of {kind.name}")
+            raise UsageError(f"{limits.shown(next(iter(fields)))} is not a field of {kind.name}")
     else:
         body = _encode(fields)
     return load_call(kind, body, **given).verb
@@ -474,5 +474,5 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
 
 _encode = msgspec.json.Encoder().encode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_together = msgspec.json.Decoder(Together).decode
-_decode_together_answer = msgspec.json.Decoder(TogetherAnswer).decode
+_decode_together = msgspec.json.Decoder(TransactionBody).decode
+_decode_together_answer = msgspec.json.Decoder(TransactionAnswer).decode

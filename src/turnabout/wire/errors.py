@@ -75,7 +75,7 @@ class ErrorBody(msgspec.Struct):
 
 
 def error_body(error: BaseException) -> tuple[int, bytes]:
-    """The status and the body for an error. What is no error of Turnabout's is `internal`.
+    """The status and the body for an error. An error that isn't Turnabout's is `internal`.
 
     A text that came from below (a driver, a file system) stays in the server's log.
     """
@@ -109,7 +109,7 @@ def plain_error(
 
 
 def load_error(status: int, body: bytes) -> e.TurnaboutError:
-    """The error in an answer; of a body that is none of ours, what the status tells."""
+    """The error in an answer; for a body that isn't Turnabout's, what the status tells."""
     try:
         fields = _decode(body).error
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -142,14 +142,14 @@ def _made(kind: type[e.TurnaboutError], message: str) -> e.TurnaboutError:
 
 
 def _by_status(status: int) -> e.TurnaboutError:
-    """Something between us and the server has answered, or a server that is none of ours."""
+    """A proxy in front of the server has answered, or a server that isn't Turnabout's."""
     if status in {408, 429, 503}:
         return e.Unavailable(f"the server cannot be reached now (status {status})")
     if status >= 500:
-        return e.Uncertain(f"no answer of ours (status {status}): it may have happened")
+        return e.Uncertain(f"not an answer of Turnabout's (status {status}): it may have happened")
     if status in {401, 403, 407}:
         return e.Forbidden(f"refused on the way to the server (status {status})")
-    return e.UsageError(f"no answer of a Turnabout server (status {status}): is the URL right?")
+    return e.UsageError(f"not an answer of a Turnabout server (status {status}): is the URL right?")
 
 
 def _classes() -> dict[str, type[e.TurnaboutError]]:

@@ -14,9 +14,9 @@ from msgspec import UNSET, UnsetType
 from turnabout.wire.ranges import CHECKS, WAIT
 from turnabout.wire.routes import NOT_ON_THE_WIRE, ROUTE_OF, Route
 from turnabout.wire.shapes import (
+    FieldPart,
     Form,
     Misplaced,
-    Part,
     Turning,
     form_of,
     getter,
@@ -35,13 +35,13 @@ Build = Callable[[dict[str, Any]], v.Verb[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RoutePlan:
     """How requests for one verb are read and written."""
 
     route: Route
-    given: Mapping[str, Part]
+    given: Mapping[str, FieldPart]
     """By name: fields of the path and the query."""
-    body: tuple[Part, ...]
+    body: tuple[FieldPart, ...]
     struct: Any
     """What the body is read with."""
     decode: Callable[[bytes], Any]
@@ -54,7 +54,7 @@ class Plan:
 
 
 @cache
-def plan_of(kind: Kind) -> Plan:
+def plan_of(kind: Kind) -> RoutePlan:
     """Worked out once."""
     route = ROUTE_OF[kind]
     parts = _parts(kind)
@@ -62,7 +62,7 @@ def plan_of(kind: Kind) -> Plan:
     given = {part.name: part for part in parts if part.name in outside}
     body = tuple(part for part in parts if part.name not in outside)
     if route.waits:
-        wait = Part("wait_seconds", "wait_seconds", Form(Annotated[float, WAIT]), 0.0)
+        wait = FieldPart("wait_seconds", "wait_seconds", Form(Annotated[float, WAIT]), 0.0)
         if route.method == "GET":
             given["wait_seconds"] = wait
         else:
@@ -73,7 +73,7 @@ def plan_of(kind: Kind) -> Plan:
     else:
         struct = struct_of(f"{kind.__name__}Request", body, doc=kind.__doc__)
         load = cast("Callable[[Any], list[Any]]", loader(_listed, body))
-    return Plan(
+    return RoutePlan(
         route,
         given,
         body,
@@ -89,19 +89,19 @@ def _listed(*values: Any) -> list[Any]:
     return list(values)
 
 
-def _only(part: Part) -> Callable[[Any], list[Any]]:
+def _only(part: FieldPart) -> Callable[[Any], list[Any]]:
     load = part.form.load
     assert load is not None
     return lambda said: [load(said)]
 
 
-def _parts(kind: Kind) -> tuple[Part, ...]:
+def _parts(kind: Kind) -> tuple[FieldPart, ...]:
     """The fields of a verb as requests have them."""
     if kind is v.ScheduleSet:
         name, *others = parts_of(Schedule)
         # Left out, the due time is worked out by the server, and a pause stays as it is.
         others = [_may_be_left_out(part) if part.name == "paused" else part for part in others]
-        next_at = Part("next_at", "next_at", form_of(int | None, "ScheduleSet.next_at"), UNSET)
+        next_at = FieldPart("next_at", "next_at", form_of(int | None, "ScheduleSet.next_at"), UNSET)
         return (
             _checked(replace(name, name="schedule", wire_name="schedule")),
             *others,
@@ -114,19 +114,19 @@ def _parts(kind: Kind) -> tuple[Part, ...]:
         elif kind is v.Receive and part.name == "max_messages":
             parts[i] = replace(part, default=1)
         elif kind is v.Receive and part.name == "turn":
-            # Said by who keeps a place in the round robin; for others the server keeps one.
+            # Given by clients that keep their place in the turn; for others the server keeps it.
             parts[i] = _may_be_left_out(part)
         elif kind is v.QueueCreate and part.name == "settings":
             parts[i] = replace(part, default=QueueSettings())
     return tuple(parts)
 
 
-def _may_be_left_out(part: Part) -> Part:
+def _may_be_left_out(part: FieldPart) -> FieldPart:
     form = replace(part.form, type=part.form.type | UnsetType)
     return replace(part, form=form, default=UNSET)
 
 
-def _checked(part: Part) -> Part:
+def _checked(part: FieldPart) -> FieldPart:
     check = CHECKS.get(part.name)
     if check is None or part.form.load is not None:
         return part

@@ -90,7 +90,7 @@ NOT_ON_THE_WIRE = frozenset({"namespace"})
 """Fields that no request has: the namespace is the token's."""
 
 REFUSALS: tuple[type[Any], ...] = (o.ChannelFull, o.QueueFull, o.AlreadyExists)
-"""Outcomes that say no to all of it: answered with 409. Those of many-forms are no such."""
+"""Outcomes that refuse the whole request: answered with 409. Those of many-forms don't."""
 
 
 def status_of(answer: object) -> int:

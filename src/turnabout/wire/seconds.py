@@ -14,5 +14,5 @@ def ms_of(seconds: float) -> int:
     """Whole milliseconds, rounded up, so that nothing comes early."""
     ms = seconds * 1000
     near = round(ms)
-    # What `seconds_of` gave may have lost its last bit: that is no fraction of a millisecond.
+    # A result of `seconds_of` may lack its last bit: don't take that for part of a millisecond.
     return near if math.isclose(ms, near, rel_tol=1e-15, abs_tol=1e-6) else math.ceil(ms)

@@ -47,7 +47,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldPart:
     """A field of a value class: its name there, its name and form on the wire, its default."""
 
     name: str
@@ -84,10 +84,10 @@ def shape_of(cls: type[Any], *, tagged: bool = False) -> Form:
 
 
 @cache
-def parts_of(cls: type[Any]) -> tuple[Part, ...]:
+def parts_of(cls: type[Any]) -> tuple[FieldPart, ...]:
     """The fields of a value class, in order."""
     hints = get_type_hints(cls)
-    made: list[Part] = []
+    made: list[FieldPart] = []
     content = [
         f.name
         for f in fields(cls)
@@ -106,13 +106,13 @@ def parts_of(cls: type[Any]) -> tuple[Part, ...]:
             form = Form(Content | None if f.default is None else Content, load_content)
         elif f.name == "content_type" and content and cls in {Outgoing, Result}:
             form, default = Form(str | None), None  # what its bytes have by themselves
-        made.append(Part(f.name, name, form, default))
+        made.append(FieldPart(f.name, name, form, default))
     return tuple(made)
 
 
 def struct_of(
     name: str,
-    parts: tuple[Part, ...],
+    parts: tuple[FieldPart, ...],
     *,
     doc: str | None = None,
     tagged: bool = False,
@@ -137,12 +137,12 @@ def struct_of(
     )
 
 
-def _wire_default(part: Part) -> Any:
+def _wire_default(part: FieldPart) -> Any:
     default, dump = part.default, part.form.dump
     return default if default is None or default is UNSET or dump is None else dump(default)
 
 
-def loader(make: Callable[..., Any], parts: tuple[Part, ...]) -> Turning:
+def loader(make: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
     """From the Struct to what `make` makes of the fields in their order."""
     get = getter(tuple(part.wire_name for part in parts))
     ways = [(i, p.wire_name, p.form.load) for i, p in enumerate(parts) if p.form.load is not None]
@@ -160,7 +160,7 @@ def loader(make: Callable[..., Any], parts: tuple[Part, ...]) -> Turning:
     return load
 
 
-def dumper(struct: Callable[..., Any], parts: tuple[Part, ...]) -> Turning:
+def dumper(struct: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
     """From a value to the Struct with its fields."""
     get = getter(tuple(part.name for part in parts))
     ways = [(i, p.form.dump) for i, p in enumerate(parts) if p.form.dump is not None]
@@ -272,12 +272,12 @@ def _any_of(hints: tuple[Any, ...], key: str) -> Form:
 # --- bytes with their content type ---------------------------------------------------------------
 
 
-def _is_content(part: Part) -> bool:
+def _is_content(part: FieldPart) -> bool:
     return part.form.load is load_content
 
 
 def _content_ways(
-    cls: type[Any], struct: Callable[..., Any], parts: tuple[Part, ...]
+    cls: type[Any], struct: Callable[..., Any], parts: tuple[FieldPart, ...]
 ) -> tuple[Turning, Turning]:
     """There and back for a class in which bytes and their content type depend on one another."""
     names = [part.name for part in parts]

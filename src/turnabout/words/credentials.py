@@ -1,6 +1,6 @@
 """Who may do what on a server: namespaces, tokens and their scopes; the verbs that keep them.
 
-These verbs are for whoever owns the database (`turnabout token`, `turnabout namespace`, the server
+These verbs are for the owner of the database (`turnabout token`, `turnabout namespace`, the server
 itself). No door carries them, so no token can make another one.
 
 Instants are milliseconds since 1970.
@@ -60,12 +60,13 @@ class Scope:
     def __post_init__(self) -> None:
         if self.verbs not in KINDS and self.verbs not in VERBS and self.verbs != Totals.name:
             raise UsageError(
-                f"{limits.shown(self.verbs)} is no kind of verbs and no verb: "
+                f"{limits.shown(self.verbs)} is neither a kind of verbs nor a verb: "
                 f"use {', '.join(KINDS)}, or a verb such as send or peek"
             )
         if not _PATTERN.fullmatch(self.queues):
             raise UsageError(
-                f"{limits.shown(self.queues)} is no pattern for queues: a name, with * for any part"
+                f"{limits.shown(self.queues)} is not a pattern for queues: "
+                "write a name, with * for any part"
             )
 
     def __str__(self) -> str:

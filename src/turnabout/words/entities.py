@@ -54,7 +54,7 @@ class Receipt(_ReceiptFields):
         """The receipt in its text form, `id.attempt`, as the command line and HTTP carry it."""
         match = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise UsageError(f"{limits.shown(text)} is no receipt: it reads like 4711.1")
+            raise UsageError(f"{limits.shown(text)} is not a receipt: expected one like 4711.1")
         return cls(int(match[1]), int(match[2]))
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a call. Outcomes that a correct program meets are in `outcomes`.
+"""What can go wrong with a call. Expected outcomes, such as a full channel, are in `outcomes`.
 
     TurnaboutError
     ├── UsageError (ValueError)   should not have been made; nothing happened
@@ -13,7 +13,7 @@
     │   └── TooManyRequests       more a second than the namespace may; says when to repeat
     ├── Uncertain                 the answer was lost; it may have happened
     ├── WrongVersion              library and database are apart; says the command to run
-    └── BrokenInvariant           a bug of ours; says what to report
+    └── BrokenInvariant           a bug in Turnabout; says what to report
 
 Each class has a stable `code` and says whether a plain repeat is safe (`retryable`).
 """
@@ -29,7 +29,7 @@ class TurnaboutError(Exception):
 
 
 class UsageError(TurnaboutError, ValueError):
-    """The call is wrong in itself: a type, a size, a name. Nothing happened; mend the program."""
+    """The call is wrong in itself: a type, a size, a name. Nothing happened; fix the program."""
 
     code = "usage"
 

@@ -65,7 +65,7 @@ def plain_name(name: object, what: str = "queue") -> str:
         raise UsageError(f"a {what}'s name is a str, not {type(name).__name__}")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{shown(name)} is no {what} name: use letters, digits, '_', '.' and '-', "
+            f"{shown(name)} is not a valid {what} name: use letters, digits, '_', '.' and '-', "
             "and start with a letter or digit"
         )
     if len(name.removesuffix(DEAD_SUFFIX)) > NAME_CHARS_MAX:
@@ -76,7 +76,7 @@ def plain_name(name: object, what: str = "queue") -> str:
 
 
 def names(given: object, what: str, most: int) -> tuple[str, ...]:
-    """A tuple of names, at most so many, each of them once."""
+    """A tuple of at most `most` names, without repeats."""
     if not isinstance(given, tuple):
         raise UsageError(f"{what} are a tuple of str, not {type(given).__name__}")
     texts = cast("tuple[str, ...]", given)
@@ -298,7 +298,7 @@ def owner(text: object) -> str:
 def position(text: object, what: str) -> str:
     """A place in the log, as text; whether it is one, its store can say."""
     if len(utf8(text, what)) > POSITION_BYTES_MAX:
-        raise UsageError(f"{what} is no position: it has over {POSITION_BYTES_MAX:,} bytes")
+        raise UsageError(f"{what} is not a position: it has over {POSITION_BYTES_MAX:,} bytes")
     assert isinstance(text, str)
     return text
 

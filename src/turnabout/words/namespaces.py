@@ -109,10 +109,10 @@ ANSWERS_NAME: frozenset[type[Verb[Any]]] = frozenset(
 
 @lru_cache(maxsize=4_096)  # only of names that are good, so of short ones
 def stored(name: str, namespace: str) -> str:
-    """The name as the database keeps it. Raises: UsageError for what is no plain name."""
+    """The name as the database keeps it. Raises: UsageError for an invalid name."""
     if isinstance(name, str) and "/" in name:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(
-            f"{limits.shown(name)} is no name here: a name has no slash, "
+            f"{limits.shown(name)} is not a name here: names have no slash, "
             "as the namespace comes from the token"
         )
     limits.plain_name(name)

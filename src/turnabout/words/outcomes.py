@@ -1,6 +1,6 @@
 """What verbs answer: for each verb a closed union of frozen values, to be matched to the end.
 
-If a correct program can meet it in normal running, it is an outcome here and not an exception.
+Expected outcomes, such as a full channel, are return values, not exceptions.
 """
 
 from __future__ import annotations

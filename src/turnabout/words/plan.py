@@ -21,7 +21,7 @@ from turnabout.words.verbs import PolicySet, Send, Verb
 A = TypeVar("A")
 
 
-class Planned(Generic[A]):
+class PlannedVerb(Generic[A]):
     """Something that will be done at the end of the block."""
 
     __slots__ = ("_told", "verb")
@@ -42,23 +42,23 @@ class Planned(Generic[A]):
         self._told = (outcome,)
 
 
-class Plan:
+class BatchPlan:
     """What a block notes."""
 
     def __init__(self, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX) -> None:
         self._max_payload_bytes = max_payload_bytes
-        self._noted: list[Planned[Any]] = []
+        self._noted: list[PlannedVerb[Any]] = []
         self._is_open = True
 
     def queue(self, name: str) -> PlannedQueue:
         """A queue to send to, or to set policies in."""
         return PlannedQueue(self, limits.queue_name(name), self._max_payload_bytes)
 
-    def note(self, verb: Verb[A]) -> Planned[A]:
+    def note(self, verb: Verb[A]) -> PlannedVerb[A]:
         """Do this, too."""
         if not self._is_open:
             raise UsageError("the batch is over: nothing can be added to it")
-        planned = Planned(verb)
+        planned = PlannedVerb(verb)
         self._noted.append(planned)
         return planned
 
@@ -77,7 +77,7 @@ class Plan:
 class PlannedQueue:
     """A queue in a block: what it is told is noted."""
 
-    def __init__(self, plan: Plan, name: str, max_payload_bytes: int) -> None:
+    def __init__(self, plan: BatchPlan, name: str, max_payload_bytes: int) -> None:
         self._plan = plan
         self._max_payload_bytes = max_payload_bytes
         self.name = name
@@ -96,7 +96,7 @@ class PlannedQueue:
         dedup_mode: DedupMode | None = None,
         dedup_window_seconds: float | None = None,
         dedup_scope: DedupScope | None = None,
-    ) -> Planned[SendOutcome]:
+    ) -> PlannedVerb[SendOutcome]:
         """Send one message; arguments and outcomes as of `Queue.send`."""
         message = outgoing(
             payload,
@@ -114,7 +114,7 @@ class PlannedQueue:
         )
         return self._plan.note(Send(self.name, (message,)))
 
-    def send_many(self, messages: Iterable[Outgoing]) -> Planned[SendOutcome]:
+    def send_many(self, messages: Iterable[Outgoing]) -> PlannedVerb[SendOutcome]:
         """Send many messages, all or none; as `Queue.send_many`."""
         batch = all_of(Outgoing, messages)
         limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
@@ -130,29 +130,29 @@ class PlannedQueue:
 class PlannedChannel:
     """A channel in a block: what it is told is noted."""
 
-    def __init__(self, plan: Plan, queue: str, name: str) -> None:
+    def __init__(self, plan: BatchPlan, queue: str, name: str) -> None:
         self._plan = plan
         self._queue = queue
         self.name = name
 
-    def set_policy(self, policy: Policy) -> Planned[Policy]:
+    def set_policy(self, policy: Policy) -> PlannedVerb[Policy]:
         """Replace the channel's policy; as `Channel.set_policy`."""
         if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"a policy is a Policy, not {type(policy).__name__}")
         changes = {name: getattr(policy, name) for name in Policy.__dataclass_fields__}
         return self._plan.note(PolicySet(self._queue, self.name, changes, replace=True))
 
-    def change_policy(self, **changes: Any) -> Planned[Policy]:
+    def change_policy(self, **changes: Any) -> PlannedVerb[Policy]:
         """Change some fields of the channel's policy; what is not named stays."""
         NO_POLICY.changed(changes)
         return self._plan.note(PolicySet(self._queue, self.name, changes))
 
-    def clear_policy(self) -> Planned[Policy]:
+    def clear_policy(self) -> PlannedVerb[Policy]:
         """Remove the channel's policy, all of it."""
         return self.set_policy(NO_POLICY)
 
 
-def _place(planned: Planned[Any]) -> tuple[str, int, str]:
+def _place(planned: PlannedVerb[Any]) -> tuple[str, int, str]:
     """Where it stands in the order; what stands in one place stays as it was noted."""
     verb = planned.verb
     if isinstance(verb, PolicySet):

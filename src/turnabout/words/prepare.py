@@ -62,7 +62,7 @@ def message_of(given: Any, max_payload_bytes: int) -> Outgoing:
 
 
 def result(value: Any) -> Result | None:
-    """What an ack leaves: bytes, text or JSON, as a payload is; None is no result."""
+    """What an ack leaves: bytes, text or JSON, like a payload; None for no result."""
     if value is None or isinstance(value, Result):
         return value
     return Result(*encode(value))

@@ -24,7 +24,7 @@ EventKind = Literal[
 
 @value
 class Result:
-    """What an ack leaves for whoever waits: bytes, as a payload is."""
+    """What an ack leaves for those who wait for the message: bytes, like a payload."""
 
     data: bytes
     content_type: str

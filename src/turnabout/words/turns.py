@@ -37,7 +37,7 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
 
 
 def turn_after(taken: Mapping[str, int], start: Turn) -> Turn:
-    """As `in_turn` has it: the turn to start from after so many messages of each channel."""
+    """As `in_turn` has it: the turn to start from after `taken` messages of each channel."""
     names = sorted(taken)
     if start.channel is not None:
         names = _around(names, start)

@@ -39,12 +39,12 @@ from turnabout.worker.endings import (
 )
 from turnabout.worker.loop import (
     Backoff,
+    ConsumerOptions,
     Emptiness,
-    Held,
+    HeldLeases,
     Lease,
-    Options,
+    LeaseStage,
     Phase,
-    Stage,
     pause_seconds,
 )
 from turnabout.worker.message import AsyncMessage, Message
@@ -68,7 +68,7 @@ class WorkerStats:
     released: int = 0
     """Given back at a stop."""
     cancelled: int = 0
-    """Ended as cancelled, as somebody had asked for that."""
+    """Ended as cancelled, as was requested."""
     lost: int = 0
     """Their lease was lost before they were settled."""
 
@@ -78,7 +78,7 @@ class Job:
     """A queue, its handler (one of the two) and how it is worked on."""
 
     queue: str
-    options: Options
+    options: ConsumerOptions
     sync: SyncHandler | None
     coro: AsyncHandler | None
     transaction: bool = False
@@ -97,7 +97,7 @@ class Surroundings(Protocol):
     threads: Threads
 
     def broken(self, error: BaseException) -> None:
-        """Something that no repetition mends: stop the worker, and raise this at its end."""
+        """An error that a retry won't fix: stop the worker, and raise this at its end."""
         ...
 
     def stop(self, why: str) -> None:
@@ -113,7 +113,7 @@ class Consumer:
     """One queue of a running worker."""
 
     def __init__(
-        self, job: Job, run: Surroundings, held: Held, inner: tuple[AsyncQueue, Queue]
+        self, job: Job, run: Surroundings, held: HeldLeases, inner: tuple[AsyncQueue, Queue]
     ) -> None:
         self.job = job
         self.held = held
@@ -199,7 +199,7 @@ class Consumer:
             self.give_back_waiting()
 
     async def _wait(self, seen: int, seconds: float) -> None:
-        """Until something was sent, or something changed here, or so long."""
+        """Until something was sent, or changed here, or for `seconds`."""
         signal = asyncio.create_task(self._run.turnabout.store.wait(self.job.queue, seen, seconds))
         news = asyncio.create_task(self._news.wait())
         try:
@@ -220,7 +220,7 @@ class Consumer:
     def _start_handlers(self) -> None:
         while self._waiting and len(self._tasks) < self.job.options.concurrency:
             lease, delivery = self._waiting.popleft()
-            lease.stage = Stage.RUNNING
+            lease.stage = LeaseStage.RUNNING
             call = partial(self._call, lease, delivery)
             task = asyncio.create_task(
                 call() if self._spans is None else self._in_span(self._spans, delivery, call),
@@ -275,7 +275,7 @@ class Consumer:
 
     def _ended(self, lease: Lease, end: End) -> None:
         """A handler is over: settle its message, unless it has done so or has lost it."""
-        if lease.stage is not Stage.RUNNING:
+        if lease.stage is not LeaseStage.RUNNING:
             return  # it took too long to hear that it should end
         raised = None if isinstance(end, Returned) else end
         cut_short = lease.lost or self._run.phase is Phase.RELEASING
@@ -312,7 +312,7 @@ class Consumer:
     # --- settling --------------------------------------------------------------------------------
 
     def _settle(self, lease: Lease, ending: Ending) -> None:
-        lease.stage = Stage.SETTLING
+        lease.stage = LeaseStage.SETTLING
         self._settler.put(lease, ending)
 
     def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
@@ -426,7 +426,7 @@ class Consumer:
         return True
 
     def _lose(self, lease: Lease, why: str) -> None:
-        """Tell whoever works on it; a handler on the loop is cancelled."""
+        """Tell its handler; one on the loop is cancelled."""
         self._note_loss(lease)
         log.warning(
             "the lease of message %s of %s is lost: %s",
@@ -435,14 +435,14 @@ class Consumer:
             why,
             extra=self._about(lease),
         )
-        if lease.stage is Stage.WAITING:
+        if lease.stage is LeaseStage.WAITING:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._drop(lease)
         elif self.job.coro is not None and lease in self._tasks:
             self._tasks[lease].cancel()
 
     def _cancel(self, lease: Lease) -> None:
-        """Somebody wants the message cancelled: tell whoever works on it."""
+        """The message is to be cancelled: tell its handler."""
         lease.cancel_requested = True
         if lease.told_to_cancel or not lease.alive:
             return
@@ -453,7 +453,7 @@ class Consumer:
             self.job.queue,
             extra=self._about(lease),
         )
-        if lease.stage is Stage.WAITING:
+        if lease.stage is LeaseStage.WAITING:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._settle(lease, GivenBack())
         elif self.job.options.cancellable and lease in self._tasks:

@@ -34,7 +34,7 @@ class Defer(Exception):
 
 
 class GiveUp(Exception):
-    """Raise it in a handler: trying again is no use. The message is dead at once."""
+    """Raise it in a handler when trying again is of no use. The message is dead at once."""
 
 
 @dataclass(frozen=True, slots=True)

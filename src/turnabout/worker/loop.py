@@ -25,7 +25,7 @@ PAUSE_SECONDS_MIN = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConsumerOptions:
     """How one queue is worked on; the arguments of `Worker.handler`."""
 
     concurrency: int = 1
@@ -46,7 +46,7 @@ class Options:
             Shard(*self.shard)
 
 
-class Stage(Enum):
+class LeaseStage(Enum):
     """Where a message is on its way through the worker."""
 
     WAITING = "waiting"  # fetched ahead, its handler has not begun
@@ -65,7 +65,7 @@ class Lease:
     """When it runs out, by our clock and never too late: counted from before the question."""
     beat_at: float
     """When to extend it; without a heartbeat, when it runs out."""
-    stage: Stage = Stage.WAITING
+    stage: LeaseStage = LeaseStage.WAITING
     lost: bool = False
     """It is no longer ours: the database said so, or our clock did."""
     refused: bool = False
@@ -85,17 +85,17 @@ class Lease:
     def alive(self) -> bool:
         """True while it has to be kept: nothing has ended it, and nothing is about to."""
         return (
-            self.stage in (Stage.WAITING, Stage.RUNNING)
+            self.stage in (LeaseStage.WAITING, LeaseStage.RUNNING)
             and not self.lost
             and not self.settled
             and self.verbs == 0
         )
 
 
-class Held:
+class HeldLeases:
     """The leases that are held on one queue."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ConsumerOptions) -> None:
         self._options = options
         self._leases: dict[Receipt, Lease] = {}
 
@@ -118,7 +118,7 @@ class Held:
         return min(max(room, 0), limits.RECEIVE_MESSAGES_MAX)
 
     def _is_any_waiting(self) -> bool:
-        return any(lease.stage is Stage.WAITING for lease in reversed(self._leases.values()))
+        return any(lease.stage is LeaseStage.WAITING for lease in reversed(self._leases.values()))
 
     def add(self, receipt: Receipt, seconds: float, asked_at: float) -> Lease:
         """A new lease, which was asked for at `asked_at`."""
@@ -129,7 +129,7 @@ class Held:
 
     def drop(self, lease: Lease) -> None:
         """It is over, one way or the other."""
-        lease.stage = Stage.ENDED
+        lease.stage = LeaseStage.ENDED
         self._leases.pop(lease.receipt, None)
 
     def next_beat(self) -> float | None:

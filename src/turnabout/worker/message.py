@@ -20,7 +20,7 @@ from turnabout.words.entities import Delivery, Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.outcomes import Extended, LeaseLost
 from turnabout.words.verbs import Verb
-from turnabout.worker.loop import Held, Lease
+from turnabout.worker.loop import HeldLeases, Lease
 
 A = TypeVar("A")
 
@@ -80,7 +80,7 @@ class AsyncMessage(_async.AsyncMessage):
 class WatchedStore(AsyncForwardingStore):
     """A store that notes which of the worker's messages a handler settles by itself."""
 
-    def __init__(self, store: AsyncStore, held: Mapping[str, Held]) -> None:
+    def __init__(self, store: AsyncStore, held: Mapping[str, HeldLeases]) -> None:
         super().__init__(store)
         self._held = held
 

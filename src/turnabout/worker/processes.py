@@ -62,7 +62,7 @@ def load(target: str) -> Worker:
         raise UsageError(f"the module {module_name!r} has no {limits.shown(name)}")
     worker = getattr(module, name)
     if not isinstance(worker, Worker):
-        raise UsageError(f"{target} is no turnabout.worker.Worker but {type(worker).__name__}")
+        raise UsageError(f"{target} is a {type(worker).__name__}, not a turnabout.worker.Worker")
     return worker
 
 
@@ -193,7 +193,7 @@ def _forwarded(children: Sequence[_Child]) -> Generator[threading.Event, None, N
 
 
 def stop_at_eof(worker: Worker) -> None:
-    """Stop the worker when standard input ends: whoever started it is gone."""
+    """Stop the worker when standard input ends: its parent is gone."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):

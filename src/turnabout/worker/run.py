@@ -20,7 +20,7 @@ from turnabout._async.schedules import fire_when_due
 from turnabout._sync import Turnabout
 from turnabout.words.errors import Unavailable, Uncertain
 from turnabout.worker.consumer import Consumer, Job, WorkerStats
-from turnabout.worker.loop import Backoff, Emptiness, Held, Phase
+from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Phase
 from turnabout.worker.message import BridgeStore, WatchedStore
 from turnabout.worker.threads import Threads
 from turnabout.worker.transaction import consumers
@@ -60,7 +60,7 @@ class Run:
         self._consumers = self._made(jobs)
 
     def _made(self, jobs: Sequence[Job]) -> list[Consumer]:
-        held = {job.queue: Held(job.options) for job in jobs}
+        held = {job.queue: HeldLeases(job.options) for job in jobs}
         watched = WatchedStore(self.turnabout.store, held)
         inner = AsyncTurnabout(watched)
         bridge = Turnabout(BridgeStore(watched, self._loop))
@@ -78,7 +78,7 @@ class Run:
     # --- what consumers, signals and other threads say --------------------------------------------
 
     def broken(self, error: BaseException) -> None:
-        """Something that no repetition mends: stop, and raise this at the end."""
+        """An error that a retry won't fix: stop, and raise this at the end."""
         if self._error is None:
             self._error = error
         self.stop(f"{type(error).__name__}")

@@ -15,7 +15,7 @@ from turnabout.words.errors import Disconnected
 from turnabout.words.verbs import Verb
 from turnabout.worker.consumer import Job, Surroundings
 from turnabout.worker.endings import Returned
-from turnabout.worker.loop import Held, Lease
+from turnabout.worker.loop import HeldLeases, Lease
 from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
 from turnabout.worker.threads import End, Threads
 
@@ -55,7 +55,7 @@ class TransactionSession(Protocol):
 
 
 async def open_session(
-    job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
+    job: Job, run: Surroundings, held: Mapping[str, HeldLeases], connections: Connections
 ) -> TransactionSession:
     """A session for the job's handler, in its colour."""
     kind = _ThreadSession if job.coro is None else _AsyncSession
@@ -75,7 +75,7 @@ class _AsyncSession:
 
     @classmethod
     async def opened(
-        cls, job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
+        cls, job: Job, run: Surroundings, held: Mapping[str, HeldLeases], connections: Connections
     ) -> _AsyncSession:
         connection = await connections.open_async()
         joined = run.turnabout.store.within(connection)
@@ -132,7 +132,7 @@ class _ThreadSession:
 
     @classmethod
     async def opened(
-        cls, job: Job, run: Surroundings, held: Mapping[str, Held], connections: Connections
+        cls, job: Job, run: Surroundings, held: Mapping[str, HeldLeases], connections: Connections
     ) -> _ThreadSession:
         store = run.turnabout.store
         bridge = BridgeStore(store, asyncio.get_running_loop())

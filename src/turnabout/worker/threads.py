@@ -40,7 +40,7 @@ class Threads:
         context = contextvars.copy_context()
         with self._lock:
             if self._idle > 0 or not self._one_more():
-                self._idle -= 1  # below 0: it waits for whoever is free next
+                self._idle -= 1  # below 0: it waits for the next free thread
         self._jobs.put((lambda: context.run(call), loop, future))
         return future
 

@@ -28,7 +28,7 @@ from turnabout.words.outcomes import Cancelled, LeaseLost
 from turnabout.words.verbs import Ack, Defer, Fail, Verb
 from turnabout.worker.consumer import Consumer, Job, Surroundings
 from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of
-from turnabout.worker.loop import Held, Lease, Phase, Stage, pause_seconds
+from turnabout.worker.loop import HeldLeases, Lease, LeaseStage, Phase, pause_seconds
 from turnabout.worker.message import Message, WatchedStore
 from turnabout.worker.sessions import TransactionSession, joined_queue, open_session
 from turnabout.worker.threads import End
@@ -37,12 +37,12 @@ T = TypeVar("T")
 
 
 def consumers(
-    job: Job, run: Surroundings, held: Held, inner: tuple[_async.AsyncQueue, _sync.Queue]
+    job: Job, run: Surroundings, held: HeldLeases, inner: tuple[_async.AsyncQueue, _sync.Queue]
 ) -> list[Consumer]:
     """Who works on a queue: one consumer, or, for transactions that receive, one for each of the
     handlers that run at once.
 
-    Raises: UsageError for a store that has no transactions of the caller's, or not in that colour,
+    Raises: UsageError for a store that cannot join a caller's transaction, or not in that colour,
             and for options that a transaction that receives does not have.
     """
     if not job.transaction:
@@ -53,13 +53,13 @@ def consumers(
         options = replace(job.options, concurrency=1, prefetch=0)
         slots = range(job.options.concurrency)
         job = replace(job, options=options)
-        return [TransactionConsumer(job, run, Held(options), inner) for _ in slots]
+        return [TransactionConsumer(job, run, HeldLeases(options), inner) for _ in slots]
     if job.sync is None:
         raise UsageError(
             "on SQLite a handler with `transaction=True` is an ordinary function, no `async` one"
         )
     watch = WatchedStore(run.turnabout.store, {job.queue: held})
-    return [Consumer(replace(job, sync=_Leased(job, watch, connections)), run, held, inner)]
+    return [Consumer(replace(job, sync=_LeasedHandler(job, watch, connections)), run, held, inner)]
 
 
 def _refuse_what_it_cannot(job: Job) -> None:
@@ -76,7 +76,7 @@ def _refuse_what_it_cannot(job: Job) -> None:
             )
 
 
-class _Leased:
+class _LeasedHandler:
     """A handler with a connection as one without: for messages that were leased beforehand."""
 
     def __init__(self, job: Job, watch: WatchedStore, connections: Connections) -> None:
@@ -113,7 +113,11 @@ class TransactionConsumer(Consumer):
     """Works on one message of a queue at a time, each in a transaction, on PostgreSQL."""
 
     def __init__(
-        self, job: Job, run: Surroundings, held: Held, inner: tuple[_async.AsyncQueue, _sync.Queue]
+        self,
+        job: Job,
+        run: Surroundings,
+        held: HeldLeases,
+        inner: tuple[_async.AsyncQueue, _sync.Queue],
     ) -> None:
         super().__init__(job, run, held, inner)
         self._session: TransactionSession | None = None
@@ -167,7 +171,7 @@ class TransactionConsumer(Consumer):
             self._run.emptiness.taken(1)
         (plain,) = batch
         lease = self.held.add(plain.receipt, plain.delivery.lease_ms / 1000, time.monotonic())
-        lease.stage = Stage.RUNNING
+        lease.stage = LeaseStage.RUNNING
         try:
             call = partial(session.handle, plain, lease)
             self._handling = asyncio.create_task(

@@ -16,7 +16,7 @@ from turnabout.words.entities import Shard
 from turnabout.words.errors import UsageError
 from turnabout.words.policy import QueueSettings
 from turnabout.worker.consumer import AsyncHandler, Job, SyncHandler, WorkerStats
-from turnabout.worker.loop import Options
+from turnabout.worker.loop import ConsumerOptions
 from turnabout.worker.message import AsyncMessage, Message
 from turnabout.worker.run import Run, signals_to
 
@@ -123,7 +123,7 @@ class Worker:
         limits.queue_name(queue)
         if queue in self._jobs:
             raise UsageError(f"the queue {queue!r} has a handler already")
-        options = Options(
+        options = ConsumerOptions(
             concurrency=concurrency,
             prefetch=prefetch,
             lease_seconds=lease_seconds,
@@ -156,7 +156,7 @@ class Worker:
                      by a `max_concurrency` that others use up, does not keep it; what only waits
                      for its rate does.
         url:         work there, and not where the worker was made for.
-        Raises:      what no repetition mends (Forbidden, WrongVersion, …); SystemExit, if a
+        Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); SystemExit, if a
                      handler raised it. An outage of the database is waited out.
         """
         if url is not None:
@@ -224,7 +224,7 @@ def _check_place(where: object) -> None:
 
 
 def _job(
-    queue: str, options: Options, function: Callable[..., object], *, transaction: bool
+    queue: str, options: ConsumerOptions, function: Callable[..., object], *, transaction: bool
 ) -> Job:
     _check_parameters(function, 2 if transaction else 1)
     is_async = _is_async(function)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnabout.pipeline.lake import Commit, Lake, Log
+from turnabout.pipeline.lake import Commit, CommitLog, Lake
 from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
@@ -35,7 +35,7 @@ def stage(folder: Path, ids: list[int], at: int = NOON) -> None:
     write(table, into / f"{len(list(into.iterdir()))}.parquet")
 
 
-def batch(log: Log, ids: list[int], at: int = NOON) -> Commit:
+def batch(log: CommitLog, ids: list[int], at: int = NOON) -> Commit:
     """One commit of an archive: the position is the number of rows."""
     head = log.head
     after = "" if head is None else head.position

@@ -16,7 +16,7 @@ from tests.pipeline.spark.test_lake import Killed, Kills
 from turnabout.pipeline.jobs.archive import Archived, Archiver, RowsLost, may_begin
 from turnabout.pipeline.jobs.purge import NotArchived, purge
 from turnabout.pipeline.jobs.status import status
-from turnabout.pipeline.lake import Lake, LakeDamaged, Log
+from turnabout.pipeline.lake import CommitLog, Lake, LakeDamaged
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import LogNext, WatermarkDelete, WatermarkList
 from turnabout.words.errors import Disconnected, UsageError
@@ -275,7 +275,7 @@ def test_random_lives(
 
 
 def test_an_archive_of_a_name_that_is_a_path(access: Access, lake: Lake) -> None:
-    with pytest.raises(UsageError, match="is no queue name"):
+    with pytest.raises(UsageError, match="is not a valid queue name"):
         run(access, lake, "../archive")
 
 
@@ -286,7 +286,7 @@ def test_other_rows_than_the_range_has(access: Access, lake: Lake, mq: turnabout
         def __call__(self, *given: Any, **how: Any) -> int:
             return super().__call__(*given, **how) + 1
 
-    def held(log: Log) -> None:
+    def held(log: CommitLog) -> None:
         Archiver(access, log, Short(access)).step()
 
     with lake.hold("archive", "archive") as log, pytest.raises(Exception, match="3 rows were"):

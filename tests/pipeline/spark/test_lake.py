@@ -125,7 +125,7 @@ def test_a_newer_format_and_a_torn_commit(lake: Lake) -> None:
         lake.head("a")
     for text in ("{", "[]", '{"format": 1}', ""):
         path.write_text(text)
-        with pytest.raises(LakeDamaged, match="is no commit"):
+        with pytest.raises(LakeDamaged, match="is not a commit"):
             lake.head("a")
 
 

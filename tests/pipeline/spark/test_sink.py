@@ -73,7 +73,7 @@ def test_a_row_that_is_no_message(spark: SparkSession, place: str, mq: turnabout
     frame = spark.range(0, 6, 1, 2).select(
         f.col("id").cast("string").alias("value"), (f.col("id") * 10_000).alias("priority")
     )
-    with pytest.raises(PySparkException, match="row 2 of partition 1 is no message: priority is"):
+    with pytest.raises(PySparkException, match="2 of partition 1 is not a valid message: priority"):
         writer(frame, place, queue="emails").save()
     assert "emails" not in [entry.name for entry in mq.queues()]
     writer(frame, place, queue="emails", onInvalidRow="deadletter").save()

@@ -133,7 +133,9 @@ def test_two_queues_headers_delays_and_keys(mq: turnabout.Turnabout, made: Sink)
 def test_a_row_that_is_no_message_fails_the_task(mq: turnabout.Turnabout, made: Sink) -> None:
     writer = StreamWriter(made, None)
     bad = batch(value=pa.array([b"x", None]))
-    with pytest.raises(UsageError, match="row 5 of partition 0 is no message: the value is null"):
+    with pytest.raises(
+        UsageError, match="5 of partition 0 is not a valid message: the value is null"
+    ):
         writer.write(iter([numbers(0, 3), bad]))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Ledger:
+class DemoLedger:
     """The diaries of all workers, added up. Rows are the flights' rows."""
 
     deliveries: Counter[int] = field(default_factory=Counter[int])
@@ -76,7 +76,7 @@ class Reader:
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = dict.fromkeys(files, 0)
 
-    def read_into(self, ledger: Ledger) -> int:
+    def read_into(self, ledger: DemoLedger) -> int:
         """Add what is new; how many lines that was."""
         lines = 0
         for file, offset in self._files.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import Check
+from turnabout.dev.demo.verdict import VerdictCheck
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
@@ -43,7 +43,7 @@ class Archive:
 class Outcome:
     """The checks, where everything is, and how long each part took."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[VerdictCheck, ...]
     page: Path
     lake: Path
     seconds: Mapping[str, float]
@@ -126,17 +126,19 @@ def run(
 
 def judge(
     there: Archive, made: Reported, done: int, carriers: Mapping[str, int]
-) -> Iterable[Check]:
+) -> Iterable[VerdictCheck]:
     """Whether the lake and the report say what the workers wrote down."""
     whole = there.rows == done
     more = "" if whole else ": a transaction that stays open holds the log back, or rows are lost"
-    yield Check(whole, f"archived: {there.rows:,} rows in the lake, {done:,} messages done{more}")
-    yield Check(
+    yield VerdictCheck(
+        whole, f"archived: {there.rows:,} rows in the lake, {done:,} messages done{more}"
+    )
+    yield VerdictCheck(
         there.ids == there.rows, f"each once: {there.ids:,} different ids in {there.rows:,} rows"
     )
     wrong = [name for name, number in carriers.items() if there.channels.get(name) != number]
     wrong += sorted(set(there.channels) - set(carriers))
-    yield Check(
+    yield VerdictCheck(
         not wrong,
         f"the lake differs from what the workers wrote down for {', '.join(wrong)}"
         if wrong
@@ -151,13 +153,13 @@ def jain(values: Sequence[float]) -> float | None:
     return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
-def _fair(made: Reported, carriers: Mapping[str, int]) -> Check:
+def _fair(made: Reported, carriers: Mapping[str, int]) -> VerdictCheck:
     seen = jain([float(number) for number in carriers.values()])
     told = made.queues[0].jain_done if len(made.queues) == 1 else None
     if seen is None or told is None:
-        return Check(good=False, text="the report says nothing of fairness")
+        return VerdictCheck(good=False, text="the report says nothing of fairness")
     good = abs(seen - told) < ALIKE and made.messages == sum(carriers.values())
-    return Check(
+    return VerdictCheck(
         good,
         f"the report's index of flights by carrier is {told:.6f}, the demo's own {seen:.6f}",
     )

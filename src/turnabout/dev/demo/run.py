@@ -21,10 +21,10 @@ from rich.console import Console
 import turnabout
 from turnabout.dev.demo import flights, pipeline
 from turnabout.dev.demo.flights import Flight
-from turnabout.dev.demo.ledger import Ledger
-from turnabout.dev.demo.shift import Plan, Shift
+from turnabout.dev.demo.ledger import DemoLedger
+from turnabout.dev.demo.shift import Shift, ShiftPlan
 from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import Sent, Verdict
+from turnabout.dev.demo.verdict import DemoSent, Verdict
 from turnabout.words.errors import TurnaboutError, Unavailable
 from turnabout.words.urls import without_secrets
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = _run(plan, show, keep=given.keep, out=_out(given))
         return _tell(found, show, as_json=given.json, opens=not given.no_open)
     except TurnaboutError as error:
-        # `turnabout[spark]` is no style, and a command that is to be copied stays on one line.
+        # `turnabout[spark]` isn't markup, and a command meant for copying stays on one line.
         out.print(str(error), markup=False, soft_wrap=True)
         return 3 if isinstance(error, Unavailable) else 2
     except KeyboardInterrupt:
@@ -81,14 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _plan(given: argparse.Namespace, folder: Path) -> Plan:
+def _plan(given: argparse.Namespace, folder: Path) -> ShiftPlan:
     rows = min(max(given.rows, 1), flights.FLIGHTS)
     workers = max(given.workers, 1)
     kill = not given.no_kill and workers > 1  # somebody has to be left to do the work
     # In a small demo too, each worker gets several batches.
     batch = given.batch or min(500, max(1, rows // (workers * 8)))
     name = f"demo-{secrets.token_hex(4)}"
-    return Plan(
+    return ShiftPlan(
         given.url or f"sqlite:///{folder / 'demo.db'}",
         # A namespace of its own: what else is in that database is not archived.
         f"{name}/flights" if given.pipeline else name,
@@ -106,7 +106,7 @@ class _Found:
     """What a run has come to."""
 
     verdict: Verdict
-    ledger: Ledger
+    ledger: DemoLedger
     second: pipeline.Outcome | None
 
 
@@ -117,7 +117,7 @@ def _out(given: argparse.Namespace) -> Path | None:
     return (given.out or Path(tempfile.mkdtemp(prefix="turnabout-report-"))).absolute()
 
 
-def _run(plan: Plan, show: Show, *, keep: bool, out: Path | None) -> _Found:
+def _run(plan: ShiftPlan, show: Show, *, keep: bool, out: Path | None) -> _Found:
     show.step(f"Reading {plan.rows:,} flights of 2013 …")
     data = flights.read(plan.rows)
     sent = _sent(data)
@@ -188,11 +188,11 @@ def _fresh_queue(
                 mq.queue(f"{name}-dead").delete()
 
 
-def _sent(data: Sequence[Flight]) -> Sent:
+def _sent(data: Sequence[Flight]) -> DemoSent:
     late: Counter[str] = Counter()
     for flight in data:
         late[flight.carrier] += flight.late_minutes or 0
-    return Sent(Counter(flight.carrier for flight in data), late)
+    return DemoSent(Counter(flight.carrier for flight in data), late)
 
 
 def _send(queue: turnabout.Queue, data: Sequence[Flight], show: Show) -> float:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import turnabout
 from turnabout.dev.demo.crew import Crew
-from turnabout.dev.demo.ledger import Ledger, Reader
+from turnabout.dev.demo.ledger import DemoLedger, Reader
 from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import Killing, Sent, Verdict, fairness, judge
+from turnabout.dev.demo.verdict import DemoSent, Killing, Verdict, fairness, judge
 from turnabout.dev.demo.work import Task
 
 LOOK_SECONDS = 0.2
@@ -23,7 +23,7 @@ SMALL_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ShiftPlan:
     """What the command line asked for."""
 
     url: str
@@ -56,8 +56,8 @@ class Plan:
 class Shift:
     """From the start of the workers to the verdict."""
 
-    def __init__(self, plan: Plan, queue: turnabout.Queue, sent: Sent, show: Show) -> None:
-        self.ledger = Ledger()
+    def __init__(self, plan: ShiftPlan, queue: turnabout.Queue, sent: DemoSent, show: Show) -> None:
+        self.ledger = DemoLedger()
         self.seconds = 0.0
         self._plan = plan
         self._queue = queue
@@ -98,7 +98,7 @@ class Shift:
         )
 
     def _begin(self, crew: Crew) -> bool:
-        """All wait until all are up. Who is to be killed gets the first batch, so it has one."""
+        """All wait until all are up. The one to be killed gets the first batch, so it has one."""
         if not self._until(crew, lambda: len(self.ledger.ready) == len(self._tasks)):
             return False
         self._moved_at = self._started_at = time.monotonic()

@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from turnabout.dev.demo.ledger import Ledger
+from turnabout.dev.demo.ledger import DemoLedger
 from turnabout.dev.demo.verdict import Verdict
 
 LOG_SECONDS = 2.0
@@ -94,7 +94,7 @@ class Show:
             self._shown_at = time.monotonic()
             self.console.print(Text(f"  {scene.line}"), soft_wrap=True)
 
-    def end(self, verdict: Verdict, ledger: Ledger) -> None:
+    def end(self, verdict: Verdict, ledger: DemoLedger) -> None:
         """The last words: the same on a terminal and in a log."""
         if self._live is not None:
             self._live.stop()
@@ -119,7 +119,7 @@ def _picture(scene: Scene) -> RenderableType:
     return Group(Text(scene.line, style="bold"), table)
 
 
-def _table(verdict: Verdict, ledger: Ledger) -> Table:
+def _table(verdict: Verdict, ledger: DemoLedger) -> Table:
     """How each carrier was served, and what the work found out about it."""
     sums: dict[str, list[float]] = {}
     for row, (speed, late) in ledger.results.items():

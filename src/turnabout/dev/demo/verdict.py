@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnabout.dev.demo.ledger import Ledger
+from turnabout.dev.demo.ledger import DemoLedger
 from turnabout.words.entities import QueueStats
 
 JAIN_LEAST = 0.9
@@ -22,7 +22,7 @@ BLOCK = 1_600
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class DemoSent:
     """What was sent, for comparison: how many flights, and how late together, by carrier."""
 
     sizes: Mapping[str, int]
@@ -41,7 +41,7 @@ class Killing:
     worker: str
     rows: frozenset[int]
     refused: int
-    """Of its receipts, so many were refused when they were used after the end."""
+    """How many of its receipts were refused when they were used after the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +58,26 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class VerdictCheck:
     """One sentence of the verdict, and whether it is good news."""
 
     good: bool
     text: str
 
 
-def _yes(text: str) -> Check:
-    return Check(good=True, text=text)
+def _yes(text: str) -> VerdictCheck:
+    return VerdictCheck(good=True, text=text)
 
 
-def _no(text: str) -> Check:
-    return Check(good=False, text=text)
+def _no(text: str) -> VerdictCheck:
+    return VerdictCheck(good=False, text=text)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The whole of it."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[VerdictCheck, ...]
     services: tuple[Service, ...]
     jain: float | None
     handled_twice: int
@@ -90,8 +90,8 @@ class Verdict:
 
 
 def judge(
-    sent: Sent,
-    ledger: Ledger,
+    sent: DemoSent,
+    ledger: DemoLedger,
     stats: QueueStats,
     *,
     started_at: int,
@@ -114,14 +114,14 @@ def judge(
     return Verdict(tuple(checks), services, jain, twice, len(redelivered))
 
 
-def _complete(sent: Sent, ledger: Ledger) -> Check:
+def _complete(sent: DemoSent, ledger: DemoLedger) -> VerdictCheck:
     missing = sent.total - len(ledger.handled)
     if missing:
         return _no(f"{missing:,} of {sent.total:,} flights were never handled")
     return _yes(f"nothing lost: all {sent.total:,} flights were handled")
 
 
-def _acked(sent: Sent, ledger: Ledger) -> Check:
+def _acked(sent: DemoSent, ledger: DemoLedger) -> VerdictCheck:
     never = sent.total - len(ledger.acked)
     twice = sum(1 for times in ledger.acked.values() if times > 1)
     if never or twice:
@@ -129,7 +129,7 @@ def _acked(sent: Sent, ledger: Ledger) -> Check:
     return _yes(f"each was acked once ({sent.total:,} acks accepted)")
 
 
-def _results(sent: Sent, ledger: Ledger) -> Check:
+def _results(sent: DemoSent, ledger: DemoLedger) -> VerdictCheck:
     late: Counter[str] = Counter()
     for row, (_, minutes) in ledger.results.items():
         late[ledger.carrier_of(row)] += minutes or 0
@@ -139,27 +139,27 @@ def _results(sent: Sent, ledger: Ledger) -> Check:
     return _yes(f"the results add up to what the file says for all {len(sent.sizes)} carriers")
 
 
-def _counts(sent: Sent, stats: QueueStats) -> Check:
+def _counts(sent: DemoSent, stats: QueueStats) -> VerdictCheck:
     left = stats.scheduled + stats.ready + stats.leased
     text = (
         f"{stats.sent:,} sent = {stats.done:,} done + {stats.dead:,} dead + "
         f"{stats.cancelled:,} cancelled + {left:,} unfinished"
     )
     good = stats.sent == stats.done == sent.total
-    return Check(
+    return VerdictCheck(
         good=good, text=f"the queue's own counts {'agree' if good else 'disagree'}: {text}"
     )
 
 
-def _killed(killing: Killing, redelivered: set[int], twice: int) -> Iterable[Check]:
+def _killed(killing: Killing, redelivered: set[int], twice: int) -> Iterable[VerdictCheck]:
     held = len(killing.rows)
     again = len(killing.rows & redelivered)
-    yield Check(
+    yield VerdictCheck(
         good=again == held,
         text=f"the killed worker held {held:,} leases: {again:,} of them were handed out again; "
         f"{twice:,} flights had been handled before the kill, so twice in all (at least once)",
     )
-    yield Check(
+    yield VerdictCheck(
         good=killing.refused == held,
         text=f"fenced: its {held:,} receipts were used late, {killing.refused:,} were refused",
     )
@@ -168,14 +168,14 @@ def _killed(killing: Killing, redelivered: set[int], twice: int) -> Iterable[Che
         yield _yes(f"{other:,} more were handed out again, as their leases ran out")
 
 
-def _not_killed(redelivered: set[int]) -> Iterable[Check]:
+def _not_killed(redelivered: set[int]) -> Iterable[VerdictCheck]:
     if redelivered:
         yield _yes(f"{len(redelivered):,} flights were handed out twice: leases ran out")
     else:
         yield _yes("no flight was handed out twice")
 
 
-def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> Check:
+def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> VerdictCheck:
     slack = 2 * batch_rows
     starved = [s for s in services if s.last_place > PLACES_FACTOR * s.fair_place + slack]
     if starved:
@@ -194,11 +194,11 @@ def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> C
     )
 
 
-def _in_order(ledger: Ledger) -> list[tuple[int, str]]:
+def _in_order(ledger: DemoLedger) -> list[tuple[int, str]]:
     return sorted(ledger.first, key=lambda delivery: delivery[0])
 
 
-def _services(sent: Sent, ledger: Ledger, started_at: int) -> Iterable[Service]:
+def _services(sent: DemoSent, ledger: DemoLedger, started_at: int) -> Iterable[Service]:
     """By size, the biggest first."""
     first: dict[str, int] = {}
     last: dict[str, tuple[int, int]] = {}

@@ -35,7 +35,7 @@ class Task:
     batch: int
     lease_seconds: float
     stall_after: int | None = None
-    """After so many flights of its own, hold on to a half-done batch, and wait to be killed."""
+    """After this many of its flights, hold on to a half-done batch, and wait to be killed."""
 
     def to_json(self) -> str:
         """For the command line."""

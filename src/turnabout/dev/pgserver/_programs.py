@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
     return {**keep, "LC_ALL": "C", "PATH": path.lstrip(os.pathsep)}
 
 
-class _Options(TypedDict, total=False):
+class _ProgramOptions(TypedDict, total=False):
     """What subprocess is told besides the command."""
 
     env: dict[str, str]
@@ -66,9 +66,9 @@ class Runner:
     prefix: tuple[str, ...] = ()
     user: pwd.struct_passwd | None = None
 
-    def options(self) -> _Options:
+    def options(self) -> _ProgramOptions:
         """The options for subprocess: that user, and an environment that can't steer PostgreSQL."""
-        options = _Options(env=environment(), stdin=subprocess.DEVNULL)
+        options = _ProgramOptions(env=environment(), stdin=subprocess.DEVNULL)
         if self.user is not None:
             options["user"], options["group"] = self.user.pw_uid, self.user.pw_gid
             options["extra_groups"] = []

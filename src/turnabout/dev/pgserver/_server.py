@@ -189,7 +189,7 @@ class PostgresServer:
         self.psql(statement)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, with whoever is connected to it; nothing when it isn't there."""
+        """Remove a database, with all connections to it; nothing if it isn't there."""
         self.psql(f"drop database if exists {_identifier(name)} with (force)")
 
     def psql(self, statement: str, database: str = "postgres") -> str:

@@ -21,7 +21,7 @@ from turnabout.pipeline import need_spark
 from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
-    from turnabout.pipeline.spark.doctor import Finding
+    from turnabout.pipeline.spark.doctor import SparkFinding
 
 
 @command(
@@ -74,7 +74,7 @@ def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[
         yield title, partial(_checked, step)
 
 
-def _checked(step: Callable[[], Finding]) -> Check:
+def _checked(step: Callable[[], SparkFinding]) -> Check:
     found = step()
     return ok(found.name, found.text) if found.good else fail(found.name, found.text, found.todo)
 
@@ -84,7 +84,7 @@ def _scrubbed(check: Check, url: str) -> Check:
 
 
 def _busy(title: str) -> AbstractContextManager[object]:
-    """A line for the person who waits."""
+    """A line for the user who waits."""
     if not _show.is_coloured(sys.stderr):
         return nullcontext()
     from rich.console import Console

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from turnabout.pipeline.jobs.archive import Archived
     from turnabout.pipeline.jobs.compact import Compacted
-    from turnabout.pipeline.jobs.purge import Purged
+    from turnabout.pipeline.jobs.purge import PurgeReport
     from turnabout.pipeline.jobs.replay import Replayed
 
 NOT_DONE = frozenset(
     {"lake_damaged", "rows_lost", "not_archived", "without_value", "job_failed", "sink_full"}
 )
-"""Codes of errors that are no wrong call: exit code 1."""
+"""Codes of errors that don't come from a wrong call: exit code 1."""
 
 LAKE = click.option(
     "--lake",
@@ -76,13 +76,13 @@ def run() -> None:
 )
 @LAKE
 @click.option("--archive", metavar="NAME", default="archive", show_default=True, help="Its name.")
-@click.option("--every", type=DURATION, help="Go on, and look so often, until it is stopped.")
+@click.option("--every", type=DURATION, help="Go on until stopped, and look this often.")
 @click.option(
     "--max-rows",
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="So many in one commit at most.",
+    help="At most this many in one commit.",
 )
 @click.option("--without-value", is_flag=True, help="Leave payloads out; replay needs them.")
 @click.option("--skip-lost", is_flag=True, help="Go on where rows were removed before; note it.")
@@ -219,7 +219,7 @@ def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bo
     app.say(asdict(done), _purged(done))
 
 
-def _purged(done: Purged) -> str:
+def _purged(done: PurgeReport) -> str:
     looked = f"checked {_show.plural(done.files, 'file')} of the lake"
     rows = _show.plural(done.rows, "row")
     if done.dry_run:
@@ -248,10 +248,10 @@ def _purged(done: Purged) -> str:
     "outcomes",
     multiple=True,
     type=click.Choice(["done", "dead", "cancelled", "expired"]),
-    help="That ended so; again: or.",
+    help="That ended like this; again: or.",
 )
 @click.option("--id", "ids", multiple=True, type=int, metavar="ID", help="This message; again: or.")
-@click.option("--rate", "per_second", type=PER_SECOND, help="So many a second at most.")
+@click.option("--rate", "per_second", type=PER_SECOND, help="At most this many a second.")
 @click.option("--skip-without-value", is_flag=True, help="Leave out rows without a payload.")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
@@ -379,7 +379,7 @@ def _look(
 
 @contextmanager
 def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threading.Event]]:
-    """Spark, and what tells a job to stop; errors with exit code 1 where they are no wrong call."""
+    """Spark, and what tells a job to stop; exit code 1 unless the call was wrong."""
     with refusals(app):
         need_spark()
         from turnabout.pipeline import session
@@ -397,7 +397,7 @@ def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threadin
 
 @contextmanager
 def refusals(app: App) -> Generator[None]:
-    """Errors that are no wrong call end with exit code 1."""
+    """Errors that don't come from a wrong call end with exit code 1."""
     try:
         yield
     except TurnaboutError as error:

@@ -45,7 +45,7 @@ class TimeLimit(_Kind):
                 raise ValueError(value)
             return name, seconds(text) * 1000
         except ValueError:
-            self.fail(f"{value!r} is no limit: write p99=30s, p50=500ms or max=1h", param)
+            self.fail(f"{value!r} is not a limit: write p99=30s, p50=500ms or max=1h", param)
 
 
 class Share(_Kind):
@@ -65,7 +65,7 @@ class Share(_Kind):
             if not 0 <= share <= 1:
                 raise ValueError(value)
         except ValueError:
-            self.fail(f"{value!r} is no share: write 1%, or 0.01", param)
+            self.fail(f"{value!r} is not a share: write 1%, or 0.01", param)
         return share
 
 
@@ -106,7 +106,7 @@ SHARE = Share()
     type=click.IntRange(1, 1_000),
     default=25,
     show_default=True,
-    help="So many channels and errors on the page; the rest in one line.",
+    help="How many channels and errors on the page; the rest in one line.",
 )
 @click.option("--open", "opens", is_flag=True, help="Show the page in a browser.")
 @click.option(

@@ -60,7 +60,7 @@ class Plan:
         return f"{self.run}-{self.made_at:x}-{number}"
 
 
-class Run:
+class JobRun:
     """A run in its lake, for one process at a time."""
 
     def __init__(self, lake: Lake, run: str) -> None:
@@ -71,7 +71,7 @@ class Run:
 
     @classmethod
     @contextmanager
-    def held(cls, lake: Lake, run: str) -> Generator[Run]:
+    def held(cls, lake: Lake, run: str) -> Generator[JobRun]:
         """The run of a name. Raises: Taken: another process is at it; UsageError: no name."""
         limits.plain_name(run)
         if len(run) > RUN_CHARS_MAX:
@@ -89,7 +89,7 @@ class Run:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise LakeDamaged(f"{path} is no plan: choose another run id") from error
+            raise LakeDamaged(f"{path} is not a plan: choose another run id") from error
         if found.pop("format", None) != FORMAT:
             raise WrongVersion(
                 f"{path} is of another version of Turnabout: upgrade, or go on there"

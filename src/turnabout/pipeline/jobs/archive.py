@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.lake import Commit, Lake, Log, Lost
+from turnabout.pipeline.lake import Commit, CommitLog, Lake, Lost
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
 from turnabout.pipeline.verbs import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ORDER = ("namespace", "queue", "channel", "message_id")
-"""How rows stand in a file: who reads one queue, or one channel, skips most of it."""
+"""How rows are sorted in a file: a reader of one queue, or one channel, skips most of it."""
 
 _ROWS_EACH = 50_000
 """Fewer rows than that are one task, and one file a day."""
@@ -74,7 +74,7 @@ class Archived:
 Progress = Callable[[Archived], object]
 
 
-class Stage(Protocol):
+class ArchiveStage(Protocol):
     """Puts the rows of a range below `folder/day=…/` as Parquet; answers with how many there have
     to be.
     """
@@ -134,8 +134,8 @@ class Archiver:
     def __init__(
         self,
         access: Access,
-        log: Log,
-        stage: Stage,
+        log: CommitLog,
+        stage: ArchiveStage,
         *,
         max_rows: int = 1_000_000,
         skip_lost: bool = False,
@@ -190,7 +190,7 @@ class Archiver:
                 if progress is not None:
                     progress(done)
             elif every_seconds is not None:
-                stop.wait(max(every_seconds, 0.1))  # `0` is no reason to spin
+                stop.wait(max(every_seconds, 0.1))  # `0` must not spin
         return replace(done, seconds=time.monotonic() - began)
 
     def step(self) -> tuple[Commit | None, bool]:

@@ -1,4 +1,4 @@
-"""`compact`: a day's many files become few, rows equal; who reads the old ones is not disturbed."""
+"""`compact`: a day's many files become few, with the same rows; readers of the old ones go on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from turnabout.pipeline.jobs._failures import told
 from turnabout.pipeline.jobs.archive import ORDER
-from turnabout.pipeline.lake import File, Lake, Log
+from turnabout.pipeline.lake import CommitLog, File, Lake
 from turnabout.pipeline.spark.schema import LOG, ddl
 from turnabout.words import limits
 
@@ -103,7 +103,7 @@ def _count(files: Sequence[File], target_bytes: int) -> int:
 
 
 def _merge(
-    spark: SparkSession, log: Log, files: Sequence[File], target_bytes: int
+    spark: SparkSession, log: CommitLog, files: Sequence[File], target_bytes: int
 ) -> Sequence[File]:
     from turnabout.pipeline.spark.sessions import beside
 

@@ -29,7 +29,7 @@ class NotArchived(TurnaboutError):
 
 
 @dataclass(frozen=True)
-class Purged:
+class PurgeReport:
     """What was removed, or with `dry_run` would be.
 
     archive, position  the archive that has come least far, and how far: the bound
@@ -52,7 +52,7 @@ def purge(
     dry_run: bool = False,
     progress: Callable[[int], object] | None = None,
     now: float | None = None,
-) -> Purged:
+) -> PurgeReport:
     """Remove the rows of the log that all archives have, and that finished `keep_seconds` ago.
 
     lakes     where the archives are: each that has a watermark has to be in one of them
@@ -82,7 +82,7 @@ def purge(
             rows = access.run(verb)
         else:
             rows = _remove(access, LogPurge(least.position, before, STEP_ROWS), progress)
-        return Purged(rows, least.archive, least.position, before, files, size, dry_run)
+        return PurgeReport(rows, least.archive, least.position, before, files, size, dry_run)
 
 
 def _lake_of(lakes: Sequence[Lake], mark: Watermark) -> Lake:

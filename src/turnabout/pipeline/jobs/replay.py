@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.jobs._plan import Filter, Plan, Run
+from turnabout.pipeline.jobs._plan import Filter, JobRun, Plan
 from turnabout.pipeline.lake import Lake
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.lakes import read_lake
@@ -96,7 +96,7 @@ def replay(
     run_id   names the run: started again with it, it goes on, and sends nothing twice. The rows
              are those that were chosen at its first start
     since, until  milliseconds: finished from then, and before then
-    per_second    so many at most: batches are spread, and the messages of each by delays
+    per_second    at most this many: batches are spread, and the messages of each by delays
     skip_without_value  leave out rows whose payload was not kept, instead of refusing
     dry_run  only count
     Raises: WithoutValue; UsageError: a run of that id has another target or other filters; Taken:
@@ -121,7 +121,7 @@ def replay(
         if dry_run:
             done = _counted(run_id, chooser.count())
         else:
-            with Run.held(place, run_id) as run:
+            with JobRun.held(place, run_id) as run:
                 plan = run.plan()
                 if plan is None:
                     plan = chooser.plan(run, to, per_second, skip_without_value=skip_without_value)
@@ -173,7 +173,7 @@ class _Chooser:
         )
 
     def plan(
-        self, run: Run, to: str | None, per_second: int | None, *, skip_without_value: bool
+        self, run: JobRun, to: str | None, per_second: int | None, *, skip_without_value: bool
     ) -> Plan:
         """Choose, write the rows, and begin the run. Raises: WithoutValue, UsageError."""
         chosen = self.count()
@@ -235,7 +235,7 @@ class _Chooser:
 class _Sender:
     """Sends the files of a plan, one after the other."""
 
-    def __init__(self, spark: SparkSession, access: Access, run: Run, plan: Plan) -> None:
+    def __init__(self, spark: SparkSession, access: Access, run: JobRun, plan: Plan) -> None:
         from turnabout.pipeline.spark.sessions import beside
 
         self._spark, self._access = beside(spark), access

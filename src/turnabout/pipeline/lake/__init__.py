@@ -14,15 +14,15 @@ from __future__ import annotations
 from turnabout.pipeline.lake._commits import FORMAT, Commit, File, Lost
 from turnabout.pipeline.lake._disk import LakeDamaged, Taken
 from turnabout.pipeline.lake._lake import Lake
-from turnabout.pipeline.lake._log import Log, Overtaken
+from turnabout.pipeline.lake._log import CommitLog, Overtaken
 
 __all__ = [
     "FORMAT",
     "Commit",
+    "CommitLog",
     "File",
     "Lake",
     "LakeDamaged",
-    "Log",
     "Lost",
     "Overtaken",
     "Taken",

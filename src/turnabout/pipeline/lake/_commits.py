@@ -85,7 +85,7 @@ def decode(data: bytes, name: str) -> Commit:
         found: Any = json.loads(data)
         form = found.pop("format")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise LakeDamaged(f"{name} is no commit: restore it from a copy of the lake") from error
+        raise LakeDamaged(f"{name} is not a commit: restore it from a copy of the lake") from error
     if form != FORMAT:
         raise WrongVersion(
             f"{name} is of format {form}, and this version of Turnabout reads format {FORMAT}: "
@@ -94,7 +94,7 @@ def decode(data: bytes, name: str) -> Commit:
     try:
         return _commit(found)
     except (KeyError, TypeError) as error:
-        raise LakeDamaged(f"{name} is no commit: restore it from a copy of the lake") from error
+        raise LakeDamaged(f"{name} is not a commit: restore it from a copy of the lake") from error
 
 
 def _commit(found: dict[str, Any]) -> Commit:

@@ -18,7 +18,7 @@ def measured(path: Path, root: Path) -> File:
     """A file of the lake: its footer, size and digest. Raises: LakeDamaged."""
     day = _DAY.fullmatch(path.parent.name)
     if day is None:
-        raise LakeDamaged(f"{path} is in no folder of a day: a row has no finished_at")
+        raise LakeDamaged(f"{path} is not in the folder of a day: a row has no finished_at")
     rows, first, last = _footer(path)
     name = path.relative_to(root).as_posix()
     return File(name, rows, path.stat().st_size, _disk.sha256(path), day[1], first, last)
@@ -35,7 +35,7 @@ def _metadata(path: Path) -> Any:
     try:
         return parquet.read_metadata(path)
     except broken as error:
-        raise LakeDamaged(f"{path} is no Parquet file: {error}") from error
+        raise LakeDamaged(f"{path} is not a Parquet file: {error}") from error
 
 
 def _footer(path: Path) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from turnabout.pipeline.lake import _disk
 from turnabout.pipeline.lake._commits import Commit, File, Kind, decode
 from turnabout.pipeline.lake._disk import LakeDamaged
-from turnabout.pipeline.lake._log import Log
+from turnabout.pipeline.lake._log import CommitLog
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 
@@ -29,7 +29,7 @@ _OURS = {"_log", "_staging", "_replay", "data"}
 class Lake:
     """A folder with archives. Everything is asked of the disk anew, so it never goes stale.
 
-    Raises: UsageError: it is no lake, or an object store; with `create`, a folder that holds
+    Raises: UsageError: it is not a lake, or an object store; with `create`, a folder that holds
             other things. WrongVersion, LakeDamaged: from every method that reads commits.
     """
 
@@ -54,8 +54,8 @@ class Lake:
                 others = set[str]()
             if others:
                 raise UsageError(
-                    f"{self.folder} is no lake and holds other things ({min(others)}): name an "
-                    "empty folder, or a new one"
+                    f"{self.folder} is not a lake, as it holds other things ({min(others)}): name "
+                    "an empty folder, or a new one"
                 )
             _disk.make_folder(self.folder)
             _disk.make_folder(self._log)
@@ -201,7 +201,7 @@ class Lake:
     # --- working in it ---
 
     @contextmanager
-    def hold(self, archive: str, kind: Kind) -> Generator[Log]:
+    def hold(self, archive: str, kind: Kind) -> Generator[CommitLog]:
         """Work on an archive, alone; what killed runs left is removed first.
 
         Raises: Taken: another process does; Forbidden, StorageFull.
@@ -211,7 +211,7 @@ class Lake:
             _disk.make_folder(self._log / archive)
             what = f"the archive {archive}" if kind == "archive" else f"a {kind}ion of {archive}"
             with _disk.lock(self._log / archive / f".{kind}.lock", what) as locked:
-                log = Log(self, archive, kind)
+                log = CommitLog(self, archive, kind)
                 log.clean(sure=locked)
                 try:
                     yield log
@@ -248,7 +248,7 @@ def folder_of(path: str | os.PathLike[str]) -> Path:
         text = unquote(urlsplit(text).path)
     elif _SCHEME.match(text):
         raise UsageError(
-            f"a lake is a folder that all executors share, and {text.partition(':')[0]}: is none: "
+            f"a lake is a folder that all executors share, which {text.partition(':')[0]}: isn't: "
             "its commits need names that only one process can take. Archive to a folder, and copy "
             "it there (`data` first, then `_log`), or mount it"
         )

@@ -30,7 +30,7 @@ class Overtaken(Busy):
     code = "overtaken"
 
 
-class Log:
+class CommitLog:
     """An archive of a lake while one process works on it; made by `Lake.hold`.
 
     staging  a folder that nobody reads, removed at the end: for the rows of the next commit

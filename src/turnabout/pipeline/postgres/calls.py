@@ -28,7 +28,7 @@ def _numbers(position: str) -> tuple[str | None, str | None, str | None, str | N
         int(match[nr] or 0) <= most for nr, most in enumerate((_XID_MAX, ID_MAX) * 2, 1)
     ):
         raise UsageError(
-            f"{shown(position)} is no position of a log on PostgreSQL: take it from log_next"
+            f"{shown(position)} is not a position in a PostgreSQL log: take it from log_next"
         )
     return match[1], match[2], match[3], match[4]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from turnabout.pipeline.reports.facts import Facts
+    from turnabout.pipeline.reports.facts import ReportFacts
 
 TOP: Final = 25
 GROUPS: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
@@ -123,7 +123,7 @@ def report(
     archive       of a lake: this one alone; else all that are in it
     since, until  finished from then, and before then; milliseconds
     queues        as they are stored (`acme/emails`), or plain when confined to a namespace; all
-    top           so many channels and errors are listed on the page, the rest in one line
+    top           how many channels and errors the page lists, the rest in one line
     Raises: UsageError; Forbidden, StorageFull: the folder cannot be written; JobFailed,
             LakeDamaged, Disconnected.
     """
@@ -297,7 +297,7 @@ class _Work:
         return thing
 
 
-def _queues(found: Facts) -> list[QueueReport]:
+def _queues(found: ReportFacts) -> list[QueueReport]:
     return [
         QueueReport(
             **{name: row[name] for name in _COPIED},

@@ -29,7 +29,7 @@ COARSE_STEPS: Final = 32
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReportFacts:
     """All of it. Instants are milliseconds; `step_ms` and `coarse_ms` are steps of charts.
 
     queues     a row of measures each, the busiest first
@@ -71,7 +71,7 @@ def gather(
     *,
     top: int,
     done: Callable[[], None],
-) -> Facts:
+) -> ReportFacts:
     """Ask Spark for it; `done` is called after each of `PARTS` parts. Both first tables are read
     several times, so they had better be cached.
     """
@@ -103,7 +103,7 @@ def gather(
     coarse_fair = _rows(tables.fairness(coarse))
     done()
     quantiles = {_channel(row): row for row in timed}
-    return Facts(
+    return ReportFacts(
         first_ms=first_ms,
         until_ms=until_ms,
         step_ms=step_ms,

@@ -21,7 +21,7 @@ from turnabout import __version__
 from turnabout.pipeline.reports import charts, facts, summary
 from turnabout.pipeline.reports.charts import Band, Heat, Range, Series, units
 from turnabout.pipeline.reports.charts.svg import Svg, legal
-from turnabout.pipeline.reports.facts import Facts, Row, ms
+from turnabout.pipeline.reports.facts import ReportFacts, Row, ms
 from turnabout.words.records import OUTCOMES
 
 STACKED: Final = ("done", "expired", "cancelled", "dead")
@@ -64,7 +64,7 @@ class Table:
 
 
 def html(
-    found: Facts | None,
+    found: ReportFacts | None,
     sentences: Sequence[str],
     source: str,
     since: int | None = None,
@@ -125,7 +125,7 @@ def _asked(since: int | None, until: int | None) -> str:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def _tiles(found: Facts) -> Iterator[tuple[str, str, str]]:
+def _tiles(found: ReportFacts) -> Iterator[tuple[str, str, str]]:
     """The figures on top: a name, a number, and a line below it."""
     total = found.total
     messages = total["messages"]
@@ -147,7 +147,7 @@ def _at_most(row: Row, time: str) -> str:
     return f"p50; p99 {units.duration(row[f'{time}_p99_ms'])}"
 
 
-def _overview(found: Facts) -> Iterator[Figure]:
+def _overview(found: ReportFacts) -> Iterator[Figure]:
     if len(found.queues) < 2:
         return
     yield _ended(found, "All queues", found.all_steps)
@@ -167,7 +167,7 @@ def _overview(found: Facts) -> Iterator[Figure]:
     )
 
 
-def _queues(found: Facts) -> Iterator[Mapping[str, Any]]:
+def _queues(found: ReportFacts) -> Iterator[Mapping[str, Any]]:
     for row in found.drawn:
         name = row["namespace"], row["queue"]
         fair = found.fair[name]
@@ -197,7 +197,7 @@ def _about(row: Row, fair: Row) -> str:
     return "; ".join(parts) + "."
 
 
-def _ended(found: Facts, whose: str, steps: Sequence[Row]) -> Figure:
+def _ended(found: ReportFacts, whose: str, steps: Sequence[Row]) -> Figure:
     starts, rows = _by_start(found, steps)
     each = units.span(found.step_ms)
     used = [name for name in STACKED if any(row and row[name] for row in rows)]
@@ -214,14 +214,14 @@ def _ended(found: Facts, whose: str, steps: Sequence[Row]) -> Figure:
     )
 
 
-def _by_start(found: Facts, steps: Sequence[Row]) -> tuple[list[int], list[Row | None]]:
+def _by_start(found: ReportFacts, steps: Sequence[Row]) -> tuple[list[int], list[Row | None]]:
     """All steps of the time, and what there is in each."""
     starts = _starts(found, found.step_ms)
     by_start = {ms(row["at"]): row for row in steps}
     return starts, [by_start.get(start) for start in starts]
 
 
-def _over_time(found: Facts, whose: str, steps: Sequence[Row]) -> Iterator[Figure]:
+def _over_time(found: ReportFacts, whose: str, steps: Sequence[Row]) -> Iterator[Figure]:
     yield _ended(found, whose, steps)
     starts, rows = _by_start(found, steps)
     each = units.span(found.step_ms)
@@ -248,7 +248,7 @@ def _over_time(found: Facts, whose: str, steps: Sequence[Row]) -> Iterator[Figur
         )
 
 
-def _of_channels(found: Facts, queue: Row) -> Iterator[Figure]:
+def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
     name = queue["namespace"], queue["queue"]
     whose = summary.queue_name(queue)
     starts = _starts(found, found.coarse_ms)
@@ -316,7 +316,7 @@ def _first(channels: Sequence[Row], place: str) -> list[Row]:
     return sorted(chosen, key=lambda row: row[place])
 
 
-def _starts(found: Facts, step_ms: int) -> list[int]:
+def _starts(found: ReportFacts, step_ms: int) -> list[int]:
     first = found.first_ms // step_ms * step_ms
     return list(range(first, max(found.until_ms, first + 1), step_ms))
 
@@ -324,7 +324,7 @@ def _starts(found: Facts, step_ms: int) -> list[int]:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _tables(found: Facts) -> Iterator[Table]:
+def _tables(found: ReportFacts) -> Iterator[Table]:
     yield _table_of_queues(found)
     yield _table_of_channels(found)
     if found.kinds:
@@ -359,7 +359,7 @@ def _measures(row: Mapping[str, Any]) -> list[Cell]:
     return cells
 
 
-def _table_of_queues(found: Facts) -> Table:
+def _table_of_queues(found: ReportFacts) -> Table:
     rows = [
         [
             _text(summary.queue_name(row)),
@@ -386,7 +386,7 @@ def _table_of_queues(found: Facts) -> Table:
 LISTED: Final = 100
 
 
-def _table_of_channels(found: Facts) -> Table:
+def _table_of_channels(found: ReportFacts) -> Table:
     rows = [
         [
             _text(summary.channel_name(row["channel"])),
@@ -413,7 +413,7 @@ def _table_of_channels(found: Facts) -> Table:
     )
 
 
-def _table_of_failures(found: Facts) -> Table:
+def _table_of_failures(found: ReportFacts) -> Table:
     rows = [
         [
             Cell(row["error"] or summary.NO_ERROR, row["error"], _example(row)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from turnabout.pipeline.reports.charts import units
 
 if TYPE_CHECKING:
-    from turnabout.pipeline.reports.facts import Facts, Row
+    from turnabout.pipeline.reports.facts import ReportFacts, Row
 
 NONE = "No message ended in this time."
 DEFAULT_CHANNEL = "(default)"
@@ -16,7 +16,7 @@ NO_ERROR = "(no error was told)"
 UNFAIR_BELOW = 0.8
 
 
-def sentences(found: Facts | None) -> Iterator[str]:
+def sentences(found: ReportFacts | None) -> Iterator[str]:
     """The summary, from what matters most to what matters least."""
     if found is None:
         yield NONE
@@ -30,8 +30,8 @@ def sentences(found: Facts | None) -> Iterator[str]:
             f"{units.duration(total['wait_max_ms'])}."
         )
         yield (
-            f"Handling took {units.duration(total['handle_p50_ms'])} in the middle, and "
-            f"{units.duration(total['handle_p99_ms'])} or more for one in a hundred."
+            f"The median handling time was {units.duration(total['handle_p50_ms'])}; one in "
+            f"a hundred took {units.duration(total['handle_p99_ms'])} or more."
         )
     else:
         yield "None of them was ever leased."
@@ -51,7 +51,7 @@ def channel_name(name: str) -> str:
     return name or DEFAULT_CHANNEL
 
 
-def busiest(found: Facts) -> tuple[Row, float]:
+def busiest(found: ReportFacts) -> tuple[Row, float]:
     """The step with most messages, and how many a second that is."""
     row = max(found.all_steps, key=lambda row: row["messages"])
     # A report of a minute may have one step of an hour: only its own time counts, but a second at
@@ -60,7 +60,7 @@ def busiest(found: Facts) -> tuple[Row, float]:
     return row, row["messages"] / max(length, 1000) * 1000
 
 
-def _ended(found: Facts, total: Row) -> str:
+def _ended(found: ReportFacts, total: Row) -> str:
     parts = [
         f"{units.share(total[name] / total['messages'])} {name}"
         for name in ("done", "dead", "cancelled", "expired")
@@ -76,7 +76,7 @@ def _ended(found: Facts, total: Row) -> str:
     )
 
 
-def _slowest(found: Facts) -> Iterator[str]:
+def _slowest(found: ReportFacts) -> Iterator[str]:
     if found.channel_count < 2 or not found.total["leased"]:
         return
     rows = [row for row in found.fair.values() if row["slowest_wait_mean_ms"] is not None]
@@ -88,7 +88,7 @@ def _slowest(found: Facts) -> Iterator[str]:
     )
 
 
-def _fair(found: Facts) -> Iterator[str]:
+def _fair(found: ReportFacts) -> Iterator[str]:
     rows = [
         row for row in found.fair.values() if row["channels"] > 1 and row["jain_wait"] is not None
     ]
@@ -108,7 +108,7 @@ def _fair(found: Facts) -> Iterator[str]:
     )
 
 
-def _failed(found: Facts, total: Row) -> str:
+def _failed(found: ReportFacts, total: Row) -> str:
     if not found.kinds:
         return "Nothing failed."
     worst = found.kinds[0]
@@ -121,7 +121,7 @@ def _failed(found: Facts, total: Row) -> str:
     )
 
 
-def _busiest(found: Facts) -> str:
+def _busiest(found: ReportFacts) -> str:
     from turnabout.pipeline.reports.facts import ms
 
     row, rate = busiest(found)

@@ -56,7 +56,7 @@ class Access:
 
     url        sqlite:/// or postgresql://, or env:NAME: the environment of each process
     token      a token of a server on this database, or env:NAME: confines to its namespace and
-               scopes. Who has the URL can do everything anyway: this guards against mistakes
+               scopes. Anyone with the URL can do everything anyway: this guards against mistakes
     namespace  confines to it; names are plain then
     """
 
@@ -187,7 +187,7 @@ class Access:
     def stored(self, queue: str) -> str:
         """A queue's name in the database: `emails` is `acme/emails` when confined to acme.
 
-        Raises: UsageError for what is no name.
+        Raises: UsageError for an invalid name.
         """
         namespace = self.namespace
         return limits.queue_name(queue) if namespace is None else stored(queue, namespace)

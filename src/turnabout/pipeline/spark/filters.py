@@ -144,7 +144,7 @@ def _fits(operand: Any, kind: Column) -> bool:
     if kind in (INT, LONG):
         is_int = isinstance(operand, int) and not isinstance(operand, bool)
         return is_int and -_BIGINT <= operand < _BIGINT
-    # Without an offset it is no instant but a local time.
+    # Without an offset it is a local time, not an instant.
     return kind is TIMESTAMP and isinstance(operand, datetime) and operand.tzinfo is not None
 
 

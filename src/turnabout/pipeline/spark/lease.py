@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.lease_settings import Settings
+from turnabout.pipeline.spark.lease_settings import LeaseSettings
 from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, in_task
 from turnabout.pipeline.verbs import (
     BATCH_MESSAGES_MAX,
@@ -80,7 +80,7 @@ class _Ahead(threading.Thread):
 
 
 @dataclass
-class _Driver:
+class _LeaseDriver:
     """What the driver's reader knows beyond its settings; it is never pickled."""
 
     generation: int | None = None
@@ -99,11 +99,11 @@ class _Driver:
     stopping: threading.Event = field(default_factory=threading.Event)
 
 
-class LeaseReader(StreamReader[Settings, _Driver]):
+class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
     """The reader of `readStream.format("turnabout").option("mode", "lease")`."""
 
-    def __init__(self, access: Access, settings: Settings, columns: Sequence[str]) -> None:
-        super().__init__(access, settings, columns, _Driver)
+    def __init__(self, access: Access, settings: LeaseSettings, columns: Sequence[str]) -> None:
+        super().__init__(access, settings, columns, _LeaseDriver)
 
     # --- in the driver, in the order in which Spark calls -----------------------------------------
 
@@ -171,7 +171,7 @@ class LeaseReader(StreamReader[Settings, _Driver]):
         return list(known)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Acknowledge again, for whoever has not called `latestOffset` since."""
+        """Acknowledge again, for a reader that has not called `latestOffset` since."""
         self._called()
         epoch, ahead = end["epoch"], self._driver.ahead
         if epoch > self._driver.acked and (ahead is None or ahead.after < epoch):
@@ -444,7 +444,7 @@ def owner() -> str:
 
 
 def spread(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
-    """Parts, put together for so many tasks at most: the largest first, each to the task that has
+    """Parts, put together for at most `tasks` tasks: the largest first, each to the task that has
     the least.
     """
     by_number = attrgetter("part")

@@ -11,7 +11,7 @@ from turnabout.words.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Settings:
+class LeaseSettings:
     """What the options say about leases."""
 
     subscription: str
@@ -27,7 +27,7 @@ class Settings:
     fail_on_data_loss: bool
 
     @classmethod
-    def of(cls, options: Options) -> Settings:
+    def of(cls, options: Options) -> LeaseSettings:
         """Raises: UsageError."""
         subscribe, pattern = subscribed(options)
         if subscribe is None and pattern is None:

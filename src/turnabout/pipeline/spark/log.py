@@ -44,7 +44,7 @@ _log = getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settings:
+class LogSettings:
     """What the options say about the log, as a stream."""
 
     subscribe: tuple[str, ...] | None
@@ -58,7 +58,7 @@ class Settings:
     fail_on_data_loss: bool
 
     @classmethod
-    def of(cls, options: Options) -> Settings:
+    def of(cls, options: Options) -> LogSettings:
         """Raises: UsageError."""
         for name in ("endingOffsets", "endingTimestamp"):
             if name in options:
@@ -159,7 +159,7 @@ class LogPartition(InputPartition):
 
 
 @dataclass
-class _Driver:
+class _LogDriver:
     """What the driver's reader knows; it is never pickled."""
 
     until: str | None = None
@@ -171,11 +171,11 @@ class _Driver:
     stopping: threading.Event = field(default_factory=threading.Event)
 
 
-class LogReader(StreamReader[Settings, _Driver]):
+class LogReader(StreamReader[LogSettings, _LogDriver]):
     """The reader of `readStream.format("turnabout")`."""
 
-    def __init__(self, access: Access, settings: Settings, columns: Sequence[str]) -> None:
-        super().__init__(access, settings, columns, _Driver)
+    def __init__(self, access: Access, settings: LogSettings, columns: Sequence[str]) -> None:
+        super().__init__(access, settings, columns, _LogDriver)
 
     # --- in the driver ----------------------------------------------------------------------------
 

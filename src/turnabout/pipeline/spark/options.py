@@ -31,8 +31,8 @@ PARTITIONS_MAX: Final = 1_000
 
 @value
 class Option:
-    """An option: its name as it is documented, what it is without being given, and who has it
-    (modes of the source, and `sink`).
+    """An option: its name as it is documented, its default, and where it applies (modes of the
+    source, and `sink`).
     """
 
     name: str
@@ -186,7 +186,7 @@ class Options:
             return None
         found = tuple(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
         if not found:
-            raise UsageError(f"{name} names no queue: write them as in emails,reports")
+            raise UsageError(f"{name} names no queues: write them as in emails,reports")
         return found
 
     def pattern(self, name: str) -> str | None:
@@ -197,7 +197,7 @@ class Options:
         try:
             re.compile(text)
         except re.error as error:
-            raise UsageError(f"{name} is no regular expression: {error}") from None
+            raise UsageError(f"{name} is not a regular expression: {error}") from None
         return text
 
     def _take(self, name: str, text: str) -> None:

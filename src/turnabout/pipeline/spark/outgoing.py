@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Invalid(NamedTuple):
-    """A row that is no message. `at` counts from 1 in its partition."""
+    """A row that cannot be a message. `at` counts from 1 in its partition."""
 
     at: int
     row: Row
@@ -183,7 +183,7 @@ def _payload(value: object, max_bytes: int) -> bytes:
     if value is None:
         raise UsageError("the value is null: a message has a payload, if an empty one")
     if isinstance(value, str):
-        raise UsageError("the value is not UTF-8: leave it as binary, or mend it")
+        raise UsageError("the value is not UTF-8: leave it as binary, or fix it")
     return limits.payload(value, max_bytes)
 
 
@@ -196,7 +196,7 @@ def _headers(given: Any) -> dict[str, str]:
         except (ValueError, RecursionError) as error:
             raise UsageError(f"the headers are not JSON: {error}") from None
         if not isinstance(given, dict):
-            raise UsageError("the headers are JSON, but no object of names and texts")
+            raise UsageError("the headers are JSON, but not an object of names and texts")
     return limits.headers(dict(cast("dict[str, str]", given)))
 
 

@@ -165,9 +165,9 @@ def _places(
 
 
 def _beside(op: str, position: str, put: Put) -> str:
-    # What stands behind `<` says what is missing before it, which is no matter of rows.
+    # What stands behind `<` says what is missing before it, which doesn't concern rows.
     xid, _, message_id = position.partition("<")[0].partition(".")
-    # As text: a number would be no xid8.
+    # As text: a number is not an xid8.
     return f"(xid, message_id) {op} ({put(str(int(xid)))}::xid8, {put(int(message_id))})"
 
 
@@ -175,7 +175,7 @@ def _by_queue(of: Span, put: Put) -> Iterator[tuple[list[str], str]]:
     after = _seqs(of.after)
     if of.until is None:
         if after:
-            raise UsageError("on SQLite a range that has a beginning has an end, too")
+            raise UsageError("on SQLite a range with a beginning needs an end, too")
         yield [], ""
         return
     for queue, until in _seqs(of.until).items():

@@ -107,7 +107,7 @@ class Sink:
             self.access.close()
 
     def stage(self, batches: Iterable[Any], query: str | None, partition: int) -> Attempt:
-        """Put the rows aside under a fresh name. Raises: UsageError for a row that is no message,
+        """Put the rows aside under a fresh name. Raises: UsageError for an invalid row,
         unless those go to dead-letter queues; Forbidden, Unavailable, Uncertain.
         """
         name = uuid.uuid4().hex
@@ -337,8 +337,8 @@ def _checked(name: str, what: str) -> str:
         fits = False
     if not fits:
         raise UsageError(
-            f"{limits.shown(name)} is no {what}: use up to {_NAME_CHARS} letters, digits, '_', "
-            "'.', '-'"
+            f"{limits.shown(name)} is not a valid {what}: use up to {_NAME_CHARS} letters, "
+            "digits, '_', '.', '-'"
         )
     return name
 
@@ -363,8 +363,8 @@ def _attempts(messages: Iterable[WriterCommitMessage | None]) -> list[Attempt]:
 
 def _refusal(invalid: Invalid, partition: int, hint: str) -> str:
     return (
-        f"row {invalid.at:,} of partition {partition} is no message: {invalid.reason}. "
-        f"Nothing of the batch was sent: mend the row, {hint}"
+        f"row {invalid.at:,} of partition {partition} is not a valid message: {invalid.reason}. "
+        f"Nothing of the batch was sent: fix the row, {hint}"
     )
 
 

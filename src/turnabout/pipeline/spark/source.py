@@ -66,10 +66,10 @@ class TurnaboutSource(DataSource):
         columns = _columns(schema, mode)
         if mode == opt.LEASE:
             return lease.LeaseReader(
-                Access.of(options), lease_settings.Settings.of(options), columns
+                Access.of(options), lease_settings.LeaseSettings.of(options), columns
             )
         if mode == opt.LOG:
-            return log.LogReader(Access.of(options), log.Settings.of(options), columns)
+            return log.LogReader(Access.of(options), log.LogSettings.of(options), columns)
         raise UsageError(f"mode={mode} is for spark.read: a stream has mode lease or log")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001

@@ -104,7 +104,7 @@ def epoch_extend(connection: Connection, verb: p.EpochExtend, now: int) -> p.Ren
 
 
 def subscription_release(connection: Connection, verb: p.SubscriptionRelease, now: int) -> int:
-    """Everything goes back; whoever reads is refused."""
+    """Everything goes back; a reader that goes on is refused."""
     row = _find(connection, verb.subscription)
     if row is None:
         return 0
@@ -274,7 +274,7 @@ class _Leasing:
         self.count = 0
 
     def take(self, most: int) -> None:
-        """Lease up to so many, shared among the queues; what one leaves the others may take. Each
+        """Lease up to `most`, shared among the queues; what one leaves the others may take. Each
         epoch begins with another queue.
         """
         queues = self._verb.queues

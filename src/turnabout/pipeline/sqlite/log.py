@@ -163,7 +163,7 @@ class _Walk:
         return any(log.last > self.places[queue] for queue, log in self._logs.items())
 
     def take(self, limit: int | None) -> int:
-        """Go on by up to so many rows, as many in each queue as there are; None: by all. How many
+        """Go on by up to `limit` rows, as many in each queue as there are; None: by all. How many
         there were.
         """
         left = ID_MAX if limit is None else limit
@@ -264,7 +264,7 @@ def _count(connection: Connection, queue: int, after: int, upto: int, most: int 
 
 
 def _sizes(total: int, parts: int) -> list[int]:
-    """So many as up to so many about equal numbers."""
+    """`total` as at most `parts` about equal numbers."""
     parts = min(parts, total)
     edges = [total * n // parts for n in range(parts + 1)]
     return [upto - first for first, upto in pairwise(edges)]

@@ -1,8 +1,8 @@
-"""Positions in the log: how far somebody has come in each queue's history.
+"""Positions in the log: how far a reader has come in each queue's history.
 
 `3=120,7=45`: in the queue with id 3 up to row 120, in queue 7 up to row 45, in all others nothing.
-A number below zero is no place: `-3=100` says that whoever reads knows of rows of queue 3 up to 100
-that are gone, and goes on with those that are left.
+A number below zero is not a place: `-3=100` says that the reader knows that rows of queue 3 up to
+100 are gone, and goes on with those that are left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def parsed(text: str) -> dict[int, int]:
             found[int(queue)] = int(place)
     if len(found) < len(pairs) or max(found.values(), default=0) > ID_MAX:
         raise UsageError(
-            f"{shown(text)} is no position in the log of an SQLite file: give one as it came"
+            f"{shown(text)} is not a position in the log of an SQLite file: pass one unchanged"
         )
     return found
 

@@ -12,7 +12,7 @@ import psycopg
 from turnabout.postgres import install
 from turnabout.postgres.async_connection import AsyncConnection, wait_for_async
 from turnabout.postgres.errors import translate
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 from turnabout.words.errors import Busy, UsageError
 
 CHECK_SCHEMA = install.CHECK.encode()
@@ -24,7 +24,7 @@ class AsyncPool:
     In the common case a call takes one and puts it back without any lock.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: PostgresOptions) -> None:
         self._options = options
         self._idle: deque[AsyncConnection] = deque()
         self._changed = Condition()

@@ -23,7 +23,7 @@ from turnabout.postgres.call import Call, TimerThrottle
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
 from turnabout.postgres.notifier import NOTIFY
-from turnabout.postgres.url import Options, parse
+from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
 from turnabout.words.verbs import Verb
 
@@ -34,7 +34,7 @@ class AsyncPostgresStore(store.AsyncStore):
     """See `turnabout.store.AsyncStore`."""
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self._options: Options = parse(url)
+        self._options: PostgresOptions = parse(url)
         self._clock = clock
         self._known: set[str] = set()
         self._throttle = TimerThrottle()
@@ -158,7 +158,7 @@ class AsyncPostgresStore(store.AsyncStore):
     # --- waiting ---------------------------------------------------------------------------------
 
     async def _notify(self, connection: AsyncConnection, queues: Sequence[str]) -> None:
-        """Tell who waits that queues changed, here and elsewhere; then the connection goes back.
+        """Notify waiters, here and elsewhere, that queues changed; then the connection goes back.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """

@@ -10,9 +10,9 @@ from contextlib import suppress
 import psycopg
 
 from turnabout.postgres import install
-from turnabout.postgres.libpq_connection import Connection, wait_for
+from turnabout.postgres.libpq_connection import LibpqConnection, wait_for
 from turnabout.postgres.errors import translate
-from turnabout.postgres.url import Options
+from turnabout.postgres.url import PostgresOptions
 from turnabout.words.errors import Busy, UsageError
 
 CHECK_SCHEMA = install.CHECK.encode()
@@ -24,9 +24,9 @@ class Pool:
     In the common case a call takes one and puts it back without any lock.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: PostgresOptions) -> None:
         self._options = options
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[LibpqConnection] = deque()
         self._changed = Condition()
         self._open = 0
         self._waiting = 0
@@ -34,7 +34,7 @@ class Pool:
         self._checked = False
         self._closed = False
 
-    def take(self) -> Connection:
+    def take(self) -> LibpqConnection:
         """A connection, for this caller alone until it is put back."""
         if self._closed:
             raise UsageError("this connection was closed: open another by turnabout.connect")
@@ -51,7 +51,7 @@ class Pool:
                 return connection
             self._drop(connection)
 
-    def put(self, connection: Connection) -> None:
+    def put(self, connection: LibpqConnection) -> None:
         """Give it back; one that broke is dropped."""
         if self._closed or connection.closed:
             self._drop(connection)
@@ -83,7 +83,7 @@ class Pool:
             "calls_waiting": self._waiting,
         }
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: LibpqConnection) -> None:
         connection.close()
         self._free()
 
@@ -120,17 +120,17 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> LibpqConnection:
         try:
             return self._connect_checked()
         except BaseException:
             self._free()
             raise
 
-    def _connect_checked(self) -> Connection:
+    def _connect_checked(self) -> LibpqConnection:
         """Open a connection; the first one asks whether the schema is this library's."""
         try:
-            connection = Connection.open(self._options)
+            connection = LibpqConnection.open(self._options)
             if not self._checked:
                 try:
                     step, oldest, ours = (connection.run(CHECK_SCHEMA, ()))[0]

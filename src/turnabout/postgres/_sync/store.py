@@ -11,13 +11,13 @@ import psycopg
 from turnabout import store
 from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres._sync.pool import Pool
-from turnabout.postgres.libpq_connection import Connection
+from turnabout.postgres.libpq_connection import LibpqConnection
 from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call, TimerThrottle
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
 from turnabout.postgres.notifier import NOTIFY
-from turnabout.postgres.url import Options, parse
+from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
 from turnabout.words.verbs import Verb
 
@@ -28,7 +28,7 @@ class PostgresStore(store.Store):
     """See `turnabout.store.Store`."""
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
-        self._options: Options = parse(url)
+        self._options: PostgresOptions = parse(url)
         self._clock = clock
         self._known: set[str] = set()
         self._throttle = TimerThrottle()
@@ -76,7 +76,7 @@ class PostgresStore(store.Store):
         self._notify(connection, notified(call, verb, rows))
         return rows
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: LibpqConnection) -> None:
         """Ctrl-C, or a cancellation, in the middle of a call: its state is unknown, so it goes."""
         connection.close()
         self._pool.put(connection)
@@ -104,7 +104,7 @@ class PostgresStore(store.Store):
         self._notify(connection, sorted(changed))
         return answers
 
-    def _begin(self) -> Connection:
+    def _begin(self) -> LibpqConnection:
         """A connection with a transaction open."""
         for last in (False, True):
             connection = self._pool.take()
@@ -122,7 +122,7 @@ class PostgresStore(store.Store):
                 return connection
         raise AssertionError("the second round ends")
 
-    def _inside(self, connection: Connection, verb: Verb[Any], changed: set[str]) -> Any:
+    def _inside(self, connection: LibpqConnection, verb: Verb[Any], changed: set[str]) -> Any:
         """A verb in the transaction of that connection. Nothing in it waits for rows."""
         exchange = exchange_of(verb)
         try:
@@ -140,7 +140,7 @@ class PostgresStore(store.Store):
         except StopIteration as end:
             return end.value
 
-    def _undo(self, connection: Connection) -> None:
+    def _undo(self, connection: LibpqConnection) -> None:
         """Roll back, or hang up: that does it as well."""
         if not connection.closed:
             try:
@@ -151,8 +151,8 @@ class PostgresStore(store.Store):
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    def _notify(self, connection: Connection, queues: Sequence[str]) -> None:
-        """Tell who waits that queues changed, here and elsewhere; then the connection goes back.
+    def _notify(self, connection: LibpqConnection, queues: Sequence[str]) -> None:
+        """Notify waiters, here and elsewhere, that queues changed; then the connection goes back.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """

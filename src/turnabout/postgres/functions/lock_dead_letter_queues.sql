@@ -1,5 +1,5 @@
--- Who names a dead-letter queue holds this lock until its transaction ends: two that name each
--- other's at once would make a ring that neither of them sees. As with lock_keys, a transaction
+-- Held to the end of a transaction that names a dead-letter queue: two calls that name each other's
+-- queue at once would make a ring that neither of them sees. As with lock_keys, a transaction
 -- that has written nothing yet waits up to 5 seconds, any other tries for 50 ms (SQLSTATE 55P03).
 create or replace function turnabout.lock_dead_letter_queues() returns void
 language plpgsql

@@ -1,5 +1,5 @@
--- Who changes or fires a schedule holds this lock until its transaction ends, so nobody ever waits
--- for the row. Tries for a short while, then SQLSTATE 55P03.
+-- A call that changes or fires a schedule holds this lock until its transaction ends, so nobody
+-- ever waits for the row. Tries for a short while, then SQLSTATE 55P03.
 create or replace function turnabout.lock_schedule(name text) returns void
 language plpgsql as $$
 declare

@@ -20,7 +20,7 @@ begin
     end if;
     s := jsonb_populate_record(v_old, queue_update.changes);
 
-    -- 2. Change them. (Who makes the dead-letter queue meanwhile is waited for; then it is judged.)
+    -- 2. Change them. (Wait for a call that makes the dead-letter queue meanwhile; then check.)
     if s.on_exhausted = 'block' and not v_old.fifo then
         raise exception 'on_exhausted=''block'' needs fifo=True'
             using errcode = 'PQ409', hint = 'no other order is kept by it; make another queue';

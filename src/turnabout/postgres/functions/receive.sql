@@ -15,8 +15,8 @@
 -- queues pay nothing for that.
 --
 -- `bare` leaves out payloads, headers and states, for a caller that reads them elsewhere. Without
--- `check_due` what has become due is not looked for unless nothing else is there: for who has
--- looked for it in the same millisecond.
+-- `check_due` what has become due is not looked for unless nothing else is there: for callers that
+-- did so in the same millisecond.
 --
 -- One row per message. If there is none, one row with null id: `at` says when it is worth asking
 -- again.

@@ -1,5 +1,5 @@
--- Move the next messages of a running redrive. Who finds another at it, or comes too early, gets
--- the row as it is. `notified` names the queues that have something new.
+-- Move the next messages of a running redrive. A caller that finds another at it, or comes too
+-- early, gets the row as it is. `notified` names the queues that have something new.
 -- plans: pinned
 create or replace function turnabout.redrive_step(
     id bigint, now_ms bigint default null, namespace text default null,

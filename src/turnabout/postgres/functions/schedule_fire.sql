@@ -11,7 +11,7 @@ declare
     s turnabout.schedule;
     t jsonb;
 begin
-    -- 1. Who comes second finds it fired, or about to be.
+    -- 1. If another call holds the lock, it is fired, or about to be.
     if not pg_try_advisory_xact_lock(v_lock) then
         return;
     end if;

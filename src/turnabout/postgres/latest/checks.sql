@@ -6,8 +6,8 @@ language plpgsql immutable as $$
 begin
     if queue is null or queue !~ '^([A-Za-z0-9][A-Za-z0-9_.-]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*$'
     then
-        raise exception '% is no queue name: use letters, digits, ''_'', ''.'' and ''-'', and start'
-            ' with a letter or digit', coalesce(quote_literal(left(queue, 80)), 'null')
+        raise exception '% is not a valid queue name: use letters, digits, ''_'', ''.'' and ''-'','
+            ' and start with a letter or digit', coalesce(quote_literal(left(queue, 80)), 'null')
             using errcode = '22023';
     elsif exists (
         select from unnest(string_to_array(queue, '/')) part
@@ -62,7 +62,7 @@ begin
 end
 $$;
 
--- Seconds from a least number to 366 days; null is no number, and allowed.
+-- Seconds from a least number to 366 days; null is allowed.
 create or replace function turnabout.check_seconds(
     what text, seconds double precision, lowest double precision
 ) returns void

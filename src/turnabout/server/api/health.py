@@ -82,7 +82,7 @@ class Health:
             problem = error.code
         except OSError:
             problem = Disconnected.code
-        except Exception:  # noqa: BLE001 - a bug is no reason to call the store healthy
+        except Exception:  # noqa: BLE001 - a bug must not make the store look healthy
             problem = "internal"
         finally:
             self._asking = None

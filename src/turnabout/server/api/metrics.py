@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
-from turnabout.server.counts import BUCKETS, Counts, Histogram
+from turnabout.server.counts import BUCKETS, Histogram, ServerCounts
 from turnabout.words.credentials import NO_NAMESPACE, QueueTotals, Totals
 from turnabout.words.errors import (
     Busy,
@@ -44,7 +44,8 @@ PREFIX: Final = "turnabout_"
 FRESH_SECONDS: Final = 5.0
 """How long the totals of the database stand for the next scrapes."""
 PATIENCE_SECONDS: Final = 3.0
-"""For the database to say who asks, and again for the totals: a scrape has ten, mostly."""
+"""How long the database may take to know the token, and again for the totals: most scrapers
+wait ten."""
 OTHER: Final = "_other"
 """No queue and no namespace can have this name."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -198,7 +199,7 @@ class _Collector:
         yield from _of_store(context)
 
 
-def _of_requests(counts: Counts) -> Iterable[Metric]:
+def _of_requests(counts: ServerCounts) -> Iterable[Metric]:
     requests = CounterMetricFamily(
         f"{PREFIX}http_requests", "Answered requests.", labels=("route", "method", "status")
     )
@@ -214,7 +215,7 @@ def _of_requests(counts: Counts) -> Iterable[Metric]:
     yield _gauge("http_requests_in_flight", "Requests under way.", counts.in_flight)
 
 
-def _of_verbs(counts: Counts) -> Iterable[Metric]:
+def _of_verbs(counts: ServerCounts) -> Iterable[Metric]:
     yield _histograms(
         "verb_duration_seconds",
         "How long verbs took, with the wait to be merged with others.",
@@ -289,7 +290,7 @@ def place(queue: str) -> Place:
 
 
 async def check_look(context: ServerContext, request: Request) -> None:
-    """Nothing, if who asks may see figures of all namespaces. Raises: Unauthorized, Forbidden,
+    """Returns if the caller may see figures of all namespaces. Raises: Unauthorized, Forbidden,
     Unavailable.
     """
     if context.options.metrics_public:
@@ -303,7 +304,7 @@ async def check_look(context: ServerContext, request: Request) -> None:
         # That the database is away is what somebody has to be able to see then.
         known = context.authenticator.believed(request.scope)
         if known is None:
-            raise Busy("the database did not say who asks: repeat later") from error
+            raise Busy("the database did not check the token in time: repeat later") from error
         rights = known
     # A tenant's token sees its own namespace only, whatever its scopes are (P14).
     if rights.namespace != NO_NAMESPACE or not rights.allows(Totals, None):

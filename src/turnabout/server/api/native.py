@@ -140,7 +140,7 @@ class Native:
         await self._done(request, v.Send, await caller.run(_once(verb, request)))
 
     async def receive(self, request: Request) -> None:
-        """`receive`, which may wait. Who has gone meanwhile leaves the messages to others."""
+        """`receive`, which may wait. The messages of a client that has gone go to others."""
         caller, call = await self._call(v.Receive, request)
         verb = cast("v.Receive", call.verb)
         wait_seconds = self._wait_seconds(call)
@@ -209,15 +209,15 @@ class Native:
 
     async def _call(
         self, kind: type[v.Verb[Any]], request: Request
-    ) -> tuple[AuthorizedStore, wire.Call]:
-        """Who asks for what. Who may not come in is told so before the body is read."""
+    ) -> tuple[AuthorizedStore, wire.VerbItem]:
+        """The caller and the call. A caller without access is refused before the body is read."""
         caller = await self.context.caller(request)
         scope = request.scope
         given: dict[str, Any] = dict(scope["path_params"])
         if scope["query_string"]:
             asked = wire.load_query(scope["query_string"])
             for name in asked.keys() & given.keys():
-                raise UsageError(f"{name}: is there twice, in the path and in the query")
+                raise UsageError(f"{name}: appears twice, in the path and in the query")
             given |= asked
         body = await request.body()
         call = await self._read(body, partial(wire.load_call, kind, body, **given))
@@ -231,7 +231,7 @@ class Native:
         async with self._reading:
             return await asyncio.to_thread(load)
 
-    def _wait_seconds(self, call: wire.Call) -> float:
+    def _wait_seconds(self, call: wire.VerbItem) -> float:
         return min(call.wait_seconds, self.context.options.max_wait_seconds)
 
     @staticmethod
@@ -273,7 +273,7 @@ def _once(verb: v.Send, request: Request) -> v.Send:
     if not keys:
         return verb
     if len(keys) > 1:
-        raise UsageError("the header Idempotency-Key is there twice")
+        raise UsageError("the header Idempotency-Key appears twice")
     (key,) = keys
     if not 1 <= len(key) <= KEY_BYTES_MAX:
         raise UsageError(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} bytes, not {len(key)}")
@@ -297,7 +297,7 @@ def _headers_of(request: Request) -> tuple[dict[str, str], str]:
         elif name.startswith(_HEADER):
             plain = _utf8(name[len(_HEADER) :], "a header's name")
             if plain in headers:
-                raise UsageError(f"the header Turnabout-Header-{plain} is there twice")
+                raise UsageError(f"the header Turnabout-Header-{plain} appears twice")
             headers[plain] = _utf8(one, f"Turnabout-Header-{plain}")
     return headers, content_type
 

@@ -17,11 +17,11 @@ from msgspec import UNSET
 from turnabout import wire
 from turnabout.server.api.examples import EXAMPLES
 from turnabout.server.api.waiting import Asked
-from turnabout.wire.codec import Together, TogetherAnswer
+from turnabout.wire.codec import TransactionAnswer, TransactionBody
 from turnabout.wire.errors import ErrorBody
 from turnabout.wire.plans import Kind, answer_of, hint_of_answer, plan_of
 from turnabout.wire.routes import REFUSALS, Route
-from turnabout.wire.shapes import Part, parts_of
+from turnabout.wire.shapes import FieldPart, parts_of
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 
@@ -101,7 +101,7 @@ def _schemas() -> tuple[dict[Any, Json], Json]:
     kinds = list(v.VOCABULARY)
     types = [plan_of(kind).struct for kind in kinds if plan_of(kind).body]
     types += [answer_of(kind).type for kind in kinds]
-    types += [ErrorBody, Together, TogetherAnswer]
+    types += [ErrorBody, TransactionBody, TransactionAnswer]
     made, components = msgspec.json.schema_components(types, ref_template=_REF)
     content = components["Content"]
     content |= {"minProperties": 1, "maxProperties": 1}
@@ -179,7 +179,7 @@ def _operation(row: Route, path: str, schemas: Mapping[Any, Json]) -> Json:
     return operation
 
 
-def _parameter(part: Part, in_path: tuple[str, ...]) -> Json:
+def _parameter(part: FieldPart, in_path: tuple[str, ...]) -> Json:
     schema = msgspec.json.schema(part.form.type)
     if part.name in NAMES:
         _named(schema)
@@ -235,10 +235,12 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     raw["parameters"] = [in_path, *[_parameter(part, ()) for part in fields], KEY]
     raw["requestBody"] = {"content": {"*/*": {}}}
     raw["responses"]["409"] = _ok("Refused.", sent)
-    together = _plain("together", Together.__doc__, _json(_schema_of(schemas, TogetherAnswer)))
+    together = _plain(
+        "together", TransactionBody.__doc__, _json(_schema_of(schemas, TransactionAnswer))
+    )
     together["requestBody"] = {
         "required": True,
-        "content": _json(_schema_of(schemas, Together)),
+        "content": _json(_schema_of(schemas, TransactionBody)),
     }
     news = _plain("signal", Asked.__doc__, _json(signal))
     news["parameters"] = [in_path, *[_parameter(part, ()) for part in parts_of(Asked)]]

@@ -16,7 +16,7 @@ import msgspec
 from starlette.requests import Request
 
 from turnabout import wire
-from turnabout._async.events import Listener
+from turnabout._async.events import EventReader
 from turnabout._async.shared import Shared
 from turnabout.pacing import Patience
 from turnabout.server.api.waiting import Waiting
@@ -28,9 +28,9 @@ from turnabout.words.errors import TurnaboutError, Unavailable, UsageError
 from turnabout.words.records import Ending, Event
 
 ALIVE_SECONDS = 15.0
-"""A comment so often keeps proxies from closing what is silent."""
+"""A comment this often keeps proxies from closing a silent stream."""
 STAY_SECONDS = 5.0
-"""After so long something is said only if the token still is good."""
+"""After this long, something is sent only if the token is still valid."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -53,7 +53,7 @@ async def stream_events(waiting: Waiting, request: Request) -> None:
     inner = caller.insider()  # it may read the queue's settings, which the caller may not
     await _check_level(inner, queue)
     with context.admission.waiter(), waiting.shared(inner, queue) as shared:
-        listener = Listener(shared, queue, cursor or page.cursor)
+        listener = EventReader(shared, queue, cursor or page.cursor)
         await _stream(request, _said(listener.events(None)))
 
 
@@ -111,7 +111,7 @@ def _data(kind: type[Any], value: object) -> bytes:
 def _only(asked: Mapping[str, str], name: str) -> None:
     for other in asked:
         if other != name:
-            raise UsageError(f"{limits.shown(other)} is no field of the query: there is {name}")
+            raise UsageError(f"{limits.shown(other)} is not a field of the query: it has {name}")
 
 
 def _ids(text: str, most: int) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ async def _check_level(caller: AuthorizedStore, queue: str) -> None:
     entry = await caller.run(v.QueueGet(queue))
     if entry.settings.events == "off":
         raise UsageError(
-            f"the queue {queue!r} tells no events: set its `events` to all, or to hints to be told "
+            f"the queue {queue!r} has no events: set its `events` to all, or to hints to be told "
             "that something has changed"
         )
 

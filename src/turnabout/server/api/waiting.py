@@ -29,7 +29,7 @@ from turnabout.words.value import value
 A = TypeVar("A")
 
 CHECK_SECONDS = 5.0
-"""So often it is checked whether one who waits still is there."""
+"""How often it is checked whether a waiter is still there."""
 STRANGE_SECONDS = 1.0
 """For one whose `seen` is another server's: it says nothing here."""
 
@@ -44,14 +44,14 @@ class Asked:
 
 
 class Waiting:
-    """Those who wait at one server."""
+    """The waiters of one server."""
 
     def __init__(self, context: ServerContext) -> None:
         self.context = context
         self.instance = secrets.token_hex(8)
         """Of which process a signal is a number: another one counts from elsewhere."""
         self._pollers: dict[str, tuple[EndingPoller, int]] = {}
-        """By stored name: who looks for endings there, and for how many."""
+        """By stored name: the poller for endings there, and how many wait for it."""
         self._shared: dict[int, Shared] = {}
         context.lifecycle.on_close.append(self._close)
 

@@ -1,4 +1,4 @@
-"""Who comes in: tokens, and the rule that without them only this machine is served.
+"""Access: tokens, and the rule that without them only this machine is served.
 
 A token comes in the header `Authorization`, never in the address, and is not kept: only its id and
 the digest that the database has. No text of an error, no log and no repr holds a secret.
@@ -39,7 +39,7 @@ FOUND_SECONDS = 5.0
 UNKNOWN_SECONDS = 1.0
 """How long an id is known to be unknown."""
 UNKNOWN_PER_SECOND = 100
-"""Unknown ids that the database is asked for. Who makes up ever new ones costs a look for each."""
+"""Unknown ids that the database is asked for. Each made-up one costs a look."""
 LOOK_SECONDS = 5.0
 """Between two looks for the first token."""
 CACHED_MAX = 10_000
@@ -119,7 +119,7 @@ class Authenticator:
         )
 
     async def authenticate(self, scope: Scope) -> Rights:
-        """What the one who asks may do; counted as a request of its namespace.
+        """What the caller may do; counted as a request of its namespace.
 
         Raises: Unauthorized, TooManyRequests, and as `AsyncStore.run` where a token has to be
         looked up.
@@ -156,7 +156,7 @@ class Authenticator:
         return seen.rights
 
     async def still_opens(self, rights: Rights) -> bool:
-        """Whether what let a caller in would do so now: for those who stay, as streams do.
+        """Whether a caller that was let in still would be: for long requests such as streams.
 
         Raises: as `AsyncStore.run`.
         """
@@ -237,7 +237,7 @@ class Authenticator:
     def _asked(self, id_: str, task: asyncio.Task[Any]) -> None:
         del self._finding[id_]
         if not task.cancelled():
-            task.exception()  # who waits for it is told
+            task.exception()  # its waiters get the error
 
     # --- without one ------------------------------------------------------------------------------
 

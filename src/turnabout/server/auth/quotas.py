@@ -22,7 +22,7 @@ MEASURE_SECONDS = 1.0
 MEASURE_SHARE = 100
 """… and as many times as long as the look takes, as measuring bytes reads every message."""
 QUIET_LOOKS = 2
-"""A figure that is so many times older than that is not believed: a send waits for a new one."""
+"""A figure that is this many times older than that is not trusted: a send waits for a new one."""
 
 
 class Bucket:

@@ -24,7 +24,7 @@ from turnabout.words.verbs import Receive, Release, Send, Verb
 
 A = TypeVar("A")
 Asked = tuple[Verb[Any], "asyncio.Future[Any]"]
-"""A verb in line, and who waits for its answer."""
+"""A pending verb, and the future of its answer."""
 
 SPLITS_MAX = 3
 """How often a batch of sends goes on without those to a channel that is full."""
@@ -139,7 +139,7 @@ class VerbBatcher:
         self._front.forget(self._key)
 
     def _take(self) -> list[Asked]:
-        """The first in line, and who follows as long as they can be one verb with it."""
+        """The first one pending, and those behind it that can be one verb with it."""
         waiting, taken = self._pending, list[Asked]()
         batch = VerbBatch(self._kind)
         while waiting:
@@ -185,7 +185,7 @@ class VerbBatcher:
         self._some_ask_again = bool(again)
 
     async def _without_channel(self, full: str, asked: Sequence[Asked], splits: int) -> None:
-        """A channel is full: those who send to it go one by one, and are in nobody's way."""
+        """A channel is full: sends to it go one by one, and delay no others."""
         apart = [one for one in asked if full in channels_of(one[0])]
         others = [one for one in asked if full not in channels_of(one[0])]
         self._set_apart(apart)
@@ -208,7 +208,7 @@ class VerbBatcher:
     async def _alone(self, asked: Asked) -> None:
         try:
             self._hand_out(asked, await self._front.store.run(asked[0]))
-        except Exception as error:  # noqa: BLE001 - raised again, by who asked
+        except Exception as error:  # noqa: BLE001 - raised again, by the caller
             _fail(asked, error)
 
     def _hand_out(self, asked: Asked, part: Any) -> None:

@@ -30,7 +30,7 @@ from turnabout.words.verbs import Receive, Release
 Gone = Callable[[], Awaitable[bool]]
 
 GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0001, 0.02
-"""Between two looks that leave somebody waiting, for each who waits."""
+"""The gap between two looks that leave somebody waiting, for each waiter."""
 LISTEN_SECONDS = 60.0
 """How long the store is asked at a time to tell of a change in the queue."""
 YOUNG_SECONDS = 0.1
@@ -144,7 +144,7 @@ class LongPoll:
             self._guard.cancel()
 
     async def look(self, verb: Receive, most: int) -> Received:
-        """Lease up to so many, from where the last look into that queue ended."""
+        """Lease up to `most`, from where the last look into that queue ended."""
         await self.maintenance.before_look(verb.queue)
         place = (verb.queue, verb.shard)
         turn = self._turns.get(place, FIRST_TURN)
@@ -178,7 +178,7 @@ class LongPoll:
             return  # then their leases run out
 
     async def _watch(self) -> None:
-        """While anybody waits: see who has gone; and a schedule may be due."""
+        """While anybody waits: drop clients that have gone, and fire schedules that are due."""
         try:
             while self._waiting:
                 await asyncio.sleep(CHECK_SECONDS / 5)
@@ -251,7 +251,7 @@ class QueueWaiters:
                 self._listener.cancel()
 
     async def _look(self) -> None:
-        """One look for all who are there, and the wait for the next one."""
+        """One look for all waiters, and the wait for the next one."""
         await self._rest()
         queue = self._verb.queue
         waits = any(waiter.wait_seconds for waiter in self._pending)
@@ -292,7 +292,7 @@ class QueueWaiters:
     async def _hand_out(
         self, line: Sequence[Waiter], deliveries: Sequence[Delivery]
     ) -> Sequence[Waiter]:
-        """To each what it wants, as long as there is something; who got nothing."""
+        """Give each waiter what it wants while there is something; those that got nothing."""
         first = 0
         for place, waiter in enumerate(line):
             if first == len(deliveries):

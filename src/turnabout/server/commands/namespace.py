@@ -18,7 +18,7 @@ from turnabout.words import credentials as c
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class NamespaceRow:
     """A namespace, its quotas, and what is in it. bytes: None unless they were measured."""
 
     name: str
@@ -32,10 +32,10 @@ class Usage:
     tokens: int
 
 
-def _of(used: str, most: str) -> Callable[[Usage], str]:
+def _of(used: str, most: str) -> Callable[[NamespaceRow], str]:
     """How much of how much."""
 
-    def tell(one: Usage) -> str:
+    def tell(one: NamespaceRow) -> str:
         text, limit = _show.cell(one, used, _show.count), getattr(one, most)
         return text if limit is None else f"{text} of {_show.count(limit)}"
 
@@ -92,7 +92,10 @@ def set_(app: App, name: str | None, **quotas: Any) -> None:
 
 
 @namespace.command(
-    "list", "turnabout namespace list", "turnabout namespace list --bytes --json", json=items(Usage)
+    "list",
+    "turnabout namespace list",
+    "turnabout namespace list --bytes --json",
+    json=items(NamespaceRow),
 )
 @option("--bytes measure", "Measure payloads, too: reads all messages.", bool)
 def list_(app: App, measure: bool) -> None:
@@ -131,7 +134,7 @@ def _usage(
     tokens: Sequence[c.Token],
     *,
     measured: bool,
-) -> list[Usage]:
+) -> list[NamespaceRow]:
     """What each namespace has, by name; of namespaces that nobody has set, too."""
     now = round(time.time() * 1000)
     kept = {one.name: one for one in namespaces}
@@ -139,11 +142,11 @@ def _usage(
     for one in totals:
         queues.setdefault(c.namespace_of(one.queue), []).append(one)
     live = [token.namespace for token in tokens if token.is_live(now)]
-    found: list[Usage] = []
+    found: list[NamespaceRow] = []
     for name, has in sorted(queues.items()):
         quotas = kept.get(name, c.Namespace(name))
         found.append(
-            Usage(
+            NamespaceRow(
                 name,
                 quotas.max_messages,
                 quotas.max_bytes,

@@ -72,7 +72,7 @@ class _Hq:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._unfenced = Unfenced()
-        self._names = _Names()
+        self._names = _HqNames()
 
     async def create(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST /queues?name&max_attempts&visibility_timeout_seconds."""
@@ -186,7 +186,7 @@ class _Hq:
         return Response(headers={FENCE: fence(outcomes)})
 
 
-class _Names:
+class _HqNames:
     """Between a message in a queue and hq's id of it, a UUID of version 8 (RFC 9562).
 
     Of its 122 free bits the first 63 are the message's id, so that ids sort as they were sent; the

@@ -224,7 +224,7 @@ class _ToxMq:
         ids: list[int] = []
         for one in given:
             if not (isinstance(one, str) and _ID.fullmatch(one)):
-                raise UsageError(f"{limits.shown(one)} is no id: it has 24 hex digits")
+                raise UsageError(f"{limits.shown(one)} is not an id: expected 24 hex digits")
             ids.append(int(one[8:], 16))
         return ids
 

@@ -68,7 +68,7 @@ class Unfenced:
         return [outcomes[id_] for id_ in ids]
 
     async def _look(self, caller: AuthorizedStore, queue: str, id_: int) -> Receipt | None:
-        # The verb has been let through for this queue, so what a look tells is no secret.
+        # The verb has been let through for this queue, so a look gives nothing away.
         verb = Peek(queue, 1, after_id=id_ - 1)
         for found in await caller.insider().run(verb):
             if found.id == id_ and found.state == "leased":

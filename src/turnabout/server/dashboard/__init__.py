@@ -40,7 +40,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _StaticFile:
     body: bytes
     kind: str
     etag: str
@@ -70,18 +70,20 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
     ]
 
 
-def _read() -> dict[str, _File]:
+def _read() -> dict[str, _StaticFile]:
     """All files, read once; a name that is not among them is nothing."""
-    found: dict[str, _File] = {}
+    found: dict[str, _StaticFile] = {}
     for entry in files(__name__).joinpath("static").iterdir():
         kind = _KINDS.get(entry.name.rpartition(".")[2])
         if kind is not None:
             body = entry.read_bytes()
-            found[entry.name] = _File(body, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+            found[entry.name] = _StaticFile(
+                body, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            )
     return found
 
 
-def _answer(request: Request, found: _File) -> Response:
+def _answer(request: Request, found: _StaticFile) -> Response:
     headers = {**HEADERS, "ETag": found.etag}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)

@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnabout.server.counts import Counts, template
+from turnabout.server.counts import ServerCounts, template
 from turnabout.server.http.logs import scrubbed, told
 
 access = logging.getLogger("turnabout.server.access")
@@ -37,7 +37,7 @@ _FAILED = (
 class AccessLog:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, counts: Counts, *, logs_all: bool) -> None:
+    def __init__(self, app: ASGIApp, counts: ServerCounts, *, logs_all: bool) -> None:
         """`logs_all`: not only requests that were refused or failed."""
         self.app = app
         self._counts = counts

@@ -286,7 +286,7 @@ class ClientConnection(asyncio.Protocol):
             self._begin(ConnectionPhase.IDLE, self.options.idle_seconds)
 
     def close_when_read(self) -> None:
-        """The last answer is written: close, though not in the face of one who still sends."""
+        """The last answer is written: close, unless the client still sends."""
         if self.phase is ConnectionPhase.BODY and not self._exchanges:
             self._leave()
         else:

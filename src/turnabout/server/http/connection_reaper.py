@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from turnabout.server.counts import Counts
+from turnabout.server.counts import ServerCounts
 from turnabout.server.http.connection import ClientConnection
 from turnabout.server.options import ServerOptions
 
@@ -17,7 +17,7 @@ from turnabout.server.options import ServerOptions
 class ConnectionReaper:
     """The connections of a server and the requests that run, with what they share."""
 
-    def __init__(self, app: ASGIApp, options: ServerOptions, counts: Counts) -> None:
+    def __init__(self, app: ASGIApp, options: ServerOptions, counts: ServerCounts) -> None:
         self.app = app
         self.options = options
         self.counts = counts

@@ -12,7 +12,7 @@ import ipaddress
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout.server.admission import Admission
-from turnabout.server.counts import Counts
+from turnabout.server.counts import ServerCounts
 from turnabout.server.http import refusals
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions, is_loopback
@@ -62,7 +62,7 @@ class RequestGuard:
         options: ServerOptions,
         admission: Admission,
         lifecycle: Lifecycle,
-        counts: Counts,
+        counts: ServerCounts,
     ) -> None:
         self.app = app
         self._options = options

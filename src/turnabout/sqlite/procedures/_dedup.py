@@ -48,7 +48,7 @@ class _Entry:
                 return self.is_waiting
 
 
-class Plan:
+class DedupPlan:
     """What a send with keys comes to. Nothing is written before `write`: it may be refused."""
 
     def __init__(

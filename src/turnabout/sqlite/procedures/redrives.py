@@ -45,7 +45,7 @@ def redrive_start(connection: Connection, verb: RedriveStart, now: int) -> Redri
     assert id_ is not None
     row = _need(connection, id_)
     if verb.dry_run:
-        walk = _Walk(connection, row)
+        walk = _RedriveWalk(connection, row)
         walk.count()
         walk.write("dry_run", finished_at=now)
     return _redrive(_need(connection, id_))
@@ -57,7 +57,7 @@ def redrive_step(connection: Connection, verb: RedriveStep, now: int) -> Redrive
     if row["state"] != "running" or (row["next_at"] is not None and row["next_at"] > now):
         return _redrive(row)
     rate = row["per_second"]
-    walk = _Walk(connection, row)
+    walk = _RedriveWalk(connection, row)
     is_end = walk.look(_LOOK_AT if rate is None else min(rate, _LOOK_AT))
     count = walk.move(now)
     if is_end:
@@ -84,7 +84,7 @@ def redrive_list(connection: Connection, verb: RedriveList, _now: int) -> tuple[
     return tuple(map(_redrive, found))
 
 
-class _Walk:
+class _RedriveWalk:
     """A redrive on its way through the messages of its queue."""
 
     def __init__(self, connection: Connection, row: sqlite3.Row) -> None:

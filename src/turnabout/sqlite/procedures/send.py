@@ -14,7 +14,7 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _events, _queue
-from turnabout.sqlite.procedures._dedup import Plan
+from turnabout.sqlite.procedures._dedup import DedupPlan
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.words.credentials import Repeats
 from turnabout.words.entities import Outgoing
@@ -42,7 +42,7 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
     messages: Sequence[Outgoing] = verb.messages
     plan = None
     if any(map(_dedup_key_of, messages)):
-        plan = Plan(connection, queue, messages, now)
+        plan = DedupPlan(connection, queue, messages, now)
         messages = plan.fresh
 
     # 1. Limited channels: their rows, and whether there is room, there and in the queue.
@@ -80,7 +80,7 @@ def repeats(connection: Connection, verb: Repeats, now: int) -> bool:
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         return False
-    plan = Plan(connection, queue, verb.messages, now)
+    plan = DedupPlan(connection, queue, verb.messages, now)
     return not plan.fresh and not plan.replacing
 
 

@@ -43,7 +43,7 @@ _ACKED, _RELEASED, _CANCELLED = Acked(), Released(), Cancelled()
 _GONE = LeaseLost("gone")
 
 
-class _Held:
+class _HeldMessages:
     """The messages of some receipts, and what has become of them so far in this verb."""
 
     def __init__(
@@ -98,7 +98,7 @@ def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     finish = _finish.Finish(connection, queue, now)
     if _end_together(connection, finish, ids, attempts, verb.results):
         return (_ACKED,) * len(ids)
-    held = _Held(connection, queue, verb.receipts, now)
+    held = _HeldMessages(connection, queue, verb.receipts, now)
     outcomes: list[AckOutcome] = []
     done: list[int] = []
     results: list[Result | None] = []
@@ -140,7 +140,7 @@ def ack_all(
 def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, ...]:
     """These come back later, uncharged."""
     queue = _queue.need(connection, verb.queue)
-    held = _Held(connection, queue, (d.receipt for d in verb.deferrals), now)
+    held = _HeldMessages(connection, queue, (d.receipt for d in verb.deferrals), now)
     outcomes: list[DeferOutcome] = []
     back: list[tuple[Any, ...]] = []
     for deferral in verb.deferrals:
@@ -163,7 +163,7 @@ def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, 
 def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
     """These attempts failed: their messages come back after a back-off, or are exhausted."""
     queue = _queue.need(connection, verb.queue)
-    held = _Held(connection, queue, (f.receipt for f in verb.failures), now)
+    held = _HeldMessages(connection, queue, (f.receipt for f in verb.failures), now)
     stays = _finish.blocks(queue)
     outcomes: list[FailOutcome | None] = []
     back: list[tuple[Any, ...]] = []
@@ -202,7 +202,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
 def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
     """These leases run for longer."""
     queue = _queue.need(connection, verb.queue)
-    held = _Held(connection, queue, verb.receipts, now)
+    held = _HeldMessages(connection, queue, verb.receipts, now)
     taken = [held.take(receipt) for receipt in verb.receipts]
     lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
     ids = [row["id"] for row in taken if not isinstance(row, LeaseLost)]
@@ -216,7 +216,7 @@ def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcom
 def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOutcome, ...]:
     """These are given back at once, uncharged."""
     queue = _queue.need(connection, verb.queue)
-    held = _Held(connection, queue, verb.receipts, now)
+    held = _HeldMessages(connection, queue, verb.receipts, now)
     outcomes: list[ReleaseOutcome] = []
     back: list[int] = []
     for receipt in verb.receipts:

@@ -81,7 +81,7 @@ select count(*) from (
 
 -- name: rates
 -- Channels that handed out more since one period than their rate allows, as far as it is leased or
--- done: at least so much.
+-- done: a lower bound.
 select count(*) from (
   select 1
   from (

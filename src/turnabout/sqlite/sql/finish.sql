@@ -66,7 +66,7 @@ from turnabout_message
 where queue_id = :queue and status = 1 and channel = :channel;
 
 -- name: move
--- A message goes to another queue: ready, uncharged, without end, with its story.
+-- A message goes to another queue: ready, uncharged, without an end, with its error history.
 update turnabout_message
 set queue_id = ?, limited = ?, origin = ?, status = 0, at = 0, failures = 0, crashes = 0,
   leased_at = null, first_error = null, last_error = null, expires_at = null, cancel_requested = 0

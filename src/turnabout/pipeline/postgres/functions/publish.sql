@@ -17,7 +17,7 @@ declare
     v_is_new boolean;
     v_keyed record;
 begin
-    -- 1. Dedup keys, as send_keyed takes them: who has written nothing yet has time to wait.
+    -- 1. Dedup keys, as send_keyed takes them: a transaction that has written nothing yet can wait.
     for v_keyed in
         select s.queue, array_agg(distinct case
                 when coalesce(s.dedup_scope, q.dedup_scope, 'queue') = 'channel'
@@ -31,7 +31,7 @@ begin
         perform turnabout.lock_keys(v_keyed.queue, v_keyed.keys);
     end loop;
 
-    -- 2. The note: whoever publishes the same batch meanwhile waits here.
+    -- 2. The note: another publisher of the same batch waits here.
     insert into turnabout.sink_batch as b (sink, batch, messages, published_at)
     values (publish.sink, publish.batch, publish.messages, v_now)
     on conflict do nothing;

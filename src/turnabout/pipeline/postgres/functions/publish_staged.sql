@@ -1,4 +1,4 @@
--- Send what attempts have staged: queue by queue, by name, so that two who publish lock dedup keys
+-- Send what attempts have staged: queue by queue, by name, so that two publishers lock dedup keys
 -- in one order; in each the attempts as they are named, their messages as they were staged. In
 -- pieces, so that no array grows with the batch. A refusal is SQLSTATE PQ429.
 create or replace function turnabout_pipeline.publish_staged(

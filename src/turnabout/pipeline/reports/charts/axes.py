@@ -87,7 +87,7 @@ def time(first_ms: int, until_ms: int, start: float, end: float, most: int = 6) 
 
 
 def step_of(length_ms: int, most: int = 96) -> int:
-    """How long a step of time is so that there are at most so many in a length."""
+    """The shortest step of time that fits at most `most` times into a length."""
     return next((t for t in TIME_TICKS if length_ms / t <= most), TIME_TICKS[-1])
 
 

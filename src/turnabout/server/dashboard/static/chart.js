@@ -44,7 +44,7 @@ export class Chart {
     this.finished.setAttribute("points", line("finished"));
     say(this.nowSent, `sent ${rate(last?.sent)}/s`);
     say(this.nowFinished, `finished ${rate(last?.finished)}/s`);
-    say(this.top, points.length ? `the upper line is ${rate(most)}/s` : "two looks are needed first");
+    say(this.top, points.length ? `scale: 0–${rate(most)}/s` : "waiting for a second measurement");
     this.picture.setAttribute(
       "aria-label",
       `${this.title}: sent ${rate(last?.sent)}, finished ${rate(last?.finished)} per second`,

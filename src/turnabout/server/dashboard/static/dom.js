@@ -41,7 +41,7 @@ export function table(caption, columns) {
   return { whole, body };
 }
 
-/** Make a body's rows those of `items`. A row that stays is kept, so that nobody loses his place. */
+/** Make a body's rows those of `items`. A row that stays is kept, so that nobody loses their place. */
 export function rows(body, items, key, make, update) {
   const there = new Map([...body.children].map((row) => [row.getAttribute("data-key"), row]));
   const wanted = items.map((item) => {

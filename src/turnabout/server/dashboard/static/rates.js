@@ -12,7 +12,7 @@ export class Rates {
     this.points = new Map();
   }
 
-  /** Counts of all queues at a time in milliseconds. A count that went down (a redrive) is no rate. */
+  /** Counts of all queues at a time in milliseconds. A count that went down (a redrive) gives no rate. */
   add(at, all) {
     const total = { sent: 0, finished: 0 };
     let isKnown = false;
