@@ -85,7 +85,7 @@ def run() -> None:
     help="At most this many in one commit.",
 )
 @click.option("--without-value", is_flag=True, help="Leave payloads out; replay needs them.")
-@click.option("--skip-lost", is_flag=True, help="Go on where rows were removed before; note it.")
+@click.option("--skip-lost", is_flag=True, help="Pass over rows that were removed before; note it.")
 @click.option("--adopt", is_flag=True, help="Go on with an archive that was forgotten.")
 @NAMESPACE
 @MASTER
@@ -192,7 +192,7 @@ def compact(
     required=True,
     multiple=True,
     metavar="FOLDER",
-    help="Where the archives are; again for each lake.",
+    help="A lake with archives; may be repeated.",
 )
 @click.option(
     "--keep", type=DURATION, default="1d", show_default=True, help="Keep what finished since then."
@@ -237,20 +237,24 @@ def _purged(done: PurgeReport) -> str:
 )
 @LAKE
 @ARCHIVE
-@click.option("--run-id", metavar="NAME", help="Names the run; needed unless --dry-run.")
+@click.option("--run-id", metavar="NAME", help="Name of the run; required unless --dry-run.")
 @click.option("--to", metavar="QUEUE", help="To this queue; else where each was.")
 @click.option("--since", type=INSTANT, help="Finished since then: 2h (ago), 2026-05-01.")
 @click.option("--until", type=INSTANT, help="Finished before that.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Of this queue; again: or.")
-@click.option("--channel", "channels", multiple=True, help="Of this channel; again: or.")
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME", help="Only this queue; may be repeated."
+)
+@click.option("--channel", "channels", multiple=True, help="Only this channel; may be repeated.")
 @click.option(
     "--outcome",
     "outcomes",
     multiple=True,
     type=click.Choice(["done", "dead", "cancelled", "expired"]),
-    help="That ended like this; again: or.",
+    help="Only with this outcome; may be repeated.",
 )
-@click.option("--id", "ids", multiple=True, type=int, metavar="ID", help="This message; again: or.")
+@click.option(
+    "--id", "ids", multiple=True, type=int, metavar="ID", help="Only this message; may be repeated."
+)
 @click.option("--rate", "per_second", type=PER_SECOND, help="At most this many a second.")
 @click.option("--skip-without-value", is_flag=True, help="Leave out rows without a payload.")
 @click.option("--dry-run", is_flag=True, help="Only count.")

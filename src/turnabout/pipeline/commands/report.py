@@ -93,7 +93,9 @@ SHARE = Share()
 @jobs.ARCHIVE
 @click.option("--since", type=INSTANT, help="Finished since then: 24h (ago), 2026-05-01.")
 @click.option("--until", type=INSTANT, help="Finished before that.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Of this queue; again: or.")
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME", help="Only this queue; may be repeated."
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

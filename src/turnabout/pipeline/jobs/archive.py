@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.lake import Commit, CommitLog, Lake, Lost
+from turnabout.pipeline.lake import Commit, CommitLog, Lake, Lost, hold
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
 from turnabout.pipeline.verbs import (
@@ -119,7 +119,7 @@ def archive(
     with closing(access):
         access.allow("history", None)
         place = Lake(lake, create=may_begin(access, lake, archive))
-        with place.hold(archive, "archive") as log:
+        with hold(place, archive, "archive") as log:
             staged = SparkStage(spark, access, include_value=include_value)
             archiver = Archiver(access, log, staged, max_rows=max_rows, skip_lost=skip_lost)
             archiver.agree(adopt=adopt)

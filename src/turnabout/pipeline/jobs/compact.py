@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from turnabout.pipeline.jobs._failures import told
 from turnabout.pipeline.jobs.archive import ORDER
-from turnabout.pipeline.lake import CommitLog, File, Lake
+from turnabout.pipeline.lake import CommitLog, File, Lake, hold
 from turnabout.pipeline.spark.schema import LOG, ddl
 from turnabout.words import limits
 
@@ -74,7 +74,7 @@ def compact(
     names = place.archives() if archive is None else (archive,)
     done = Compacted()
     for name in names:
-        with place.hold(name, "compact") as log:
+        with hold(place, name, "compact") as log:
             for files in _days(place.files(name), f"{ends:%Y-%m-%d}", target_bytes):
                 if stop.is_set():
                     break
