@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from turnabout._sync import Turnabout
+from turnabout.slices import Slice
 from turnabout.store import AsyncStore, Store
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
@@ -172,6 +173,17 @@ def findings(url: str) -> Iterator[Finding]:
     from turnabout.postgres import doctor as postgres_doctor
 
     return postgres_doctor.findings(url)
+
+
+def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
+    """What a slice's questions count. Its tables must be there: the schema is up to date."""
+    if _kind(url) == "sqlite":
+        from turnabout.sqlite import doctor
+
+        return doctor.counts_of(url, slice_)
+    from turnabout.postgres import doctor as postgres_doctor
+
+    return postgres_doctor.counts_of(url, slice_)
 
 
 def _kind(

@@ -6,12 +6,13 @@ many queues, `{name:clean}` without what a terminal would obey, others by Python
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from string import Formatter
 from typing import Any, NamedTuple
 
 from turnabout.cli import _show
 from turnabout.cli._check import REPORT, Check
+from turnabout.slices import Slice
 from turnabout.words.findings import Finding
 
 
@@ -138,27 +139,6 @@ OF_PROMISES: Mapping[str, Words] = {
         "are swept",
         "events are older than two days",
         "receivers sweep them, a share each second: start a worker for their queues",
-    ),
-    "namespaces": Words(
-        "all queues with a namespace belong to one that exists",
-        "queues have a namespace that does not exist: no token opens them",
-        "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
-    ),
-    "tenants": Words(
-        "no dead letter and no schedule leads from one namespace to another (P14)",
-        "queues or schedules lead from one namespace to another (P14)",
-        "no token can do that, but anybody with the database's URL can: name another dead-letter"
-        " queue (`turnabout queue update`), or delete the schedule, unless that is what you want",
-    ),
-    "tokens": Words(
-        "none ends within a week",
-        "tokens end within a week",
-        "see `turnabout token list`; make new ones in time: `turnabout token create`",
-    ),
-    "staged": Words(
-        "nothing is left of failed writes of pipelines",
-        "messages were staged by a pipeline more than a day ago, and never published",
-        "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
     ),
     "head marks": Words(
         "hide no message",
@@ -294,15 +274,23 @@ OF_POSTGRES: Mapping[str, Words] = {
 WORDS: Mapping[str, Words] = {**OF_QUEUES, **OF_PROMISES, **OF_SQLITE, **OF_POSTGRES}
 
 
-def check_of(finding: Finding) -> Check:
+def check_of(finding: Finding, words_of: Mapping[str, Words] = WORDS) -> Check:
     """A finding in words."""
-    words = WORDS[finding.what]
+    words = words_of[finding.what]
     if finding.level == "ok":
-        return Check(finding.name, "ok", _said(words.good, finding.facts))
+        return Check(finding.name, "ok", _said(words.good, finding.facts), "")
     text = _said(words.bad, finding.facts)
-    if finding.what in OF_PROMISES:
+    if "number" in finding.facts and "{number" not in words.bad:
         text += f": {_show.count(finding.facts['number'])}"
     return Check(finding.name, finding.level, text, _said(words.todo, finding.facts))
+
+
+def checks_of_slice(url: str, slice_: Slice, words: Mapping[str, Words]) -> Iterator[Check]:
+    """What a slice's own `doctor.sql` counts, in its words."""
+    from turnabout._connect import counts_of
+
+    for finding in counts_of(url, slice_):
+        yield check_of(finding, {**WORDS, **words})
 
 
 class _Facts(Formatter):
