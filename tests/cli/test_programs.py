@@ -265,7 +265,7 @@ def test_many_workers(
         ("nowhere:worker", "no module"),
         ("app_of_this_test.py:worker", "write it without .py"),
         ("app_of_this_test:wroker", "the module 'app_of_this_test' has no 'wroker'"),
-        ("app_of_this_test:not_a_worker", "no turnabout.worker.Worker"),
+        ("app_of_this_test:not_a_worker", "not a turnabout.worker.Worker"),
     ],
 )
 def test_what_is_no_worker(

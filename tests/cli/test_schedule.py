@@ -81,7 +81,7 @@ def test_next(run: Runner) -> None:
     [
         (["set", "s", "q", "x"], "one of cron, every and at"),
         (["set", "s", "q", "x", "--at", "soon"], "not a valid time"),
-        (["set", "s", "q", "x", "--at", "2030-01-01", "--zone", "Moon"], "no time zone"),
+        (["set", "s", "q", "x", "--at", "2030-01-01", "--zone", "Moon"], "not a time zone"),
         (["set", "s", "q", "x", "--every", "1ms"], "every_seconds"),
         (["set", "s", "q", "{", "--every", "1h", "--json-payload"], "JSON"),
         (["set", "s", "q", "x", "--every", "1h", "--json-payload", "--text"], "exclude"),

@@ -246,7 +246,7 @@ def test_wake_is_heard_after_the_commit(joined: Connected, mq: Any) -> None:
 @pytest.mark.driving
 def test_what_has_no_place_in_a_transaction_is_refused(joined: Connected, mq: Any) -> None:
     queue = joined.queue("q")
-    with pytest.raises(turnabout.UsageError, match="without wait_seconds"):
+    with pytest.raises(turnabout.UsageError, match="leave wait_seconds out"):
         queue.receive(wait_seconds=1)
     with pytest.raises(turnabout.UsageError, match="stats does not run in your transaction"):
         queue.stats()

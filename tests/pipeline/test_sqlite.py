@@ -80,8 +80,8 @@ def test_a_database_is_opened_for_a_pipeline(url):
     ("place", "why"),
     [
         ("sqlite://", "other processes, which share no memory"),
-        ("http://localhost:1", "the database itself, not by a server"),
-        ("https://tbt_secret@host", "the database itself, not by a server"),
+        ("http://localhost:1", "the database itself, not on a server"),
+        ("https://tbt_secret@host", "the database itself, not on a server"),
     ],
 )
 def test_what_a_pipeline_cannot_work_on(place, why):
@@ -103,7 +103,7 @@ def test_what_a_pipeline_cannot_work_on(place, why):
 )
 def test_what_is_no_position(timed, text):
     for verb in (p.LogNext(text), p.LogCut("", text, 2), p.WatermarkSet("a", text, 1)):
-        with pytest.raises(UsageError, match="no position in the log of an SQLite file"):
+        with pytest.raises(UsageError, match="not a position in the log of an SQLite file"):
             timed.run(verb)
 
 

@@ -381,7 +381,7 @@ def test_every_answer_is_for_programs_only(server: Running) -> None:
     ("wrong", "text"),
     [
         ({"port": 70_000}, "port"),
-        ({"host": "a b"}, "no address"),
+        ({"host": "a b"}, "not an address"),
         ({"host": "0.0.0.0", "auth": "none"}, "loopback only"),
         ({"auth": "maybe"}, "auth"),
         ({"log_format": "xml"}, "log_format"),

@@ -67,7 +67,7 @@ def test_tokens_are_listed_and_revoked(run: Runner) -> None:
         (("token", "create", "a", "--expires", "0"), "ends at once"),
         (("token", "create", "a/b"), "'a/b' is not a valid namespace name"),
         (("token", "create", "acme", "--scope", "everything"), "produce, consume, operate"),
-        (("token", "create", "acme", "--scope", "send:a b"), "no pattern"),
+        (("token", "create", "acme", "--scope", "send:a b"), "not a pattern"),
         (("token", "create", "acme", "--label", "x" * 65), "64 bytes"),
         (("token", "create", "acme", "--expires", "soon"), "not a valid duration"),
         (("namespace", "set", "acme", "--max-messages", "0"), "max_messages"),

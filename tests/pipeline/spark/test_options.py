@@ -59,7 +59,7 @@ def test_spark_s_own_options_reach_the_sink() -> None:
         ("failOnDataLoss", "yes", "one of true, false"),
         ("maxTriggerDelay", "soon", "ms, s, m, h, d"),
         ("startingTimestamp", "yesterday", "an instant such as 2026"),
-        ("subscribePattern", "(", "no regular expression"),
+        ("subscribePattern", "(", "not a regular expression"),
         ("subscribe", " , ", "names no queue"),
     ],
 )

@@ -64,7 +64,7 @@ def test_after_a_failure_it_goes_no_further(run: Run, without_spark: None) -> No
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        (f"http://:{SECRET}@localhost:1", "not by a server"),
+        (f"http://:{SECRET}@localhost:1", "not on a server"),
         (f"postgresql://me:{SECRET}@127.0.0.1:1/nowhere", "127.0.0.1"),
     ],
 )

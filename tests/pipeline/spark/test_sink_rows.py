@@ -95,7 +95,7 @@ def test_headers_as_json() -> None:
     [
         ({"value": None}, "value is null"),
         ({"value": b"x" * 101}, "over the limit of 100"),
-        ({"queue": "no name!"}, "no queue name"),
+        ({"queue": "no name!"}, "not a valid queue name"),
         ({"channel": "c" * 256}, "at most 255 bytes"),
         ({"channel": "a\0b"}, "NUL"),
         ({"content_type": ""}, "content type"),

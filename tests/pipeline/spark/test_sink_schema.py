@@ -82,7 +82,7 @@ def test_columns_that_are_taken() -> None:
 @each(
     ("options", "text"),
     [
-        ({"queue": "no name!"}, "no queue name"),
+        ({"queue": "no name!"}, "not a valid queue name"),
         ({"quue": "emails"}, "did you mean queue?"),
         ({"mode": "lease"}, "mode is an option of"),
         ({"onInvalidRow": "drop"}, "onInvalidRow is one of fail, deadletter"),
