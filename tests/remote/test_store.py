@@ -42,12 +42,6 @@ class Counted:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with served(f"sqlite:///{tmp_path}/app.db") as server:
-        yield server
-
-
-@pytest.fixture
 def counted(tmp_path: Path) -> Iterator[tuple[Server, Counter[str]]]:
     """A server, and how often it was asked for what."""
     made: list[Counted] = []
