@@ -18,9 +18,9 @@ from tests.support.each import each
 from tests.support.served import Server, served
 from turnabout import wire
 from turnabout.pipeline import verbs as pipeline
-from turnabout.words import credentials
+from turnabout.server import verbs as credentials
+from turnabout.server.auth.namespaces import NAMED, inside
 from turnabout.words import verbs as v
-from turnabout.words.namespaces import NAMED, inside
 
 pytestmark = pytest.mark.slow
 

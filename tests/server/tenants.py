@@ -13,8 +13,7 @@ from tests.support.doors import Clock
 from turnabout import wire
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
-from turnabout.store import AsyncStore
-from turnabout.words.credentials import (
+from turnabout.server.verbs import (
     Namespace,
     NamespaceSet,
     Token,
@@ -23,6 +22,7 @@ from turnabout.words.credentials import (
     scopes,
     token_text,
 )
+from turnabout.store import AsyncStore
 from turnabout.words.verbs import Verb
 
 
