@@ -14,6 +14,7 @@ gc.disable()  # until all is collected: nearly nothing of it is garbage
 
 pytest_plugins = [
     "tests.support.seeds",
+    "tests.support.loops",
     "tests.support.postgres",
     "tests.support.doors",
     "tests.support.spark",

@@ -3,11 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from tests.support.loops import inside
 from turnabout._async.poller import EndingPoller as AsyncEndingPoller
 from turnabout._sync.poller import EndingPoller
 from turnabout.words.errors import Unavailable
@@ -44,16 +46,13 @@ class AsyncAnswers(Answers):
         return tuple(Ending(one, "done") if one % 2 else None for one in verb.ids)
 
 
-def on_a_loop(test: Callable[[AsyncAnswers, AsyncEndingPoller], Any]) -> Callable[[], None]:
-    def run() -> None:
-        async def inner() -> None:
-            store: Any = AsyncAnswers()
-            await test(store, AsyncEndingPoller(store, "q"))
+@asynccontextmanager
+async def polled() -> AsyncIterator[tuple[AsyncAnswers, AsyncEndingPoller]]:
+    store: Any = AsyncAnswers()
+    yield store, AsyncEndingPoller(store, "q")
 
-        asyncio.run(asyncio.wait_for(inner(), 10))
 
-    run.__name__ = test.__name__
-    return run
+on_a_loop = inside(polled, 2)
 
 
 @on_a_loop

@@ -1,6 +1,5 @@
 """`batch()`: sends and policies are noted, and done together at the end of the block."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -126,11 +125,8 @@ def test_bad_input_is_refused_where_it_is_said() -> None:
         plan.queue("q").channel("c").change_policy(wait=1)
 
 
-def test_on_asyncio(tmp_path: Any) -> None:
-    async def main() -> None:
-        async with turnabout.aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
-            async with mq.batch() as batch:
-                sent = batch.queue("q").send("x")
-            assert (await mq.queue("q").peek())[0].id == sent.outcome.id
-
-    asyncio.run(main())
+async def test_on_asyncio(tmp_path: Any) -> None:
+    async with turnabout.aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
+        async with mq.batch() as batch:
+            sent = batch.queue("q").send("x")
+        assert (await mq.queue("q").peek())[0].id == sent.outcome.id

@@ -115,22 +115,19 @@ def test_autocommit_without_a_transaction(pg: str, file: str) -> None:
         django.close()
 
 
-def test_autocommit_without_a_transaction_on_asyncio(pg: str, file: str) -> None:
-    async def main() -> None:
-        connection = await asyncpg.connect(pg)
-        psycopg3 = await psycopg.AsyncConnection.connect(pg, autocommit=True)
-        other = await aiosqlite.connect(file_of(file), isolation_level=None)
-        try:
-            for url, one in ((pg, connection), (pg, psycopg3), (file, other)):
-                async with turnabout.aio.connect(url) as mq:
-                    with pytest.raises(turnabout.UsageError, match="no transaction is open"):
-                        await mq.queue("q").within(one).send("x")
-        finally:
-            await connection.close()
-            await psycopg3.close()
-            await other.close()
-
-    asyncio.run(main())
+async def test_autocommit_without_a_transaction_on_asyncio(pg: str, file: str) -> None:
+    connection = await asyncpg.connect(pg)
+    psycopg3 = await psycopg.AsyncConnection.connect(pg, autocommit=True)
+    other = await aiosqlite.connect(file_of(file), isolation_level=None)
+    try:
+        for url, one in ((pg, connection), (pg, psycopg3), (file, other)):
+            async with turnabout.aio.connect(url) as mq:
+                with pytest.raises(turnabout.UsageError, match="no transaction is open"):
+                    await mq.queue("q").within(one).send("x")
+    finally:
+        await connection.close()
+        await psycopg3.close()
+        await other.close()
 
 
 def test_a_transaction_in_autocommit_is_one(pg: str, file: str) -> None:
@@ -271,7 +268,7 @@ def test_a_borrowed_connection_offers_what_procedures_use() -> None:
         names = {*vars(own), *vars(Connection)} - {"__doc__", "__init__", "row_factory"}
         names -= {name for name in names if name.startswith("__")}
         names -= {"applied"}  # that is told to who opened it
-        assert names >= {"news", "random"}
+        assert names >= {"to_notify", "random"}
         assert names <= {*vars(Borrowed(own)), *vars(Borrowed)}
 
 
@@ -319,7 +316,7 @@ def test_any_other_client(pg: str, style: Paramstyle) -> None:
         assert all("$" not in sql for sql in client.seen)
 
 
-def test_any_other_client_for_asyncio(pg: str) -> None:
+async def test_any_other_client_for_asyncio(pg: str) -> None:
     class Own:
         paramstyle = "numeric_dollar"
 
@@ -332,13 +329,10 @@ def test_any_other_client_for_asyncio(pg: str) -> None:
         async def fetch(self, sql: str, parameters: Any) -> Any:
             return await self.connection.fetch(sql, *parameters)
 
-    async def main() -> None:
-        connection = await asyncpg.connect(pg)
-        async with turnabout.aio.connect(pg) as mq, connection.transaction():
-            assert await mq.queue("own").within(Own(connection)).send("x")
-        await connection.close()
-
-    asyncio.run(main())
+    connection = await asyncpg.connect(pg)
+    async with turnabout.aio.connect(pg) as mq, connection.transaction():
+        assert await mq.queue("own").within(Own(connection)).send("x")
+    await connection.close()
 
 
 def test_a_client_of_the_wrong_colour(pg: str) -> None:

@@ -132,46 +132,43 @@ def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
     assert min(took) < 0.2, "one of six is quick even then"
 
 
-def test_asyncio_hears_and_is_heard(url, name, receiver):
-    async def main() -> None:
-        async with (
-            turnabout.aio.connect(and_also(url, PATIENT)) as mq,
-            turnabout.aio.connect(url) as other,
-        ):
-            assert not await mq.queue(name).receive(wait_seconds=0.05)
-            call = asyncio.ensure_future(mq.queue(name).receive(wait_seconds=20))
-            await asyncio.sleep(0.2)
+async def test_asyncio_hears_and_is_heard(url, name, receiver) -> None:
+    async with (
+        turnabout.aio.connect(and_also(url, PATIENT)) as mq,
+        turnabout.aio.connect(url) as other,
+    ):
+        assert not await mq.queue(name).receive(wait_seconds=0.05)
+        call = asyncio.ensure_future(mq.queue(name).receive(wait_seconds=20))
+        await asyncio.sleep(0.2)
+        sent = time.monotonic()
+        await other.queue(name).send("x")
+        (m,) = await call
+        assert time.monotonic() - sent < AT_ONCE
+        await m.ack()
+
+        done = 0
+        sent = 0.0
+
+        async def send() -> None:
+            nonlocal sent
+            for n in range(100):
+                await other.queue(name).send(f"{n}")
             sent = time.monotonic()
-            await other.queue(name).send("x")
-            (m,) = await call
-            assert time.monotonic() - sent < AT_ONCE
-            await m.ack()
 
-            done = 0
-            sent = 0.0
+        sending = asyncio.ensure_future(send())
+        while done < 100:
+            batch = await mq.queue(name).receive(10, wait_seconds=10)
+            assert batch, f"{done} of 100"
+            done += len(batch)
+            await mq.queue(name).ack([m.receipt for m in batch])
+        await sending
+        assert time.monotonic() - sent < AT_ONCE
 
-            async def send() -> None:
-                nonlocal sent
-                for n in range(100):
-                    await other.queue(name).send(f"{n}")
-                sent = time.monotonic()
-
-            sending = asyncio.ensure_future(send())
-            while done < 100:
-                batch = await mq.queue(name).receive(10, wait_seconds=10)
-                assert batch, f"{done} of 100"
-                done += len(batch)
-                await mq.queue(name).ack([m.receipt for m in batch])
-            await sending
-            assert time.monotonic() - sent < AT_ONCE
-
-            waiting = Beside(lambda: receiver.receive(wait_seconds=20))
-            await asyncio.sleep(0.2)
-            await other.queue(name).send("to a thread")
-            assert len(await asyncio.to_thread(waiting.answer)) == 1
-            assert waiting.took < 0.2 + AT_ONCE + 0.2
-
-    asyncio.run(main())
+        waiting = Beside(lambda: receiver.receive(wait_seconds=20))
+        await asyncio.sleep(0.2)
+        await other.queue(name).send("to a thread")
+        assert len(await asyncio.to_thread(waiting.answer)) == 1
+        assert waiting.took < 0.2 + AT_ONCE + 0.2
 
 
 def test_without_listen_it_polls(url, name):
@@ -247,19 +244,16 @@ def test_close_ends_a_wait_quickly(url, name):
             queue.receive()
 
 
-def test_close_ends_a_wait_quickly_for_asyncio(url, name):
-    async def main() -> None:
-        mq = turnabout.aio.connect(and_also(url, PATIENT))
-        queue = mq.queue(name)
-        await queue.create()
-        call = asyncio.ensure_future(queue.receive(wait_seconds=25))
-        await asyncio.sleep(0.3)
-        closed = time.monotonic()
-        await mq.close()
-        assert len(await asyncio.wait_for(call, 15)) == 0
-        assert time.monotonic() - closed < 15
-
-    asyncio.run(main())
+async def test_close_ends_a_wait_quickly_for_asyncio(url, name) -> None:
+    mq = turnabout.aio.connect(and_also(url, PATIENT))
+    queue = mq.queue(name)
+    await queue.create()
+    call = asyncio.ensure_future(queue.receive(wait_seconds=25))
+    await asyncio.sleep(0.3)
+    closed = time.monotonic()
+    await mq.close()
+    assert len(await asyncio.wait_for(call, 15)) == 0
+    assert time.monotonic() - closed < 15
 
 
 def test_a_closed_store_leaves_no_session_behind(url, name):

@@ -88,23 +88,19 @@ def test_a_first_call_that_is_cancelled_leaves_no_connection_open(monkeypatch):
     asyncio.run(main())
 
 
-def test_one_that_waits_has_what_is_put_back_also_if_another_gave_up():
+async def test_one_that_waits_has_what_is_put_back_also_if_another_gave_up() -> None:
     """The word that one is free goes to one of them; if that one is cancelled, to the other."""
-
-    async def main() -> None:
-        pool = AsyncPostgresStore(f"{NOWHERE}&max_connections=1")._pool
-        pool._open = 1
-        connection = AsyncConnection()
-        first, second = (asyncio.create_task(pool.take()) for _ in range(2))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert pool.measures()["calls_waiting"] == 2
-        await pool.put(connection)
-        first.cancel()
-        assert await asyncio.wait_for(second, 5) is connection
-        assert (pool._waiting, pool._open) == (0, 1)
-
-    asyncio.run(main())
+    pool = AsyncPostgresStore(f"{NOWHERE}&max_connections=1")._pool
+    pool._open = 1
+    connection = AsyncConnection()
+    first, second = (asyncio.create_task(pool.take()) for _ in range(2))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert pool.measures()["calls_waiting"] == 2
+    await pool.put(connection)
+    first.cancel()
+    assert await asyncio.wait_for(second, 5) is connection
+    assert (pool._waiting, pool._open) == (0, 1)
 
 
 def test_a_receive_waits_once_for_a_connection(monkeypatch):
@@ -119,15 +115,12 @@ def test_a_receive_waits_once_for_a_connection(monkeypatch):
     assert len(waits) == 1
 
 
-def test_a_receive_waits_once_for_a_connection_on_a_loop_too(monkeypatch):
-    async def main() -> None:
-        made = AsyncPostgresStore(ONE)
-        made._pool._open = 1
-        waits = []
-        take = made._pool.take
-        monkeypatch.setattr(made._pool, "take", lambda: (waits.append(1), take())[1])
-        with pytest.raises(Busy, match="connections were busy"):
-            await made.run(Receive("q", 1))
-        assert len(waits) == 1
-
-    asyncio.run(main())
+async def test_a_receive_waits_once_for_a_connection_on_a_loop_too(monkeypatch) -> None:
+    made = AsyncPostgresStore(ONE)
+    made._pool._open = 1
+    waits = []
+    take = made._pool.take
+    monkeypatch.setattr(made._pool, "take", lambda: (waits.append(1), take())[1])
+    with pytest.raises(Busy, match="connections were busy"):
+        await made.run(Receive("q", 1))
+    assert len(waits) == 1

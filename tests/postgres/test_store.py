@@ -190,58 +190,51 @@ def test_busy_when_no_connection_gets_free(url, name):
         assert queue.stats().sent == 2
 
 
-def test_busy_for_asyncio(url, name):
-    async def main() -> None:
-        options = "max_connections=1&busy_seconds=0.3"
-        async with turnabout.aio.connect(and_also(url, options)) as mq:
-            queue = mq.queue(name)
-            await queue.create()
-            with locked(url):
-                first = asyncio.ensure_future(queue.send("first"))
-                await asyncio.sleep(0.1)
-                with pytest.raises(Busy, match=r"0\.3 seconds"):
-                    await queue.send("second")
-            assert isinstance(await first, Sent)
-            assert isinstance(await queue.send("third"), Sent)
-            assert (await queue.stats()).sent == 2
-
-    asyncio.run(main())
+async def test_busy_for_asyncio(url, name) -> None:
+    options = "max_connections=1&busy_seconds=0.3"
+    async with turnabout.aio.connect(and_also(url, options)) as mq:
+        queue = mq.queue(name)
+        await queue.create()
+        with locked(url):
+            first = asyncio.ensure_future(queue.send("first"))
+            await asyncio.sleep(0.1)
+            with pytest.raises(Busy, match=r"0\.3 seconds"):
+                await queue.send("second")
+        assert isinstance(await first, Sent)
+        assert isinstance(await queue.send("third"), Sent)
+        assert (await queue.stats()).sent == 2
 
 
-def test_a_cancelled_call_does_not_poison_the_pool(url, name):
+async def test_a_cancelled_call_does_not_poison_the_pool(url, name) -> None:
     """Cancelled while it waits for a lock, for a connection, or at any other point."""
-
-    async def main() -> None:
-        async with turnabout.aio.connect(and_also(url, "max_connections=2&busy_seconds=5")) as mq:
-            queue = mq.queue(name)
-            await queue.create()
-            with locked(url):
-                calls = [asyncio.ensure_future(queue.send("never")) for _ in range(4)]
-                await asyncio.sleep(0.2)
-                for call in calls:
-                    call.cancel()
-                ended = await asyncio.gather(*calls, return_exceptions=True)
-                assert all(isinstance(end, asyncio.CancelledError) for end in ended)
-            before = (await queue.stats()).sent
-            assert before == 0, "what was cancelled behind a lock did not happen"
-            for n in range(100):
-                call = asyncio.ensure_future(queue.send(f"{n}"))
-                for _ in range(n % 12):
-                    await asyncio.sleep(0)
+    async with turnabout.aio.connect(and_also(url, "max_connections=2&busy_seconds=5")) as mq:
+        queue = mq.queue(name)
+        await queue.create()
+        with locked(url):
+            calls = [asyncio.ensure_future(queue.send("never")) for _ in range(4)]
+            await asyncio.sleep(0.2)
+            for call in calls:
                 call.cancel()
-                with suppress(asyncio.CancelledError):
-                    await call
-            both = await asyncio.gather(*(queue.receive(1) for _ in range(6)))
-            assert len(both) == 6
-            with locked(url):  # two connections can still be had at once
-                calls = [asyncio.ensure_future(queue.stats()) for _ in range(2)]
-                give_up = time.monotonic() + 30
-                while len(ask(url, f"select 1 {OTHERS} and wait_event_type = 'Lock'")) < 2:
-                    assert time.monotonic() < give_up, "a place in the pool is lost"
-                    await asyncio.sleep(0.01)
-            await asyncio.gather(*calls)
-
-    asyncio.run(main())
+            ended = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(end, asyncio.CancelledError) for end in ended)
+        before = (await queue.stats()).sent
+        assert before == 0, "what was cancelled behind a lock did not happen"
+        for n in range(100):
+            call = asyncio.ensure_future(queue.send(f"{n}"))
+            for _ in range(n % 12):
+                await asyncio.sleep(0)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call
+        both = await asyncio.gather(*(queue.receive(1) for _ in range(6)))
+        assert len(both) == 6
+        with locked(url):  # two connections can still be had at once
+            calls = [asyncio.ensure_future(queue.stats()) for _ in range(2)]
+            give_up = time.monotonic() + 30
+            while len(ask(url, f"select 1 {OTHERS} and wait_event_type = 'Lock'")) < 2:
+                assert time.monotonic() < give_up, "a place in the pool is lost"
+                await asyncio.sleep(0.01)
+        await asyncio.gather(*calls)
 
 
 @colours
@@ -334,21 +327,18 @@ def test_what_may_be_repeated_is_repeated(url, name, verb):
         assert m.ack() == Acked()
 
 
-def test_uncertain_for_asyncio(url, name):
-    async def main() -> None:
-        async with turnabout.aio.connect(url) as mq:
-            queue = mq.queue(name)
-            await queue.create()
-            with locked(url):
-                call = asyncio.ensure_future(queue.send("x"))
-                pid = await asyncio.to_thread(waiting, url)
-                ask(url, "select pg_terminate_backend(%s)", pid)
-                with pytest.raises(Uncertain):
-                    await call
-            assert isinstance(await queue.send("y"), Sent)
-            assert (await queue.stats()).sent == 1
-
-    asyncio.run(main())
+async def test_uncertain_for_asyncio(url, name) -> None:
+    async with turnabout.aio.connect(url) as mq:
+        queue = mq.queue(name)
+        await queue.create()
+        with locked(url):
+            call = asyncio.ensure_future(queue.send("x"))
+            pid = await asyncio.to_thread(waiting, url)
+            ask(url, "select pg_terminate_backend(%s)", pid)
+            with pytest.raises(Uncertain):
+                await call
+        assert isinstance(await queue.send("y"), Sent)
+        assert (await queue.stats()).sent == 1
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda v: f"own-pg{v}")

@@ -85,7 +85,7 @@ def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) ->
             in_thread(lambda: got.append(len(queue.receive(wait_seconds=SECONDS))))
             for _ in range(20)
         ]
-        until(lambda: len(mq.store._signals._waiting.get("q", [])) == 20)
+        until(lambda: len(mq.store._notifier._waiting.get("q", [])) == 20)
         until(lambda: asked["receive"] >= 2 + 20)
         assert asked["signal"] == 2  # what the number is, and when it changes
         mq.queue("q").send_many(turnabout.message(n) for n in range(20))
@@ -119,7 +119,7 @@ def test_closing_ends_waits_and_refuses_what_comes_after(server: Server) -> None
     queue.create()
     began = time.monotonic()
     waiting = in_thread(lambda: queue.receive(wait_seconds=60))
-    until(lambda: mq.store._signals.is_waited_for("q"))
+    until(lambda: mq.store._notifier.is_waited_for("q"))
     mq.close()
     mq.close()
     waiting.join(SECONDS)
@@ -128,19 +128,16 @@ def test_closing_ends_waits_and_refuses_what_comes_after(server: Server) -> None
         queue.send("x")
 
 
-def test_closing_ends_waits_on_an_event_loop_too(server: Server) -> None:
-    async def main() -> None:
-        mq = turnabout.aio.connect(server.url)
-        queue = mq.queue("q")
-        await queue.create()
-        waiting = asyncio.create_task(queue.receive(wait_seconds=60))
-        await asyncio.to_thread(until, lambda: mq.store._signals.is_waited_for("q"))
-        await mq.close()
-        await asyncio.wait_for(waiting, SECONDS)
-        with pytest.raises(turnabout.UsageError, match="was closed"):
-            await queue.send("x")
-
-    asyncio.run(main())
+async def test_closing_ends_waits_on_an_event_loop_too(server: Server) -> None:
+    mq = turnabout.aio.connect(server.url)
+    queue = mq.queue("q")
+    await queue.create()
+    waiting = asyncio.create_task(queue.receive(wait_seconds=60))
+    await asyncio.to_thread(until, lambda: mq.store._notifier.is_waited_for("q"))
+    await mq.close()
+    await asyncio.wait_for(waiting, SECONDS)
+    with pytest.raises(turnabout.UsageError, match="was closed"):
+        await queue.send("x")
 
 
 def test_a_call_under_way_is_not_cut_by_closing() -> None:
@@ -201,7 +198,7 @@ def test_a_wait_goes_on_over_a_restart(server: Server) -> None:
         queue = mq.queue("q")
         queue.create()
         thread = in_thread(receive)
-        until(lambda: mq.store._signals.is_waited_for("q"))
+        until(lambda: mq.store._notifier.is_waited_for("q"))
         server.stop()
         server.start()
         until(lambda: other.queue("q").send("after"))

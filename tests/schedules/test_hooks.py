@@ -1,6 +1,5 @@
 """Who fires: receivers, waiting or not, and workers; how often they look; what errors do."""
 
-import asyncio
 import logging
 import threading
 import time
@@ -257,13 +256,10 @@ def test_a_worker_fires(tmp_path, busy):
     assert seen == ["soon"]
 
 
-def test_a_waiting_receiver_fires_on_its_loop(tmp_path):
-    async def main():
-        async with aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
-            assert isinstance(mq.schedules, aio.Schedules)
-            await mq.queue("q").create()
-            await mq.schedules.set("s", "q", "x", at=0)
-            (message,) = await mq.queue("q").receive(wait_seconds=10)
-            assert message.headers == {"schedule": "s", "due-at": "0"}
-
-    asyncio.run(main())
+async def test_a_waiting_receiver_fires_on_its_loop(tmp_path):
+    async with aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
+        assert isinstance(mq.schedules, aio.Schedules)
+        await mq.queue("q").create()
+        await mq.schedules.set("s", "q", "x", at=0)
+        (message,) = await mq.queue("q").receive(wait_seconds=10)
+        assert message.headers == {"schedule": "s", "due-at": "0"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
 
+from tests.support.loops import inside
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
 from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
@@ -70,23 +72,23 @@ class Sight:
         return f"Bearer {token_text(token_id, secret)}"
 
 
-def looking(
-    test: Callable[[Sight], Coroutine[Any, Any, None]], *, url: str = "sqlite://", **options: Any
-) -> None:
+@asynccontextmanager
+async def sight(*, url: str = "sqlite://", **options: Any) -> AsyncIterator[Sight]:
+    """An app with these options."""
+    store = Watched(url)
+    app = create_app(store, ServerOptions(**options))
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        try:
+            yield Sight(client, app.state.context, store)
+        finally:
+            app.state.context.lifecycle.close()
+            await store.inner.close()
+
+
+def looking(**options: Any) -> Any:
     """Run a test on an app with these options."""
-
-    async def main() -> None:
-        store = Watched(url)
-        app = create_app(store, ServerOptions(**options))
-        transport = httpx2.ASGITransport(app=app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            try:
-                await test(Sight(client, app.state.context, store))
-            finally:
-                app.state.context.lifecycle.close()
-                await store.inner.close()
-
-    asyncio.run(main())
+    return inside(sight, **options)
 
 
 AWAY = Disconnected("the database at canary-host cannot be reached")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import turnabout.aio
 from tests.support.doors import Clock
+from tests.support.loops import inside
 from turnabout import wire
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
@@ -40,6 +41,16 @@ class Answer:
         return json.loads(self.body)["error"]["code"]
 
 
+class Seconds:
+    """A clock that goes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @dataclass
 class Yard:
     """A server over a database, and its clock."""
@@ -50,6 +61,7 @@ class Yard:
     clock: Clock
     tokens: dict[str, Token] = field(default_factory=dict[str, Token])
     """By their text."""
+    seconds: Seconds = field(default_factory=Seconds)
 
     async def token(
         self, namespace: str, *wanted: str, lifetime_ms: int | None = None, **quotas: int
@@ -124,28 +136,17 @@ async def yard(url: str, options: ServerOptions | None = None) -> Any:
         yield Yard(mq.store, app.state.context, app, clock)
 
 
-class Seconds:
-    """A clock that goes when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@asynccontextmanager
+async def ticking(url: str = "sqlite://", **options: Any) -> Any:
+    """A server whose gate has a clock of its own."""
+    async with yard(url, ServerOptions(**options)) as one:
+        one.context.authenticator._clock = one.seconds
+        yield one
 
 
-def there(
-    test: Callable[[Yard, Seconds], Awaitable[None]], options: ServerOptions | None = None
-) -> None:
-    """Run a test at a server in memory whose gate has a clock of its own."""
-
-    async def main() -> None:
-        async with yard("sqlite://", options) as one:
-            seconds = Seconds()
-            one.context.authenticator._clock = seconds
-            await test(one, seconds)
-
-    asyncio.run(main())
+def there(**options: Any) -> Any:
+    """Run a test at a server in memory with these options."""
+    return inside(ticking, **options)
 
 
 def texts(answers: Sequence[Answer]) -> bytes:

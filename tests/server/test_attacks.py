@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.server.tenants import Seconds, Yard, there
-from turnabout.server import ServerOptions
+from tests.server.tenants import Yard, there, ticking
 from turnabout.server.http import request_guard as shield
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.words import verbs as v
 from turnabout.words.policy import QueueSettings
-
-FREE = ServerOptions(max_body_bytes=1_000)
 
 
 def chunked(method: str = "POST") -> Any:
@@ -21,10 +18,9 @@ def chunked(method: str = "POST") -> Any:
     return {"type": "http", "method": method, "path": "/", "headers": headers}
 
 
-def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shield, "BODIES_MAX", 2)
-
-    async def test(one: Yard, _: Seconds) -> None:
+    async with ticking(max_body_bytes=1_000) as one:
         goes_on = asyncio.Event()
 
         async def keeps(scope: Any, receive: Any, send: Any) -> None:
@@ -61,33 +57,27 @@ def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await ask() == 200
         assert one.context.admission.body_bytes == 0
 
-    there(test, FREE)
+
+@there()
+async def test_many_receives_together_are_bounded_as_one_is(one: Yard) -> None:
+    await one.store.run(v.QueueCreate("jobs", QueueSettings()))
+    receive = b'{"verb":"receive","queue":"jobs","max_messages":600,"lease_seconds":9}'
+    for many, status in ((1, 200), (2, 400)):
+        body = b'{"verbs":[' + b",".join([receive] * many) + b"]}"
+        answer = await one.ask("POST", "/v1/together", body)
+        assert answer.status == status
+    assert b"max_messages" in answer.body
 
 
-def test_many_receives_together_are_bounded_as_one_is() -> None:
-    async def test(one: Yard, _: Seconds) -> None:
-        await one.store.run(v.QueueCreate("jobs", QueueSettings()))
-        receive = b'{"verb":"receive","queue":"jobs","max_messages":600,"lease_seconds":9}'
-        for many, status in ((1, 200), (2, 400)):
-            body = b'{"verbs":[' + b",".join([receive] * many) + b"]}"
-            answer = await one.ask("POST", "/v1/together", body)
-            assert answer.status == status
-        assert b"max_messages" in answer.body
-
-    there(test)
-
-
-def test_others_go_on_while_a_large_body_is_read() -> None:
-    async def test(one: Yard, _: Seconds) -> None:
-        await one.store.run(v.QueueCreate("jobs", QueueSettings()))
-        inner = b'{"payload":{"json":{' + b",".join(b'"%x":1' % n for n in range(200)) + b"}}}"
-        body = b'{"messages":[' + b",".join([inner] * 1_001) + b"]}"
-        reading = asyncio.ensure_future(one.ask("POST", "/v1/queues/jobs/messages", body))
-        turns = 0
-        while not reading.done():
-            await asyncio.sleep(0)
-            turns += 1
-        assert (await reading).status == 400
-        assert turns > 20
-
-    there(test)
+@there()
+async def test_others_go_on_while_a_large_body_is_read(one: Yard) -> None:
+    await one.store.run(v.QueueCreate("jobs", QueueSettings()))
+    inner = b'{"payload":{"json":{' + b",".join(b'"%x":1' % n for n in range(200)) + b"}}}"
+    body = b'{"messages":[' + b",".join([inner] * 1_001) + b"]}"
+    reading = asyncio.ensure_future(one.ask("POST", "/v1/queues/jobs/messages", body))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert (await reading).status == 400
+    assert turns > 20

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from tests.server.tenants import Answer, Seconds, Yard, there
+from tests.server.tenants import Answer, Yard, there, ticking
 from tests.support.each import each
 from turnabout import wire
-from turnabout.server import ServerOptions
 from turnabout.server.api import streams
 from turnabout.server.auth.authenticator import (
     CACHED_MAX,
@@ -60,77 +59,65 @@ def basic(user: str, password: str) -> tuple[str, str]:
 # --- without tokens ------------------------------------------------------------------------------
 
 
-def test_without_tokens_this_machine_is_served():
-    async def test(one: Yard, _: Seconds) -> None:
-        for client in (("127.0.0.1", 1), ("::1", 1), ("::ffff:127.0.0.1", 1), None):
-            assert (await one.ask(*LIST, client=client)).status == 200
-        for client in (("192.0.2.7", 1), ("2001:db8::1", 1), ("::ffff:192.0.2.7", 1)):
-            answer = await one.ask(*LIST, client=client)
-            assert (answer.status, answer.code) == (401, "unauthorized")
-
-    there(test)
+@there()
+async def test_without_tokens_this_machine_is_served(one: Yard) -> None:
+    for client in (("127.0.0.1", 1), ("::1", 1), ("::ffff:127.0.0.1", 1), None):
+        assert (await one.ask(*LIST, client=client)).status == 200
+    for client in (("192.0.2.7", 1), ("2001:db8::1", 1), ("::ffff:192.0.2.7", 1)):
+        answer = await one.ask(*LIST, client=client)
+        assert (answer.status, answer.code) == (401, "unauthorized")
 
 
 @each("name", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
-def test_without_tokens_nobody_comes_through_a_proxy(name):
-    async def test(one: Yard, _: Seconds) -> None:
-        assert (await one.ask(*LIST, (name, "192.0.2.7"))).status == 401
-        token = await one.token("acme")
-        assert (await one.ask(*LIST, (name, "192.0.2.7"), bearer(token))).status == 200
-
-    there(test)
+@there()
+async def test_without_tokens_nobody_comes_through_a_proxy(one: Yard, name) -> None:
+    assert (await one.ask(*LIST, (name, "192.0.2.7"))).status == 401
+    token = await one.token("acme")
+    assert (await one.ask(*LIST, (name, "192.0.2.7"), bearer(token))).status == 200
 
 
-def test_the_first_token_closes_the_door_for_good():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        assert (await one.ask(*LIST)).status == 200
-        text = await one.token("acme")
-        assert (await one.ask(*LIST)).status == 200  # looked a moment ago
-        seconds.now += LOOK_SECONDS
-        answer = await one.ask(*LIST)
-        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
-        await one.store.run(TokenRevoke(one.tokens[text].id))
-        seconds.now += 10 * LOOK_SECONDS
-        assert (await one.ask(*LIST)).status == 401
-
-    there(test)
+@there()
+async def test_the_first_token_closes_the_door_for_good(one: Yard) -> None:
+    assert (await one.ask(*LIST)).status == 200
+    text = await one.token("acme")
+    assert (await one.ask(*LIST)).status == 200  # looked a moment ago
+    one.seconds.now += LOOK_SECONDS
+    answer = await one.ask(*LIST)
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    await one.store.run(TokenRevoke(one.tokens[text].id))
+    one.seconds.now += 10 * LOOK_SECONDS
+    assert (await one.ask(*LIST)).status == 401
 
 
-def test_a_token_that_ended_before_the_start_keeps_the_door_closed():
-    async def test(one: Yard, _: Seconds) -> None:
-        await one.token("acme", lifetime_ms=1)
-        one.clock.advance(1)
-        assert (await one.ask(*LIST)).status == 401
-
-    there(test)
+@there()
+async def test_a_token_that_ended_before_the_start_keeps_the_door_closed(one: Yard) -> None:
+    await one.token("acme", lifetime_ms=1)
+    one.clock.advance(1)
+    assert (await one.ask(*LIST)).status == 401
 
 
-def test_a_database_out_of_reach_opens_no_door():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.context.authenticator.store = Counting(one.store)
-        store.is_gone = True
-        assert (await one.ask(*LIST)).status == 503
-        assert (await one.ask(*LIST, bearer(token_text("a" * 12, "x")))).status == 503
-        store.is_gone = False
-        assert (await one.ask(*LIST)).status == 200
-        seconds.now += LOOK_SECONDS
-        store.is_gone = True
-        assert (await one.ask(*LIST)).status == 503
-
-    there(test)
+@there()
+async def test_a_database_out_of_reach_opens_no_door(one: Yard) -> None:
+    store = one.context.authenticator.store = Counting(one.store)
+    store.is_gone = True
+    assert (await one.ask(*LIST)).status == 503
+    assert (await one.ask(*LIST, bearer(token_text("a" * 12, "x")))).status == 503
+    store.is_gone = False
+    assert (await one.ask(*LIST)).status == 200
+    one.seconds.now += LOOK_SECONDS
+    store.is_gone = True
+    assert (await one.ask(*LIST)).status == 503
 
 
-def test_one_look_is_enough_for_all():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.context.authenticator.store = Counting(one.store)
-        for _ in range(3):
-            await asyncio.gather(*[one.context.caller(_request()) for _ in range(20)])
-        assert store.asked == [TokenList]
-        seconds.now += LOOK_SECONDS
-        await one.context.caller(_request())
-        assert store.asked == [TokenList] * 2
-
-    there(test)
+@there()
+async def test_one_look_is_enough_for_all(one: Yard) -> None:
+    store = one.context.authenticator.store = Counting(one.store)
+    for _ in range(3):
+        await asyncio.gather(*[one.context.caller(_request()) for _ in range(20)])
+    assert store.asked == [TokenList]
+    one.seconds.now += LOOK_SECONDS
+    await one.context.caller(_request())
+    assert store.asked == [TokenList] * 2
 
 
 def _request(*headers: tuple[str, str]) -> Any:
@@ -138,183 +125,161 @@ def _request(*headers: tuple[str, str]) -> Any:
     return Request({"type": "http", "headers": told, "client": ("127.0.0.1", 1)})
 
 
-def test_auth_none_asks_nobody_and_believes_who_shows_a_token():
-    async def test(one: Yard, _: Seconds) -> None:
-        token = await one.token("acme")
-        assert (await one.ask(*LIST)).status == 200
-        await one.done(token, v.Send("mine", (Outgoing(b""),)))
-        assert b"mine" not in (await one.ask(*LIST)).body
-        assert (await one.ask(*LIST, ("Via", "x"))).status == 200
-        assert (await one.ask(*LIST, bearer(token + "x"))).status == 401
-
-    there(test, ServerOptions(auth="none"))
+@there(auth="none")
+async def test_auth_none_asks_nobody_and_believes_who_shows_a_token(one: Yard) -> None:
+    token = await one.token("acme")
+    assert (await one.ask(*LIST)).status == 200
+    await one.done(token, v.Send("mine", (Outgoing(b""),)))
+    assert b"mine" not in (await one.ask(*LIST)).body
+    assert (await one.ask(*LIST, ("Via", "x"))).status == 200
+    assert (await one.ask(*LIST, bearer(token + "x"))).status == 401
 
 
 @each("options", [{"auth": "tokens"}, {"host": "0.0.0.0"}])
-def test_tokens_are_needed_where_they_always_are(options):
-    async def test(one: Yard, _: Seconds) -> None:
+async def test_tokens_are_needed_where_they_always_are(options):
+    async with ticking(**options) as one:
         assert (await one.ask(*LIST)).status == 401
         assert (await one.ask(*LIST, bearer(await one.token("acme")))).status == 200
 
-    there(test, ServerOptions(**options))
 
-
-def test_no_start_on_the_network_without_a_live_token():
-    async def test(one: Yard, _: Seconds) -> None:
-        gate = one.context.authenticator
-        for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
+@there()
+async def test_no_start_on_the_network_without_a_live_token(one: Yard) -> None:
+    gate = one.context.authenticator
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
+        await gate.check_start(host)
+    await one.token("acme", lifetime_ms=1)
+    revoked = await one.token("acme")
+    await one.store.run(TokenRevoke(one.tokens[revoked].id))
+    one.clock.advance(1)
+    for host in ("0.0.0.0", "::", "192.0.2.7", "example.org"):
+        with pytest.raises(UsageError, match="`turnabout token create`"):
             await gate.check_start(host)
-        await one.token("acme", lifetime_ms=1)
-        revoked = await one.token("acme")
-        await one.store.run(TokenRevoke(one.tokens[revoked].id))
-        one.clock.advance(1)
-        for host in ("0.0.0.0", "::", "192.0.2.7", "example.org"):
-            with pytest.raises(UsageError, match="`turnabout token create`"):
-                await gate.check_start(host)
-        await one.token("acme")
-        await gate.check_start("0.0.0.0")
-
-    there(test)
+    await one.token("acme")
+    await gate.check_start("0.0.0.0")
 
 
-def test_no_start_on_the_network_with_auth_none():
-    async def test(one: Yard, _: Seconds) -> None:
-        await one.token("acme")
-        with pytest.raises(UsageError, match="auth=none"):
-            await one.context.authenticator.check_start("192.0.2.7")
-
-    there(test, ServerOptions(auth="none"))
+@there(auth="none")
+async def test_no_start_on_the_network_with_auth_none(one: Yard) -> None:
+    await one.token("acme")
+    with pytest.raises(UsageError, match="auth=none"):
+        await one.context.authenticator.check_start("192.0.2.7")
 
 
 # --- with tokens ---------------------------------------------------------------------------------
 
 
-def test_a_token_opens_its_namespace():
-    async def test(one: Yard, _: Seconds) -> None:
-        acme, bob = await one.token("acme"), await one.token("bob")
-        await one.done(acme, v.Send("jobs", (Outgoing(b""),)))
-        for shown in (bearer(acme), basic("", acme), basic("anybody", acme)):
-            assert b'"jobs"' in (await one.ask(*LIST, shown)).body
-        lower = ("authorization", f"bearer {acme}")
-        assert b'"jobs"' in (await one.ask(*LIST, lower)).body
-        assert await one.done(bob, v.QueueList()) == ()
-
-    there(test)
+@there()
+async def test_a_token_opens_its_namespace(one: Yard) -> None:
+    acme, bob = await one.token("acme"), await one.token("bob")
+    await one.done(acme, v.Send("jobs", (Outgoing(b""),)))
+    for shown in (bearer(acme), basic("", acme), basic("anybody", acme)):
+        assert b'"jobs"' in (await one.ask(*LIST, shown)).body
+    lower = ("authorization", f"bearer {acme}")
+    assert b'"jobs"' in (await one.ask(*LIST, lower)).body
+    assert await one.done(bob, v.QueueList()) == ()
 
 
-def test_what_is_no_good_token_is_refused_alike():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        good = await one.token("acme")
-        ended = await one.token("acme", lifetime_ms=1_000)
-        revoked = await one.token("acme")
-        await one.store.run(TokenRevoke(one.tokens[revoked].id))
-        one.clock.advance(1)
-        prefix, token_id, secret = good.split("_", 2)
-        head = f"{prefix}_{token_id}"
-        shown = [
-            bearer(ended),
-            bearer(revoked),
-            bearer(f"{head}_{secret[:-1]}"),
-            bearer(f"{head}_{secret}x"),
-            bearer(f"{head}_"),
-            bearer(head),
-            bearer(token_text("a" * 12, secret)),
-            bearer(good.upper()),
-            bearer("é" * 50),
-            bearer(""),
-            basic(good, ""),
-            basic(good, "x"),
-            ("Authorization", "Basic !!!"),
-            ("Authorization", good),
-            ("Authorization", f"Digest {good}"),
-            ("Cookie", f"Authorization=Bearer {good}"),
-            ("X-Api-Key", good),
-        ]
-        answers = [await one.ask(*LIST, header) for header in shown]
-        answers.append(await one.ask("GET", f"/v1/queues?token={good}"))
-        answers.append(await one.ask("GET", f"/v1/queues?access_token={good}"))
-        answers.append(await one.ask(*LIST, bearer(good), bearer(good)))
-        assert {a.status for a in answers} == {401}
-        assert {a.headers["www-authenticate"] for a in answers} == {"Bearer"}
-        assert len({a.body for a in answers}) == 1
-        assert (await one.ask(*LIST, bearer(good))).status == 200
-
-    there(test, ServerOptions(auth="tokens"))
+@there(auth="tokens")
+async def test_what_is_no_good_token_is_refused_alike(one: Yard) -> None:
+    good = await one.token("acme")
+    ended = await one.token("acme", lifetime_ms=1_000)
+    revoked = await one.token("acme")
+    await one.store.run(TokenRevoke(one.tokens[revoked].id))
+    one.clock.advance(1)
+    prefix, token_id, secret = good.split("_", 2)
+    head = f"{prefix}_{token_id}"
+    shown = [
+        bearer(ended),
+        bearer(revoked),
+        bearer(f"{head}_{secret[:-1]}"),
+        bearer(f"{head}_{secret}x"),
+        bearer(f"{head}_"),
+        bearer(head),
+        bearer(token_text("a" * 12, secret)),
+        bearer(good.upper()),
+        bearer("é" * 50),
+        bearer(""),
+        basic(good, ""),
+        basic(good, "x"),
+        ("Authorization", "Basic !!!"),
+        ("Authorization", good),
+        ("Authorization", f"Digest {good}"),
+        ("Cookie", f"Authorization=Bearer {good}"),
+        ("X-Api-Key", good),
+    ]
+    answers = [await one.ask(*LIST, header) for header in shown]
+    answers.append(await one.ask("GET", f"/v1/queues?token={good}"))
+    answers.append(await one.ask("GET", f"/v1/queues?access_token={good}"))
+    answers.append(await one.ask(*LIST, bearer(good), bearer(good)))
+    assert {a.status for a in answers} == {401}
+    assert {a.headers["www-authenticate"] for a in answers} == {"Bearer"}
+    assert len({a.body for a in answers}) == 1
+    assert (await one.ask(*LIST, bearer(good))).status == 200
 
 
-def test_a_found_token_is_believed_for_a_while():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.context.authenticator.store = Counting(one.store)
-        text = await one.token("acme")
-        await asyncio.gather(*[one.ask(*LIST, bearer(text)) for _ in range(20)])
-        await one.ask(*LIST, basic("x", text))
-        assert store.asked == [TokenFind]
-        await one.store.run(TokenRevoke(one.tokens[text].id))
-        seconds.now += FOUND_SECONDS - 0.1
+@there()
+async def test_a_found_token_is_believed_for_a_while(one: Yard) -> None:
+    store = one.context.authenticator.store = Counting(one.store)
+    text = await one.token("acme")
+    await asyncio.gather(*[one.ask(*LIST, bearer(text)) for _ in range(20)])
+    await one.ask(*LIST, basic("x", text))
+    assert store.asked == [TokenFind]
+    await one.store.run(TokenRevoke(one.tokens[text].id))
+    one.seconds.now += FOUND_SECONDS - 0.1
+    assert (await one.ask(*LIST, bearer(text))).status == 200
+    one.seconds.now += 0.1
+    assert (await one.ask(*LIST, bearer(text))).status == 401
+    assert (await one.ask(*LIST, basic("x", text))).status == 401
+
+
+@there()
+async def test_a_token_ends_at_its_time_though_it_was_found(one: Yard) -> None:
+    text = await one.token("acme", lifetime_ms=2_000)
+    assert (await one.ask(*LIST, bearer(text))).status == 200
+    one.clock.advance(2)
+    one.seconds.now += 2
+    assert (await one.ask(*LIST, bearer(text))).status == 401
+
+
+@there()
+async def test_an_unknown_id_is_looked_for_once_a_second(one: Yard) -> None:
+    store = one.context.authenticator.store = Counting(one.store)
+    text = token_text("a" * 12, "x" * 43)
+    for _ in range(5):
+        await asyncio.gather(*[one.ask(*LIST, bearer(text)) for _ in range(5)])
+    assert store.asked == [TokenFind]
+    one.seconds.now += UNKNOWN_SECONDS
+    await one.ask(*LIST, bearer(text))
+    assert store.asked == [TokenFind] * 2
+
+
+@there()
+async def test_strangers_cost_few_looks_and_keep_nobody_out(one: Yard) -> None:
+    text = await one.token("acme")
+    assert (await one.ask(*LIST, bearer(text))).status == 200
+    one.seconds.now += FOUND_SECONDS
+    store = one.context.authenticator.store = Counting(one.store)
+    made_up = [token_text(*new_token()[:2]) for _ in range(UNKNOWN_PER_SECOND + 20)]
+    answers = [await one.ask(*LIST, bearer(each)) for each in made_up]
+    assert [each.status for each in answers] == [401] * UNKNOWN_PER_SECOND + [429] * 20
+    assert "retry-after" in answers[-1].headers
+    assert len(store.asked) == UNKNOWN_PER_SECOND
+    assert (await one.ask(*LIST, bearer(text))).status == 200
+    newer = await one.token("acme")
+    one.seconds.now += 1
+    for _ in range(UNKNOWN_PER_SECOND + 20):  # a token that is found is no stranger
+        one.context.authenticator._known.clear()
+        one.context.authenticator._seen.clear()
+        assert (await one.ask(*LIST, bearer(newer))).status == 200
+
+
+@there()
+async def test_a_wrong_secret_throws_nobody_out(one: Yard) -> None:
+    text = await one.token("acme")
+    for _ in range(3):
+        assert (await one.ask(*LIST, bearer(text[:-2]))).status == 401
         assert (await one.ask(*LIST, bearer(text))).status == 200
-        seconds.now += 0.1
-        assert (await one.ask(*LIST, bearer(text))).status == 401
-        assert (await one.ask(*LIST, basic("x", text))).status == 401
-
-    there(test)
-
-
-def test_a_token_ends_at_its_time_though_it_was_found():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        text = await one.token("acme", lifetime_ms=2_000)
-        assert (await one.ask(*LIST, bearer(text))).status == 200
-        one.clock.advance(2)
-        seconds.now += 2
-        assert (await one.ask(*LIST, bearer(text))).status == 401
-
-    there(test)
-
-
-def test_an_unknown_id_is_looked_for_once_a_second():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        store = one.context.authenticator.store = Counting(one.store)
-        text = token_text("a" * 12, "x" * 43)
-        for _ in range(5):
-            await asyncio.gather(*[one.ask(*LIST, bearer(text)) for _ in range(5)])
-        assert store.asked == [TokenFind]
-        seconds.now += UNKNOWN_SECONDS
-        await one.ask(*LIST, bearer(text))
-        assert store.asked == [TokenFind] * 2
-
-    there(test)
-
-
-def test_strangers_cost_few_looks_and_keep_nobody_out():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        text = await one.token("acme")
-        assert (await one.ask(*LIST, bearer(text))).status == 200
-        seconds.now += FOUND_SECONDS
-        store = one.context.authenticator.store = Counting(one.store)
-        made_up = [token_text(*new_token()[:2]) for _ in range(UNKNOWN_PER_SECOND + 20)]
-        answers = [await one.ask(*LIST, bearer(each)) for each in made_up]
-        assert [each.status for each in answers] == [401] * UNKNOWN_PER_SECOND + [429] * 20
-        assert "retry-after" in answers[-1].headers
-        assert len(store.asked) == UNKNOWN_PER_SECOND
-        assert (await one.ask(*LIST, bearer(text))).status == 200
-        newer = await one.token("acme")
-        seconds.now += 1
-        for _ in range(UNKNOWN_PER_SECOND + 20):  # a token that is found is no stranger
-            one.context.authenticator._known.clear()
-            one.context.authenticator._seen.clear()
-            assert (await one.ask(*LIST, bearer(newer))).status == 200
-
-    there(test)
-
-
-def test_a_wrong_secret_throws_nobody_out():
-    async def test(one: Yard, seconds: Seconds) -> None:
-        text = await one.token("acme")
-        for _ in range(3):
-            assert (await one.ask(*LIST, bearer(text[:-2]))).status == 401
-            assert (await one.ask(*LIST, bearer(text))).status == 200
-            seconds.now += UNKNOWN_SECONDS
-
-    there(test)
+        one.seconds.now += UNKNOWN_SECONDS
 
 
 def test_what_is_kept_in_mind_is_bounded():
@@ -326,50 +291,45 @@ def test_what_is_kept_in_mind_is_bounded():
     assert CACHED_MAX + 49 in cache
 
 
-def test_no_secret_is_kept_or_told(caplog: pytest.LogCaptureFixture):
-    async def test(one: Yard, _: Seconds) -> None:
-        caplog.set_level(logging.DEBUG)
-        text = await one.token("acme", "produce:jobs")
-        secret = text.split("_", 2)[2]
-        wrong = f"{text[:-1]}~"
-        answers = [
-            await one.ask(*LIST, bearer(text)),
-            await one.ask(*LIST, bearer(wrong)),
-            await one.ask("GET", f"/v1/queues?token={text}", b"", basic("x", text)),
-            await one.ask("POST", "/v1/queues/jobs/receive", b"{", bearer(text)),
-        ]
-        assert answers[0].status == 403
-        caller = await one.context.caller(_request(bearer(text)))
-        gate = one.context.authenticator
-        told = [repr(caller), repr(caller.rights), repr(caller.token), repr(gate), caplog.text]
-        told += [repr(a.headers) for a in answers] + [repr(a.body) for a in answers]
-        told.append(repr({n: getattr(gate, n) for n in ("_seen", "_known", "_unknown")}))
-        told += [repr(vars(gate)), *map(repr, [(k.digest, k.until) for k in gate._known.values()])]
-        for one_text in told:
-            assert secret[:20] not in one_text
-
-    there(test)
+@there()
+async def test_no_secret_is_kept_or_told(one: Yard, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    text = await one.token("acme", "produce:jobs")
+    secret = text.split("_", 2)[2]
+    wrong = f"{text[:-1]}~"
+    answers = [
+        await one.ask(*LIST, bearer(text)),
+        await one.ask(*LIST, bearer(wrong)),
+        await one.ask("GET", f"/v1/queues?token={text}", b"", basic("x", text)),
+        await one.ask("POST", "/v1/queues/jobs/receive", b"{", bearer(text)),
+    ]
+    assert answers[0].status == 403
+    caller = await one.context.caller(_request(bearer(text)))
+    gate = one.context.authenticator
+    told = [repr(caller), repr(caller.rights), repr(caller.token), repr(gate), caplog.text]
+    told += [repr(a.headers) for a in answers] + [repr(a.body) for a in answers]
+    told.append(repr({n: getattr(gate, n) for n in ("_seen", "_known", "_unknown")}))
+    told += [repr(vars(gate)), *map(repr, [(k.digest, k.until) for k in gate._known.values()])]
+    for one_text in told:
+        assert secret[:20] not in one_text
 
 
 @pytest.mark.slow
-def test_a_stream_ends_with_its_token(monkeypatch: pytest.MonkeyPatch):
+@there()
+async def test_a_stream_ends_with_its_token(one: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ALIVE_SECONDS", 0.005)
-
-    async def test(one: Yard, seconds: Seconds) -> None:
-        text = await one.token("acme")
-        await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
-        path = "/v1/queues/jobs/events/stream"
-        stream = asyncio.ensure_future(one.ask("GET", path, b"", bearer(text)))
-        await one.done(text, v.Send("jobs", (Outgoing(b""),)))
-        await asyncio.sleep(0.05)
-        assert not stream.done()
-        await one.store.run(TokenRevoke(one.tokens[text].id))
-        seconds.now += FOUND_SECONDS
-        answer = await asyncio.wait_for(stream, 5)
-        assert b"event: created" in answer.body
-        assert b": alive" in answer.body
-
-    there(test)
+    text = await one.token("acme")
+    await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
+    path = "/v1/queues/jobs/events/stream"
+    stream = asyncio.ensure_future(one.ask("GET", path, b"", bearer(text)))
+    await one.done(text, v.Send("jobs", (Outgoing(b""),)))
+    await asyncio.sleep(0.05)
+    assert not stream.done()
+    await one.store.run(TokenRevoke(one.tokens[text].id))
+    one.seconds.now += FOUND_SECONDS
+    answer = await asyncio.wait_for(stream, 5)
+    assert b"event: created" in answer.body
+    assert b": alive" in answer.body
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -389,49 +349,45 @@ async def until(true: Callable[[], bool]) -> None:
         ("POST", "/v1/queues/jobs/endings", b'{"ids": [1], "wait_seconds": 20}'),
     ],
 )
-def test_who_waits_is_told_nothing_when_the_token_has_ended(method: str, target: str, body: bytes):
-    async def test(one: Yard, seconds: Seconds) -> None:
-        text = await one.token("acme")
-        await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
-        cursor = (await one.done(text, v.Events("jobs"))).cursor
-        path = target.replace("{cursor}", cursor)
-        waits = asyncio.ensure_future(one.ask(method, path, body, bearer(text)))
-        await until(lambda: one.context.admission.waiting == 1)
-        await one.store.run(TokenRevoke(one.tokens[text].id))
-        seconds.now += FOUND_SECONDS
-        (sent,) = (await one.store.run(v.Send("acme/jobs", (Outgoing(b""),)))).ids
-        if "endings" in target:
-            await one.store.run(v.Cancel("acme/jobs", (sent,)))
-        assert (await asyncio.wait_for(waits, 5)).status == 401
-        if "receive" in target:
-            await until(lambda: not one.context.long_poll._tasks)
-            assert (await one.store.run(v.Receive("acme/jobs", 1, 1_000))).deliveries
+@there()
+async def test_who_waits_is_told_nothing_when_the_token_has_ended(
+    one: Yard, method: str, target: str, body: bytes
+) -> None:
+    text = await one.token("acme")
+    await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
+    cursor = (await one.done(text, v.Events("jobs"))).cursor
+    path = target.replace("{cursor}", cursor)
+    waits = asyncio.ensure_future(one.ask(method, path, body, bearer(text)))
+    await until(lambda: one.context.admission.waiting == 1)
+    await one.store.run(TokenRevoke(one.tokens[text].id))
+    one.seconds.now += FOUND_SECONDS
+    (sent,) = (await one.store.run(v.Send("acme/jobs", (Outgoing(b""),)))).ids
+    if "endings" in target:
+        await one.store.run(v.Cancel("acme/jobs", (sent,)))
+    assert (await asyncio.wait_for(waits, 5)).status == 401
+    if "receive" in target:
+        await until(lambda: not one.context.long_poll._tasks)
+        assert (await one.store.run(v.Receive("acme/jobs", 1, 1_000))).deliveries
 
-    there(test)
 
-
-def test_the_end_of_the_server_ends_a_wait():
-    async def test(one: Yard, _: Seconds) -> None:
-        caller = AuthorizedStore(one.context, Rights("acme"))
-        seen = await caller.signal("jobs")
-        waits = [asyncio.ensure_future(caller.wait("jobs", seen, 60)) for _ in range(3)]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        one.context.lifecycle.close()
-        await asyncio.wait_for(asyncio.gather(*waits), 5)
-        await asyncio.wait_for(caller.wait("jobs", seen, 60), 5)
-
-    there(test)
+@there()
+async def test_the_end_of_the_server_ends_a_wait(one: Yard) -> None:
+    caller = AuthorizedStore(one.context, Rights("acme"))
+    seen = await caller.signal("jobs")
+    waits = [asyncio.ensure_future(caller.wait("jobs", seen, 60)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    one.context.lifecycle.close()
+    await asyncio.wait_for(asyncio.gather(*waits), 5)
+    await asyncio.wait_for(caller.wait("jobs", seen, 60), 5)
 
 
 def told(answer: Answer) -> type[Exception]:
     return type(wire.load_error(answer.status, answer.body))
 
 
-def test_a_client_is_told_the_same_classes():
-    async def test(one: Yard, _: Seconds) -> None:
-        assert told(await one.ask(*LIST)) is Unauthorized
-        token_ = await one.token("acme", "produce")
-        assert told(await one.run(token_, v.QueueList())) is Forbidden
-
-    there(test, ServerOptions(auth="tokens"))
+@there(auth="tokens")
+async def test_a_client_is_told_the_same_classes(one: Yard) -> None:
+    assert told(await one.ask(*LIST)) is Unauthorized
+    token_ = await one.token("acme", "produce")
+    assert told(await one.run(token_, v.QueueList())) is Forbidden

@@ -1,7 +1,8 @@
 """Concurrent verbs go to the store as one, and each client gets its own outcome."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.server.batching_support import Watched, message, settle, watched
 from tests.support.each import each
+from tests.support.loops import inside
 from turnabout.server.batching import batching_store as module
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.merging import BYTES_MAX, MESSAGES_MAX, Mergeable, kind_of
@@ -24,18 +26,13 @@ from turnabout.words.records import Result
 from turnabout.words.turns import in_turn
 
 
-def on_a_loop(
-    test: Callable[[Watched, BatchingStore], Awaitable[None]],
-) -> Callable[[], None]:
-    def run() -> None:
-        async def inner() -> None:
-            async with watched() as store:
-                await asyncio.wait_for(test(store, BatchingStore(store)), 20)
+@asynccontextmanager
+async def merging() -> AsyncIterator[tuple[Watched, BatchingStore]]:
+    async with watched() as store:
+        yield store, BatchingStore(store)
 
-        asyncio.run(inner())
 
-    run.__name__ = test.__name__
-    return run
+on_a_loop = inside(merging, 2)
 
 
 async def crowd(store: Watched, merged: BatchingStore, verbs: list[Any]) -> list[Any]:
@@ -218,7 +215,10 @@ async def test_receipts_have_their_own_outcomes(store: Watched, merged: Batching
 
 
 @pytest.mark.parametrize("kind", ["extend", "release", "defer", "fail"])
-def test_every_verb_of_a_lease_is_merged(kind: str) -> None:
+@on_a_loop
+async def test_every_verb_of_a_lease_is_merged(
+    store: Watched, merged: BatchingStore, kind: str
+) -> None:
     def make(*receipts: Receipt) -> Any:
         match kind:
             case "extend":
@@ -231,18 +231,13 @@ def test_every_verb_of_a_lease_is_merged(kind: str) -> None:
                 return v.Fail("q", tuple(Failure(one, "why") for one in receipts))
 
     good = {"extend": o.Extended, "release": o.Released, "defer": o.Deferred, "fail": o.Retrying}
-
-    @on_a_loop
-    async def test(store: Watched, merged: BatchingStore) -> None:
-        receipts = await lease(store, 5)
-        verbs = [make(receipts[0]), make(*receipts[1:3]), make(Receipt(99, 1)), make(*receipts[3:])]
-        outcomes = await crowd(store, merged, verbs)
-        assert [len(one) for one in outcomes] == [1, 2, 1, 2]
-        assert outcomes[2] == (o.LeaseLost("gone"),)
-        assert {type(one) for part in (0, 1, 3) for one in outcomes[part]} == {good[kind]}
-        assert len(store.asked) == 2
-
-    test()
+    receipts = await lease(store, 5)
+    verbs = [make(receipts[0]), make(*receipts[1:3]), make(Receipt(99, 1)), make(*receipts[3:])]
+    outcomes = await crowd(store, merged, verbs)
+    assert [len(one) for one in outcomes] == [1, 2, 1, 2]
+    assert outcomes[2] == (o.LeaseLost("gone"),)
+    assert {type(one) for part in (0, 1, 3) for one in outcomes[part]} == {good[kind]}
+    assert len(store.asked) == 2
 
 
 @on_a_loop
@@ -280,21 +275,20 @@ async def test_one_s_mistake_is_not_the_others(store: Watched, merged: BatchingS
 
 
 @each("error", [Uncertain("lost"), Disconnected("away"), ValueError("a bug")])
-def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(error: Exception) -> None:
-    @on_a_loop
-    async def test(store: Watched, merged: BatchingStore) -> None:
-        def fail(verb: Any) -> None:
-            if len(verb.messages) > 1:
-                raise error
+@on_a_loop
+async def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(
+    store: Watched, merged: BatchingStore, error: Exception
+) -> None:
+    def fail(verb: Any) -> None:
+        if len(verb.messages) > 1:
+            raise error
 
-        store.after = fail
-        outcomes = await crowd(store, merged, [send("a"), send("b"), send("c")])
-        assert isinstance(outcomes[0], o.Sent)
-        assert outcomes[1:] == [error, error]
-        assert len(store.asked) == 2
-        assert isinstance(await merged.run(send("d")), o.Sent)  # the lane goes on
-
-    test()
+    store.after = fail
+    outcomes = await crowd(store, merged, [send("a"), send("b"), send("c")])
+    assert isinstance(outcomes[0], o.Sent)
+    assert outcomes[1:] == [error, error]
+    assert len(store.asked) == 2
+    assert isinstance(await merged.run(send("d")), o.Sent)  # the lane goes on
 
 
 # --- who goes away --------------------------------------------------------------------------------

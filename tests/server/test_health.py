@@ -13,28 +13,24 @@ from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import WrongVersion
 
 
-def test_all_is_well() -> None:
-    async def test(sight: Sight) -> None:
-        assert (await sight.get("/livez")).text == "ok\n"
-        assert (await sight.get("/readyz")).text == "ok\n"
-        document = (await sight.get("/healthz")).json()
-        assert document["status"] == "ok"
-        assert set(document["checks"]) == {"closing", "store", "disk"}
-
-    looking(test)
+@looking()
+async def test_all_is_well(sight: Sight) -> None:
+    assert (await sight.get("/livez")).text == "ok\n"
+    assert (await sight.get("/readyz")).text == "ok\n"
+    document = (await sight.get("/healthz")).json()
+    assert document["status"] == "ok"
+    assert set(document["checks"]) == {"closing", "store", "disk"}
 
 
 @each("error", [AWAY, WrongVersion("canary"), RuntimeError("canary"), OSError()])
-def test_without_the_store_it_lives_and_is_not_ready(error: Exception) -> None:
-    async def test(sight: Sight) -> None:
-        sight.store.error = error
-        ready = await sight.get("/readyz")
-        assert ready.status_code == 503
-        assert ready.text == f"not ready: {getattr(error, 'code', None) or code(error)}\n"
-        assert "canary" not in (await sight.get("/healthz")).text
-        assert (await sight.get("/livez")).status_code == 200
-
-    looking(test)
+@looking()
+async def test_without_the_store_it_lives_and_is_not_ready(sight: Sight, error: Exception) -> None:
+    sight.store.error = error
+    ready = await sight.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.text == f"not ready: {getattr(error, 'code', None) or code(error)}\n"
+    assert "canary" not in (await sight.get("/healthz")).text
+    assert (await sight.get("/livez")).status_code == 200
 
 
 def code(error: Exception) -> str:
@@ -42,70 +38,60 @@ def code(error: Exception) -> str:
 
 
 @pytest.mark.slow
-def test_it_is_ready_again_when_the_store_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@looking()
+async def test_it_is_ready_again_when_the_store_is_back(
+    sight: Sight, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-
-    async def test(sight: Sight) -> None:
-        sight.store.error = AWAY
-        assert (await sight.get("/readyz")).status_code == 503
-        sight.store.error = None
-        assert (await sight.get("/readyz")).status_code == 200
-
-    looking(test)
+    sight.store.error = AWAY
+    assert (await sight.get("/readyz")).status_code == 503
+    sight.store.error = None
+    assert (await sight.get("/readyz")).status_code == 200
 
 
-def test_a_closing_server_is_not_ready() -> None:
-    async def test(sight: Sight) -> None:
-        sight.context.lifecycle.close()
-        ready = await sight.get("/readyz")
-        assert (ready.status_code, ready.text) == (503, "not ready: closing\n")
-        assert (await sight.get("/livez")).status_code == 200
-
-    looking(test)
+@looking()
+async def test_a_closing_server_is_not_ready(sight: Sight) -> None:
+    sight.context.lifecycle.close()
+    ready = await sight.get("/readyz")
+    assert (ready.status_code, ready.text) == (503, "not ready: closing\n")
+    assert (await sight.get("/livez")).status_code == 200
 
 
-def test_a_full_disk_is_not_ready() -> None:
-    async def test(sight: Sight) -> None:
-        sight.store.free_bytes = health.DISK_FREE_BYTES - 1
-        assert (await sight.get("/readyz")).text == "not ready: storage_full\n"
-        sight.store.free_bytes += 1
-        assert (await sight.get("/readyz")).status_code == 200
-
-    looking(test)
+@looking()
+async def test_a_full_disk_is_not_ready(sight: Sight) -> None:
+    sight.store.free_bytes = health.DISK_FREE_BYTES - 1
+    assert (await sight.get("/readyz")).text == "not ready: storage_full\n"
+    sight.store.free_bytes += 1
+    assert (await sight.get("/readyz")).status_code == 200
 
 
-def test_a_flood_of_probes_is_one_look() -> None:
-    async def test(sight: Sight) -> None:
-        answers = await asyncio.gather(*(sight.get("/readyz") for _ in range(100)))
-        assert {answer.status_code for answer in answers} == {200}
-        for path in ("/readyz", "/healthz", "/livez"):
-            await sight.get(path)
-        assert sight.store.times(TokenFind) == 1
-
-    looking(test)
+@looking()
+async def test_a_flood_of_probes_is_one_look(sight: Sight) -> None:
+    answers = await asyncio.gather(*(sight.get("/readyz") for _ in range(100)))
+    assert {answer.status_code for answer in answers} == {200}
+    for path in ("/readyz", "/healthz", "/livez"):
+        await sight.get(path)
+    assert sight.store.times(TokenFind) == 1
 
 
 @pytest.mark.slow
-def test_a_store_that_hangs_holds_no_probe_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@looking()
+async def test_a_store_that_hangs_holds_no_probe_up(
+    sight: Sight, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.02)
-
-    async def test(sight: Sight) -> None:
-        sight.store.hangs = asyncio.Event()
-        for _ in range(3):
-            assert (await sight.get("/readyz")).text == "not ready: timeout\n"
-        assert sight.store.times(TokenFind) == 1
-        monkeypatch.setattr(health, "PATIENCE_SECONDS", 10.0)
-        sight.store.hangs.set()
-        assert (await sight.get("/readyz")).status_code == 200
-
-    looking(test)
+    sight.store.hangs = asyncio.Event()
+    for _ in range(3):
+        assert (await sight.get("/readyz")).text == "not ready: timeout\n"
+    assert sight.store.times(TokenFind) == 1
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 10.0)
+    sight.store.hangs.set()
+    assert (await sight.get("/readyz")).status_code == 200
 
 
-def test_details_are_for_those_who_may_look() -> None:
-    async def test(sight: Sight) -> None:
-        operator = await sight.token("totals:*")
-        assert (await sight.get("/readyz")).status_code == 200
-        assert (await sight.get("/healthz")).json() == {"status": "ok"}
-        assert "checks" in (await sight.get("/healthz", authorization=operator)).json()
-
-    looking(test, auth="tokens")
+@looking(auth="tokens")
+async def test_details_are_for_those_who_may_look(sight: Sight) -> None:
+    operator = await sight.token("totals:*")
+    assert (await sight.get("/readyz")).status_code == 200
+    assert (await sight.get("/healthz")).json() == {"status": "ok"}
+    assert "checks" in (await sight.get("/healthz", authorization=operator)).json()

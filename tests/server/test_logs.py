@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 import turnabout.aio
+from tests.server import sights
 from tests.server.sights import Sight, looking
 from tests.support.each import each
 from turnabout.server import ServerOptions, create_app
@@ -204,13 +205,10 @@ def test_the_second_net(text: str, shown: str) -> None:
 # --- form ----------------------------------------------------------------------------------------
 
 
-def test_a_line_of_json_has_all_that_is_known() -> None:
+@looking()
+async def test_a_line_of_json_has_all_that_is_known(sight: Sight) -> None:
     stream = logged("json", "INFO")
-
-    async def test(sight: Sight) -> None:
-        await sight.get("/nothing/here?key=1", **{"x-request-id": "abc-1"})
-
-    looking(test)
+    await sight.get("/nothing/here?key=1", **{"x-request-id": "abc-1"})
     document = next(d for d in documents(stream) if d["logger"] == "turnabout.server.access")
     assert document["message"] == "GET /nothing/here"
     assert document["request_id"] == "abc-1"
@@ -221,46 +219,36 @@ def test_a_line_of_json_has_all_that_is_known() -> None:
     assert document["time"].endswith("Z")
 
 
-def test_the_log_names_the_token_and_its_namespace() -> None:
+@looking(auth="tokens")
+async def test_the_log_names_the_token_and_its_namespace(sight: Sight) -> None:
     stream = logged("json", "INFO")
-
-    async def test(sight: Sight) -> None:
-        token = await sight.token("send:*", namespace="acme")
-        await sight.get("/metrics", authorization=token)
-        secret = token.split("_", 2)[2]
-        assert secret not in stream.getvalue()
-        (document,) = documents(stream)
-        assert document["namespace"] == "acme"
-        assert document["token"] == token.removeprefix("Bearer tbt_")[:12]
-        assert document["status"] == 403
-
-    looking(test, auth="tokens")
+    token = await sight.token("send:*", namespace="acme")
+    await sight.get("/metrics", authorization=token)
+    secret = token.split("_", 2)[2]
+    assert secret not in stream.getvalue()
+    (document,) = documents(stream)
+    assert document["namespace"] == "acme"
+    assert document["token"] == token.removeprefix("Bearer tbt_")[:12]
+    assert document["status"] == 403
 
 
-def test_only_what_failed_is_logged_unless_all_is_wanted() -> None:
+@each("wanted", [False, True])
+async def test_only_what_failed_is_logged_unless_all_is_wanted(wanted: bool) -> None:
     stream = logged("text", "INFO")
-
-    async def test(sight: Sight) -> None:
-        await sight.get("/v1")
-        await sight.get("/livez")
-
-    looking(test)
-    assert "/v1" not in stream.getvalue()
-    looking(test, access_log=True)
-    assert "GET /v1 " in stream.getvalue()
+    async with sights.sight(access_log=wanted) as one:
+        await one.get("/v1")
+        await one.get("/livez")
+    assert ("GET /v1 " in stream.getvalue()) == wanted
     assert "/livez" not in stream.getvalue()
 
 
-def test_a_path_cannot_forge_a_line() -> None:
+@looking()
+async def test_a_path_cannot_forge_a_line(sight: Sight) -> None:
     stream = logged("text", "INFO")
-
-    async def test(sight: Sight) -> None:
-        await sight.get("/a%0A2026-01-01T00:00:00.000Z%20ERROR%20forged")
-        await sight.get("/a%20status=200%20token=owner")
-        await sight.get("/" + "a" * 1_000)
-        await sight.get(f"/v1/queues/tbt_abcdefghijkl_{SECRET}/stats")
-
-    looking(test)
+    await sight.get("/a%0A2026-01-01T00:00:00.000Z%20ERROR%20forged")
+    await sight.get("/a%20status=200%20token=owner")
+    await sight.get("/" + "a" * 1_000)
+    await sight.get(f"/v1/queues/tbt_abcdefghijkl_{SECRET}/stats")
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
     assert leaks(stream) == []
@@ -271,39 +259,31 @@ def test_a_path_cannot_forge_a_line() -> None:
 
 
 @each("given", ["abc-1", "0123456789abcdef.x_y"])
-def test_a_sane_request_id_is_taken_over(given: str) -> None:
-    async def test(sight: Sight) -> None:
-        answer = await sight.get("/livez", **{"x-request-id": given})
-        assert answer.headers["x-request-id"] == given
-
-    looking(test)
+@looking()
+async def test_a_sane_request_id_is_taken_over(sight: Sight, given: str) -> None:
+    answer = await sight.get("/livez", **{"x-request-id": given})
+    assert answer.headers["x-request-id"] == given
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", ["", "a b", "x" * 200, "<script>", "-"])
-def test_any_other_request_id_is_replaced(given: str) -> None:
-    async def test(sight: Sight) -> None:
-        first = (await sight.get("/livez", **{"x-request-id": given})).headers["x-request-id"]
-        second = (await sight.get("/livez")).headers["x-request-id"]
-        assert len(first) == 16
-        assert first not in (given, second)
-
-    looking(test)
+@looking()
+async def test_any_other_request_id_is_replaced(sight: Sight, given: str) -> None:
+    first = (await sight.get("/livez", **{"x-request-id": given})).headers["x-request-id"]
+    second = (await sight.get("/livez")).headers["x-request-id"]
+    assert len(first) == 16
+    assert first not in (given, second)
 
 
-def test_a_bug_is_an_answer_and_a_line() -> None:
+async def test_a_bug_is_an_answer_and_a_line() -> None:
     stream = logged("json")
-
-    async def main() -> None:
-        app = create_app(Talkative(RuntimeError(SECRET)), ServerOptions())
-        transport = httpx2.ASGITransport(app=app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            answer = await client.get("/v1/queues")
-            assert answer.status_code == 500
-            assert answer.json()["error"]["code"] == "internal"
-            found = [d for d in documents(stream) if d["level"] == "error"]
-            assert [d["request_id"] for d in found] == [answer.headers["x-request-id"]]
-            assert "RuntimeError" in found[0]["message"]
-        app.state.context.lifecycle.close()
-
-    asyncio.run(main())
+    app = create_app(Talkative(RuntimeError(SECRET)), ServerOptions())
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/v1/queues")
+        assert answer.status_code == 500
+        assert answer.json()["error"]["code"] == "internal"
+        found = [d for d in documents(stream) if d["level"] == "error"]
+        assert [d["request_id"] for d in found] == [answer.headers["x-request-id"]]
+        assert "RuntimeError" in found[0]["message"]
+    app.state.context.lifecycle.close()

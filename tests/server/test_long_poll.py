@@ -1,13 +1,14 @@
 """Receives that wait: one look for all, the first to ask is the first to be served."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
 
 from tests.server.batching_support import Watched, message, settle, watched
+from tests.support.loops import inside
 from turnabout.server.batching import long_poll as module
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.words import outcomes as o
@@ -70,23 +71,20 @@ class Yard:
         return self.store.of(v.Receive)
 
 
-def in_a_yard(test: Callable[[Yard], Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        async def inner() -> None:
-            clock = Clock()
-            async with watched(clock) as store:
-                await store.run(v.QueueCreate("q", QueueSettings()))
-                yard = Yard(store, clock)
-                try:
-                    await asyncio.wait_for(test(yard), 20)
-                finally:
-                    yard.long_poll.close()
-                    await settle()
+@asynccontextmanager
+async def yard() -> AsyncIterator[Yard]:
+    clock = Clock()
+    async with watched(clock) as store:
+        await store.run(v.QueueCreate("q", QueueSettings()))
+        made = Yard(store, clock)
+        try:
+            yield made
+        finally:
+            made.long_poll.close()
+            await settle()
 
-        asyncio.run(inner())
 
-    run.__name__ = test.__name__
-    return run
+in_a_yard = inside(yard)
 
 
 def payloads(received: o.Received) -> str:
@@ -195,17 +193,15 @@ async def test_what_comes_only_for_one_who_has_gone_is_released(yard: Yard) -> N
     assert (delivery.failures, delivery.crashes) == (0, 0)
 
 
-def test_one_who_has_gone_is_noticed_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_a_yard
+async def test_one_who_has_gone_is_noticed_while_nothing_comes(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(module, "YOUNG_SECONDS", 0.0)
-
-    @in_a_yard
-    async def test(yard: Yard) -> None:
-        (gone, stays) = [*await yard.parked(1, gone=_yes), yard.receive()]
-        assert await gone == o.Received(())
-        assert not stays.done()
-
-    test()
+    (gone, stays) = [*await yard.parked(1, gone=_yes), yard.receive()]
+    assert await gone == o.Received(())
+    assert not stays.done()
 
 
 @in_a_yard
@@ -225,20 +221,19 @@ async def test_what_is_under_way_to_a_cancelled_task_is_released(yard: Yard) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turns", range(12))
-def test_a_task_that_is_cancelled_at_any_moment_keeps_no_lease(turns: int) -> None:
-    @in_a_yard
-    async def test(yard: Yard) -> None:
-        (task,) = await yard.parked(1)
-        await yard.send("a")
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await yard.quiet()
-        kept = 0 if task.cancelled() else len(task.result().deliveries)
-        assert await yard.counts() == (1 - kept, kept)
-
-    test()
+@in_a_yard
+async def test_a_task_that_is_cancelled_at_any_moment_keeps_no_lease(
+    yard: Yard, turns: int
+) -> None:
+    (task,) = await yard.parked(1)
+    await yard.send("a")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await yard.quiet()
+    kept = 0 if task.cancelled() else len(task.result().deliveries)
+    assert await yard.counts() == (1 - kept, kept)
 
 
 # --- what goes wrong ------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 can guess of another: names, ids, receipts, redrives, cursors.
 """
 
-import asyncio
 import contextlib
 import json
 import re
@@ -226,43 +225,40 @@ def shape(answers: Sequence[Answer]) -> list[tuple[int, bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attacker", ["acme", NO_NAMESPACE])
-def test_nobody_sees_or_touches_what_is_another_s(url, attacker):
-    async def main() -> None:
-        async with yard(url) as there:
-            victims = ("acme",) if attacker == NO_NAMESPACE else VICTIMS
-            stories = {name: await live(there, name) for name in victims}
-            before = {name: await all_of(there, name, stories[name]) for name in victims}
-            token = await there.token(attacker)
-            (burnt,) = [await burn(there)]
-            guess, *more = stories.values()
-            for one in more:
-                guess = guess.and_also(one)
-            for kind, attack in ATTACKS.items():
-                told = []
-                for story, queue in (
-                    (guess, "jobs"),
-                    (unlike(guess, burnt), "jobs"),
-                    (guess, "theirs"),
-                    (guess, "nobody"),
-                ):
-                    await clean(there, attacker)
-                    own = AuthorizedStore(there.context, Rights(attacker)).run
-                    await own(v.Send("jobs", (Outgoing(b"mine"),)))
-                    await own(v.QueueCreate("own", SETTINGS))
-                    told.append([await there.run(token, verb) for verb in attack(story, queue)])
-                said = texts([answer for answers in told for answer in answers])
-                if kind not in ECHOED:
-                    assert SECRET.encode() not in said, kind
-                assert not [n for n in victims if n and f"{n}/".encode() in said], kind
-                assert b'"internal"' not in said, kind
-                real, fake, theirs, nobody = map(shape, told)
-                assert theirs == nobody, f"{kind.__name__} tells which queues others have"
-                assert real == fake, f"{kind.__name__} tells which ids others have"
-                for name in victims:
-                    now = await all_of(there, name, stories[name])
-                    assert now == before[name], f"{kind.__name__} changes what {name!r} has"
-
-    asyncio.run(main())
+async def test_nobody_sees_or_touches_what_is_another_s(url, attacker) -> None:
+    async with yard(url) as there:
+        victims = ("acme",) if attacker == NO_NAMESPACE else VICTIMS
+        stories = {name: await live(there, name) for name in victims}
+        before = {name: await all_of(there, name, stories[name]) for name in victims}
+        token = await there.token(attacker)
+        (burnt,) = [await burn(there)]
+        guess, *more = stories.values()
+        for one in more:
+            guess = guess.and_also(one)
+        for kind, attack in ATTACKS.items():
+            told = []
+            for story, queue in (
+                (guess, "jobs"),
+                (unlike(guess, burnt), "jobs"),
+                (guess, "theirs"),
+                (guess, "nobody"),
+            ):
+                await clean(there, attacker)
+                own = AuthorizedStore(there.context, Rights(attacker)).run
+                await own(v.Send("jobs", (Outgoing(b"mine"),)))
+                await own(v.QueueCreate("own", SETTINGS))
+                told.append([await there.run(token, verb) for verb in attack(story, queue)])
+            said = texts([answer for answers in told for answer in answers])
+            if kind not in ECHOED:
+                assert SECRET.encode() not in said, kind
+            assert not [n for n in victims if n and f"{n}/".encode() in said], kind
+            assert b'"internal"' not in said, kind
+            real, fake, theirs, nobody = map(shape, told)
+            assert theirs == nobody, f"{kind.__name__} tells which queues others have"
+            assert real == fake, f"{kind.__name__} tells which ids others have"
+            for name in victims:
+                now = await all_of(there, name, stories[name])
+                assert now == before[name], f"{kind.__name__} changes what {name!r} has"
 
 
 async def burn(yard: Yard) -> tuple[int, ...]:
@@ -291,200 +287,174 @@ def outward(kind: type[Verb[Any]], story: Story) -> Iterator[tuple[str, str, byt
 
 
 @pytest.mark.slow
-def test_no_name_reaches_out_of_a_namespace(url):
-    async def main() -> None:
-        async with yard(url) as there:
-            story = await live(there, "bob")
-            await live(there, "acme")
-            before = await all_of(there, "bob", story)
-            shown = ("Authorization", f"Bearer {await there.token('acme')}")
-            tried = set()
-            for kind in v.VOCABULARY:
-                for method, path, body in outward(kind, story):
-                    answer = await there.ask(method, path, body, shown)
-                    assert answer.status in (400, 404), (method, path, body, answer)
-                    assert SECRET.encode() not in answer.body
-                    tried.add(kind)
-            nameless = {v.RedriveStep, v.RedriveCancel, v.QueueList, v.ScheduleFire}
-            assert tried == set(v.VOCABULARY) - nameless
-            assert await all_of(there, "bob", story) == before
-
-    asyncio.run(main())
+async def test_no_name_reaches_out_of_a_namespace(url) -> None:
+    async with yard(url) as there:
+        story = await live(there, "bob")
+        await live(there, "acme")
+        before = await all_of(there, "bob", story)
+        shown = ("Authorization", f"Bearer {await there.token('acme')}")
+        tried = set()
+        for kind in v.VOCABULARY:
+            for method, path, body in outward(kind, story):
+                answer = await there.ask(method, path, body, shown)
+                assert answer.status in (400, 404), (method, path, body, answer)
+                assert SECRET.encode() not in answer.body
+                tried.add(kind)
+        nameless = {v.RedriveStep, v.RedriveCancel, v.QueueList, v.ScheduleFire}
+        assert tried == set(v.VOCABULARY) - nameless
+        assert await all_of(there, "bob", story) == before
 
 
 # --- what stays in a namespace -------------------------------------------------------------------
 
 
-def test_receipts_and_ids_of_others_are_those_of_nobody(url):
-    async def main() -> None:
-        async with yard(url) as there:
-            story = await live(there, "bob")
-            token = await there.token("acme")
-            await there.done(token, v.Send("jobs", (Outgoing(b""),)))
-            assert set(await there.done(token, v.Ack("jobs", story.receipts))) == {
-                LeaseLost("gone")
-            }
-            assert set(await there.done(token, v.Cancel("jobs", story.ids))) == {NotWaiting("gone")}
-
-    asyncio.run(main())
+async def test_receipts_and_ids_of_others_are_those_of_nobody(url) -> None:
+    async with yard(url) as there:
+        story = await live(there, "bob")
+        token = await there.token("acme")
+        await there.done(token, v.Send("jobs", (Outgoing(b""),)))
+        assert set(await there.done(token, v.Ack("jobs", story.receipts))) == {LeaseLost("gone")}
+        assert set(await there.done(token, v.Cancel("jobs", story.ids))) == {NotWaiting("gone")}
 
 
-def test_the_dead_and_the_scheduled_stay_in_their_namespace(url):
-    async def main() -> None:
-        async with yard(url) as there:
-            token = await there.token("acme")
-            schedule = Schedule("nightly", "jobs", Outgoing(b"x"), every_ms=60_000)
-            due_at = there.clock() + 60_000
-            await there.done(token, v.ScheduleSet(schedule, due_at))
-            await there.done(await there.token("bob"), v.ScheduleSet(schedule, due_at))
-            there.clock.advance(61)
-            (due,) = await there.done(token, v.ScheduleList(due=True))
-            assert due.schedule == schedule
-            fired = await there.done(token, v.ScheduleFire("nightly", due_at, due_at + 60_000))
-            (delivery,) = (await there.done(token, v.Receive("jobs", 10))).deliveries
-            assert delivery.id == fired.id
-            assert delivery.headers == {"schedule": "nightly", "due-at": str(due_at)}
-            failure = Failure(delivery.receipt, retry=False)
-            assert await there.done(token, v.Fail("jobs", (failure,))) == (Dead("jobs-dead"),)
-            (dead,) = await there.done(token, v.Peek("jobs-dead"))
-            (letter,) = (await there.done(token, v.Receive("jobs-dead", 1))).deliveries
-            assert dead.origin.queue == letter.origin.queue == "jobs"
-            await there.done(token, v.Release("jobs-dead", (letter.receipt,)))
-            redrive = await there.done(token, v.RedriveStart("jobs-dead"))
-            assert (redrive.queue, redrive.target) == ("jobs-dead", None)
-            moved = await there.done(token, v.RedriveStep(redrive.id))
-            assert moved.moved == 1
-            stored = await there.store.run(v.Stats(namespace="acme"))
-            assert [one.queue for one in stored] == ["acme/jobs", "acme/jobs-dead"]
-            assert [one.ready for one in stored] == [1, 0]
-
-    asyncio.run(main())
+async def test_the_dead_and_the_scheduled_stay_in_their_namespace(url) -> None:
+    async with yard(url) as there:
+        token = await there.token("acme")
+        schedule = Schedule("nightly", "jobs", Outgoing(b"x"), every_ms=60_000)
+        due_at = there.clock() + 60_000
+        await there.done(token, v.ScheduleSet(schedule, due_at))
+        await there.done(await there.token("bob"), v.ScheduleSet(schedule, due_at))
+        there.clock.advance(61)
+        (due,) = await there.done(token, v.ScheduleList(due=True))
+        assert due.schedule == schedule
+        fired = await there.done(token, v.ScheduleFire("nightly", due_at, due_at + 60_000))
+        (delivery,) = (await there.done(token, v.Receive("jobs", 10))).deliveries
+        assert delivery.id == fired.id
+        assert delivery.headers == {"schedule": "nightly", "due-at": str(due_at)}
+        failure = Failure(delivery.receipt, retry=False)
+        assert await there.done(token, v.Fail("jobs", (failure,))) == (Dead("jobs-dead"),)
+        (dead,) = await there.done(token, v.Peek("jobs-dead"))
+        (letter,) = (await there.done(token, v.Receive("jobs-dead", 1))).deliveries
+        assert dead.origin.queue == letter.origin.queue == "jobs"
+        await there.done(token, v.Release("jobs-dead", (letter.receipt,)))
+        redrive = await there.done(token, v.RedriveStart("jobs-dead"))
+        assert (redrive.queue, redrive.target) == ("jobs-dead", None)
+        moved = await there.done(token, v.RedriveStep(redrive.id))
+        assert moved.moved == 1
+        stored = await there.store.run(v.Stats(namespace="acme"))
+        assert [one.queue for one in stored] == ["acme/jobs", "acme/jobs-dead"]
+        assert [one.ready for one in stored] == [1, 0]
 
 
-def test_queues_that_the_owner_tied_together_are_not_told(url):
+async def test_queues_that_the_owner_tied_together_are_not_told(url) -> None:
     """Who has the database may send the dead of one tenant to another; neither hears of whom."""
-
-    async def main() -> None:
-        async with yard(url) as there:
-            await there.store.run(v.QueueCreate("bob/lost", QueueSettings(max_attempts=None)))
-            tied = QueueSettings(dead_letter="bob/lost")
-            await there.store.run(v.QueueCreate("acme/jobs", tied))
-            acme, bob = await there.token("acme"), await there.token("bob")
-            await there.done(acme, v.Send("jobs", (Outgoing(b"x"), Outgoing(b"y"))))
-            taken = (await there.done(acme, v.Receive("jobs", 2))).deliveries
-            failures = tuple(Failure(one.receipt, retry=False) for one in taken)
-            failed = await there.run(acme, v.Fail("jobs", failures))
-            answers = [
-                failed,
-                await there.run(acme, v.QueueGet("jobs")),
-                await there.run(acme, v.QueueList()),
-                await there.run(bob, v.Peek("lost")),
-                await there.run(bob, v.Receive("lost", 1)),
-                await there.ask(
-                    "POST", "/v1/queues/lost/receive", b"", ("Authorization", f"Bearer {bob}")
-                ),
-                await there.run(bob, v.QueueDelete("lost")),
-                await there.run(bob, v.RedriveStart("lost")),
-                await there.run(bob, v.RedriveList()),
-            ]
-            assert answers[6].code == "usage"
-            assert all(b'"origin":{' in answer.body for answer in answers[4:6])
-            assert b"/" not in texts(answers).replace(b"application/octet-stream", b"")
-            assert b"acme" not in texts(answers)
-            redrive = wire.load_answer(v.RedriveStart, answers[7].body)
-            stepped = await there.done(bob, v.RedriveStep(redrive.id))
-            assert (stepped.moved, stepped.skipped) == (0, 0), "both are leased"
-
-    asyncio.run(main())
+    async with yard(url) as there:
+        await there.store.run(v.QueueCreate("bob/lost", QueueSettings(max_attempts=None)))
+        tied = QueueSettings(dead_letter="bob/lost")
+        await there.store.run(v.QueueCreate("acme/jobs", tied))
+        acme, bob = await there.token("acme"), await there.token("bob")
+        await there.done(acme, v.Send("jobs", (Outgoing(b"x"), Outgoing(b"y"))))
+        taken = (await there.done(acme, v.Receive("jobs", 2))).deliveries
+        failures = tuple(Failure(one.receipt, retry=False) for one in taken)
+        failed = await there.run(acme, v.Fail("jobs", failures))
+        answers = [
+            failed,
+            await there.run(acme, v.QueueGet("jobs")),
+            await there.run(acme, v.QueueList()),
+            await there.run(bob, v.Peek("lost")),
+            await there.run(bob, v.Receive("lost", 1)),
+            await there.ask(
+                "POST", "/v1/queues/lost/receive", b"", ("Authorization", f"Bearer {bob}")
+            ),
+            await there.run(bob, v.QueueDelete("lost")),
+            await there.run(bob, v.RedriveStart("lost")),
+            await there.run(bob, v.RedriveList()),
+        ]
+        assert answers[6].code == "usage"
+        assert all(b'"origin":{' in answer.body for answer in answers[4:6])
+        assert b"/" not in texts(answers).replace(b"application/octet-stream", b"")
+        assert b"acme" not in texts(answers)
+        redrive = wire.load_answer(v.RedriveStart, answers[7].body)
+        stepped = await there.done(bob, v.RedriveStep(redrive.id))
+        assert (stepped.moved, stepped.skipped) == (0, 0), "both are leased"
 
 
-def test_news_of_a_queue_is_for_its_namespace(url):
-    async def main() -> None:
-        async with yard(url) as there:
-            acme, bob = (
-                AuthorizedStore(there.context, Rights("acme")),
-                AuthorizedStore(there.context, Rights("bob")),
-            )
-            await acme.run(v.Send("jobs", (Outgoing(b""),)))
-            await bob.run(v.Send("jobs", (Outgoing(b""),)))
-            seen = await acme.signal("jobs"), await bob.signal("jobs")
-            await bob.run(v.Send("jobs", (Outgoing(b""),)))
-            await bob.wait("jobs", seen[1], 10)
-            assert await bob.signal("jobs") != seen[1]
-            assert await acme.signal("jobs") == seen[0]
-
-    asyncio.run(main())
+async def test_news_of_a_queue_is_for_its_namespace(url) -> None:
+    async with yard(url) as there:
+        acme, bob = (
+            AuthorizedStore(there.context, Rights("acme")),
+            AuthorizedStore(there.context, Rights("bob")),
+        )
+        await acme.run(v.Send("jobs", (Outgoing(b""),)))
+        await bob.run(v.Send("jobs", (Outgoing(b""),)))
+        seen = await acme.signal("jobs"), await bob.signal("jobs")
+        await bob.run(v.Send("jobs", (Outgoing(b""),)))
+        await bob.wait("jobs", seen[1], 10)
+        assert await bob.signal("jobs") != seen[1]
+        assert await acme.signal("jobs") == seen[0]
 
 
-def test_the_other_doors_keep_them_apart(url):
+async def test_the_other_doors_keep_them_apart(url) -> None:
     """Their verbs name a message by its id alone, and the queues have the same name."""
+    async with yard(url) as there:
+        shown = {
+            name: ("Authorization", f"Bearer {await there.token(name)}") for name in ("acme", "bob")
+        }
 
-    async def main() -> None:
-        async with yard(url) as there:
-            shown = {
-                name: ("Authorization", f"Bearer {await there.token(name)}")
-                for name in ("acme", "bob")
-            }
+        async def ask(who: str, line: str, body: bytes = b"") -> Answer:
+            return await there.ask(*line.split(), body, shown[who])
 
-            async def ask(who: str, line: str, body: bytes = b"") -> Answer:
-                return await there.ask(*line.split(), body, shown[who])
-
-            for who in shown:
-                made = "POST /queues?name=jobs&max_attempts=3&visibility_timeout_seconds=30"
-                assert (await ask(who, made)).status == 200
-            secret = json.dumps(SECRET).encode()
-            for _ in range(2):
-                await ask("bob", "POST /queues/jobs/enqueue", secret)
-            theirs = json.loads((await ask("bob", "GET /queues/jobs/receive")).body)["id"]
-            hexed = json.loads((await ask("bob", "POST /queue/jobs/pop")).body)["_id"]
-            before = await there.store.run(v.Peek("bob/jobs", 10))
-            assert [one.state for one in before] == ["leased", "leased"]
-            there.clock.advance(1)
-            ids = json.dumps([hexed]).encode()
-            answers = [
-                await ask("acme", f"PUT /messages/{theirs}/complete"),
-                await ask("acme", f"PUT /messages/{theirs}/fail"),
-                await ask("acme", "POST /queue/jobs/ack", ids),
-                await ask("acme", "POST /queue/jobs/ping", ids),
-                await ask("acme", "GET /queues/jobs/receive"),
-                await ask("acme", "POST /queue/jobs/pop"),
-                await ask("acme", "GET /queue/jobs/peek"),
-                await ask("acme", "GET /queue/jobs/size"),
-                await ask("acme", "GET /queues"),
-            ]
-            assert SECRET.encode() not in texts(answers)
-            assert b"bob" not in texts(answers)
-            assert all(answer.status < 500 for answer in answers), answers
-            assert await there.store.run(v.Peek("bob/jobs", 10)) == before
-            for who in ("bob", "acme"):  # and it is no accident that nothing happened
-                await ask(who, f"PUT /messages/{theirs}/complete")
-                await ask(who, "POST /queue/jobs/ack", ids)
-                left = await there.store.run(v.Peek("bob/jobs", 10))
-                assert left == (), who
-
-    asyncio.run(main())
+        for who in shown:
+            made = "POST /queues?name=jobs&max_attempts=3&visibility_timeout_seconds=30"
+            assert (await ask(who, made)).status == 200
+        secret = json.dumps(SECRET).encode()
+        for _ in range(2):
+            await ask("bob", "POST /queues/jobs/enqueue", secret)
+        theirs = json.loads((await ask("bob", "GET /queues/jobs/receive")).body)["id"]
+        hexed = json.loads((await ask("bob", "POST /queue/jobs/pop")).body)["_id"]
+        before = await there.store.run(v.Peek("bob/jobs", 10))
+        assert [one.state for one in before] == ["leased", "leased"]
+        there.clock.advance(1)
+        ids = json.dumps([hexed]).encode()
+        answers = [
+            await ask("acme", f"PUT /messages/{theirs}/complete"),
+            await ask("acme", f"PUT /messages/{theirs}/fail"),
+            await ask("acme", "POST /queue/jobs/ack", ids),
+            await ask("acme", "POST /queue/jobs/ping", ids),
+            await ask("acme", "GET /queues/jobs/receive"),
+            await ask("acme", "POST /queue/jobs/pop"),
+            await ask("acme", "GET /queue/jobs/peek"),
+            await ask("acme", "GET /queue/jobs/size"),
+            await ask("acme", "GET /queues"),
+        ]
+        assert SECRET.encode() not in texts(answers)
+        assert b"bob" not in texts(answers)
+        assert all(answer.status < 500 for answer in answers), answers
+        assert await there.store.run(v.Peek("bob/jobs", 10)) == before
+        for who in ("bob", "acme"):  # and it is no accident that nothing happened
+            await ask(who, f"PUT /messages/{theirs}/complete")
+            await ask(who, "POST /queue/jobs/ack", ids)
+            left = await there.store.run(v.Peek("bob/jobs", 10))
+            assert left == (), who
 
 
-def test_what_stands_beside_the_verbs_keeps_them_apart(url):
-    async def main() -> None:
-        async with yard(url) as there:
-            story = await live(there, "bob")
-            shown = ("Authorization", f"Bearer {await there.token('acme')}")
-            before = await all_of(there, "bob", story)
-            every = ",".join(map(str, story.ids[:2]))
-            batch = {"verbs": [{"verb": "purge", "queue": "theirs"}, {"verb": "stats"}]}
-            inward = {"verbs": [{"verb": "purge", "queue": "bob/jobs"}]}
-            answers = [
-                await there.ask("POST", "/v1/queues/theirs/send", b"mine", shown),
-                await there.ask("POST", "/v1/together", json.dumps(batch).encode(), shown),
-                await there.ask("POST", "/v1/together", json.dumps(inward).encode(), shown),
-                await there.ask("GET", "/v1/queues/theirs/signal", b"", shown),
-                await there.ask("GET", "/v1/queues/nobody/events/stream", b"", shown),
-                await there.ask("GET", f"/v1/queues/theirs/endings/stream?ids={every}", b"", shown),
-                await there.ask("GET", f"/v1/queues/jobs/endings/stream?ids={every}", b"", shown),
-            ]
-            assert [a.status for a in answers] == [200, 200, 400, 200, 404, 200, 404], answers
-            assert SECRET.encode() not in texts(answers)
-            assert await all_of(there, "bob", story) == before
-
-    asyncio.run(main())
+async def test_what_stands_beside_the_verbs_keeps_them_apart(url) -> None:
+    async with yard(url) as there:
+        story = await live(there, "bob")
+        shown = ("Authorization", f"Bearer {await there.token('acme')}")
+        before = await all_of(there, "bob", story)
+        every = ",".join(map(str, story.ids[:2]))
+        batch = {"verbs": [{"verb": "purge", "queue": "theirs"}, {"verb": "stats"}]}
+        inward = {"verbs": [{"verb": "purge", "queue": "bob/jobs"}]}
+        answers = [
+            await there.ask("POST", "/v1/queues/theirs/send", b"mine", shown),
+            await there.ask("POST", "/v1/together", json.dumps(batch).encode(), shown),
+            await there.ask("POST", "/v1/together", json.dumps(inward).encode(), shown),
+            await there.ask("GET", "/v1/queues/theirs/signal", b"", shown),
+            await there.ask("GET", "/v1/queues/nobody/events/stream", b"", shown),
+            await there.ask("GET", f"/v1/queues/theirs/endings/stream?ids={every}", b"", shown),
+            await there.ask("GET", f"/v1/queues/jobs/endings/stream?ids={every}", b"", shown),
+        ]
+        assert [a.status for a in answers] == [200, 200, 400, 200, 404, 200, 404], answers
+        assert SECRET.encode() not in texts(answers)
+        assert await all_of(there, "bob", story) == before

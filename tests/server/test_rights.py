@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.server.tenants import Seconds, Yard, there
+from tests.server.tenants import Yard, there
 from tests.support.each import each
 from turnabout import wire
 from turnabout.server import ServerOptions
@@ -132,46 +132,42 @@ def test_a_schedule_is_not_taken_from_a_queue_without_a_right_there():
     assert may(v.ScheduleSet, moved, "operate:mine", "operate:jobs")
 
 
-def test_lists_show_what_the_scopes_name():
-    async def test(one: Yard, _: Seconds) -> None:
-        all_ = await one.token("acme")
-        for queue in ("jobs", "reports", "mail"):
-            await one.done(all_, v.Send(queue, (Outgoing(b""),)))
-            schedule = Schedule(queue, queue, Outgoing(b""), every_ms=1_000)
-            await one.done(all_, v.ScheduleSet(schedule, one.clock()))
-            for _ in range(3):
-                await one.done(all_, v.RedriveStart(f"{queue}-dead", dry_run=True))
-        some = await one.token("acme", "operate:jobs*", "stats:mail", "queue_list:rep*")
-        queues = await one.done(some, v.QueueList())
-        assert [q.name for q in queues] == ["jobs", "jobs-dead", "reports", "reports-dead"]
-        stats = await one.done(some, v.Stats())
-        assert [s.queue for s in stats] == ["jobs", "jobs-dead", "mail"]
-        for verb in (v.ScheduleList(), v.ScheduleList(due=True)):
-            assert [e.schedule.name for e in await one.done(some, verb)] == ["jobs"]
-        assert await one.done(some, v.ScheduleList(schedule="mail")) == ()
-        redrives = await one.done(some, v.RedriveList(limit=2))
-        assert [r.queue for r in redrives] == ["jobs-dead", "jobs-dead"]
-        none = await one.token("acme", "produce")
-        assert (await one.run(none, v.QueueList())).status == 403
-        assert await one.done(none, v.ScheduleList(due=True)) == ()
-
-    there(test)
+@there()
+async def test_lists_show_what_the_scopes_name(one: Yard) -> None:
+    all_ = await one.token("acme")
+    for queue in ("jobs", "reports", "mail"):
+        await one.done(all_, v.Send(queue, (Outgoing(b""),)))
+        schedule = Schedule(queue, queue, Outgoing(b""), every_ms=1_000)
+        await one.done(all_, v.ScheduleSet(schedule, one.clock()))
+        for _ in range(3):
+            await one.done(all_, v.RedriveStart(f"{queue}-dead", dry_run=True))
+    some = await one.token("acme", "operate:jobs*", "stats:mail", "queue_list:rep*")
+    queues = await one.done(some, v.QueueList())
+    assert [q.name for q in queues] == ["jobs", "jobs-dead", "reports", "reports-dead"]
+    stats = await one.done(some, v.Stats())
+    assert [s.queue for s in stats] == ["jobs", "jobs-dead", "mail"]
+    for verb in (v.ScheduleList(), v.ScheduleList(due=True)):
+        assert [e.schedule.name for e in await one.done(some, verb)] == ["jobs"]
+    assert await one.done(some, v.ScheduleList(schedule="mail")) == ()
+    redrives = await one.done(some, v.RedriveList(limit=2))
+    assert [r.queue for r in redrives] == ["jobs-dead", "jobs-dead"]
+    none = await one.token("acme", "produce")
+    assert (await one.run(none, v.QueueList())).status == 403
+    assert await one.done(none, v.ScheduleList(due=True)) == ()
 
 
-def test_a_producer_makes_a_queue_by_its_first_send():
-    async def test(one: Yard, _: Seconds) -> None:
-        producer = await one.token("acme", "produce:jobs")
-        await one.done(producer, v.Send("jobs", (Outgoing(b""),)))
-        for verb in (
-            v.Send("mail", (Outgoing(b""),)),
-            v.Receive("jobs", 1),
-            v.QueueCreate("jobs", QueueSettings()),
-        ):
-            answer = await one.run(producer, verb)
-            assert (answer.status, answer.code) == (403, "forbidden")
-            assert verb.name in wire.load_error(answer.status, answer.body).args[0]
-
-    there(test)
+@there()
+async def test_a_producer_makes_a_queue_by_its_first_send(one: Yard) -> None:
+    producer = await one.token("acme", "produce:jobs")
+    await one.done(producer, v.Send("jobs", (Outgoing(b""),)))
+    for verb in (
+        v.Send("mail", (Outgoing(b""),)),
+        v.Receive("jobs", 1),
+        v.QueueCreate("jobs", QueueSettings()),
+    ):
+        answer = await one.run(producer, verb)
+        assert (answer.status, answer.code) == (403, "forbidden")
+        assert verb.name in wire.load_error(answer.status, answer.body).args[0]
 
 
 def test_a_batch_is_allowed_verb_by_verb():

@@ -202,21 +202,18 @@ def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, monkeyp
     asyncio.run(main())
 
 
-def test_what_came_for_a_task_as_it_was_cancelled_is_released(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await store.run(one())
-        task = asyncio.create_task(store.run(Receive("q", 1)))
-        answer = store._answer
-        store._answer = lambda errands: (answer(errands), task.cancel())
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        store._answer = answer
-        (delivery,) = (await store.run(Receive("q", 1))).deliveries
-        assert (delivery.attempt, delivery.crashes) == (2, 0)
-        await store.close()
-
-    asyncio.run(main())
+async def test_what_came_for_a_task_as_it_was_cancelled_is_released(url) -> None:
+    store = AsyncSqliteStore(url)
+    await store.run(one())
+    task = asyncio.create_task(store.run(Receive("q", 1)))
+    answer = store._answer
+    store._answer = lambda errands: (answer(errands), task.cancel())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    store._answer = answer
+    (delivery,) = (await store.run(Receive("q", 1))).deliveries
+    assert (delivery.attempt, delivery.crashes) == (2, 0)
+    await store.close()
 
 
 def test_what_a_receive_leased_that_was_cancelled_before_a_close_is_released(url):

@@ -105,26 +105,23 @@ def test_a_queue_made_in_vain_is_not_taken_for_the_next_one(store):
 # --- together ---
 
 
-def test_a_cancelled_batch_gives_back_what_it_leased(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await store.run(one())
-        with store._opened.writer._using:  # the writer's thread stops before its commit
-            task = asyncio.create_task(store.run_together((one(), Receive("q", 2))))
-            await asyncio.sleep(0.05)
-            task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        for _ in range(1_000):
-            (stats,) = await store.run(Stats("q"))
-            if (stats.ready, stats.leased) == (2, 0):
-                break
-            await asyncio.sleep(0.001)
-        assert (stats.ready, stats.leased) == (2, 0)
-        assert (await store.run(Peek("q")))[0].attempt == 1
-        await store.close()
-
-    asyncio.run(main())
+async def test_a_cancelled_batch_gives_back_what_it_leased(url) -> None:
+    store = AsyncSqliteStore(url)
+    await store.run(one())
+    with store._opened.writer._using:  # the writer's thread stops before its commit
+        task = asyncio.create_task(store.run_together((one(), Receive("q", 2))))
+        await asyncio.sleep(0.05)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    for _ in range(1_000):
+        (stats,) = await store.run(Stats("q"))
+        if (stats.ready, stats.leased) == (2, 0):
+            break
+        await asyncio.sleep(0.001)
+    assert (stats.ready, stats.leased) == (2, 0)
+    assert (await store.run(Peek("q")))[0].attempt == 1
+    await store.close()
 
 
 # --- news ---

@@ -97,20 +97,17 @@ def test_closing_wakes_who_waits(url):
     assert not waiting.is_alive()
 
 
-def test_async_wait_ends_by_news_by_time_and_by_close(url):
-    async def main() -> None:
-        store, other = AsyncSqliteStore(url), SqliteStore(url)
-        await store.run(one())
-        seen = await store.signal("q")
-        await store.wait("q", seen, 0.05)
-        waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
-        await asyncio.sleep(0.05)
-        other.run(one())
-        await asyncio.wait_for(waiting, 10)
-        waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
-        await asyncio.sleep(0.05)
-        await store.close()
-        await asyncio.wait_for(waiting, 10)
-        other.close()
-
-    asyncio.run(main())
+async def test_async_wait_ends_by_news_by_time_and_by_close(url) -> None:
+    store, other = AsyncSqliteStore(url), SqliteStore(url)
+    await store.run(one())
+    seen = await store.signal("q")
+    await store.wait("q", seen, 0.05)
+    waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
+    await asyncio.sleep(0.05)
+    other.run(one())
+    await asyncio.wait_for(waiting, 10)
+    waiting = asyncio.create_task(store.wait("q", await store.signal("q"), 20))
+    await asyncio.sleep(0.05)
+    await store.close()
+    await asyncio.wait_for(waiting, 10)
+    other.close()

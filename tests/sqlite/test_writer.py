@@ -262,66 +262,54 @@ def test_a_receive_that_finds_nothing_writes_nothing(store):
 # --- asyncio ---
 
 
-def test_async_verbs_are_committed_together(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await asyncio.gather(*(store.run(one()) for _ in range(200)))
-        (stats,) = await store.run(Stats("q"))
-        assert stats.sent == 200
-        await store.close()
-        with pytest.raises(UsageError, match="closed"):
-            await store.run(one())
-
-    asyncio.run(main())
-
-
-def test_opening_waits_for_the_first_call(url, path):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        assert not path.exists()
-        await store.close()
-        assert not path.exists()
-
-    asyncio.run(main())
-
-
-def test_what_a_cancelled_receive_leased_is_released(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
+async def test_async_verbs_are_committed_together(url) -> None:
+    store = AsyncSqliteStore(url)
+    await asyncio.gather(*(store.run(one()) for _ in range(200)))
+    (stats,) = await store.run(Stats("q"))
+    assert stats.sent == 200
+    await store.close()
+    with pytest.raises(UsageError, match="closed"):
         await store.run(one())
-        with store._opened.writer._using:  # the writer's thread stops before its commit
-            task = asyncio.create_task(store.run(Receive("q", 1)))
-            await asyncio.sleep(0.05)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+
+
+async def test_opening_waits_for_the_first_call(url, path) -> None:
+    store = AsyncSqliteStore(url)
+    assert not path.exists()
+    await store.close()
+    assert not path.exists()
+
+
+async def test_what_a_cancelled_receive_leased_is_released(url) -> None:
+    store = AsyncSqliteStore(url)
+    await store.run(one())
+    with store._opened.writer._using:  # the writer's thread stops before its commit
+        task = asyncio.create_task(store.run(Receive("q", 1)))
         await asyncio.sleep(0.05)
-        (delivery,) = (await store.run(Receive("q", 1))).deliveries
-        assert (delivery.attempt, delivery.failures, delivery.crashes) == (2, 0, 0)
-        receipt = Receipt(delivery.id, delivery.attempt)
-        assert await store.run(Ack("q", (receipt,))) == (Acked(),)
-        await store.close()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await asyncio.sleep(0.05)
+    (delivery,) = (await store.run(Receive("q", 1))).deliveries
+    assert (delivery.attempt, delivery.failures, delivery.crashes) == (2, 0, 0)
+    receipt = Receipt(delivery.id, delivery.attempt)
+    assert await store.run(Ack("q", (receipt,))) == (Acked(),)
+    await store.close()
 
-    asyncio.run(main())
 
-
-def test_cancelled_calls_harm_nobody(url):
-    async def main() -> None:
-        store = AsyncSqliteStore(url)
-        await store.run(one())
-        for _ in range(20):
-            tasks = [asyncio.create_task(store.run(one())) for _ in range(10)]
-            await asyncio.sleep(0)
-            for task in tasks[::2]:
-                task.cancel()
-            done = await asyncio.gather(*tasks, return_exceptions=True)
-            assert all(isinstance(answer, Sent) for answer in done[1::2])
-        (stats,) = await store.run(Stats("q"))
-        assert 101 <= stats.sent <= 201
-        assert stats.sent == len(await store.run(Peek("q", 1000)))
-        await store.close()
-
-    asyncio.run(main())
+async def test_cancelled_calls_harm_nobody(url) -> None:
+    store = AsyncSqliteStore(url)
+    await store.run(one())
+    for _ in range(20):
+        tasks = [asyncio.create_task(store.run(one())) for _ in range(10)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(answer, Sent) for answer in done[1::2])
+    (stats,) = await store.run(Stats("q"))
+    assert 101 <= stats.sent <= 201
+    assert stats.sent == len(await store.run(Peek("q", 1000)))
+    await store.close()
 
 
 def test_a_full_disk_stops_a_send_and_not_the_ack_beside_it(url):

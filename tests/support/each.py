@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tests.support.loops import run
+
 
 def each(
     names: str | Sequence[str], cases: Iterable[Any]
@@ -28,7 +30,11 @@ def each(
             failures: list[Exception] = []
             for row in rows:
                 try:
-                    test(**fixtures, **dict(zip(keys, row, strict=True)))
+                    case = dict(zip(keys, row, strict=True))
+                    if inspect.iscoroutinefunction(test):
+                        run(test, **fixtures, **case)
+                    else:
+                        test(**fixtures, **case)
                 except Exception as error:  # noqa: BLE001 - raised again below, with the others
                     error.add_note(f"in the case {row!r}")
                     failures.append(error)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
+from tests.support.loops import inside
 from turnabout import aio
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.verbs import Verb
@@ -93,19 +94,8 @@ async def place() -> AsyncIterator[Place]:
         yield Place(turnabout, Watched(turnabout.store), clock)
 
 
-def alive(test: Callable[[Place], Awaitable[None]]) -> Callable[[], None]:
-    """Run an async test in a place of its own."""
-
-    def run() -> None:
-        async def inner() -> None:
-            async with place() as made:
-                await test(made)
-
-        asyncio.run(asyncio.wait_for(inner(), 2 * SECONDS))
-
-    run.__name__ = test.__name__
-    run.__doc__ = test.__doc__
-    return run
+alive = inside(place)
+"""Run an async test in a place of its own."""
 
 
 @contextlib.asynccontextmanager

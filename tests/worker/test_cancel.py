@@ -67,28 +67,27 @@ async def test_a_handler_that_ends_well_nevertheless_is_done(place: Place) -> No
 
 
 @pytest.mark.parametrize("error", [ValueError("cleaning up"), Defer(), GiveUp("enough")])
-def test_whatever_it_raises_the_message_ends_as_cancelled(error: Exception) -> None:
-    @alive
-    async def check(place: Place) -> None:
-        worker, begun = place.worker(), asyncio.Event()
+@alive
+async def test_whatever_it_raises_the_message_ends_as_cancelled(
+    place: Place, error: Exception
+) -> None:
+    worker, begun = place.worker(), asyncio.Event()
 
-        @worker.handler("work", lease_seconds=LEASE, cancellable=True)
-        async def handle(_message: AsyncMessage) -> None:
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                raise error from None
+    @worker.handler("work", lease_seconds=LEASE, cancellable=True)
+    async def handle(_message: AsyncMessage) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise error from None
 
-        await place.send("x")
-        async with running(worker):
-            await begun.wait()
-            await place.queue.cancel([1])
-            assert await outcome(place) == "cancelled"
-        assert worker.stats.cancelled == 1
-        assert worker.stats.failed == worker.stats.deferred == 0
-
-    check()
+    await place.send("x")
+    async with running(worker):
+        await begun.wait()
+        await place.queue.cancel([1])
+        assert await outcome(place) == "cancelled"
+    assert worker.stats.cancelled == 1
+    assert worker.stats.failed == worker.stats.deferred == 0
 
 
 @alive

@@ -131,40 +131,39 @@ async def test_give_up_makes_it_dead_at_once_with_the_reason(place: Place) -> No
 
 @pytest.mark.parametrize("verb", ["ack", "defer", "fail", "release"])
 @pytest.mark.parametrize("colour", ["sync", "async"])
-def test_what_a_handler_settles_itself_is_not_settled_again(verb: str, colour: str) -> None:
-    @alive
-    async def check(place: Place) -> None:
-        worker = place.worker()
-        seen = 0
+@alive
+async def test_what_a_handler_settles_itself_is_not_settled_again(
+    place: Place, verb: str, colour: str
+) -> None:
+    worker = place.worker()
+    seen = 0
 
-        def again() -> bool:
-            nonlocal seen
-            seen += 1
-            return seen > 1
+    def again() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen > 1
 
-        if colour == "sync":
+    if colour == "sync":
 
-            @worker.handler("work")
-            def handle(message: Message) -> None:
-                if not again():
-                    getattr(message, verb)()
+        @worker.handler("work")
+        def handle(message: Message) -> None:
+            if not again():
+                getattr(message, verb)()
 
-        else:
+    else:
 
-            @worker.handler("work")
-            async def handle_async(message: AsyncMessage) -> None:
-                if not again():
-                    await getattr(message, verb)()
+        @worker.handler("work")
+        async def handle_async(message: AsyncMessage) -> None:
+            if not again():
+                await getattr(message, verb)()
 
-        await place.send("x")
-        stats = await worker.run_async(until_empty=True)
-        settled = [v for k in (Ack, Defer, Fail, Release) for v in place.store.of(k)]
-        came_back_at_once = verb in ("defer", "release")
-        assert len(settled) == (2 if came_back_at_once else 1)
-        assert stats.handled == (2 if came_back_at_once else 1)
-        assert stats.lost == 0
-
-    check()
+    await place.send("x")
+    stats = await worker.run_async(until_empty=True)
+    settled = [v for k in (Ack, Defer, Fail, Release) for v in place.store.of(k)]
+    came_back_at_once = verb in ("defer", "release")
+    assert len(settled) == (2 if came_back_at_once else 1)
+    assert stats.handled == (2 if came_back_at_once else 1)
+    assert stats.lost == 0
 
 
 @alive
@@ -231,30 +230,29 @@ async def test_a_handler_that_forgot_async_def_is_told(place: Place) -> None:
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
-def test_system_exit_fails_the_message_and_stops_the_worker(colour: str) -> None:
-    @alive
-    async def check(place: Place) -> None:
-        worker = place.worker()
-        if colour == "sync":
+@alive
+async def test_system_exit_fails_the_message_and_stops_the_worker(
+    place: Place, colour: str
+) -> None:
+    worker = place.worker()
+    if colour == "sync":
 
-            @worker.handler("work")
-            def handle(_message: Message) -> None:
-                raise SystemExit(3)
+        @worker.handler("work")
+        def handle(_message: Message) -> None:
+            raise SystemExit(3)
 
-        else:
+    else:
 
-            @worker.handler("work")
-            async def handle_async(_message: AsyncMessage) -> None:
-                raise SystemExit(3)
+        @worker.handler("work")
+        async def handle_async(_message: AsyncMessage) -> None:
+            raise SystemExit(3)
 
-        await place.send("x", "y")
-        with pytest.raises(SystemExit, match="3"):
-            await worker.run_async()
-        first, second = await place.queue.peek()
-        assert (first.failures, second.failures) == (1, 0)
-        assert second.state == "ready"
-
-    check()
+    await place.send("x", "y")
+    with pytest.raises(SystemExit, match="3"):
+        await worker.run_async()
+    first, second = await place.queue.peek()
+    assert (first.failures, second.failures) == (1, 0)
+    assert second.state == "ready"
 
 
 @alive
@@ -429,7 +427,10 @@ class TestUsage:
 
 
 @pytest.mark.parametrize("are_there", [0, 1])
-def test_where_the_system_allows_no_more_threads_messages_are_not_kept(are_there: int) -> None:
+@alive
+async def test_where_the_system_allows_no_more_threads_messages_are_not_kept(
+    place: Place, are_there: int
+) -> None:
     """Without any thread the message fails, and comes back; with one it waits for that one."""
     start, refused = threading.Thread.start, list[threading.Thread]()
 
@@ -440,21 +441,17 @@ def test_where_the_system_allows_no_more_threads_messages_are_not_kept(are_there
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    @alive
-    async def check(place: Place) -> None:
-        await place.queue.create(backoff_seconds=0.0)
-        worker = place.worker()
+    await place.queue.create(backoff_seconds=0.0)
+    worker = place.worker()
 
-        @worker.handler("work", concurrency=2)
-        def handle(_message: Message) -> None:
-            while not refused:
-                time.sleep(0.001)
+    @worker.handler("work", concurrency=2)
+    def handle(_message: Message) -> None:
+        while not refused:
+            time.sleep(0.001)
 
-        await place.send(*"abcd")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(threading.Thread, "start", sometimes)
-            stats = await asyncio.wait_for(worker.run_async(until_empty=True), SECONDS)
-        assert len(refused) == 2 - are_there
-        assert (stats.handled, stats.failed) == (4, 0 if are_there else 2)
-
-    check()
+    await place.send(*"abcd")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", sometimes)
+        stats = await asyncio.wait_for(worker.run_async(until_empty=True), SECONDS)
+    assert len(refused) == 2 - are_there
+    assert (stats.handled, stats.failed) == (4, 0 if are_there else 2)

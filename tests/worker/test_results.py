@@ -26,28 +26,25 @@ def value_of(ending: Ending) -> object:
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_the_value_returned_is_kept(kind: str) -> None:
-    @alive
-    async def check(place: Place) -> None:
-        worker = place.worker()
-        values = [None, 0, False, "", [], {"pages": 12}, b"\x00", "text"]
-        if kind == "sync":
+@alive
+async def test_the_value_returned_is_kept(place: Place, kind: str) -> None:
+    worker = place.worker()
+    values = [None, 0, False, "", [], {"pages": 12}, b"\x00", "text"]
+    if kind == "sync":
 
-            @worker.handler("work", concurrency=4)
-            def handle(message: Message) -> object:
-                return values[message.json()]
-        else:
+        @worker.handler("work", concurrency=4)
+        def handle(message: Message) -> object:
+            return values[message.json()]
+    else:
 
-            @worker.handler("work", concurrency=4)
-            async def handle_async(message: AsyncMessage) -> object:
-                return values[message.json()]
+        @worker.handler("work", concurrency=4)
+        async def handle_async(message: AsyncMessage) -> object:
+            return values[message.json()]
 
-        await place.send(*range(len(values)))
-        assert (await worker.run_async(until_empty=True)).handled == len(values)
-        kept = [value_of(ending) for ending in await endings(place, len(values))]
-        assert kept == [None, 0, False, b"", [], {"pages": 12}, b"\x00", b"text"]
-
-    check()
+    await place.send(*range(len(values)))
+    assert (await worker.run_async(until_empty=True)).handled == len(values)
+    kept = [value_of(ending) for ending in await endings(place, len(values))]
+    assert kept == [None, 0, False, b"", [], {"pages": 12}, b"\x00", b"text"]
 
 
 @alive

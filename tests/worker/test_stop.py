@@ -161,32 +161,28 @@ async def test_a_waiting_worker_hears_of_a_send_at_once(place: Place) -> None:
         await asyncio.wait_for(seen.wait(), SECONDS)
 
 
-def test_an_async_handler_that_will_not_end_loses_its_message(
-    monkeypatch: pytest.MonkeyPatch,
+@alive
+async def test_an_async_handler_that_will_not_end_loses_its_message(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnabout.worker.run.SETTLE_SECONDS", 0.05)
+    worker, begun, go = place.worker(grace_seconds=0), asyncio.Event(), asyncio.Event()
 
-    @alive
-    async def check(place: Place) -> None:
-        worker, begun, go = place.worker(grace_seconds=0), asyncio.Event(), asyncio.Event()
+    @worker.handler("work")
+    async def handle(_message: AsyncMessage) -> None:
+        begun.set()
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
 
-        @worker.handler("work")
-        async def handle(_message: AsyncMessage) -> None:
-            begun.set()
-            while not go.is_set():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await go.wait()
-
-        await place.send("x")
-        async with running(worker):
-            await begun.wait()
-        assert worker.stats.released == 1
-        (left,) = await place.queue.peek()
-        assert (left.state, left.failures, left.crashes) == ("ready", 0, 0)
-        go.set()
-        await asyncio.sleep(0)
-
-    check()
+    await place.send("x")
+    async with running(worker):
+        await begun.wait()
+    assert worker.stats.released == 1
+    (left,) = await place.queue.peek()
+    assert (left.state, left.failures, left.crashes) == ("ready", 0, 0)
+    go.set()
+    await asyncio.sleep(0)
 
 
 @alive

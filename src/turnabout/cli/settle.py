@@ -54,7 +54,7 @@ IDS = options(argument("queue", QUEUE), argument("ids", MESSAGE_ID, nargs=-1))
     json=lines(o.AckOutcome, "receipt"),
 )
 @RECEIPTS
-@option("--result", "For those who wait; an object or list is JSON.", metavar="TEXT")
+@option("--result", "For callers that wait; an object or list is JSON.", metavar="TEXT")
 def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None) -> None:
     """End messages of QUEUE: they are done.
 

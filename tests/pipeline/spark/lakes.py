@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnabout.pipeline.lake import Commit, CommitLog, Lake
+from turnabout.pipeline.lake import Commit, CommitLog, Lake, hold
 from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
@@ -47,13 +47,13 @@ def batch(log: CommitLog, ids: list[int], at: int = NOON) -> Commit:
 
 def archived(lake: Lake, ids: list[int], at: int = NOON, archive: str = "a") -> Commit:
     """One commit by a process of its own."""
-    with lake.hold(archive, "archive") as log:
+    with hold(lake, archive, "archive") as log:
         return batch(log, ids, at)
 
 
 def merged(lake: Lake, archive: str = "a") -> Commit:
     """All files of an archive as one."""
-    with lake.hold(archive, "compact") as log:
+    with hold(lake, archive, "compact") as log:
         taken = lake.files(archive)
         stage(log.staging / "rows", ids_of(lake, archive))
         return log.append(log.staging / "rows", rows=sum(f.rows for f in taken), taken=taken)
@@ -69,7 +69,7 @@ def ids_of(lake: Lake, archive: str | None = None, version: int | None = None) -
 
 
 class PlainStage:
-    """`archive.Stage` without Spark: the rows of a range as Parquet, in a file a day."""
+    """`archive.ArchiveStage` without Spark: the rows of a range as Parquet, in a file a day."""
 
     def __init__(self, access: Access) -> None:
         self.access = access

@@ -13,10 +13,11 @@ import pytest
 import turnabout
 from tests.pipeline.spark.lakes import PlainStage, ids_of
 from tests.pipeline.spark.test_lake import Killed, Kills
-from turnabout.pipeline.jobs.archive import Archived, Archiver, RowsLost, may_begin
+from turnabout.pipeline.jobs.archive import Archiver, RowsLost, may_begin
 from turnabout.pipeline.jobs.purge import NotArchived, purge
 from turnabout.pipeline.jobs.status import status
-from turnabout.pipeline.lake import CommitLog, Lake, LakeDamaged
+from turnabout.pipeline.lake import CommitLog, Lake, LakeDamaged, hold
+from turnabout.pipeline.results import Archived
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import LogNext, WatermarkDelete, WatermarkList
 from turnabout.words.errors import Disconnected, UsageError
@@ -48,7 +49,7 @@ def finish(mq: turnabout.Turnabout, count: int, queue: str = "q") -> list[int]:
 def run(access: Access, lake: Lake, archive: str = "archive", **how: Any) -> Archived:
     """One run of the archive."""
     rules = {name: how.pop(name) for name in ("max_rows", "skip_lost") if name in how}
-    with lake.hold(archive, "archive") as log:
+    with hold(lake, archive, "archive") as log:
         archiver = Archiver(access, log, PlainStage(access), **rules)
         archiver.agree(adopt=how.pop("adopt", False))
         return archiver.run(**how)
@@ -289,7 +290,7 @@ def test_other_rows_than_the_range_has(access: Access, lake: Lake, mq: turnabout
     def held(log: CommitLog) -> None:
         Archiver(access, log, Short(access)).step()
 
-    with lake.hold("archive", "archive") as log, pytest.raises(Exception, match="3 rows were"):
+    with hold(lake, "archive", "archive") as log, pytest.raises(Exception, match="3 rows were"):
         held(log)
     assert not isinstance(log.head, Disconnected)
     assert (lake.head("archive"), access.run(WatermarkList())) == (None, ())

@@ -12,7 +12,7 @@ import pytest
 
 from tests.pipeline.spark.lakes import DAY_MS, NOON, archived, batch, ids_of, merged, stage
 from tests.support.each import each
-from turnabout.pipeline.lake import Lake, LakeDamaged, Overtaken, Taken, _disk
+from turnabout.pipeline.lake import Lake, LakeDamaged, Overtaken, Taken, _disk, hold
 from turnabout.words.errors import Forbidden, StorageFull, Unavailable, UsageError, WrongVersion
 
 
@@ -26,7 +26,7 @@ def data_files(lake: Lake) -> set[str]:
 
 
 def test_a_commit_tells_all_about_its_files(lake: Lake) -> None:
-    with lake.hold("a", "archive") as log:
+    with hold(lake, "a", "archive") as log:
         staged = log.staging / "rows"
         stage(staged, [1, 2, 3])
         stage(staged, [4], NOON + DAY_MS)
@@ -172,7 +172,7 @@ def test_what_the_disk_refuses_is_told(
 
 
 def test_other_rows_than_there_should_be_are_not_committed(lake: Lake) -> None:
-    with lake.hold("a", "archive") as log:
+    with hold(lake, "a", "archive") as log:
         stage(log.staging / "rows", [1, 2])
         with pytest.raises(Unavailable, match="2 rows were written where 3 were to be"):
             log.append(log.staging / "rows", rows=3, position="3", after="")
@@ -184,12 +184,12 @@ def test_other_rows_than_there_should_be_are_not_committed(lake: Lake) -> None:
 
 def test_one_archiver_at_a_time(lake: Lake) -> None:
     with (
-        lake.hold("a", "archive"),
+        hold(lake, "a", "archive"),
         pytest.raises(Taken, match=f"process {os.getpid()} on .* is at work on the archive a"),
-        lake.hold("a", "archive"),
+        hold(lake, "a", "archive"),
     ):
         pass
-    with lake.hold("a", "archive"), lake.hold("a", "compact"), lake.hold("b", "archive"):
+    with hold(lake, "a", "archive"), hold(lake, "a", "compact"), hold(lake, "b", "archive"):
         pass
 
 
@@ -198,7 +198,7 @@ def test_without_locks_the_commit_decides(lake: Lake, monkeypatch: pytest.Monkey
         raise OSError(errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    with lake.hold("a", "archive") as slow:
+    with hold(lake, "a", "archive") as slow:
         stage(slow.staging / "rows", [1, 2])
         archived(lake, [1, 2])
         with pytest.raises(Overtaken, match="nothing is lost or doubled"):
@@ -208,7 +208,7 @@ def test_without_locks_the_commit_decides(lake: Lake, monkeypatch: pytest.Monkey
 
 
 def test_a_compaction_does_not_stop_an_archiver(lake: Lake) -> None:
-    with lake.hold("a", "archive") as log:
+    with hold(lake, "a", "archive") as log:
         batch(log, [1])
         batch(log, [2])
         merged(lake)
@@ -221,7 +221,7 @@ def test_two_compactions_of_the_same_files(lake: Lake, monkeypatch: pytest.Monke
     archived(lake, [1])
     archived(lake, [2])
     monkeypatch.setattr("fcntl.flock", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOLCK, "")))
-    with lake.hold("a", "compact") as slow:
+    with hold(lake, "a", "compact") as slow:
         taken = lake.files("a")
         stage(slow.staging / "rows", [1, 2])
         merged(lake)
@@ -238,7 +238,7 @@ def _race(folder: str, name: int, go: Any, results: Any) -> None:
     go.wait()
     while len(won) < 6:
         try:
-            with lake.hold("a", "archive") as log:
+            with hold(lake, "a", "archive") as log:
                 row = name * 100 + len(won)
                 batch(log, [row])
                 won.append(row)
@@ -386,6 +386,6 @@ def test_merged_files_outlive_the_commit_that_made_them(
     archived(lake, [3])  # the fourth: with the whole list
     lake.tidy("a", NOON * 2)
     assert not lake.commit_path("a", commit.version).exists()
-    with lake.hold("a", "compact"):
+    with hold(lake, "a", "compact"):
         pass
     assert ids_of(lake) == [1, 2, 3]

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from turnabout.cli import main
 from turnabout.pipeline.commands.report import exceeded
-from turnabout.pipeline.reports import QueueReport, Times, report
+from turnabout.pipeline.reports import report
+from turnabout.pipeline.results import QueueReport, Times
 from turnabout.words.errors import UsageError
 
 

@@ -55,7 +55,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             for sample in family.samples:
                 found.setdefault(sample.name, set()).update(sample.labels)
 
-    looking(test, url=f"sqlite:///{tmp_path_factory.mktemp('seen')}/app.db")
+    looking(url=f"sqlite:///{tmp_path_factory.mktemp('seen')}/app.db")(test)()
     return found
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from turnabout.pipeline.lake._commits import FORMAT, Commit, File, Lost
 from turnabout.pipeline.lake._disk import LakeDamaged, Taken
 from turnabout.pipeline.lake._lake import Lake
-from turnabout.pipeline.lake._log import CommitLog, Overtaken
+from turnabout.pipeline.lake._log import CommitLog, Overtaken, hold
 
 __all__ = [
     "FORMAT",
@@ -26,4 +26,5 @@ __all__ = [
     "Lost",
     "Overtaken",
     "Taken",
+    "hold",
 ]

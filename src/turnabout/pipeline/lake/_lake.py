@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from turnabout.pipeline.lake import _disk
-from turnabout.pipeline.lake._commits import Commit, File, Kind, decode
+from turnabout.pipeline.lake._commits import Commit, File, decode
 from turnabout.pipeline.lake._disk import LakeDamaged
-from turnabout.pipeline.lake._log import CommitLog
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 
@@ -195,28 +193,15 @@ class Lake:
             return []
         return sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
 
+    def log_folder(self, archive: str) -> Path:
+        """Where an archive's commits are."""
+        return self._log / archive
+
     def commit_path(self, archive: str, version: int) -> Path:
-        return self._log / archive / f"{version:020d}.json"
+        """Where a commit is, or would be."""
+        return self.log_folder(archive) / f"{version:020d}.json"
 
     # --- working in it ---
-
-    @contextmanager
-    def hold(self, archive: str, kind: Kind) -> Generator[CommitLog]:
-        """Work on an archive, alone; what killed runs left is removed first.
-
-        Raises: Taken: another process does; Forbidden, StorageFull.
-        """
-        limits.plain_name(archive)
-        with _disk.told(self.folder):
-            _disk.make_folder(self._log / archive)
-            what = f"the archive {archive}" if kind == "archive" else f"a {kind}ion of {archive}"
-            with _disk.lock(self._log / archive / f".{kind}.lock", what) as locked:
-                log = CommitLog(self, archive, kind)
-                log.clean(sure=locked)
-                try:
-                    yield log
-                finally:
-                    _disk.remove_folder(log.staging)
 
     def tidy(self, archive: str, before: int) -> int:
         """Remove files that compactions before that instant (milliseconds) replaced, and commits

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from turnabout.pipeline.lake import _disk
 from turnabout.pipeline.lake._commits import WHOLE_EVERY, Commit, File, Kind, Lost, encode
 from turnabout.pipeline.lake._footer import measured
+from turnabout.pipeline.lake._lake import Lake
+from turnabout.words import limits
 from turnabout.words.errors import Busy, Unavailable
-
-if TYPE_CHECKING:
-    from turnabout.pipeline.lake._lake import Lake
 
 _PREFIX: dict[Kind, str] = {"archive": "part", "compact": "merged"}
 _NAME = re.compile(r"(part|merged)-(.+)-([0-9]+)-([0-9a-f]{8})-([0-9]+)\.parquet")
@@ -30,8 +29,28 @@ class Overtaken(Busy):
     code = "overtaken"
 
 
+@contextmanager
+def hold(lake: Lake, archive: str, kind: Kind) -> Generator[CommitLog]:
+    """Work on an archive, alone; what killed runs left is removed first.
+
+    Raises: Taken: another process does; Forbidden, StorageFull.
+    """
+    limits.plain_name(archive)
+    folder = lake.log_folder(archive)
+    with _disk.told(lake.folder):
+        _disk.make_folder(folder)
+        what = f"the archive {archive}" if kind == "archive" else f"a {kind}ion of {archive}"
+        with _disk.lock(folder / f".{kind}.lock", what) as locked:
+            log = CommitLog(lake, archive, kind)
+            log.clean(sure=locked)
+            try:
+                yield log
+            finally:
+                _disk.remove_folder(log.staging)
+
+
 class CommitLog:
-    """An archive of a lake while one process works on it; made by `Lake.hold`.
+    """An archive of a lake while one process works on it; made by `hold`.
 
     staging  a folder that nobody reads, removed at the end: for the rows of the next commit
     """

@@ -1,7 +1,9 @@
 """Rows in bulk, as Arrow, straight from the views: PostgreSQL by ADBC, SQLite by `sqlite3`.
 
-A statement is put together from the names in `schema` and from values that are bound (SQLite) or
-quoted (PostgreSQL, where COPY takes no parameters). Nothing is written, and Spark is not imported.
+The one place where SQL is made in Python: which columns and conditions a statement has is Spark's
+choice at each read, and a file can't hold them all. It is put together from the names in `schema`
+and from values that are bound (SQLite) or quoted (PostgreSQL, where COPY takes no parameters).
+Nothing is written, and Spark is not imported.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from turnabout.server.slice import SLICE
 
 WORDS: Mapping[str, Words] = {
     "namespaces": Words(
-        "all queues with a namespace belong to one that is there",
-        "queues are of a namespace that is not there: no token opens them",
+        "all queues with a namespace belong to one that exists",
+        "queues have a namespace that does not exist: no token opens them",
         "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
     ),
     "tenants": Words(
