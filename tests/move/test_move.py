@@ -389,7 +389,7 @@ def test_a_database_that_is_not_migrated_and_urls_that_are_wrong(
         move(house.source, url)
     with pytest.raises(UsageError, match="there is no file"):
         move(house.source + ".not", house.target)
-    with pytest.raises(UsageError, match="memory cannot be moved"):
+    with pytest.raises(UsageError, match="in memory cannot be moved"):
         move("sqlite://", house.target)
 
 

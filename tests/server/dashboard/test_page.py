@@ -150,7 +150,7 @@ if DRIVER is not None:
         text = "document.body.innerText"
         with _browser() as browser:
             browser.open(url)
-            browser.until(f"{text}.includes('wants a token')")
+            browser.until(f"{text}.includes('needs a token')")
             browser.type("#token", f"{token}\n")
             browser.until(f"{text}.includes('emails-dead')")
             assert browser.run("sessionStorage.length") == 1

@@ -181,7 +181,7 @@ class Board:
 
 
 class _Collector:
-    """Everything of ours, as prometheus_client wants to be told."""
+    """All metrics, in the form that prometheus_client wants."""
 
     def __init__(self, context: ServerContext, board: Board) -> None:
         self._context = context

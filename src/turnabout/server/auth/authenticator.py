@@ -194,7 +194,7 @@ class Authenticator:
             # Tokens that were here before are not kept out by strangers.
             if id_ not in self._known and (wait := self._strangers.take(self._clock())):
                 raise TooManyRequests(
-                    "too many tokens that nobody knows are shown to this server: repeat later", wait
+                    "this server has been sent too many unknown tokens: repeat later", wait
                 )
             task = self._finding[id_] = asyncio.ensure_future(self._ask(id_))
             task.add_done_callback(lambda done: self._asked(id_, done))

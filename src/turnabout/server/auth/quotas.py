@@ -229,6 +229,6 @@ def sends_in(verbs: Sequence[Verb[Any]]) -> list[Send]:
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """An error of a look that nobody waited for is told to the next one who has to wait."""
+    """An error of a look that nobody waited for is raised for the next caller that waits."""
     if not task.cancelled():
         task.exception()

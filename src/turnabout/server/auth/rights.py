@@ -61,7 +61,7 @@ class Rights:
         return any(scope.allows(kind, scope.queues) for scope in self.scopes)
 
     def knows(self, queue: str) -> bool:
-        """Whether there is any right at that queue: to hear that there is news is not much."""
+        """Whether there is any right at that queue: to learn that something changed is not much."""
         return any(self.allows(kind, queue) for kind in v.VOCABULARY)
 
     def need(self, kind: Kind, queue: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Tokens and namespaces: kept by the owner of the database, beside any server."""
+"""Tokens and namespaces: kept by the owner of the database, without a server."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def create(
     that programs use by the database's URL.
     """
     if expires == 0:
-        raise UsageError("a token that ends at once is of no use: --expires 12h, 30d, or no end")
+        raise UsageError("a token that ends at once is useless: use --expires 12h, or leave it out")
     token_id, secret, digest = c.new_token()
     ends_after = None if expires is None else max(1, round(expires * 1000))
     allowed = c.scopes(scopes or DEFAULT_SCOPES)

@@ -83,7 +83,7 @@ def token_create(connection: Connection, verb: c.TokenCreate, now: int) -> c.Tok
     row = _find(connection, verb.id)
     assert row is not None
     if row["digest"] != verb.digest:
-        raise UsageError(f"there is another token of the id {verb.id!r}: make a new one")
+        raise UsageError(f"there is another token with the id {verb.id!r}: make a new one")
     return _token(row)
 
 
