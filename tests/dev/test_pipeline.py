@@ -11,7 +11,7 @@ import pytest
 
 from turnabout.dev.demo import main
 from turnabout.dev.demo.pipeline import Archive, jain, judge, show_page
-from turnabout.pipeline.reports import QueueReport, Reported, Times
+from turnabout.pipeline.results import QueueReport, Reported, Times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ TIMES = Times(1, 1, 1, 1, 1)
 QUEUE = QueueReport(
     *("demo-1", "flights", 2, 8, 8, 0, 0, 0, 8, 0, 0), TIMES, TIMES, 64 / 80, 1.0, "UA"
 )
-MADE = Reported(8, 0, 1, (QUEUE,), (), (Path("report.html"),), 1.0)
+MADE = Reported(8, 0, 1, (QUEUE,), (), ("report.html",), 1.0)
 THERE = Archive(8, 8, CARRIERS)
 
 

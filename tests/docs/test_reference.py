@@ -17,9 +17,9 @@ import pytest
 import turnabout
 from tests.docs.pages import BLOCK, ROOT
 from tests.support.each import each
-from turnabout import Policy, QueueSettings
+from turnabout import Policy, QueueSettings, slices
 from turnabout.cli import main
-from turnabout.cli.doctor_words import OF_PROMISES, WORDS
+from turnabout.cli.doctor_words import OF_PROMISES, WORDS, Words
 from turnabout.postgres.url import PostgresOptions
 from turnabout.sqlite._url import Place
 from turnabout.words import errors, limits, outcomes, policy
@@ -27,6 +27,9 @@ from turnabout.worker import Worker, WorkerStats
 from turnabout.worker.message import Message as WorkerMessage
 
 DOCS = ROOT / "docs"
+OF_SLICES: dict[str, Words] = {
+    name: words for module in slices.modules("checks") for name, words in module.WORDS.items()
+}
 
 
 def page(name: str) -> str:
@@ -209,7 +212,7 @@ def checks_of_doctor() -> set[str]:
     makers = {"ok", "warn", "fail", "guarded"}
     folder = Path(inspect.getfile(main.callback)).parent  # pyright: ignore[reportArgumentType]
     names = {"fsync", "full_page_writes", "synchronous_commit"}
-    names |= {what.partition(".")[0] for what in WORDS}
+    names |= {what.partition(".")[0] for what in (*WORDS, *OF_SLICES)}
     for file in [*folder.glob("doctor*.py"), folder / "_check.py"]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -231,7 +234,7 @@ def test_each_promise_has_its_check_or_a_reason() -> None:
     by = {number: set(re.findall(r"`([^`]+)`", checks)) for number, checks, _ in told}
     assert set().union(*by.values()) <= checks_of_doctor()
     assert all(by[number] or why for number, _, why in told)
-    for name, words in OF_PROMISES.items():
+    for name, words in {**OF_PROMISES, **OF_SLICES}.items():
         for number in re.findall(r"\(P(\d+)\)", words.bad):
             assert name in by[number], f"{name}: P{number}"
 

@@ -51,6 +51,7 @@ def test_status_and_its_alarm(
     archive(access, lake)
     finish(opened, 2)
     found = run("pipeline", "status", "--json").document()
+    assert found["log"]["waiting_seconds"] is None or found["log"]["waiting_seconds"] >= 0
     (mark,) = found["archives"]
     assert (mark["archive"], mark["messages"], mark["lag"], found["ok"]) == ("archive", 3, 2, True)
     assert "archive" in run("pipeline", "status", "--fail-over-lag", "1h").out
@@ -93,7 +94,7 @@ def test_purge_forget_and_lake(
     assert "in all" not in run("pipeline", "lake", folder).out
     assert run("pipeline", "lake", folder, "--files").out.splitlines() == lake.paths()
     found = run("pipeline", "lake", folder, "--deep", "--json").document()
-    assert (found["archives"][0]["rows"], found["staged"]["folders"]) == (3, 0)
+    assert (found["archives"][0]["rows"], found["staged_folders"]) == (3, 0)
     Path(lake.paths()[0]).unlink()
     error = run("pipeline", "lake", folder, "--json", code=1).error()
     assert error["code"] == "lake_damaged"

@@ -18,9 +18,9 @@ from turnabout import wire
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt
 from turnabout.words.errors import UsageError
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.outcomes import Dead, LeaseLost, NotWaiting, Sent
 from turnabout.words.policy import QueueSettings
 from turnabout.words.records import Result

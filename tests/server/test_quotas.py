@@ -21,10 +21,12 @@ from turnabout.server.auth.quotas import (
     Bucket,
     NamespaceUsage,
 )
+from turnabout.server.verbs import Namespace, NamespaceSet
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
+from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.outcomes import ChannelFull, Sent
 from turnabout.words.policy import Policy, QueueSettings
 

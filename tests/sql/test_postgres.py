@@ -237,7 +237,7 @@ def test_the_view_sends_what_a_query_finds_all_or_none(connection, mq):
         )
     assert mq.queue("work").stats().ready == 9
     assert connection.execute("select * from turnabout_inbox").fetchall() == []
-    with pytest.raises(psycopg.Error, match="the id of a message is given by the queue"):
+    with pytest.raises(psycopg.Error, match="the queue assigns the id of a message"):
         insert(connection, id=7)
 
 

@@ -9,16 +9,25 @@ from turnabout.words.findings import Level
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding; `todo` says what to do next, unless all is well."""
+    """One finding; `todo` says what to do next, and is empty if all is well."""
 
     name: str
     level: Level
     text: str
-    todo: str = ""
+    todo: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a doctor says with --json. `url`: the database, without its password; None: none."""
+
+    url: str | None
+    ok: bool
+    checks: tuple[Check, ...]
 
 
 def ok(name: str, text: str) -> Check:
-    return Check(name, "ok", text)
+    return Check(name, "ok", text, "")
 
 
 def warn(name: str, text: str, todo: str) -> Check:

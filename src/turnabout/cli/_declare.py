@@ -11,8 +11,8 @@
 `group.command` for a command of a group, `command` for one of its own, which goes into a section
 of the program (`cli/__init__.py`, or a slice's `commands`). The words behind the name are
 examples; the first sentence of the text is its line in lists; `json` is what --json prints (see
-`_json.py`: a value class, `lines(…)`, `items(…)`, or words). How to print: `App.say`, `App.show`
-in `_app.py`; how to make tables: `table` in `_show.py`.
+`_json.py`: a value class, `one(…)`, `lines(…)`, `items(…)`, or words). How to print: `App.say`,
+`App.show` in `_app.py`; how to make tables: `table` in `_show.py`.
 """
 
 from __future__ import annotations

@@ -19,21 +19,26 @@ WIDTH = 92
 
 @dataclass(frozen=True)
 class _Many:
-    """Several of a kind: as lines, each after these fields, or as the items of a document."""
+    """A kind after some fields: once, as lines, or as the items of a document."""
 
     kind: Any
     fields: tuple[str, ...]
-    as_lines: bool
+    how: Literal["one", "lines", "items"]
 
 
 def lines(kind: Any, *fields: str) -> _Many:
     """A line for each; `fields` stand before those of the kind."""
-    return _Many(kind, fields, as_lines=True)
+    return _Many(kind, fields, "lines")
+
+
+def one(kind: Any, *fields: str) -> _Many:
+    """One document; `fields` stand before those of the kind."""
+    return _Many(kind, fields, "one")
 
 
 def items(kind: Any) -> _Many:
     """One document, `{"items": […]}`."""
-    return _Many(kind, (), as_lines=False)
+    return _Many(kind, (), "items")
 
 
 # --- printing -------------------------------------------------------------------------------------
@@ -78,17 +83,19 @@ ABSENT = "?: left out at its default"
 
 
 def told(what: Any) -> list[str]:
-    """The form in lines for the help. `what`: a kind, `lines(…)`, `items(…)`, or words."""
+    """The form in lines for the help. `what`: a kind, `one(…)`, `lines(…)`, `items(…)` or words."""
     if isinstance(what, str):
         return what.splitlines()
     many = what if isinstance(what, _Many) else None
     text = _form(many.kind if many else what)
-    if many and many.as_lines:
+    if many:
         own = "".join(f'"{field}", ' for field in many.fields)
-        text = f"one line for each: {text.replace('{', '{' + own, 1) if own else text}"
-        text = text.replace(" | {", " | {" + own) if own else text
-    elif many:
-        text = f'{{"items": [{text}]}}'
+        if own:
+            text = text.replace("{", "{" + own, 1).replace(" | {", " | {" + own)
+        if many.how == "lines":
+            text = f"one line for each: {text}"
+        elif many.how == "items":
+            text = f'{{"items": [{text}]}}'
     notes = [note for note, sign in ((ABSENT, '"?'), (CONTENT, "{…}")) if sign in text]
     if '_at"' in text or '_until"' in text:
         notes.append(TIMES)

@@ -6,14 +6,13 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from turnabout import slices
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App, negative
-from turnabout.cli._check import Check, fail, ok, warn
+from turnabout.cli._check import Check, Checked, fail, ok, warn
 from turnabout.cli._declare import command
 from turnabout.cli.doctor_words import check_of
 from turnabout.words.errors import TurnaboutError
@@ -29,8 +28,7 @@ MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
     "turnabout doctor",
     "turnabout doctor --url postgresql://app@localhost/app",
     "turnabout doctor --json | jq '.checks[] | select(.level != \"ok\")'",
-    json='{"url", "ok": true | false, "checks": [{"name", "level": "ok" | "warn" | "fail",\n'
-    '  "text", "todo"}]}',
+    json=Checked,
 )
 def doctor(app: App) -> None:
     """Check versions, the database, and that all counts add up.
@@ -46,8 +44,7 @@ def doctor(app: App) -> None:
             show_check(hidden)
     levels = Counter(check.level for check in found)
     if app.as_json:
-        checks = [asdict(check) for check in found]
-        app.say({"url": app.place, "ok": not levels["fail"], "checks": checks}, "")
+        app.say(Checked(app.place, not levels["fail"], tuple(found)), "")
     else:
         _show.out("")
         _show.out(_summary(app.place, levels))

@@ -6,12 +6,13 @@ many queues, `{name:clean}` without what a terminal would obey, others by Python
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from string import Formatter
 from typing import Any, NamedTuple
 
 from turnabout.cli import _show
 from turnabout.cli._check import REPORT, Check
+from turnabout.slices import Slice
 from turnabout.words.findings import Finding
 
 
@@ -23,7 +24,7 @@ class Words(NamedTuple):
     todo: str = REPORT
 
 
-LOWERED = "right after a limit was lowered that is as it should be; else please report it"
+LOWERED = "expected right after a limit was lowered; otherwise please report it"
 
 OF_QUEUES: Mapping[str, Words] = {
     "counts": Words(
@@ -40,22 +41,24 @@ OF_QUEUES: Mapping[str, Words] = {
     ),
     "waiting": Words(
         bad="{queue}: a ready message has waited for {age_ms:ms}",
-        todo="is a worker running, is it fast enough? Look with: turnabout stats {queue}",
+        todo="is a worker running, and is it fast enough? See: turnabout stats {queue}",
     ),
     "waiting.paused": Words(
         bad="{queue}: a ready message has waited for {age_ms:ms}",
-        todo="the queue is paused. Look with: turnabout stats {queue}",
+        todo="the queue is paused. See: turnabout stats {queue}",
     ),
     "way out": Words(
-        "no message is where nobody looks",
-        "{number:,} messages or channels are where no receive looks",
+        "receives can find every message",
+        "receives cannot find {number:,} messages or channels",
     ),
-    "channels": Words("their counts agree with their messages", "{number:,} channels count wrong"),
+    "channels": Words(
+        "their counts agree with their messages", "the counts of {number:,} channels are wrong"
+    ),
 }
 
 OF_PROMISES: Mapping[str, Words] = {
     "endings": Words(
-        "what has ended is not there any more (P7)",
+        "no message that has ended is still there (P7)",
         "messages are unfinished, although their history says that they have ended (P7)",
     ),
     "one ending": Words(
@@ -78,27 +81,27 @@ OF_PROMISES: Mapping[str, Words] = {
     "bounds": Words(
         "no queue and no channel holds more than it may (P17)",
         "queues or channels hold more than max_messages or max_size (P17)",
-        "sends are refused until there is room. Sends of the same moment may pass a limit, and so"
-        " do dead letters; else see whether it was lowered",
+        "sends are refused until there is room. Concurrent sends and dead letters may exceed a"
+        " limit; otherwise see whether it was lowered",
     ),
     "one lease": Words(
-        "no message is there twice (P5)",
-        "messages are there twice, so they can have two leases (P5)",
+        "no message exists twice (P5)",
+        "messages exist twice, so they can have two leases (P5)",
     ),
     "charges": Words(
         "no delivery was charged twice (P6)",
-        "messages were charged more often than delivered: a stale receipt was good (P6)",
+        "messages were charged more often than delivered: a stale receipt was accepted (P6)",
     ),
     "early": Words(
         "nothing was handed out or is ready before it is due (P8)",
         "messages or schedules are ahead of their time (P8)",
-        "did somebody set the database's clock back? Else please report it, with this output",
+        "was the database's clock set back? Otherwise please report it, with this output",
     ),
     "keys": Words(
         "no dedup key stands for two messages (P4)", "dedup keys stand for two messages (P4)"
     ),
     "cancelled": Words(
-        "nothing waits that somebody has cancelled",
+        "no cancelled message waits",
         "messages wait, although they were cancelled while they were leased",
     ),
     "expiry": Words(
@@ -107,13 +110,13 @@ OF_PROMISES: Mapping[str, Words] = {
         "any receive ends them: start a worker, or run `turnabout receive`",
     ),
     "exhausted": Words(
-        "no FIFO channel waits for a person",
-        "messages without attempts left hold their FIFO channels",
+        "no FIFO channel is stuck",
+        "messages without attempts left block their FIFO channels",
         "look at them with `turnabout peek`; then `turnabout retry` or `turnabout cancel`",
     ),
     "dead letters": Words(
-        "all dead-letter queues are there",
-        "queues name a dead-letter queue that is not there: dead messages end in history only",
+        "all dead-letter queues exist",
+        "queues name a dead-letter queue that does not exist: dead messages end in history only",
         "make it: `turnabout queue create`, or name another: `turnabout queue update`",
     ),
     "dedup": Words("all dedup entries belong to a queue", "dedup entries belong to no queue"),
@@ -123,7 +126,7 @@ OF_PROMISES: Mapping[str, Words] = {
         "no process looks after them: start a worker or `turnabout schedule run`",
     ),
     "redrives": Words(
-        "none hangs",
+        "none is stuck",
         "redrives run from a queue that is gone",
         "end them: `turnabout redrive cancel`",
     ),
@@ -137,27 +140,6 @@ OF_PROMISES: Mapping[str, Words] = {
         "events are older than two days",
         "receivers sweep them, a share each second: start a worker for their queues",
     ),
-    "namespaces": Words(
-        "all queues with a namespace belong to one that is there",
-        "queues are of a namespace that is not there: no token opens them",
-        "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
-    ),
-    "tenants": Words(
-        "no dead letter and no schedule leads from one namespace to another (P14)",
-        "queues or schedules lead from one namespace to another (P14)",
-        "no token can do that, but anybody with the database's URL can: name another dead-letter"
-        " queue (`turnabout queue update`), or delete the schedule, unless that is what you want",
-    ),
-    "tokens": Words(
-        "none ends within a week",
-        "tokens end within a week",
-        "see `turnabout token list`; make new ones in time: `turnabout token create`",
-    ),
-    "staged": Words(
-        "nothing is left of failed writes of pipelines",
-        "messages were staged by a pipeline more than a day ago, and never published",
-        "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
-    ),
     "head marks": Words(
         "hide no message",
         "ready messages have been hidden behind a head mark for more than a minute",
@@ -166,7 +148,7 @@ OF_PROMISES: Mapping[str, Words] = {
     "days": Words(
         "history goes to the partition of its day",
         "rows of history of the last day have no partition of their own, and are swept one by one",
-        "right after the first start that is as it should be; else see what the server's log says",
+        "expected right after the first start; otherwise see what the server's log says",
     ),
 }
 """Of questions that count what must not be. The number stands behind the text."""
@@ -200,7 +182,7 @@ OF_SQLITE: Mapping[str, Words] = {
         todo="free some space: on a full disk nothing can be written, not even an ack",
     ),
     "log": Words(
-        bad="the write-ahead log has {megabytes:,} MB: a reader has held it for long",
+        bad="the write-ahead log has {megabytes:,} MB: a reader has held it for a long time",
         todo="find the process with a long read transaction on the file, and end it",
     ),
     "durability.file": Words(
@@ -263,22 +245,22 @@ OF_POSTGRES: Mapping[str, Words] = {
     "deadlocks": Words(
         "none was counted in this database (P13)",
         "PostgreSQL has broken {number:deadlock} in this database",
-        "the server's log says whose: Turnabout's verbs cannot meet so, whatever the order (P13)."
-        " If none but `turnabout.` functions stand there, please report it",
+        "the server's log names the statements: Turnabout's verbs never deadlock with each other"
+        " (P13). If only `turnabout.` functions stand there, please report it",
     ),
     "pooler": Words("none, or one that keeps sessions"),
     "pooler.transactions": Words(
-        "a transaction pooler is between us and the server; prepared statements work through it"
+        "a transaction pooler is in front of the server; prepared statements work through it"
     ),
     "pooler.unprepared": Words(
-        bad="a transaction pooler is between us and the server, and prepared statements do not"
+        bad="a transaction pooler is in front of the server, and prepared statements do not"
         " work through it",
-        todo="nothing has to be done: Turnabout does without. For migrations use a direct address",
+        todo="nothing to do: Turnabout does without. For migrations use a direct address",
     ),
     "LISTEN": Words(
         "a notification arrives",
         "no notification arrives: probably a pooler is in between",
-        "polling is used, so all works, with more delay. For less, give receivers and workers a"
+        "receivers poll instead, with more delay. For less, give receivers and workers a"
         " direct address",
     ),
     **{
@@ -292,15 +274,23 @@ OF_POSTGRES: Mapping[str, Words] = {
 WORDS: Mapping[str, Words] = {**OF_QUEUES, **OF_PROMISES, **OF_SQLITE, **OF_POSTGRES}
 
 
-def check_of(finding: Finding) -> Check:
+def check_of(finding: Finding, words_of: Mapping[str, Words] = WORDS) -> Check:
     """A finding in words."""
-    words = WORDS[finding.what]
+    words = words_of[finding.what]
     if finding.level == "ok":
-        return Check(finding.name, "ok", _said(words.good, finding.facts))
+        return Check(finding.name, "ok", _said(words.good, finding.facts), "")
     text = _said(words.bad, finding.facts)
-    if finding.what in OF_PROMISES:
+    if "number" in finding.facts and "{number" not in words.bad:
         text += f": {_show.count(finding.facts['number'])}"
     return Check(finding.name, finding.level, text, _said(words.todo, finding.facts))
+
+
+def checks_of_slice(url: str, slice_: Slice, words: Mapping[str, Words]) -> Iterator[Check]:
+    """What a slice's own `doctor.sql` counts, in its words."""
+    from turnabout._connect import counts_of
+
+    for finding in counts_of(url, slice_):
+        yield check_of(finding, {**WORDS, **words})
 
 
 class _Facts(Formatter):

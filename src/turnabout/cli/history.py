@@ -55,7 +55,7 @@ ENTRIES: _show.Columns = (
 @option("--error", "Only with this text in the error.", metavar="TEXT")
 @option("--since finished_from", "Ended since then: 2h (ago), 2026-05-01T12:00.", INSTANT)
 @option("--until finished_until", "Ended before that.", INSTANT)
-@option("--cursor", "Go on with older ones, as the last page said.")
+@option("--cursor", "Go on with older ones, from the last page.")
 @option("--all everything", "All of them, however many.", bool)
 def history(
     app: App, queue: str, limit: int, cursor: str | None, everything: bool, **which: Any

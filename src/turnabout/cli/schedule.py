@@ -86,8 +86,8 @@ def schedule() -> None:
 @argument("queue", QUEUE)
 @argument("payload")
 @when_options
-@option("--missed", "Due times that passed while nobody was there.", get_args(Missed), "once")
-@option("--overlap", "While the message before is unfinished.", get_args(Overlap), "allow")
+@option("--missed", "Due times that passed while nothing ran.", get_args(Missed), "once")
+@option("--overlap", "While the previous message is unfinished.", get_args(Overlap), "allow")
 @message_options
 def set_(app: App, name: str, queue: str, payload: str, **given: Any) -> None:
     """Send PAYLOAD to QUEUE at given times, under this NAME.

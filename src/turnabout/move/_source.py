@@ -7,17 +7,18 @@ import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from turnabout.move._report import Left
-from turnabout.move._statements import statements
 from turnabout.sqlite._connection import connect, open_writer
 from turnabout.sqlite._errors import BEING_MOVED, MOVED, our_errors
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import place
+from turnabout.statements import statements_in
 from turnabout.words.errors import UsageError
 
-SQL = statements("sqlite")
+SQL = statements_in(Path(__file__).with_name("sqlite.sql"))
 Row = sqlite3.Row
 State = Literal["copying", "closed", "moved"]
 
@@ -58,7 +59,7 @@ class Source:
         """
         self._place = place(url)
         if self._place.path is None:
-            raise UsageError("memory cannot be moved: name a file, sqlite:///path")
+            raise UsageError("a database in memory cannot be moved: name a file, sqlite:///path")
         if not self._place.path.exists():
             raise UsageError(f"there is no file {self._place.path}: nothing to move")
         self._connection = connect(self._place)

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
@@ -20,16 +21,16 @@ from psycopg import sql
 
 from turnabout.move import _rows
 from turnabout.move._source import Row, SourceChanges
-from turnabout.move._statements import statements
 from turnabout.postgres import install
 from turnabout.postgres.errors import translated
 from turnabout.postgres.url import parse
+from turnabout.statements import statements_in
 from turnabout.words.errors import Busy, Unavailable, UsageError, WrongVersion
 from turnabout.words.urls import without_secrets
 
 _WHERE = ("host", "hostaddr", "port", "dbname", "service")
 
-SQL = statements("postgres")
+SQL = statements_in(Path(__file__).with_name("postgres.sql"))
 RESERVE = 10_000_000
 """So many ids are left to the file while it is being moved."""
 BATCHES = 10_000

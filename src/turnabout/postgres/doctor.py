@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
-from turnabout.postgres.source import named
+from turnabout.slices import Slice
+from turnabout.statements import statements_in
 from turnabout.words.findings import (
     LEASE_OVERDUE_MS,
-    PROMISES,
     Finding,
     QueueCounts,
     fail,
@@ -26,7 +27,7 @@ from turnabout.words.findings import (
     warn,
 )
 
-SQL = named("doctor.sql")
+SQL = statements_in(Path(__file__).with_name("doctor.sql"))
 VERSION_MIN: Final = 140_000
 CONNECT_SECONDS: Final = 5
 NOTIFY_SECONDS = 2.0
@@ -34,9 +35,6 @@ TRANSACTION_OLD_SECONDS = 300
 SLOT_OLD_TRANSACTIONS: Final = 1_000_000
 DURABILITY: Final = ("fsync", "full_page_writes", "synchronous_commit")
 """Settings that decide whether what was accepted survives."""
-
-OF_SLICES: Final = {"namespaces": "namespace", "tokens": "token", "staged": "stage"}
-"""Questions about tables that a slice has made, if it is there."""
 
 Db = psycopg.Connection[Any]
 
@@ -61,6 +59,22 @@ def findings(url: str) -> Iterator[Finding]:
                 yield from _guarded("pooler", lambda: of_pooler(first, second))
                 yield from _guarded("LISTEN", lambda: of_listen(first, second))
         yield from _guarded("queues", lambda: _of_database(first))
+
+
+def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
+    """What the questions of a slice count, which are in `doctor.sql` of its part."""
+    folder = slice_.folder("postgres")
+    if folder is None:
+        return
+    questions = statements_in(folder / "doctor.sql")
+
+    def run() -> Iterator[Finding]:
+        with _connect(url) as db, db.transaction():
+            now = _one(db, SQL["now"])
+            for name, question in questions.items():
+                yield of_zero(name, _one(db, question, now=now), "warn")
+
+    yield from _guarded("database", run)
 
 
 def _guarded(name: str, run: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -178,13 +192,7 @@ def of_queues(db: Db, now: int) -> Iterator[Finding]:
         for name, paused, sent, finished, live, overdue, oldest in rows
     )
     yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))
-    known = [name for name in PROMISES if name in SQL]
-    asked = [n for n in known if n not in OF_SLICES or _has_table(db, OF_SLICES[n])]
-    yield from promises(count, asked)
-
-
-def _has_table(db: Db, name: str) -> bool:
-    return _one(db, "select to_regclass('turnabout.' || %(name)s) is not null", name=name)
+    yield from promises(count, SQL)
 
 
 def _setting(db: Db, name: str) -> str:

@@ -8,8 +8,6 @@ the line `-- plans: pinned` has its plans pinned by the settings below.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -44,16 +42,6 @@ def sql_files(package: str, folder: str) -> list[Traversable]:
 def text_of(file: Traversable) -> str:
     """What stands in a file."""
     return file.read_text(encoding="utf-8")
-
-
-@cache
-def named(file: str) -> Mapping[str, str]:
-    """The statements in a file of this package: each is headed by `-- name: …` and its purpose."""
-    found: dict[str, str] = {}
-    for step in text_of(files("turnabout.postgres") / file).split("-- name: ")[1:]:
-        name, _, body = step.partition("\n")
-        (found[name],) = statements(re.sub(r"^--.*\n", "", body, flags=re.MULTILINE))
-    return found
 
 
 def functions_of(file: Traversable) -> str:

@@ -8,6 +8,7 @@ SLICE = Slice(
     sqlite="turnabout.server.sqlite",
     postgres="turnabout.server.postgres",
     commands="turnabout.server.commands",
+    checks="turnabout.server.commands.checks",
     revision=1,
-    digest="17f7ba7e5bca8a36",
+    digest="05c4ca33e031abf2",
 )

@@ -1,36 +1,24 @@
-"""The named statements in `sql/`, read once. A file holds steps: `-- name: step`, purpose, SQL."""
+"""The named statements in `sql/`, and what is put into them: how many ids there are."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+from turnabout.statements import statements_in
+
 _FOLDER = Path(__file__).parent / "sql"
-_MARK = "-- name: "
 _SIZES = (1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1_000)
 """Ids a statement: the numbers that people choose, and some more. Few, as they stay prepared."""
 
 
-@cache
 def statements(file: str, folder: Path = _FOLDER) -> Mapping[str, str]:
-    """The statements of `sql/<file>.sql` by their names, without comments and final semicolon.
-
-    A slice gives its own folder.
-    """
-    text = (folder / f"{file}.sql").read_text(encoding="utf-8")
-    _, *steps = text.split(_MARK)
-    found: dict[str, str] = {}
-    for step in steps:
-        name, *lines = step.splitlines()
-        body = "\n".join(line for line in lines if not line.startswith("--"))
-        assert name not in found, f"{file}.sql has two steps {name}"
-        found[name] = body.strip().removesuffix(";")
-    return MappingProxyType(found)
+    """The statements of `sql/<file>.sql` by their names. A slice gives its own folder."""
+    return statements_in(folder / f"{file}.sql")
 
 
 def among(

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from turnabout.slices import Slice
 from turnabout.sqlite._connection import SQLITE_SAFE
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite._url import Place, place
+from turnabout.statements import statements_in
 from turnabout.words.findings import (
     LEASE_OVERDUE_MS,
-    PROMISES,
     Finding,
     QueueCounts,
     fail,
@@ -37,9 +38,6 @@ FREE_BYTES_LOW: Final = 512 * 1024 * 1024
 FREE_BYTES_NONE: Final = 16 * 1024 * 1024  # as little as `/readyz` calls not ready
 QUICK_CHECK_BYTES_MAX: Final = 256 * 1024 * 1024
 
-OF_SLICES: Final = {"namespaces": "namespace", "tokens": "token", "staged": "stage"}
-"""Questions about tables that a slice has made, if it is there."""
-
 
 def findings(url: str) -> Iterator[Finding]:
     """All findings about the file that the URL names."""
@@ -55,6 +53,22 @@ def findings(url: str) -> Iterator[Finding]:
     try:
         # As a list: what a failing check leaves half done is not shown.
         yield from list(_of_database(at.path, at))
+    except sqlite3.Error as error:
+        yield fail("database.failed", error=str(error))
+
+
+def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
+    """What the questions of a slice count, which are in `doctor.sql` of its part."""
+    folder = slice_.folder("sqlite")
+    if folder is None:
+        return
+    questions = statements_in(folder / "doctor.sql")
+    path, now = place(url).path, round(time.time() * 1000)
+    assert path is not None, "a store in memory has nothing to look at"
+    try:
+        with contextlib.closing(_opened(path)) as db:
+            for name, question in questions.items():
+                yield of_zero(name, _one(db, question, now=now), "warn")
     except sqlite3.Error as error:
         yield fail("database.failed", error=str(error))
 
@@ -111,7 +125,7 @@ def _of_database(path: Path, at: Place) -> Iterator[Finding]:
                 return
             yield ok("file contents")
         db.execute("begin")
-        if _has_table(db, "message"):
+        if _one(db, "select count(*) from sqlite_schema where name = 'turnabout_message'"):
             yield from of_queues(db, round(time.time() * 1000))
 
 
@@ -128,9 +142,7 @@ def of_queues(db: sqlite3.Connection, now: int) -> Iterator[Finding]:
     )
     yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))
     yield of_zero("channels", count("channels"))
-    known = [name for name in PROMISES if name in SQL]
-    asked = [n for n in known if n not in OF_SLICES or _has_table(db, OF_SLICES[n])]
-    yield from promises(count, asked)
+    yield from promises(count, SQL)
 
 
 def file_system(path: Path) -> str | None:
@@ -151,11 +163,6 @@ def file_system(path: Path) -> str | None:
 
 def _opened(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None)
-
-
-def _has_table(db: sqlite3.Connection, name: str) -> bool:
-    statement = "select count(*) from sqlite_schema where name = :name"
-    return bool(_one(db, statement, name=f"turnabout_{name}"))
 
 
 def _one(db: sqlite3.Connection, statement: str, **facts: Any) -> Any:

@@ -36,10 +36,6 @@ PROMISES: Final[Mapping[str, Level]] = {
     "redrives": "warn",
     "retention": "warn",
     "events": "warn",
-    "namespaces": "warn",
-    "tenants": "warn",
-    "tokens": "warn",
-    "staged": "warn",
     "head marks": "warn",
     "days": "warn",
 }

@@ -13,10 +13,11 @@ import pytest
 import turnabout
 from tests.pipeline.spark.lakes import PlainStage, ids_of
 from tests.pipeline.spark.test_lake import Killed, Kills
-from turnabout.pipeline.jobs.archive import Archived, Archiver, RowsLost, may_begin
+from turnabout.pipeline.jobs.archive import Archiver, RowsLost, may_begin
 from turnabout.pipeline.jobs.purge import NotArchived, purge
 from turnabout.pipeline.jobs.status import status
 from turnabout.pipeline.lake import CommitLog, Lake, LakeDamaged, hold
+from turnabout.pipeline.results import Archived
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import LogNext, WatermarkDelete, WatermarkList
 from turnabout.words.errors import Disconnected, UsageError

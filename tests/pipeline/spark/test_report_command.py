@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from turnabout.cli import main
 from turnabout.pipeline.commands.report import exceeded
-from turnabout.pipeline.reports import QueueReport, Times, report
+from turnabout.pipeline.reports import report
+from turnabout.pipeline.results import QueueReport, Times
 from turnabout.words.errors import UsageError
 
 
@@ -64,7 +65,7 @@ def test_a_report_is_of_one_thing_and_of_some_time() -> None:
         report(no_spark)
     with pytest.raises(UsageError, match="name one of them"):
         report(no_spark, "sqlite:///a.db", lake="lake")
-    with pytest.raises(UsageError, match="no time between"):
+    with pytest.raises(UsageError, match="before until"):
         report(no_spark, "sqlite:///a.db", since=5, until=5)
     with pytest.raises(UsageError, match="belongs to a database"):
         report(no_spark, lake="lake", token="t")

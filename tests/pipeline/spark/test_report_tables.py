@@ -154,6 +154,7 @@ def test_a_report_of_a_database_by_the_command(spark: SparkSession, tmp_path: Pa
     )
     (told,) = found["queues"]
     assert (told["channels"], told["done"], told["dead"]) == (2, 2, 1)
+    assert 0 <= told["wait"]["p99_seconds"] <= told["wait"]["max_seconds"] < 3600
     assert [Path(path).name for path in found["files"]] == [
         "report.html",
         "hours.parquet",

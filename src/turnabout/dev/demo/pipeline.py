@@ -22,7 +22,7 @@ from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
-    from turnabout.pipeline.reports import Reported
+    from turnabout.pipeline.results import Reported
 
 ALIKE = 1e-9
 """Two sums of the same numbers in another order differ by less."""

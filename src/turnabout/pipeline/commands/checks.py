@@ -1,15 +1,17 @@
-"""What `doctor` asks of pipelines, on either store, by their verbs: they change nothing here."""
+"""What `doctor` asks of pipelines, by `doctor.sql` and by verbs that only read."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from turnabout._connect import database
 from turnabout.cli import _show
 from turnabout.cli._check import Check, fail, ok, warn
+from turnabout.cli.doctor_words import Words, checks_of_slice
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.slice import SLICE
 from turnabout.store import Store
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verbs import QueueList
@@ -17,9 +19,18 @@ from turnabout.words.verbs import QueueList
 UNSEEN_MS = 600_000
 """A reader shows itself every third of its `leaseSeconds`, 300 unless told otherwise."""
 
+WORDS: Mapping[str, Words] = {
+    "staged": Words(
+        "nothing is left of failed writes of pipelines",
+        "messages were staged by a pipeline more than a day ago, and never published",
+        "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
+    ),
+}
+
 
 def checks(url: str) -> Iterator[Check]:
-    """All findings about subscriptions and archives."""
+    """All findings about staged messages, subscriptions and archives."""
+    yield from checks_of_slice(url, SLICE, WORDS)
     try:
         with closing(database(url)) as store:
             yield from _subscriptions(store.run(p.SubscriptionList()))

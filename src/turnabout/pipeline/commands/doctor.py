@@ -6,22 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
-from functools import partial
-from typing import TYPE_CHECKING
-
-import click
+from dataclasses import replace
 
 from turnabout.cli import _places, _show
-from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._check import Check, fail, ok
+from turnabout.cli._app import App, negative
+from turnabout.cli._check import Check, Checked, fail
 from turnabout.cli._declare import command
 from turnabout.cli.doctor import show_check
 from turnabout.pipeline import need_spark
+from turnabout.pipeline.commands.jobs import MASTER
 from turnabout.words.extras import install_hint
-
-if TYPE_CHECKING:
-    from turnabout.pipeline.spark.doctor import SparkFinding
 
 
 @command(
@@ -29,16 +23,15 @@ if TYPE_CHECKING:
     "turnabout pipeline doctor",
     "turnabout pipeline doctor --url postgresql://app@localhost/app",
     "turnabout pipeline doctor --master spark://host:7077 --json",
-    json='{"url" | null, "ok": true | false, "checks": [{"name", "level": "ok" | "fail",\n'
-    '  "text", "todo"}]}',
+    json=Checked,
 )
-@click.option("--master", metavar="URL", help="Spark's master. [default: this machine, local[*]]")
+@MASTER
 def doctor(app: App, master: str | None) -> None:
-    """Look for Java and the packages, start Spark, and send a message round.
+    """Look for Java and the packages, start Spark, and send and lease a test message.
 
-    The message goes by the sink into a queue of its own and comes out by a lease. That is done in
-    the database of --url or TURNABOUT_URL, where the queue is removed again; without them in a
-    temporary SQLite file. Takes some ten seconds. Exit code 1 if a check failed.
+    The message goes through the sink into a temporary queue and comes back by a lease. That happens
+    in the database of --url or TURNABOUT_URL, where the queue is removed again; without them in a
+    temporary SQLite file. Takes about ten seconds. Exit code 1 if a check failed.
     """
     url = app.given_url or os.environ.get("TURNABOUT_URL")
     if url is not None:
@@ -53,12 +46,11 @@ def doctor(app: App, master: str | None) -> None:
             _show.flush()
     good = all(check.level == "ok" for check in found)
     if app.as_json:
-        checks = [asdict(check) for check in found]
-        app.say({"url": url and app.place, "ok": good, "checks": checks}, "")
+        app.say(Checked(url and app.place, good, tuple(found)), "")
     elif good:
         _show.out(f"\n{_show.green('The pipeline works here.')}")
     if not good:
-        raise click.exceptions.Exit(NEGATIVE)
+        negative()
 
 
 def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[[], Check]]]:
@@ -70,13 +62,7 @@ def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[
         missing = fail("packages", f"{error.name} is missing", install_hint("spark-jre"))
         yield "Looking for packages", lambda: missing
         return
-    for title, step in Doctor(url, master).steps():
-        yield title, partial(_checked, step)
-
-
-def _checked(step: Callable[[], SparkFinding]) -> Check:
-    found = step()
-    return ok(found.name, found.text) if found.good else fail(found.name, found.text, found.todo)
+    yield from Doctor(url, master).steps()
 
 
 def _scrubbed(check: Check, url: str) -> Check:

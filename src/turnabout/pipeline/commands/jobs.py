@@ -1,6 +1,6 @@
 """`pipeline run …`: archive, compact, purge and replay, for a terminal, cron or a scheduler.
 
-A job that is told to stop (Ctrl-C, SIGTERM) ends after the batch that runs.
+A job that is told to stop (Ctrl-C, SIGTERM) ends after its current batch.
 """
 
 from __future__ import annotations
@@ -10,46 +10,51 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import IntRange
 
 from turnabout import pipeline
 from turnabout.cli import _show
-from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._declare import command, group
+from turnabout.cli._app import NEGATIVE, App, negative
+from turnabout.cli._declare import YES, command, group, option
 from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND
 from turnabout.cli._progress import progress
 from turnabout.cli.queue import confirm
+from turnabout.pipeline.results import Archived, Compacted, PurgeReport, Replayed
 from turnabout.pipeline.verbs import LogLook
 from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.records import OUTCOMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from turnabout.pipeline.jobs.archive import Archived
-    from turnabout.pipeline.jobs.compact import Compacted
-    from turnabout.pipeline.jobs.purge import PurgeReport
-    from turnabout.pipeline.jobs.replay import Replayed
-
 NOT_DONE = frozenset(
     {"lake_damaged", "rows_lost", "not_archived", "without_value", "job_failed", "sink_full"}
 )
-"""Codes of errors that don't come from a wrong call: exit code 1."""
+"""Codes of errors that do not mean a wrong call: exit code 1."""
 
-LAKE = click.option(
-    "--lake",
-    envvar="TURNABOUT_LAKE",
-    show_envvar=True,
-    required=True,
-    metavar="FOLDER",
-    help="The folder of the lake; all executors see it by this path.",
-)
-ARCHIVE = click.option("--archive", metavar="NAME", help="Only this archive; else all in the lake.")
-MASTER = click.option("--master", metavar="URL", help="Spark's master. [default: local[*]]")
-NAMESPACE = click.option("--namespace", metavar="NAME", help="Only of this namespace.")
+_IN_A_LAKE = {
+    "envvar": "TURNABOUT_LAKE",
+    "show_envvar": True,
+    "required": True,
+    "metavar": "FOLDER",
+}
+LAKE = option("--lake", "The folder of the lake; all executors see it by this path.", **_IN_A_LAKE)
+ARCHIVE = option("--archive", "Only this archive; otherwise all in the lake.", metavar="NAME")
+MASTER = option("--master", "Spark's master. [default: this machine, local[*]]", metavar="URL")
+NAMESPACE = option("--namespace", "Only this namespace.", metavar="NAME")
+SINCE = option("--since", "Finished since then: 24h (ago), 2026-05-01.", INSTANT)
+UNTIL = option("--until", "Finished before that.", INSTANT)
+
+
+def chosen(names: str, text: str, kind: Any = None, **more: Any) -> Any:
+    """A filter that may be given several times."""
+    return option(names, f"{text}; may be repeated.", kind, multiple=True, **more)
+
+
+QUEUES = chosen("--queue queues", "Only this queue", metavar="NAME")
 
 
 @group(
@@ -61,8 +66,9 @@ NAMESPACE = click.option("--namespace", metavar="NAME", help="Only of this names
 def run() -> None:
     """Jobs on the log of what finished, and on the lake where it is archived as Parquet.
 
-    Each may be killed anywhere and is simply run again. Exit codes, for schedulers: 0 done; 1 not
-    done, as it says; 2 a wrong call; 3 the database is away, or the job runs already: repeat later.
+    Each may be killed at any point and is simply run again. Exit codes, for schedulers: 0 done; 1
+    not done, as it says; 2 a wrong call; 3 the database cannot be reached, or the job is already
+    running: repeat later.
     """
 
 
@@ -71,22 +77,15 @@ def run() -> None:
     "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
     "turnabout pipeline run archive --lake /var/lib/turnabout/lake --every 30s",
     "turnabout pipeline run archive --lake /mnt/lake --master spark://host:7077 --json",
-    json='{"archive", "rows", "files", "bytes", "batches", "total", "position", "lost",\n'
-    '  "seconds"}   rows to batches: of this run',
+    json=Archived,
 )
 @LAKE
-@click.option("--archive", metavar="NAME", default="archive", show_default=True, help="Its name.")
-@click.option("--every", type=DURATION, help="Go on until stopped, and look this often.")
-@click.option(
-    "--max-rows",
-    type=click.IntRange(1),
-    default=1_000_000,
-    show_default=True,
-    help="At most this many in one commit.",
-)
-@click.option("--without-value", is_flag=True, help="Leave payloads out; replay needs them.")
-@click.option("--skip-lost", is_flag=True, help="Go on where rows were removed before; note it.")
-@click.option("--adopt", is_flag=True, help="Go on with an archive that was forgotten.")
+@option("--archive", "Its name.", default="archive", metavar="NAME")
+@option("--every", "Keep running, and look this often, until it is stopped.", DURATION)
+@option("--max-rows", "At most this many rows in one commit.", IntRange(1), 1_000_000)
+@option("--without-value", "Leave payloads out; replay needs them.", bool)
+@option("--skip-lost", "Pass over rows that were removed before; note it.", bool)
+@option("--adopt", "Go on with an archive that was forgotten.", bool)
 @NAMESPACE
 @MASTER
 def archive(
@@ -100,9 +99,9 @@ def archive(
 ) -> None:
     """Write what finished since the last run to the lake, each row once, and set the watermark.
 
-    Killed anywhere, the next run goes on at the last commit. Rows that history's retention removes
-    before they are archived are lost to the lake: run it more often than that. Exit code 1 then,
-    until --skip-lost.
+    If it is killed, the next run continues from the last commit. Rows that history's retention
+    removes before they are archived are lost to the lake: run it more often than that. The exit
+    code is then 1, until --skip-lost. In the JSON, rows to batches are those of this run.
     """
     app.need_file()
     with refusals(app):
@@ -125,34 +124,31 @@ def archive(
             stop=stop,
             **options,
         )
-    text = (
-        f"Archived {_show.plural(done.rows, 'row')} in {_show.plural(done.batches, 'batch')}"
-        if done.rows
-        else "Nothing new"
-    ).replace("batchs", "batches")
-    app.say(asdict(done), f"{text}; {archive} has {_show.count(done.total)} in all.")
+    text = "Nothing new"
+    if done.rows:
+        batches = _show.plural(done.batches, "batch", "batches")
+        text = f"Archived {_show.plural(done.rows, 'row')} in {batches}"
+    app.say(done, f"{text}; {archive} has {_show.count(done.total)} in all.")
 
 
 @command(
     "compact",
     "turnabout pipeline run compact --lake /var/lib/turnabout/lake",
     "turnabout pipeline run compact --lake /var/lib/turnabout/lake --older-than 2d --keep 7d",
-    json='{"days", "rows", "before", "after", "bytes", "removed", "seconds"}\n'
-    "before, after: files; removed: old ones that nobody needs",
+    json=Compacted,
 )
 @LAKE
 @ARCHIVE
-@click.option(
-    "--older-than", type=DURATION, default="1d", show_default=True, help="Days that ended then."
-)
-@click.option(
-    "--keep", type=DURATION, default="1d", show_default=True, help="Old files stay for readers."
-)
+@option("--older-than", "Days that ended at least this long ago.", DURATION, "1d")
+@option("--keep", "Keep replaced files this long, for readers.", DURATION, "1d")
 @MASTER
 def compact(
     app: App, lake: str, archive: str | None, older_than: float, keep: float, master: str | None
 ) -> None:
-    """Merge the small files of past days. An archiver and readers may go on meanwhile."""
+    """Merge the small files of past days. An archiver and readers may go on meanwhile.
+
+    In the JSON, before and after count files; removed counts old files that nobody needs any more.
+    """
     with refusals(app):
         _look(None, lake, archive)
     with _job(app, master) as (spark, stop), _told("Compacting", "rows") as tell:
@@ -171,7 +167,7 @@ def compact(
             stop=stop,
         )
     app.say(
-        asdict(done),
+        done,
         f"{_show.plural(done.days, 'day')}: {_show.plural(done.before, 'file')} became "
         f"{_show.count(done.after)}; removed {_show.plural(done.removed, 'old file')}.",
     )
@@ -181,28 +177,17 @@ def compact(
     "purge",
     "turnabout pipeline run purge --lake /var/lib/turnabout/lake --dry-run",
     "turnabout pipeline run purge --lake /var/lib/turnabout/lake --keep 7d",
-    json='{"rows", "archive", "position", "finished_before", "files", "bytes", "dry_run"}\n'
-    "archive, position: the one that has come least far; files, bytes: those that were looked at",
+    json=PurgeReport,
 )
-@click.option(
-    "--lake",
-    "lakes",
-    envvar="TURNABOUT_LAKE",
-    show_envvar=True,
-    required=True,
-    multiple=True,
-    metavar="FOLDER",
-    help="Where the archives are; again for each lake.",
-)
-@click.option(
-    "--keep", type=DURATION, default="1d", show_default=True, help="Keep what finished since then."
-)
-@click.option("--deep", is_flag=True, help="Read the files whole, not only their sizes.")
-@click.option("--dry-run", is_flag=True, help="Only count.")
+@chosen("--lake lakes", "A lake with archives", **_IN_A_LAKE)
+@option("--keep", "Keep what finished less than this long ago.", DURATION, "1d")
+@option("--deep", "Read the files whole, not only their sizes.", bool)
+@option("--dry-run", "Only count.", bool)
 def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bool) -> None:
     """Remove history that every archive of this database has, once its files are seen to be there.
 
-    Never more than the archive that has come least far; nothing without an archive. Needs no Java.
+    Never more than the archive that is furthest behind has (in the JSON: archive, position), and
+    nothing if there is no archive. Needs no Java.
     """
     app.need_file()
     with refusals(app), _told("Purging", "rows") as tell:
@@ -216,7 +201,7 @@ def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bo
             dry_run=dry_run,
             progress=lambda rows: tell(rows, None),
         )
-    app.say(asdict(done), _purged(done))
+    app.say(done, _purged(done))
 
 
 def _purged(done: PurgeReport) -> str:
@@ -232,29 +217,22 @@ def _purged(done: PurgeReport) -> str:
     "turnabout pipeline run replay --lake /mnt/lake --queue mail --outcome dead --dry-run",
     "turnabout pipeline run replay --lake /mnt/lake --since 2d --to again --run-id monday",
     "turnabout pipeline run replay --lake /mnt/lake --queue mail --rate 500/s --run-id a --yes",
-    json='{"run", "rows", "sent", "left_out", "done", "seconds",\n'
-    '  "chosen": [{"namespace", "queue", "outcome", "rows", "without_value"}]}',
+    json=Replayed,
 )
 @LAKE
 @ARCHIVE
-@click.option("--run-id", metavar="NAME", help="Names the run; needed unless --dry-run.")
-@click.option("--to", metavar="QUEUE", help="To this queue; else where each was.")
-@click.option("--since", type=INSTANT, help="Finished since then: 2h (ago), 2026-05-01.")
-@click.option("--until", type=INSTANT, help="Finished before that.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Of this queue; again: or.")
-@click.option("--channel", "channels", multiple=True, help="Of this channel; again: or.")
-@click.option(
-    "--outcome",
-    "outcomes",
-    multiple=True,
-    type=click.Choice(["done", "dead", "cancelled", "expired"]),
-    help="That ended like this; again: or.",
-)
-@click.option("--id", "ids", multiple=True, type=int, metavar="ID", help="This message; again: or.")
-@click.option("--rate", "per_second", type=PER_SECOND, help="At most this many a second.")
-@click.option("--skip-without-value", is_flag=True, help="Leave out rows without a payload.")
-@click.option("--dry-run", is_flag=True, help="Only count.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@option("--run-id", "Name of the run; required unless --dry-run.", metavar="NAME")
+@option("--to", "To this queue; otherwise to the queue each was in.", metavar="QUEUE")
+@SINCE
+@UNTIL
+@QUEUES
+@chosen("--channel channels", "Only this channel")
+@chosen("--outcome outcomes", "Only with this outcome", OUTCOMES)
+@chosen("--id ids", "Only this message", int, metavar="ID")
+@option("--rate per_second", "At most this many per second.", PER_SECOND)
+@option("--skip-without-value", "Leave out rows without a payload.", bool)
+@option("--dry-run", "Only count.", bool)
+@YES
 @NAMESPACE
 @MASTER
 def replay(
@@ -268,11 +246,11 @@ def replay(
 ) -> None:
     """Send rows of the lake to a queue again, each once for one --run-id.
 
-    Killed or stopped, the same command goes on; when it is over, it sends nothing. The rows are
-    those of the first start. Messages keep channel, payload and headers, and get two more:
-    replayed-from, the id that they had, and replay-run.
+    If it is killed or stopped, the same command continues; after the end it sends nothing. The rows
+    are those chosen at the first start. Messages keep channel, payload and headers, and get two
+    more headers: replayed-from, the id that they had, and replay-run.
 
-    Payloads have to be kept: by the queue's history_payload, and by the archive.
+    Payloads must have been kept: by the queue's history_payload, and by the archive.
     """
     app.need_file()
     if run_id is None and not dry_run:
@@ -280,7 +258,7 @@ def replay(
     for name in ("queues", "channels", "outcomes", "ids"):
         options[name] = options[name] or None
     if not dry_run:
-        confirm(yes, f"Send the rows that are chosen to {options['to'] or 'their queues'}?")
+        confirm(yes, f"Send the chosen rows to {options['to'] or 'their queues'}?")
     with refusals(app):
         _look(app, lake, options["archive"], namespace=options["namespace"])
     with _job(app, master) as (spark, stop), _told("Replaying", "messages") as tell:
@@ -300,34 +278,37 @@ def replay(
             stop=stop,
             **options,
         )
-    if app.as_json:
-        app.say(asdict(done), "")
-    else:
-        _show_replayed(done, dry_run)
+    app.say(done, _counted(done) if dry_run else _replayed(done))
     if not (done.done or dry_run):
-        raise click.exceptions.Exit(NEGATIVE)
+        negative()
 
 
-def _show_replayed(done: Replayed, dry_run: bool) -> None:
+def _replayed(done: Replayed) -> str:
+    text = f"Run {done.run}: {_show.count(done.sent)} of {_show.count(done.rows)} sent"
+    return f"{text}{_left_out(done)}." + ("" if done.done else " The same command goes on.")
+
+
+def _counted(done: Replayed) -> str:
+    rows = f"{_show.table(CHOSEN, done.chosen)}\n" if done.chosen else ""
+    sent = _show.plural(done.rows, "message")
+    return f"{rows}Would send {sent}{_left_out(done)}. Nothing was changed."
+
+
+def _left_out(done: Replayed) -> str:
     without = f"; left out: {_show.count(done.left_out)} without a payload"
-    left_out = without if done.left_out else ""
-    if not dry_run:
-        text = f"Run {done.run}: {_show.count(done.sent)} of {_show.count(done.rows)} sent"
-        _show.out(f"{text}{left_out}." + ("" if done.done else " The same command goes on."))
-        return
-    heads = ("QUEUE", "OUTCOME", "ROWS", "NO PAYLOAD")
-    rows = [
-        (
-            _show.clean(f"{one.namespace}/{one.queue}" if one.namespace else str(one.queue)),
-            one.outcome,
-            _show.count(one.rows),
-            _show.count(one.without_value),
-        )
-        for one in done.chosen
-    ]
-    if rows:
-        _show.out(_show.grid(heads, rows, range(2, 99)))
-    _show.out(f"Would send {_show.plural(done.rows, 'message')}{left_out}. Nothing was changed.")
+    return without if done.left_out else ""
+
+
+CHOSEN: _show.Columns = (
+    (
+        "QUEUE",
+        lambda one: f"{one.namespace}/{one.queue}" if one.namespace else one.queue,
+        _show.clean,
+    ),
+    ("OUTCOME", "outcome", str),
+    ("ROWS", "rows", _show.count),
+    ("NO PAYLOAD", "without_value", _show.count),
+)
 
 
 run.add_section("Jobs", archive, compact, purge, replay)
@@ -379,7 +360,7 @@ def _look(
 
 @contextmanager
 def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threading.Event]]:
-    """Spark, and what tells a job to stop; exit code 1 unless the call was wrong."""
+    """Spark, and what tells a job to stop; errors with exit code 1 unless the call was wrong."""
     with refusals(app):
         need_spark()
         from turnabout.pipeline import session
@@ -397,7 +378,7 @@ def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threadin
 
 @contextmanager
 def refusals(app: App) -> Generator[None]:
-    """Errors that don't come from a wrong call end with exit code 1."""
+    """Errors that do not mean a wrong call end with exit code 1."""
     try:
         yield
     except TurnaboutError as error:
@@ -426,7 +407,7 @@ def _stopping() -> Generator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        _show.note("Stopping after this batch; once more breaks it, which does no harm.")
+        _show.note("Stopping after this batch; once more breaks it off, which does no harm.")
 
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, note) for number in numbers]

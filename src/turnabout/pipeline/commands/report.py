@@ -4,73 +4,41 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import NEGATIVE, App
-from turnabout.cli._declare import command
-from turnabout.cli._kinds import INSTANT, seconds
+from turnabout.cli._app import App, negative
+from turnabout.cli._declare import command, option
+from turnabout.cli._json import one
+from turnabout.cli._kinds import Kind, seconds
 from turnabout.cli._progress import progress
 from turnabout.pipeline.commands import jobs
+from turnabout.pipeline.results import QueueReport, Reported, Times
 from turnabout.words.errors import UsageError
-
-if TYPE_CHECKING:
-    from turnabout.pipeline.reports import QueueReport, Reported, Times
-
-    _Kind = click.ParamType[Any]
-else:
-    _Kind = click.ParamType
 
 QUANTILES = ("p50", "p90", "p99", "max", "mean")
 
 
-class TimeLimit(_Kind):
-    """`p99=30s`: a quantile and how long it may be."""
-
-    name = "p99=TIME"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        """The quantile, and milliseconds."""
-        if isinstance(value, tuple):
-            return value  # pyright: ignore[reportUnknownVariableType]
-        name, equals, text = str(value).partition("=")
-        try:
-            if name not in QUANTILES or not equals:
-                raise ValueError(value)
-            return name, seconds(text) * 1000
-        except ValueError:
-            self.fail(f"{value!r} is not a limit: write p99=30s, p50=500ms or max=1h", param)
+def _time_limit(text: str) -> tuple[str, float]:
+    """The quantile, and milliseconds."""
+    name, equals, time = text.partition("=")
+    if name not in QUANTILES or not equals:
+        raise ValueError(text)
+    return name, seconds(time) * 1000
 
 
-class Share(_Kind):
-    """`1%`, or a number from 0 to 1."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """From 0 to 1."""
-        if isinstance(value, float):
-            return value
-        text = str(value)
-        try:
-            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-            if not 0 <= share <= 1:
-                raise ValueError(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a share: write 1%, or 0.01", param)
-        return share
+def _share(text: str) -> float:
+    share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 <= share <= 1:
+        raise ValueError(text)
+    return share
 
 
-TIME_LIMIT = TimeLimit()
-SHARE = Share()
+TIME_LIMIT = Kind("p99=TIME", _time_limit, "p99=30s, p50=500ms or max=1h", "limit")
+SHARE = Kind("share", _share, "1%, or 0.01")
 
 
 @command(
@@ -78,56 +46,42 @@ SHARE = Share()
     "turnabout pipeline run report --since 24h --open",
     "turnabout pipeline run report --lake /var/lib/turnabout/lake --since 7d --out weekly",
     "turnabout pipeline run report --since 1h --fail-over-wait p99=30s --fail-over-dead 1%",
-    json='{"messages", "first", "until", "sentences", "files", "seconds", "over",\n'
-    '  "queues": [{"namespace", "queue", "channels", "messages", "done", "dead", "cancelled",\n'
-    '  "expired", "attempts", "failures", "crashes", "wait", "handling", "jain_done",\n'
-    '  "jain_wait", "slowest"}]}\n'
-    'wait, handling: {"p50", "p90", "p99", "max", "mean"} in milliseconds; over: the limits that\n'
-    "  were not kept, in words",
+    json=one(Reported, "over"),
 )
-@click.option(
-    "--lake",
-    metavar="FOLDER",
-    help="From this lake; else from the history in the database.",
-)
+@option("--lake", "From this lake; otherwise from the database's history.", metavar="FOLDER")
 @jobs.ARCHIVE
-@click.option("--since", type=INSTANT, help="Finished since then: 24h (ago), 2026-05-01.")
-@click.option("--until", type=INSTANT, help="Finished before that.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Of this queue; again: or.")
-@click.option(
+@jobs.SINCE
+@jobs.UNTIL
+@jobs.QUEUES
+@option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="report",
-    show_default=True,
-    help="The folder for the page and the tables.",
+    "The folder for the page and the tables.",
+    click.Path(file_okay=False, path_type=Path),
+    "report",
 )
-@click.option(
+@option(
     "--top",
-    type=click.IntRange(1, 1_000),
-    default=25,
-    show_default=True,
-    help="How many channels and errors on the page; the rest in one line.",
+    "At most this many channels and errors on the page; the rest in one line.",
+    click.IntRange(1, 1_000),
+    25,
 )
-@click.option("--open", "opens", is_flag=True, help="Show the page in a browser.")
-@click.option(
-    "--fail-over-wait",
-    "waits",
-    type=TIME_LIMIT,
+@option("--open opens", "Show the page in a browser.", bool)
+@option(
+    "--fail-over-wait waits",
+    "Exit code 1 if a queue's waiting time is over this.",
+    TIME_LIMIT,
     multiple=True,
-    help="Exit code 1 if a queue's waiting is over this.",
 )
-@click.option(
-    "--fail-over-handling",
-    "handlings",
-    type=TIME_LIMIT,
+@option(
+    "--fail-over-handling handlings",
+    "Exit code 1 if a queue's handling time is over this.",
+    TIME_LIMIT,
     multiple=True,
-    help="Exit code 1 if a queue's handling is over this.",
 )
-@click.option(
-    "--fail-over-dead",
-    "dead",
-    type=SHARE,
-    help="Exit code 1 if more than this share of a queue's messages died.",
+@option(
+    "--fail-over-dead dead",
+    "Exit code 1 if more than this share of a queue's messages died.",
+    SHARE,
 )
 @jobs.NAMESPACE
 @jobs.MASTER
@@ -145,9 +99,9 @@ def report(
     """Report on what finished: how long messages waited and were worked on, what failed, and how
     fairly channels were served.
 
-    Writes report.html, which needs nothing else, and hours.parquet, failures.parquet and
-    fairness.parquet beside it. Exit code 1 if a limit of --fail-over-… was not kept, for
-    schedulers; the files are written all the same.
+    Writes report.html, a single self-contained page, and hours.parquet, failures.parquet and
+    fairness.parquet beside it. Exit code 1 if a --fail-over-… limit was exceeded, for schedulers;
+    the files are written all the same. The JSON lists the exceeded limits, in words, under over.
     """
     if lake is None:
         app.need_file()
@@ -171,7 +125,7 @@ def report(
     if opens:
         webbrowser.open(done.page.as_uri())
     if over:
-        raise click.exceptions.Exit(NEGATIVE)
+        negative()
 
 
 def exceeded(
@@ -185,7 +139,7 @@ def exceeded(
         times: Mapping[str, Times] = {"waiting": queue.wait, "handling": queue.handling}
         for name, some in limits.items():
             for quantile, most in some:
-                value = getattr(times[name], quantile)
+                value = getattr(times[name], f"{quantile}_ms")
                 if value is not None and value > most:
                     found.append(
                         f"{queue.name}: {name} {quantile} is {_show.duration(value / 1000)}, "
@@ -199,8 +153,7 @@ def exceeded(
 
 def _tell(app: App, done: Reported, over: Sequence[str]) -> None:
     if app.as_json:
-        found = {**asdict(done), "files": [str(path) for path in done.files], "over": over}
-        app.say(found, "")
+        app.say(done, "", over=over)
         return
     for sentence in done.sentences:
         _show.out(_show.clean(sentence))

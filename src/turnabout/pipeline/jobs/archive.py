@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from turnabout.pipeline.jobs._failures import told
 from turnabout.pipeline.lake import Commit, CommitLog, Lake, Lost, hold
+from turnabout.pipeline.results import Archived
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.schema import LOG
 from turnabout.pipeline.verbs import (
@@ -50,25 +51,6 @@ class RowsLost(TurnaboutError):
     """Rows of the log were removed before they were archived."""
 
     code = "rows_lost"
-
-
-@dataclass(frozen=True)
-class Archived:
-    """What a run of `archive` has done.
-
-    rows, files, bytes, batches  of this run      total  rows of the archive in all
-    lost  batches before which rows were gone (`skip_lost`)
-    """
-
-    archive: str
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
-    batches: int = 0
-    total: int = 0
-    position: str = START
-    lost: int = 0
-    seconds: float = 0.0
 
 
 Progress = Callable[[Archived], object]

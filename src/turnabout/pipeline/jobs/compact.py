@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from math import ceil
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from turnabout.pipeline.jobs._failures import told
 from turnabout.pipeline.jobs.archive import ORDER
 from turnabout.pipeline.lake import CommitLog, File, Lake, hold
+from turnabout.pipeline.results import Compacted
 from turnabout.pipeline.spark.schema import LOG, ddl
 from turnabout.words import limits
 
@@ -25,22 +26,6 @@ if TYPE_CHECKING:
 
 TARGET_BYTES = 128 * 1024 * 1024
 """Of a file: large enough to read quickly, small enough to be a task's work."""
-
-
-@dataclass(frozen=True)
-class Compacted:
-    """What a run of `compact` has done.
-
-    before, after  files of the days that it worked on      removed  old files that nobody needs
-    """
-
-    days: int = 0
-    rows: int = 0
-    before: int = 0
-    after: int = 0
-    bytes: int = 0
-    removed: int = 0
-    seconds: float = 0.0
 
 
 def compact(

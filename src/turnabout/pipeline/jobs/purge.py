@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnabout.pipeline.lake import Lake, LakeDamaged
+from turnabout.pipeline.results import PurgeReport
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import LogCut, LogPurge, Watermark, WatermarkList
 from turnabout.words.errors import TurnaboutError
@@ -26,22 +26,6 @@ class NotArchived(TurnaboutError):
     """Something that a purge needs is not there: nothing was removed."""
 
     code = "not_archived"
-
-
-@dataclass(frozen=True)
-class PurgeReport:
-    """What was removed, or with `dry_run` would be.
-
-    archive, position  the archive that has come least far, and how far: the bound
-    """
-
-    rows: int
-    archive: str
-    position: str
-    finished_before: int
-    files: int
-    bytes: int
-    dry_run: bool = False
 
 
 def purge(

@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from turnabout.pipeline.jobs._failures import told
 from turnabout.pipeline.jobs._plan import Filter, JobRun, Plan
 from turnabout.pipeline.lake import Lake
+from turnabout.pipeline.results import Chosen, Replayed
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.lakes import read_lake
 from turnabout.pipeline.spark.schema import LOG, ddl
@@ -39,34 +40,6 @@ class WithoutValue(TurnaboutError):
     """The payload of some rows was not kept, so they cannot be sent."""
 
     code = "without_value"
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Rows of one queue and outcome that a replay chooses; those without a payload."""
-
-    namespace: str | None
-    queue: str | None
-    outcome: str
-    rows: int
-    without_value: int
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """How far a run is.
-
-    rows  in all      sent  by now, by this or an earlier start      left_out  without a payload
-    chosen  what a dry run counts
-    """
-
-    run: str
-    rows: int
-    sent: int
-    left_out: int
-    done: bool
-    seconds: float = 0.0
-    chosen: tuple[Chosen, ...] = ()
 
 
 def replay(

@@ -10,12 +10,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from turnabout.pipeline.jobs._failures import told
+from turnabout.pipeline.results import QueueReport, Reported, Times
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.lakes import read_lake
 from turnabout.pipeline.spark.schema import ddl
@@ -36,70 +36,6 @@ GROUPS_MAX: Final = "4096"
 
 Progress = Callable[[int, float], object]
 """Is told how many messages there are, as soon as that is known, and which part is done, 0 to 1."""
-
-
-@dataclass(frozen=True)
-class Times:
-    """Quantiles of a time in milliseconds, above a second to three digits; None: there was none."""
-
-    p50: float | None
-    p90: float | None
-    p99: float | None
-    max: int | None
-    mean: float | None
-
-
-@dataclass(frozen=True)
-class QueueReport:
-    """A queue in the report. Jain's index: of the messages done and of the mean wait by channel,
-    over the whole time; None where there is nothing to compare.
-    """
-
-    namespace: str
-    queue: str
-    channels: int
-    messages: int
-    done: int
-    dead: int
-    cancelled: int
-    expired: int
-    attempts: int
-    failures: int
-    crashes: int
-    wait: Times
-    handling: Times
-    jain_done: float | None
-    jain_wait: float | None
-    slowest: str | None
-    """The channel whose messages waited longest in the mean."""
-
-    @property
-    def name(self) -> str:
-        """As it is stored: with the namespace."""
-        return f"{self.namespace}/{self.queue}" if self.namespace else self.queue
-
-
-@dataclass(frozen=True)
-class Reported:
-    """What a run of `report` has found, and the files it wrote.
-
-    first, until  the time that it is about, in milliseconds; None where there were no messages
-    sentences     the summary at the top of the page
-    files         the page and the tables
-    """
-
-    messages: int
-    first: int | None
-    until: int | None
-    queues: tuple[QueueReport, ...]
-    sentences: tuple[str, ...]
-    files: tuple[Path, ...]
-    seconds: float
-
-    @property
-    def page(self) -> Path:
-        """The HTML page."""
-        return self.files[0]
 
 
 def report(
@@ -132,9 +68,7 @@ def report(
     if lake is not None and token is not None:
         raise UsageError("a token belongs to a database: read a lake with namespace=…, or without")
     if since is not None and until is not None and since >= until:
-        raise UsageError(
-            "there is no time between since and until: since has to be the earlier one"
-        )
+        raise UsageError("since has to be before until")
     folder = Path(os.path.abspath(out))  # noqa: PTH100  # not resolved: it is shown as it was named
     # A lake has no secrets to hide: then nothing is opened there.
     access = Access(url or "postgresql:", token=token, namespace=namespace)
@@ -286,7 +220,7 @@ class _Work:
             until=None if found is None else found.until_ms,
             queues=() if found is None else tuple(_queues(found)),
             sentences=sentences,
-            files=(folder / "report.html", *files),
+            files=(str(folder / "report.html"), *map(str, files)),
             seconds=time.monotonic() - began,
         )
 
@@ -340,4 +274,4 @@ def _replace(path: Path, data: bytes) -> None:
     staged.replace(path)
 
 
-__all__ = ["Progress", "QueueReport", "Reported", "Times", "report"]
+__all__ = ["Progress", "report"]

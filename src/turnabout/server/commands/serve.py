@@ -51,18 +51,18 @@ def _limit(name: str, text: str) -> Any:
 )
 @option("--host", "Address to listen on. [default: 127.0.0.1]")
 @option("--port", "0: any. [default: 8080]", click.IntRange(0, 65_535))
-@option("--allow-host allowed_hosts", "Also known as.", multiple=True, metavar="NAME")
-@option("--allow-origin allowed_origins", "Its web pages may use the server.", multiple=True,
+@option("--allow-host allowed_hosts", "Another of its names.", multiple=True, metavar="NAME")
+@option("--allow-origin allowed_origins", "Let its web pages use the server.", multiple=True,
         metavar="ORIGIN")  # fmt: skip
 @option("--auth", "Whether tokens are needed; auto: as soon as there is one.",
         ("auto", "tokens", "none"))  # fmt: skip
-@option("--tls-cert", "Speak HTTPS. PEM.", click.Path(exists=True, dir_okay=False))
-@option("--tls-key", "Its key. PEM.", click.Path(exists=True, dir_okay=False))
-@option("--migrate", "First do what `turnabout migrate up` does.", bool)
-@option("--no-dashboard", "Without the pages for people.", bool)
-@option("--metrics-public", "/metrics without a token.", bool)
+@option("--tls-cert", "A certificate: serve HTTPS (PEM).", click.Path(exists=True, dir_okay=False))
+@option("--tls-key", "Its key (PEM).", click.Path(exists=True, dir_okay=False))
+@option("--migrate", "First run `turnabout migrate up`.", bool)
+@option("--no-dashboard", "Don't serve the dashboard.", bool)
+@option("--metrics-public", "Serve /metrics without a token.", bool)
 @option("--metrics-queues", "At most this many queues with figures of their own.", int, metavar="N")
-@option("--tracing", "Spans, by OpenTelemetry.", bool)
+@option("--tracing", "Record spans, by OpenTelemetry.", bool)
 @option("--log-format", "[default: text]", ("text", "json"))
 @option("--log-level", "From here on.", ("debug", "info", "warning", "error"), "info")
 @option("--access-log", "A line for every request.", bool)

@@ -1,4 +1,4 @@
-"""The named statements of `sqlite.sql` and `postgres.sql`, read once, in the stores' own form."""
+"""Named statements: a file of SQL holds steps, each headed by `-- name: step` and its purpose."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ _MARK = "-- name: "
 
 
 @cache
-def statements(file: str) -> Mapping[str, str]:
-    """The statements of `<file>.sql` by their names, without comments and final semicolon."""
-    text = (Path(__file__).parent / f"{file}.sql").read_text(encoding="utf-8")
-    _, *steps = text.split(_MARK)
+def statements_in(file: Path) -> Mapping[str, str]:
+    """The statements in a file by their names, without comments and final semicolon."""
+    _, *steps = file.read_text(encoding="utf-8").split(_MARK)
     found: dict[str, str] = {}
     for step in steps:
         name, *lines = step.splitlines()
         body = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
-        assert name not in found, f"{file}.sql has two steps {name}"
+        assert name not in found, f"{file.name} has two steps {name}"
         found[name] = body.strip().removesuffix(";")
     return MappingProxyType(found)

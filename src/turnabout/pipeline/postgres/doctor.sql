@@ -1,0 +1,7 @@
+-- Doctor: what must not be, of pipelines.
+
+-- name: staged
+-- Messages that were staged a day ago and never published.
+select count(*)
+from turnabout.stage s
+where s.staged_at < %(now)s - 86400000;

@@ -1,0 +1,187 @@
+"""What jobs and reports answer: values that need neither Spark nor the lake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnabout.pipeline.verbs import START, LogState, Subscription, Watermark
+
+
+@dataclass(frozen=True)
+class Status:
+    """The pipelines of a database, as they are now."""
+
+    subscriptions: tuple[Subscription, ...]
+    archives: tuple[Watermark, ...]
+    log: LogState
+
+    def behind(self, seconds: float) -> tuple[Watermark, ...]:
+        """The archives whose oldest missing row has waited for longer than that."""
+        return tuple(mark for mark in self.archives if mark.lag_ms > seconds * 1000)
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What a run of `archive` has done.
+
+    rows, files, bytes, batches  of this run      total  rows of the archive in all
+    lost  batches before which rows were gone (`skip_lost`)
+    """
+
+    archive: str
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    batches: int = 0
+    total: int = 0
+    position: str = START
+    lost: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What a run of `compact` has done.
+
+    before, after  files of the days that it worked on      removed  old files that nobody needs
+    """
+
+    days: int = 0
+    rows: int = 0
+    before: int = 0
+    after: int = 0
+    bytes: int = 0
+    removed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PurgeReport:
+    """What was removed, or with `dry_run` would be.
+
+    archive, position  the archive that has come least far, and how far: the bound
+    files, bytes       of the lakes, checked
+    """
+
+    rows: int
+    archive: str
+    position: str
+    finished_before: int
+    files: int
+    bytes: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of one queue and outcome that a replay chooses; those without a payload."""
+
+    namespace: str | None
+    queue: str | None
+    outcome: str
+    rows: int
+    without_value: int
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How far a run is.
+
+    rows  in all      sent  by now, by this or an earlier start      left_out  without a payload
+    chosen  what a dry run counts
+    """
+
+    run: str
+    rows: int
+    sent: int
+    left_out: int
+    done: bool
+    seconds: float = 0.0
+    chosen: tuple[Chosen, ...] = ()
+
+
+@dataclass(frozen=True)
+class LakeArchive:
+    """An archive in a lake, at its last commit."""
+
+    archive: str
+    version: int
+    rows: int
+    files: int
+    bytes: int
+    position: str
+    committed_at: int
+
+
+@dataclass(frozen=True)
+class LakeContents:
+    """What is in a lake. staged_…: of runs that go on, or were killed."""
+
+    archives: tuple[LakeArchive, ...]
+    staged_folders: int
+    staged_bytes: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Quantiles of a time, above a second to three digits; None: there was none."""
+
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    max_ms: int | None
+    mean_ms: float | None
+
+
+@dataclass(frozen=True)
+class QueueReport:
+    """A queue in the report. Jain's index: of the messages done and of the mean wait by channel,
+    over the whole time; None where there is nothing to compare.
+    """
+
+    namespace: str
+    queue: str
+    channels: int
+    messages: int
+    done: int
+    dead: int
+    cancelled: int
+    expired: int
+    attempts: int
+    failures: int
+    crashes: int
+    wait: Times
+    handling: Times
+    jain_done: float | None
+    jain_wait: float | None
+    slowest: str | None
+    """The channel whose messages waited longest in the mean."""
+
+    @property
+    def name(self) -> str:
+        """As it is stored: with the namespace."""
+        return f"{self.namespace}/{self.queue}" if self.namespace else self.queue
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a run of `report` has found, and the files it wrote.
+
+    first, until  the time that it is about, in milliseconds; None where there were no messages
+    sentences     the summary at the top of the page
+    files         the page and the tables
+    """
+
+    messages: int
+    first: int | None
+    until: int | None
+    queues: tuple[QueueReport, ...]
+    sentences: tuple[str, ...]
+    files: tuple[str, ...]
+    seconds: float
+
+    @property
+    def page(self) -> Path:
+        """The HTML page."""
+        return Path(self.files[0])

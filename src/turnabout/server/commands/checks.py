@@ -1,0 +1,33 @@
+"""What `doctor` asks of namespaces and tokens: counts, by the `doctor.sql` of each store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from turnabout.cli._check import Check
+from turnabout.cli.doctor_words import Words, checks_of_slice
+from turnabout.server.slice import SLICE
+
+WORDS: Mapping[str, Words] = {
+    "namespaces": Words(
+        "all queues with a namespace belong to one that exists",
+        "queues have a namespace that does not exist: no token opens them",
+        "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
+    ),
+    "tenants": Words(
+        "no dead letter and no schedule leads from one namespace to another (P14)",
+        "queues or schedules lead from one namespace to another (P14)",
+        "no token can do that, but anybody with the database's URL can: name another dead-letter"
+        " queue (`turnabout queue update`), or delete the schedule, unless that is what you want",
+    ),
+    "tokens": Words(
+        "none ends within a week",
+        "tokens end within a week",
+        "see `turnabout token list`; make new ones in time: `turnabout token create`",
+    ),
+}
+
+
+def checks(url: str) -> Iterator[Check]:
+    """All findings about namespaces and tokens."""
+    yield from checks_of_slice(url, SLICE, WORDS)
