@@ -1,4 +1,4 @@
-"""From a URL to a store: the only file that names the stores. Each is imported when asked for.
+"""From a URL to a store: the only file that names the stores. Each is imported when needed.
 
 sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
 sqlite://                     in memory, private to this connection
@@ -45,7 +45,7 @@ def connect(
     An SQLite file is made and migrated when it is opened. PostgreSQL is not touched until the
     first call, and must have been migrated (`turnabout migrate up --url …`); nor is a server.
 
-    token:  what a server (`http://…`, `https://…`) wants to be shown. It may be in the URL, as
+    token:  for a server (`http://…`, `https://…`). It may also be in the URL, as
             `https://tbt_…@host`, or in the environment, as TURNABOUT_TOKEN.
     tracing: `link` or `parent`: spans, and their context in messages' headers, by OpenTelemetry; a
             worker's handler is in a trace of its own, linked to the sender's, or in the sender's.
@@ -136,7 +136,7 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
 def _database_kind(url: str, clock: Clock | None = None) -> Literal["sqlite", "postgresql"]:
     kind = _kind(url, clock)
     if kind == "http":
-        raise UsageError(f"a pipeline works on the database itself, not by a server: {_DATABASES}")
+        raise UsageError(f"a pipeline works on the database itself, not on a server: {_DATABASES}")
     if kind == "sqlite":
         from turnabout.sqlite.store import is_in_memory
 

@@ -192,13 +192,11 @@ class AsyncJoined(AsyncStore, Protocol):
 
 
 def _no_waiting() -> UsageError:
-    return UsageError("nothing waits inside a transaction: receive without wait_seconds")
+    return UsageError("a receive inside a transaction cannot wait: leave wait_seconds out")
 
 
 def _joined_already() -> UsageError:
-    return UsageError(
-        "this handle works in a transaction already: use `within` of the queue itself"
-    )
+    return UsageError("this handle is already in a transaction: use `within` of the queue itself")
 
 
 class ForwardingStore(Store):

@@ -97,14 +97,14 @@ def first_due(schedule: Schedule, now: int, before: ScheduleEntry | None) -> int
 def _refuse_what_decides_nothing(schedule: Schedule) -> None:
     """Not where schedules are made, as those that are kept are read by it, too."""
     if schedule.cron is None and (schedule.gap, schedule.fold) != ("after", "first"):
-        raise UsageError("gap and fold are about cron and changes of clocks: leave them out")
+        raise UsageError("gap and fold only apply to cron: leave them out")
     if schedule.every_ms is not None and schedule.zone != "UTC":
         raise UsageError(
-            "zone is about cron, an interval is the same in all of them: leave it out, "
+            "zone only applies to cron, as an interval is the same in all: leave it out, "
             "or let every_seconds count from an anchor in that zone"
         )
     if schedule.every_ms is None and schedule.anchor:
-        raise UsageError("anchor is where every_seconds counts from: leave it out")
+        raise UsageError("anchor only applies to every_seconds: leave it out")
 
 
 def firing(schedule: Schedule, due_at: int, now: int) -> Firing:
@@ -174,7 +174,7 @@ def zone_of(name: str) -> tzinfo:
             pass
         if not zoneinfo.available_timezones():
             raise UsageError(
-                f"{limits.shown(name)}: this machine has no time zones: pip install tzdata"
+                f"{limits.shown(name)}: this machine has no time zone data: pip install tzdata"
             )
     raise UsageError(
         f"{limits.shown(name)} is not a time zone: use a name such as 'Europe/Berlin' or 'UTC'"

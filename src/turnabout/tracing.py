@@ -209,7 +209,7 @@ class Spans:
 
     @staticmethod
     def _extracted(headers: Mapping[str, str]) -> Context:
-        """The sender's context, and nothing of ours."""
+        """The sender's context only."""
         from opentelemetry import propagate
         from opentelemetry.context import Context
 

@@ -102,7 +102,7 @@ def test_cancel(run: Runner, opened: turnabout.Turnabout) -> None:
     ran = run("cancel", "q", str(second), str(first), "99", code=1)
     assert ran.out.splitlines() == [
         f"{second}  cancelled",
-        f"{first}  its worker is told: it will not come back",
+        f"{first}  its worker will learn it; it will not come back",
         "99  not changed: it has ended, or was never in this queue",
     ]
     assert "to be cancelled" in run("peek", "q", "--full").out

@@ -59,7 +59,7 @@ def test_a_time_is_meant_by_the_clocks_of_the_zone(run: Runner) -> None:
     words = (*words[:-1], "--every", "1d")
     made = run(*words, "--anchor", "2035-01-01T05:45").document()["schedule"]
     assert (made["anchor"], made.get("zone", "UTC")) == (2_051_222_400_000, "UTC")
-    assert "zone is about cron" in run(*words, code=2).err
+    assert "zone only applies to cron" in run(*words, code=2).err
     assert "5 * * *" in run("schedule", "set", "s", "q", "x", "--cron", "5 * * *", code=2).err
 
 
@@ -86,7 +86,7 @@ def test_next(run: Runner) -> None:
         (["set", "s", "q", "{", "--every", "1h", "--json-payload"], "JSON"),
         (["set", "s", "q", "x", "--every", "1h", "--json-payload", "--text"], "exclude"),
         (["next", "--cron", "0 0 31 2 *"], "never due"),
-        (["next", "--every", "1h", "--zone", "Asia/Kathmandu"], "zone is about cron"),
+        (["next", "--every", "1h", "--zone", "Asia/Kathmandu"], "zone only applies to cron"),
         (["next"], "one of cron, every and at"),
         (["next", "s", "--cron", "* * * * *"], "not both"),
         (["next", "none"], "no schedule 'none'"),

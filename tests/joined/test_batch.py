@@ -36,7 +36,7 @@ def test_a_block_that_raises_does_nothing(door: Any) -> None:
         sent = batch.queue(queue.name).send("x")
         raise ZeroDivisionError
     assert not queue.peek()
-    with pytest.raises(turnabout.UsageError, match="look after it"):
+    with pytest.raises(turnabout.UsageError, match="read outcomes after it"):
         _ = sent.outcome
 
 

@@ -250,5 +250,5 @@ def test_what_has_no_place_in_a_transaction_is_refused(joined: Connected, mq: An
         queue.receive(wait_seconds=1)
     with pytest.raises(turnabout.UsageError, match="stats does not run in your transaction"):
         queue.stats()
-    with pytest.raises(turnabout.UsageError, match="in a transaction already"):
+    with pytest.raises(turnabout.UsageError, match="already in a transaction"):
         queue.within(joined.handle)

@@ -301,7 +301,7 @@ def test_stores_and_colours_that_cannot_are_refused(tmp_path: Path) -> None:
     @worker.handler("q", transaction=True)
     async def work(message: Any, connection: Any) -> None: ...
 
-    with pytest.raises(turnabout.UsageError, match="is an ordinary function, no `async` one"):
+    with pytest.raises(turnabout.UsageError, match="must be an ordinary function, not `async`"):
         worker.run(until_empty=True)
 
     memory = Worker("sqlite://")

@@ -15,7 +15,7 @@ from tests.support.postgres import Server, fresh_database
 from turnabout import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
 from turnabout.move import abort, move, plan
 from turnabout.postgres import install
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
@@ -389,7 +389,7 @@ def test_a_database_that_is_not_migrated_and_urls_that_are_wrong(
         move(house.source, url)
     with pytest.raises(UsageError, match="there is no file"):
         move(house.source + ".not", house.target)
-    with pytest.raises(UsageError, match="memory cannot be moved"):
+    with pytest.raises(UsageError, match="in memory cannot be moved"):
         move("sqlite://", house.target)
 
 

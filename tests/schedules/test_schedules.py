@@ -280,7 +280,7 @@ def test_one_that_cannot_be_fired_keeps_no_other_from_it(schedules, queue, clock
         ({"at": 5, "paused": 1}, "paused"),
         ({"at": 5, "fold": "both"}, "about cron"),
         ({"every_seconds": 60, "gap": "skip"}, "about cron"),
-        ({"every_seconds": 60, "zone": "Europe/Berlin"}, "zone is about cron"),
+        ({"every_seconds": 60, "zone": "Europe/Berlin"}, "zone only applies to cron"),
         ({"at": 5, "anchor": 5}, "every_seconds counts from"),
         ({"cron": "* * * * *", "anchor": 5}, "every_seconds counts from"),
     ],

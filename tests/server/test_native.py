@@ -161,7 +161,7 @@ def test_a_schedule_without_a_due_time_gets_one(ask: Ask) -> None:
     assert entry["schedule"]["paused"], "left out, a pause stays"
     status, refused = ask.raw("PUT", path, json.dumps({**said, "zone": "Asia/Kathmandu"}).encode())
     assert (status, refused["error"]["code"]) == (400, "usage")
-    assert "zone is about cron" in refused["error"]["message"]
+    assert "zone only applies to cron" in refused["error"]["message"]
 
 
 # --- a payload as the body -----------------------------------------------------------------------

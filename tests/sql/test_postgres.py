@@ -13,18 +13,14 @@ from psycopg.types.json import Jsonb
 
 import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, migrated_url
 from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow  # a database for each
 
 
-@pytest.fixture
-def url(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 @pytest.fixture
@@ -241,7 +237,7 @@ def test_the_view_sends_what_a_query_finds_all_or_none(connection, mq):
         )
     assert mq.queue("work").stats().ready == 9
     assert connection.execute("select * from turnabout_inbox").fetchall() == []
-    with pytest.raises(psycopg.Error, match="the id of a message is given by the queue"):
+    with pytest.raises(psycopg.Error, match="the queue assigns the id of a message"):
         insert(connection, id=7)
 
 

@@ -375,7 +375,7 @@ class TestUsage:
         async def check(place: Place) -> None:
             worker = place.worker()
             worker.handler("work")(lambda _message: None)
-            with pytest.raises(UsageError, match="has a handler already"):
+            with pytest.raises(UsageError, match="already has a handler"):
                 worker.handler("work")
 
         check()

@@ -20,7 +20,7 @@ class AsyncChannel:
         self.name = name
 
     async def policy(self) -> Policy:
-        """The channel's own policy; what it leaves open, the queue's default policy fills."""
+        """The channel's own policy; the queue's default policy fills the fields it leaves open."""
         return await self._store.run(PolicyGet(self._queue, self.name))
 
     async def set_policy(self, policy: Policy) -> Policy:
@@ -31,7 +31,7 @@ class AsyncChannel:
         return await self._store.run(PolicySet(self._queue, self.name, changes, replace=True))
 
     async def change_policy(self, **changes: Any) -> Policy:
-        """Change some fields of the channel's policy; what is not named stays."""
+        """Change some fields of the channel's policy; the others stay."""
         NO_POLICY.changed(changes)
         return await self._store.run(PolicySet(self._queue, self.name, changes))
 
@@ -42,7 +42,7 @@ class AsyncChannel:
     async def pause(self, *, reason: str | None = None) -> None:
         """Hand out nothing from this channel until `resume`; sends are still taken.
 
-        reason: kept for people to read, in the channel's policy.
+        reason: for people, shown in the channel's policy.
         """
         await self.change_policy(paused=True, pause_reason=reason)
 
@@ -53,6 +53,6 @@ class AsyncChannel:
     async def delete(self) -> Deleted:
         """Cancel the channel's waiting messages and clear its policy; leases run on.
 
-        It is there again, without a policy, with the next message sent to it.
+        The next message sent to it makes it anew, without a policy.
         """
         return await self._store.run(ChannelDelete(self._queue, self.name))

@@ -59,7 +59,7 @@ class EventReader:
                 await self._pause(patience, seen)
 
     async def _hint(self, cursor: str, *, is_news: bool) -> tuple[Event, ...]:
-        """Nothing was written: in the mode `hints`, news of the queue is an event by itself."""
+        """Nothing was written: in the mode `hints`, a change of the queue is an event by itself."""
         if not is_news or await self._level_now() != "hints":
             return ()
         return (Event("changed", self._queue, round(time.time() * 1000), cursor=cursor),)

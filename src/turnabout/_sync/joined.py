@@ -16,7 +16,7 @@ from turnabout.words.verbs import Receive
 
 
 class JoinedQueue(Queue):
-    """A queue on a connection of yours: what it does is committed or rolled back with your rows.
+    """A queue on your own connection: what it does is committed or rolled back with your rows.
 
     Made by `queue.within(connection)`. It sends, receives (without waiting), acks, defers, fails,
     releases, extends, cancels, and reads and sets policies of channels; any other verb raises
@@ -37,7 +37,7 @@ class JoinedQueue(Queue):
         self, verb: Receive, wait_seconds: float
     ) -> tuple[Sequence[Delivery], int | None]:
         if wait_seconds:
-            raise UsageError("nothing waits inside a transaction: receive without wait_seconds")
+            raise UsageError("a receive inside a transaction cannot wait: leave wait_seconds out")
         return receive_once(self._shared, verb)
 
     def wake(self) -> None:

@@ -52,7 +52,7 @@ class Message:
 
     @property
     def receipt(self) -> Receipt:
-        """What proves this lease; `str(receipt)` is its text form."""
+        """The proof of this lease; `str(receipt)` is its text form."""
         return self._delivery.receipt
 
     @property
@@ -87,7 +87,7 @@ class Message:
 
     @property
     def content_type(self) -> str:
-        """What the payload is, as the sender said."""
+        """The payload's content type, as the sender gave it."""
         return self._delivery.content_type
 
     @property
@@ -97,12 +97,12 @@ class Message:
 
     @property
     def state(self) -> bytes | None:
-        """What the last `defer` saved; None if nothing was."""
+        """What the last `defer` saved; None if it saved nothing."""
         return self._delivery.state
 
     @property
     def origin(self) -> Origin | None:
-        """Of a message that died once, here or, after a redrive, before: where and why."""
+        """Where and why it died: in a dead-letter queue, or before a redrive; otherwise None."""
         return self._delivery.origin
 
     @property
@@ -117,7 +117,7 @@ class Message:
 
     @property
     def cancel_requested(self) -> bool:
-        """True once an `extend` has told that its cancelling was asked for: end soon."""
+        """True once an `extend` has reported that a cancel was requested: end soon."""
         return self._cancel_requested
 
     def text(self) -> str:
@@ -129,9 +129,9 @@ class Message:
         return decode_json(self.payload)
 
     def ack(self, *, result: Any = None) -> AckOutcome:
-        """It is done. Outcomes: Acked; LeaseLost, and then somebody else may have it.
+        """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
 
-        result: for those who `wait`: bytes, str or JSON as a payload is, up to 1 MiB.
+        result: for callers of `wait`: bytes, str or JSON, like a payload, up to 1 MiB.
         """
         results = None if result is None else (result,)
         (outcome,) = self._queue.ack((self.receipt,), results=results)
@@ -140,7 +140,7 @@ class Message:
     def defer(self, *, delay_seconds: float = 0, state: bytes | None = None) -> DeferOutcome:
         """Bring it back later, uncharged; `state` replaces what is saved, None keeps it.
 
-        Outcomes: Deferred; Cancelled, if that was asked for meanwhile; LeaseLost.
+        Outcomes: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
         """
         deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = self._queue.defer((deferral,))
@@ -152,7 +152,7 @@ class Message:
         """This attempt failed.
 
         Outcomes: Retrying after the back-off; Dead; Blocked, and then its channel waits for a
-                  person; Cancelled, if that was asked for meanwhile; LeaseLost.
+                  person; Cancelled, if that was requested meanwhile; LeaseLost.
         """
         failure = Failure(
             self.receipt,
@@ -166,7 +166,7 @@ class Message:
     def extend(self, *, lease_seconds: float | None = None) -> ExtendOutcome:
         """Keep it for longer, counted from now.
 
-        Outcomes: Extended, with `cancel_requested` if somebody asked for that; LeaseLost.
+        Outcomes: Extended, with `cancel_requested` if that was requested; LeaseLost.
         """
         (outcome,) = self._queue.extend((self.receipt,), lease_seconds=lease_seconds)
         if isinstance(outcome, Extended):
@@ -176,7 +176,7 @@ class Message:
     def release(self) -> ReleaseOutcome:
         """Give it back at once, uncharged.
 
-        Outcomes: Released; Cancelled, if that was asked for meanwhile; LeaseLost.
+        Outcomes: Released; Cancelled, if that was requested meanwhile; LeaseLost.
         """
         (outcome,) = self._queue.release((self.receipt,))
         return outcome

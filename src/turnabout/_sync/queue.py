@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Queue:
-    """A named set of messages. All verbs that users send, receive and settle messages with."""
+    """A named set of messages: send them, receive them, settle them."""
 
     def __init__(self, shared: Shared, name: str) -> None:
         self._shared = shared
@@ -78,7 +78,7 @@ class Queue:
 
         payload:     bytes as they are, str as UTF-8 text, anything else as JSON.
         priority:    -32768 to 32767 inside the channel; smaller numbers are handed out first.
-        ttl_seconds: it expires if it still waits after that; unless given, as the queue says.
+        ttl_seconds: it expires if it still waits after that; default: the queue's setting.
         dedup_key:   a second send with this key is suppressed for as long as the mode says; then
                      `duplicates` (or `replaced`) is not empty, and the id is that of the message
                      that stands for both. So a send whose answer was lost can be repeated.
@@ -130,7 +130,7 @@ class Queue:
         """Lease up to `max_messages` ready messages, the channels in turn.
 
         wait_seconds:  how long to wait for the first message; a send ends the wait at once.
-        lease_seconds: how long they are held; unless given, as the queue's settings say.
+        lease_seconds: how long they are held; default: the queue's setting.
         shard:         (i, n), i from 0: only channels in the i-th of n parts.
         Outcomes: a Batch in the order of turns; empty with `retry_after_seconds` if there is
                   nothing to hand out (None: only a send can change that).
@@ -157,7 +157,7 @@ class Queue:
         idle_seconds: float = 0,
         lease_seconds: float | None = None,
     ) -> Iterator[Message]:
-        """Iterate over messages until none came for `idle_seconds`. You ack each one."""
+        """Iterate over messages until none comes for `idle_seconds`. You ack each one."""
         while batch := self.receive(
             max_messages, wait_seconds=idle_seconds, lease_seconds=lease_seconds
         ):
@@ -169,7 +169,7 @@ class Queue:
     ) -> tuple[o.AckOutcome, ...]:
         """These messages are done. Outcomes per receipt, same order: Acked, LeaseLost.
 
-        results: one for each receipt (bytes, str or JSON; None for none), for those who `wait`.
+        results: one for each receipt (bytes, str or JSON; None for none), for callers of `wait`.
         """
         receipts = all_of(Receipt, which)
         return self._store.run(v.Ack(self.name, receipts, results_of(receipts, results)))
@@ -177,7 +177,7 @@ class Queue:
     def defer(self, deferrals: Sequence[Deferral]) -> tuple[o.DeferOutcome, ...]:
         """Bring these back later, uncharged.
 
-        Outcomes, same order: Deferred; Cancelled, if that was asked for meanwhile; LeaseLost.
+        Outcomes, same order: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
         """
         return self._store.run(v.Defer(self.name, all_of(Deferral, deferrals)))
 
@@ -185,7 +185,7 @@ class Queue:
         """These attempts failed.
 
         Outcomes, same order: Retrying; Dead; Blocked, and then the channel waits for a person;
-                              Cancelled, if that was asked for meanwhile; LeaseLost.
+                              Cancelled, if that was requested meanwhile; LeaseLost.
         """
         return self._store.run(v.Fail(self.name, all_of(Failure, failures)))
 
@@ -194,7 +194,7 @@ class Queue:
     ) -> tuple[o.ExtendOutcome, ...]:
         """Keep these for longer, counted from now; a lease is never made shorter.
 
-        Outcomes per receipt, same order: Extended, which tells if its cancelling was asked for;
+        Outcomes per receipt, same order: Extended, which says whether a cancel was requested;
                                           LeaseLost.
         """
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
@@ -203,22 +203,22 @@ class Queue:
     def release(self, which: Sequence[Receipt]) -> tuple[o.ReleaseOutcome, ...]:
         """Give these back at once, uncharged.
 
-        Outcomes, same order: Released; Cancelled, if that was asked for meanwhile; LeaseLost.
+        Outcomes, same order: Released; Cancelled, if that was requested meanwhile; LeaseLost.
         """
         return self._store.run(v.Release(self.name, all_of(Receipt, which)))
 
     def cancel(self, ids: Sequence[int]) -> tuple[o.CancelOutcome, ...]:
         """End these messages as cancelled, by their ids.
 
-        Outcomes, same order: Cancelled; CancelRequested for one that is leased: its holder is
-                              told at the next `extend`, and it will not come back; NotWaiting.
+        Outcomes, same order: Cancelled; CancelRequested for one that is leased: its holder
+                              learns it at the next `extend`, and it will not come back; NotWaiting.
         """
         return self._store.run(v.Cancel(self.name, limits.message_ids(ids)))
 
     def retry(self, ids: Sequence[int]) -> tuple[o.RetryOutcome, ...]:
-        """Make these waiting messages ready now, their charges forgotten.
+        """Make these waiting messages ready now, and reset their charges.
 
-        Also how a FIFO channel that waits for a person (`on_exhausted="block"`) goes on.
+        It also unblocks a FIFO channel that waits for a person (`on_exhausted="block"`).
         Outcomes, same order: Retried; NotWaiting, leased or gone.
         """
         return self._store.run(v.Retry(self.name, limits.message_ids(ids)))
@@ -226,7 +226,7 @@ class Queue:
     def endings(self, ids: Sequence[int]) -> tuple[Ending | None, ...]:
         """How these messages ended, same order; None while one is unfinished.
 
-        Outcome `unknown`: it ended, and no history tells how (`history_seconds`).
+        Outcome `unknown`: it ended, and its history is gone (`history_seconds`).
         """
         return self._store.run(v.Endings(self.name, limits.message_ids(ids)))
 
@@ -235,7 +235,7 @@ class Queue:
     ) -> tuple[Ending | None, ...]:
         """Wait until all of these have ended: done, dead, cancelled or expired.
 
-        Same order; at the timeout what there is, None for those that are still unfinished. Any
+        Same order; at the timeout, None for those that are still unfinished. Any
         number of waiters in this process share one listener and one look. The longer it waits,
         the less often it looks: at most a second after a hint, at most five without one. An
         outage of the database is waited out; its error is raised only at the timeout.
@@ -250,7 +250,7 @@ class Queue:
         """Send one message and wait until it has ended; options as of `send`.
 
         Outcomes: Ending, with the result of its ack; Sent, if it has not ended in time, as far as
-                  is known: its id can be waited for again; ChannelFull, QueueFull.
+                  is known: you can wait for its id again; ChannelFull, QueueFull.
         """
         limits.milliseconds(timeout_seconds, "timeout_seconds", limits.WAIT_SECONDS_MAX)
         outcome = self.send(payload, **options)
@@ -334,7 +334,7 @@ class Queue:
         """Remove history, the oldest first: of messages that are `done`, that ended otherwise
         (`failed`), or `all`; at most `limit` of them.
 
-        Cost: a transaction for each 10,000, so that nobody waits for long.
+        Cost: a transaction for each 10,000, so that others never wait long.
         """
         limits.choice(which, "which", ("done", "failed", "all"))
         limits.optional_whole(limit, "limit", 0, limits.ID_MAX)
@@ -343,12 +343,12 @@ class Queue:
     def events(
         self, *, after: str | None = None, idle_seconds: float | None = None
     ) -> Iterator[Event]:
-        """Iterate over what happens in the queue, from the first step of the iteration on, or
-        after that cursor.
+        """Iterate over what happens in the queue from now on (the first step of the iteration),
+        or after a cursor.
 
-        For ever, or until nothing came for `idle_seconds`. Each event has the `cursor` to go on
+        Forever, or until nothing has come for `idle_seconds`. Each event has the `cursor` to go on
         after it, also in another process and after days (events stay for one). A queue set to
-        `hints` tells only that something has changed (kind `changed`).
+        `hints` says only that something has changed (kind `changed`).
         Raises: UsageError if the queue's setting `events` is `off`; Unavailable if the database is
                 away: go on after the last cursor.
         """
@@ -360,7 +360,7 @@ class Queue:
             yield event
 
     def events_cursor(self) -> str:
-        """The cursor of now: `events(after=…)` misses nothing that happens after this call."""
+        """A cursor for now: `events(after=…)` misses nothing that happens after this call."""
         return (self._store.run(v.Events(self.name))).cursor
 
     def redrive(
@@ -378,8 +378,8 @@ class Queue:
     ) -> Redrive:
         """Move dead messages back and return when all have been looked at; as `redrive_start`.
 
-        progress: called with the redrive as it begins, after each step and at the end. Whoever
-                  breaks off leaves a redrive that housekeeping goes on with; `redrive_cancel`
+        progress: called with the redrive as it begins, after each step and at the end. If you
+                  break off, housekeeping goes on with the redrive; `redrive_cancel`
                   stops it, `redrive_resume` waits for it again.
         """
         begun = self.redrive_start(
@@ -406,7 +406,7 @@ class Queue:
         max_redrives: int = 3,
         dry_run: bool = False,
     ) -> Redrive:
-        """Note that messages of this queue, commonly a dead-letter queue, are to be moved.
+        """Start a redrive of this queue's messages; commonly it is a dead-letter queue.
 
         It then goes on by `redrive_step`, `redrive_resume`, or the housekeeping of receivers.
 
@@ -457,7 +457,7 @@ class Queue:
         return (self._store.run(v.QueueGet(self.name))).settings
 
     def update(self, **changes: Any) -> QueueSettings:
-        """Change some settings of the live queue; what is not named stays.
+        """Change some settings of the live queue; the others stay.
 
         policy: a whole Policy, or a mapping of only the fields that change: `{"weight": 2}`.
         """
@@ -470,7 +470,7 @@ class Queue:
     def pause(self, *, reason: str | None = None) -> None:
         """Hand out nothing until `resume`; sends are still taken, running messages may end.
 
-        reason: kept for people to read, in `stats` and `settings`.
+        reason: for people, shown in `stats` and `settings`.
         """
         self.update(paused=True, pause_reason=reason)
 
@@ -479,7 +479,7 @@ class Queue:
         self.update(paused=False, pause_reason=None)
 
     def within(self, connection: object) -> JoinedQueue:
-        """This queue in a transaction of yours: what the handle does is committed with your rows.
+        """This queue in your own transaction: what the handle does is committed with your rows.
 
         connection: of psycopg, psycopg2, asyncpg, SQLAlchemy, Django, sqlite3 or aiosqlite, or an
                     object as `turnabout.adapters` describes it; of this face's colour.

@@ -58,8 +58,8 @@ class Schedules:
         fold: Fold = "first",
         paused: bool | None = None,
     ) -> ScheduleEntry:
-        """Make or replace the schedule of that name. A program may say this at each start: what
-        is the same stays as it is, and a due time that was missed meanwhile is not forgotten.
+        """Make or replace the schedule of that name. A program may call this at each start:
+        without a change it does nothing, and due times missed meanwhile still count.
 
         message:       a payload, as for `Queue.send`; or `turnabout.message(…)`, for a channel,
                        headers and all the rest. One of cron, every_seconds and at says when.
@@ -67,14 +67,14 @@ class Schedules:
                        time zone `zone`, such as `Europe/Berlin`. Needs the extra `cron`.
         every_seconds: counted from `anchor`; unless given, from the start of 1970 in UTC.
         at:            once; a datetime with a time zone, or milliseconds since 1970.
-        missed:        of due times that passed while nobody was there, `skip` drops those older
+        missed:        of due times that passed while nothing ran, `skip` drops those older
                        than a minute, `once` sends one message for all, `all` sends each.
-        overlap:       `skip` sends nothing while the message before is unfinished.
+        overlap:       `skip` sends nothing while the previous message is unfinished.
         gap, fold:     cron where clocks are changed. A time that is passed over: `after` runs at
                        the first one after the gap, `skip` not at all. One that comes twice:
                        `first` or `both`. Crons for every hour go by the time that passes.
         paused:        unless given, as it was; due times that pass meanwhile count as missed.
-        Raises:        UsageError for an expression or zone that is none, or that is never due.
+        Raises:        UsageError for an invalid expression or zone, or one that is never due.
         """
         from turnabout.timing import instant
 
@@ -123,7 +123,7 @@ class Schedules:
         return self._store.run(ScheduleList(queue))
 
     def next(self, name: str, limit: int = 10) -> tuple[int, ...]:
-        """The coming due times of a schedule, in milliseconds since 1970; what is due comes first.
+        """The coming due times of a schedule, in milliseconds since 1970; those due now come first.
 
         Raises: UsageError if there is no such schedule.
         """
@@ -136,7 +136,7 @@ class Schedules:
         return tuple(islice(upcoming(entry.schedule, entry.next_at - 1), limit))
 
     def delete(self, name: str) -> bool:
-        """Remove the schedule; False if there is none. What it has sent stays."""
+        """Remove the schedule; False if there is none. Messages that it has sent stay."""
         return self._store.run(ScheduleDelete(limits.queue_name(name)))
 
     def pause(self, name: str) -> ScheduleEntry:
@@ -150,12 +150,12 @@ class Schedules:
     def fire_due(
         self, *, on_error: Callable[[TurnaboutError], object] | None = None
     ) -> tuple[ScheduledMessage, ...]:
-        """Send what is due now, of all schedules; what this call has sent.
+        """Send what is due now, of all schedules; returns what this call has sent.
 
         Workers and receivers do this by themselves, once a second; `turnabout schedule run` does
-        it where there are none. However many do so, a due time is sent once.
-        on_error: told what kept a schedule from being fired, such as a missing package; unless
-                  given, the first such error is raised, after all others had their turn.
+        it where there are none. However many of them run, each due time is sent once.
+        on_error: called with the error of a schedule that could not be fired, such as a missing
+                  package; by default the first such error is raised, after all other schedules.
         """
         due = self._store.run(ScheduleList(due=True))
         sent, errors = _fire_all(self._store, due)

@@ -29,7 +29,7 @@ class Turnabout:
 
     @property
     def store(self) -> Store:
-        """The store under this face, for doors and tools that speak in verbs."""
+        """The store under this face, for APIs and tools that speak in verbs."""
         return self._store
 
     @property
@@ -42,15 +42,15 @@ class Turnabout:
         return Queue(self._shared, limits.queue_name(name))
 
     def batch(self) -> BatchBlock:
-        """A `with` block that notes sends and policies, and does them at its end, together.
+        """A `with` block that collects sends and policies, and runs them together at its end.
 
-        `batch.queue("emails").send(...)` gives an object whose `outcome` is there afterwards.
+        `batch.queue("emails").send(...)` gives an object whose `outcome` is set afterwards.
         """
         return BatchBlock(self._shared)
 
     @property
     def schedules(self) -> Schedules:
-        """The schedules: what is to be sent when."""
+        """The schedules: messages to be sent at given times."""
         return Schedules(self._shared)
 
     def queues(self) -> tuple[QueueEntry, ...]:
@@ -62,7 +62,7 @@ class Turnabout:
         return self._store.run(Stats())
 
     def redrives(self, limit: int = 20, *, queue: str | None = None) -> tuple[Redrive, ...]:
-        """Redrives, running and ended, of all queues or out of one; the newest first."""
+        """Redrives, running and ended, of all queues or of one; the newest first."""
         limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
         if queue is not None:
             limits.queue_name(queue)

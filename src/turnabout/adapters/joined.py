@@ -14,9 +14,7 @@ OPEN_ONE = (
     "the connection commits each statement by itself, and no transaction is open: open one "
     "first, so that messages and rows are committed together"
 )
-ANOTHER_STORE = (
-    "the connection is one of {}, and this queue lives in {}: hand in a connection to it"
-)
+ANOTHER_STORE = "the connection is to {}, and this queue lives in {}: pass a connection to that"
 
 
 def check_joins(verb: Verb[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a client of a database has to offer, so that verbs can run in its transaction."""
+"""The interface of a database client, so that verbs can run in its transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Client(Protocol):
-    """A blocking connection to PostgreSQL. Give one to `queue.within` in a connection's place."""
+    """A blocking connection to PostgreSQL. Pass one to `queue.within` instead of a connection."""
 
     @property
     def paramstyle(self) -> Paramstyle:
@@ -57,7 +57,7 @@ class AsyncClient(Protocol):
 
 
 class SqliteClient(Protocol):
-    """A connection to an SQLite file, over the standard library's `sqlite3` in the end."""
+    """A connection to an SQLite file, which uses the standard library's `sqlite3` underneath."""
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do the work on that connection, in the thread that it belongs to."""

@@ -151,7 +151,7 @@ def _format_of(path: Path | None) -> Format:
         if path.suffix.lower() in endings:
             return kind
     raise click.UsageError(
-        f"the ending of {str(path)!r} does not tell its format: add --format text or jsonl "
+        f"the name {str(path)!r} does not show the file's format: add --format text or jsonl "
         "(tables: docs/how-to/send-many.md)"
     )
 

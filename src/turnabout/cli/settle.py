@@ -179,8 +179,8 @@ def _settle(
 def cancel(app: App, queue: str, ids: tuple[int, ...]) -> None:
     """Cancel messages of QUEUE by their IDs.
 
-    The ids are arguments, or lines of the input. A message that waits ends at once. Of one that is
-    leased, its worker is told at its next heartbeat, and unless it is acked it ends as cancelled.
+    The ids are arguments, or lines of the input. A message that waits ends at once. The
+    worker of a leased one learns it at its next heartbeat; unless acked, it ends as cancelled.
     Exit code 1 if one was gone.
     """
     _change(app, queue, ids, lambda q, some: q.cancel(some))
@@ -290,7 +290,7 @@ def _from_input(kind: Kind) -> list[Any]:
 _PLAIN = {
     o.Acked: "done",
     o.Cancelled: "cancelled",
-    o.CancelRequested: "its worker is told: it will not come back",
+    o.CancelRequested: "its worker will learn it; it will not come back",
     o.Retried: "ready",
     o.Released: "released",
 }

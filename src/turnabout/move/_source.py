@@ -59,7 +59,7 @@ class Source:
         """
         self._place = place(url)
         if self._place.path is None:
-            raise UsageError("memory cannot be moved: name a file, sqlite:///path")
+            raise UsageError("a database in memory cannot be moved: name a file, sqlite:///path")
         if not self._place.path.exists():
             raise UsageError(f"there is no file {self._place.path}: nothing to move")
         self._connection = connect(self._place)

@@ -1,4 +1,4 @@
-"""What a data pipeline asks of a database: verbs beside the vocabulary, and their answers.
+"""The verbs of the data pipeline, which are not in the vocabulary, and their answers.
 
 A pipeline reads and writes in bulk, in recorded batches, so that each can be repeated exactly. The
 stores of databases run these verbs like any other. What they mean: docs/design/pipeline.md. A

@@ -37,7 +37,7 @@ def without_duplicates(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | N
 
 
 def _of(verb: v.Verb[Any], wanted: Sequence[bool]) -> Any:
-    """The verb with some of its items, and with what stands beside them."""
+    """The verb with some of its items, and with their other fields."""
     assert verb.items is not None
     some: dict[str, Any] = {}
     for name in verb.items.fields:

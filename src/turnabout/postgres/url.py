@@ -15,7 +15,7 @@ from turnabout.words.urls import check_user, scrubbed
 
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
-    """What a URL may say beside where the database is.
+    """The options in a URL.
 
     prepare          off behind a transaction pooler that forgets prepared statements
     listen           off where LISTEN does not work; receivers poll then

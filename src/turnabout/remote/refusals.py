@@ -23,6 +23,6 @@ def was_closed(how: str) -> UsageError:
 def not_for_clients(verb: Verb[Any]) -> UsageError:
     """A verb that has no route: of the database's owner, or of a slice that works on databases."""
     return UsageError(
-        f"{verb.name} works on the database itself, not by a server: name the database behind it, "
+        f"{verb.name} works on the database itself, not on a server: name that database, "
         "sqlite:///path or postgresql://…"
     )

@@ -1,4 +1,4 @@
-"""From the start of a server to its end: work beside the requests, and who is told of the end."""
+"""From the start of a server to its end: background work, and callbacks at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 Background = Callable[[], Awaitable[None]]
-"""Work beside the requests; begun again a second after it failed."""
+"""Background work; started again a second after it failed."""
 
 AGAIN_SECONDS = 1.0
 """After background work failed."""
@@ -70,7 +70,7 @@ async def _keep_doing(work: Background) -> None:
     while True:
         try:
             await work()
-        except Exception:  # it's beside the requests, which go on
+        except Exception:  # background work: the requests go on
             log.exception("work in the background failed, and begins again")
             await asyncio.sleep(AGAIN_SECONDS)
         else:

@@ -30,7 +30,7 @@ class ServerOptions:
     port: int = 8080
     """0: any that is free."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names for the Host header, beside loopback's and `host`; `*` allows all."""
+    """Names for the Host header, besides loopback's and `host`; `*` allows all."""
     allowed_origins: tuple[str, ...] = ()
     """Pages of these origins may call; of no others, as a browser sends what it is told to."""
     auth: str = "auto"

@@ -26,7 +26,7 @@ from turnabout.server.context import ServerContext
 from turnabout.server.http.connection import ClientConnection
 from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.options import ServerOptions
-from turnabout.words.credentials import TokenFind
+from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.value import value
 
@@ -36,7 +36,7 @@ SEND_BUFFER_BYTES = 128 * 1024
 than ours for clients that are slow, and it says that an answer is gone which nobody has read.
 """
 FILES_BESIDE = 128
-"""Files that a server needs beside its connections: the database, listeners, logs."""
+"""Files that a server needs besides its connections: the database, listeners, logs."""
 ECHO_SECONDS = 0.5
 """A signal that comes again so soon is the same one, by way of a terminal or a parent process."""
 SIGNAL_SECONDS = 0.1

@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="17f7ba7e5bca8a36",
+    digest="05c4ca33e031abf2",
 )

@@ -32,7 +32,7 @@ class Connection(sqlite3.Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.to_notify: set[str] = set()
-        """Queues beside the verb's own whose receivers are to be notified after the commit."""
+        """Queues besides the verb's own whose receivers are to be notified after the commit."""
         self.rows: dict[int, dict[str, Any]] = {}
         """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
         self.optimistic = False

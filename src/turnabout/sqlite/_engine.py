@@ -54,7 +54,7 @@ class Engine:
         return None if items is None or items.of(verb) else cast("A", verb.nothing)
 
     def reads_aside(self, verb: Verb[Any]) -> bool:
-        """Whether the verb can be answered beside the writer. Memory has one connection only."""
+        """Whether the verb can be answered without the writer. Memory has one connection only."""
         return self._place.path is not None and verb.reads
 
     def read(self, verb: Verb[A]) -> A:

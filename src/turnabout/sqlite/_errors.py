@@ -63,7 +63,7 @@ def translated(error: sqlite3.Error) -> TurnaboutError:
 
 @contextmanager
 def our_errors() -> Generator[None]:
-    """Raise what SQLite reports as an error of ours, the cause attached."""
+    """Raise what SQLite reports as a TurnaboutError, the cause attached."""
     try:
         yield
     except sqlite3.Error as error:

@@ -23,7 +23,7 @@ def migrations() -> tuple[Migration, ...]:
 
 def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
     """All that a file lacks whose core (`""`) and slices have come this far, statement by
-    statement. What isn't named is missing: without anything, the file has nothing of ours.
+    statement. What isn't named is missing: if nothing is named, the file has nothing yet.
 
     To run in this order, in one transaction: nothing in it begins or ends one.
     """

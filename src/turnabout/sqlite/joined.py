@@ -99,7 +99,7 @@ class SqliteConnections:
     async def open_async(self) -> sqlite3.Connection:
         """Refused: the standard library has none for asyncio."""
         raise UsageError(
-            "on SQLite a handler with `transaction=True` is an ordinary function, no `async` one"
+            "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
         )
 
     def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> SqliteJoined:

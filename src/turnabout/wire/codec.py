@@ -34,7 +34,7 @@ TOGETHER_MAX = 100
 
 @value
 class VerbItem:
-    """A request for a verb, and what it says beside the verb."""
+    """A request for a verb, and what else it says."""
 
     verb: v.Verb[Any]
     wait_seconds: float = 0.0
@@ -64,7 +64,7 @@ def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: Any) -> v.Verb[A]:
 
 
 def load_call(kind: Kind, body: bytes, /, **given: Any) -> VerbItem:
-    """As `load_verb`, and what the request says beside the verb."""
+    """As `load_verb`, with what else the request says."""
     plan = plan_of(kind)
     values = _given(plan, given)
     said = _read(plan, body or b"{}")

@@ -38,7 +38,7 @@ def load_content(content: Content) -> tuple[bytes, str]:
 
 
 def load_bytes(content: Content) -> bytes:
-    """The bytes, where no content type stands beside them."""
+    """The bytes, where there is no content type."""
     return load_content(content)[0]
 
 

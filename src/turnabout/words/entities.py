@@ -1,4 +1,4 @@
-"""The things that verbs carry and answer with: frozen, slotted, of plain types.
+"""The values in verbs and their answers: frozen, slotted, of plain types.
 
 Instants are milliseconds since 1970 by the database's clock; durations are milliseconds.
 """
@@ -143,18 +143,18 @@ class Delivery(NamedTuple):
 
     @property
     def origin(self) -> Origin | None:
-        """The story of a message that died once: here, or, after a redrive, before."""
+        """Of a message that died: in this queue, or, after a redrive, in an earlier one."""
         return None if self.origin_json is None else Origin(**json.loads(self.origin_json))
 
     @property
     def receipt(self) -> Receipt:
-        """What proves this lease."""
+        """The proof of this lease."""
         return _handed_out(self[:2])
 
 
 @value
 class Origin:
-    """The story of a dead message: where it came from and why it died."""
+    """Where a dead message came from, and why it died."""
 
     queue: QueueName
     reason: str
@@ -187,7 +187,7 @@ class Peeked:
     saved_state: bytes | None
     error: str | None
     origin: Origin | None
-    """Of a message that died once: here, or, after a redrive, before."""
+    """Of a message that died: in this queue, or, after a redrive, in an earlier one."""
     expires_at: int | None = None
     cancel_requested: bool = False
 
@@ -202,7 +202,7 @@ class Peeked:
 
 @value
 class QueueStats:
-    """Counts of one queue. What was sent is one of the others: they add up."""
+    """Counts of one queue. They add up: each message sent is in one of the others."""
 
     queue: QueueName
     scheduled: int

@@ -1,4 +1,4 @@
-"""What verbs answer: for each verb a closed union of frozen values, to be matched to the end.
+"""Answers of verbs: for each verb a closed union of frozen values, for an exhaustive match.
 
 Expected outcomes, such as a full channel, are return values, not exceptions.
 """
@@ -60,7 +60,7 @@ class Received:
 
     deliveries: tuple[Delivery, ...]
     retry_after_ms: int | None = None
-    """Until a message is due or a limit opens, as far as known; None: only a send can help."""
+    """Until a message is due or a limit opens, as far as is known; None: only a send can help."""
     turn: Turn | None = None
     """Where the round robin goes on, where weights make that more than the last channel served."""
 
@@ -108,12 +108,12 @@ class Cancelled:
 
 @value
 class CancelRequested:
-    """It is leased: its holder is told at the next `extend`, and it will not come back."""
+    """It is leased: its holder learns it at the next `extend`, and it will not come back."""
 
 
 @value
 class Retried:
-    """It is ready now, its charges forgotten."""
+    """It is ready now, and its charges are reset."""
 
 
 @value
@@ -129,7 +129,7 @@ class Extended:
 
     lease_until: int
     cancel_requested: bool = False
-    """Somebody asked for its cancelling: end soon; it will not come back."""
+    """A cancel was requested: end soon; it will not come back."""
 
 
 @value
@@ -171,14 +171,14 @@ class Deleted:
 
 @value
 class Purged:
-    """So many messages were cancelled."""
+    """How many messages were cancelled."""
 
     messages: int
 
 
 @value
 class Cleared:
-    """So many rows of history were removed."""
+    """How many rows of history were removed."""
 
     messages: int
 
@@ -192,7 +192,7 @@ class Fired:
 
 @value
 class NotDue:
-    """Somebody else has fired it, or it was changed or removed."""
+    """Another process has fired it, or it was changed or removed."""
 
 
 AckOutcome = Acked | LeaseLost

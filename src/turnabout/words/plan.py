@@ -34,7 +34,7 @@ class PlannedVerb(Generic[A]):
     def outcome(self) -> A:
         """What came of it. Raises: UsageError as long as it has not been done."""
         if self._told is None:
-            raise UsageError("a batch is done at the end of its `with` block: look after it")
+            raise UsageError("a batch runs at the end of its `with` block: read outcomes after it")
         return self._told[0]
 
     def tell(self, outcome: A) -> None:

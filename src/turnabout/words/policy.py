@@ -66,7 +66,7 @@ class Policy:
     max_size         unfinished messages; a send beyond it is refused with `ChannelFull`
     weight           messages a turn of the round robin; 1 unless given
     paused           nothing is handed out; sends are still taken
-    pause_reason     why, for people to read
+    pause_reason     why; shown to people
     """
 
     max_concurrency: int | None = None
@@ -91,7 +91,7 @@ class Policy:
         return replace(self, **changes)
 
     def over(self, default: Policy) -> Policy:
-        """What holds for a channel with this policy in a queue with that default."""
+        """The limits of a channel with this policy in a queue with that default."""
         return Policy(
             max_concurrency=_first(self.max_concurrency, default.max_concurrency),
             rate=_first(self.rate, default.rate),
@@ -117,8 +117,8 @@ class QueueSettings:
     delay_seconds        delay of messages that name none
     fifo                 one message of a channel at a time, a retried one first; set at creation
     paused               `receive` hands out nothing; sends are still taken
-    pause_reason         why, for people to read
-    on_exhausted         what becomes of a message without attempts left: `dead_letter`, `drop`,
+    pause_reason         why; shown to people
+    on_exhausted         what to do with a message without attempts left: `dead_letter`, `drop`,
                          `block` (FIFO only: its channel waits for a person), `dead_letter_channel`
     dead_letter          queue that exhausted messages move to; None: `<queue>-dead`
     ttl_seconds          a message still waiting after that expires; None: never

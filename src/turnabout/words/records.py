@@ -1,4 +1,4 @@
-"""What is kept about messages when they have ended, moved or changed: frozen values, plain types.
+"""Records of messages that have ended, moved or changed: frozen values, plain types.
 
 Instants are milliseconds since 1970 by the database's clock.
 """
@@ -44,7 +44,7 @@ class Result:
 
 @value
 class Ending:
-    """How a message ended. outcome `unknown`: it ended, and no row of history tells how."""
+    """How a message ended. outcome `unknown`: it ended, and its history is gone."""
 
     id: int
     outcome: Literal["done", "dead", "cancelled", "expired", "unknown"]

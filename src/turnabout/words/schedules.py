@@ -1,4 +1,4 @@
-"""Schedules: what is to be sent when. Frozen values; when a due time comes is in `timing`.
+"""Schedules: messages sent at given times. Frozen values; `timing` computes due times.
 
 Instants are milliseconds since 1970.
 """

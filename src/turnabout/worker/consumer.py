@@ -235,7 +235,7 @@ class Consumer:
         self._tasks.pop(lease, None)
         if task.cancelled():
             self._ended(lease, asyncio.CancelledError())
-        else:  # an exception is one of ours, not the handler's: it could not be run
+        else:  # an exception is the worker's, not the handler's: it could not be run
             self._ended(lease, task.exception() or task.result())
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
@@ -288,18 +288,19 @@ class Consumer:
             self._run.stats.handled += 1
             self._drop(lease)
         elif cut_short and raised is not None and not isinstance(raised, (Defer, GiveUp)):
-            # We did that. If the lease was only presumed lost, giving it back still helps; if the
-            # message is to be cancelled, this ends it so.
+            # The worker cut it short. If the lease was only presumed lost, giving it back still
+            # helps; if the message is to be cancelled, this ends it.
             self._settle(lease, GivenBack())
         else:
             self._settle(lease, ending_of(end))
         if raised is None or (cut_short and isinstance(raised, asyncio.CancelledError)):
             return
         log.info(
-            "the handler of %s ended message %s with %s",
+            "handler for %s raised %s on message %d (attempt %d)",
             self.job.queue,
-            lease.receipt,
             type(raised).__name__,
+            lease.receipt.id,
+            lease.receipt.attempt,
             extra=self._about(lease),
         )
         if not isinstance(raised, (Exception, asyncio.CancelledError)):

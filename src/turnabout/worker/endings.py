@@ -1,6 +1,6 @@
 """How a handler's run can end, and what the worker then tells the database.
 
-- return: acked, done; what it returns, if anything, is the result for those who `wait`;
+- return: acked, done; what it returns, if anything, is the result for callers of `wait`;
 - raise Defer(…), or return it: back later, uncharged;
 - raise GiveUp("why"): failed, and no further attempt: to the dead-letter queue;
 - raise anything else: failed, with the traceback; back after the queue's back-off.
@@ -62,7 +62,7 @@ class PutOff:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """To be released: nobody is to blame."""
+    """To be released, uncharged."""
 
 
 Ending = Done | Failed | PutOff | GivenBack
@@ -70,13 +70,13 @@ Ending = Done | Failed | PutOff | GivenBack
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A handler came to its end, with this value."""
+    """A handler has returned this value."""
 
     value: object = None
 
 
 def ending_of(end: BaseException | Returned) -> Ending:
-    """What the database is told after a handler returned or raised."""
+    """How the message ends after its handler returned or raised."""
     error = end.value if isinstance(end, Returned) else end
     match error:
         case Defer():
@@ -101,7 +101,7 @@ def _result(value: object) -> Result | None:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback as Python prints it, from the handler on, without our own frames."""
+    """The traceback as Python prints it, from the handler on, without Turnabout's own frames."""
     frames = error.__traceback__
     while frames is not None and _ours(frames.tb_frame.f_globals.get("__name__")):
         frames = frames.tb_next

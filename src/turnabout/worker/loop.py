@@ -52,7 +52,7 @@ class LeaseStage(Enum):
     WAITING = "waiting"  # fetched ahead, its handler has not begun
     RUNNING = "running"
     SETTLING = "settling"  # its handler is over; the database is being told
-    ENDED = "ended"  # nothing of ours any more
+    ENDED = "ended"  # the worker has nothing to do with it any more
 
 
 @dataclass(slots=True, eq=False)

@@ -36,18 +36,18 @@ class Message(_sync.Message):
 
     @property
     def lost(self) -> bool:
-        """True once the lease is lost: stop, somebody else has the message or will have it."""
+        """True once the lease is lost: stop, as another worker has the message or will have it."""
         return self._lease.lost
 
     @property
     def cancel_requested(self) -> bool:
-        """True once somebody has asked to cancel the message: end soon; unless it is acked, it
-        ends as cancelled. Heartbeats bring the news.
+        """True once a cancel of the message was requested: end soon; unless it is acked, it ends
+        as cancelled. Heartbeats find out.
         """
         return self._lease.cancel_requested
 
     def mark_settled(self) -> None:
-        """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
+        """Tell the worker that you ended the message elsewhere, as in your own transaction."""
         self._lease.settled = True
 
 
@@ -67,13 +67,13 @@ class AsyncMessage(_async.AsyncMessage):
 
     @property
     def cancel_requested(self) -> bool:
-        """True once somebody has asked to cancel the message: end soon; unless it is acked, it
-        ends as cancelled. Heartbeats bring the news; a `cancellable` handler is then cancelled.
+        """True once a cancel of the message was requested: end soon; unless it is acked, it ends
+        as cancelled. Heartbeats find out; a `cancellable` handler is then cancelled.
         """
         return self._lease.cancel_requested
 
     def mark_settled(self) -> None:
-        """Tell the worker that you ended the message elsewhere, as in a transaction of yours."""
+        """Tell the worker that you ended the message elsewhere, as in your own transaction."""
         self._lease.settled = True
 
 
@@ -166,8 +166,8 @@ class BridgeStore(Store):
     def within(self, connection: object) -> Joined:
         """Refused: this store lives on the worker's loop."""
         raise UsageError(
-            "a message's own queue cannot join your transaction here: use a queue of a connection "
-            "of yours, or the handler's option `transaction=True`"
+            "a message's own queue cannot join your transaction here: use a queue of your own "
+            "connection, or the handler's option `transaction=True`"
         )
 
     def close(self) -> None:

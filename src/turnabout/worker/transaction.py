@@ -56,7 +56,7 @@ def consumers(
         return [TransactionConsumer(job, run, HeldLeases(options), inner) for _ in slots]
     if job.sync is None:
         raise UsageError(
-            "on SQLite a handler with `transaction=True` is an ordinary function, no `async` one"
+            "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
         )
     watch = WatchedStore(run.turnabout.store, {job.queue: held})
     return [Consumer(replace(job, sync=_LeasedHandler(job, watch, connections)), run, held, inner)]
@@ -206,7 +206,7 @@ class TransactionConsumer(Consumer):
             return
         (outcome,) = await session.run(_verb(self.job.queue, lease.receipt, ending))
         if isinstance(outcome, LeaseLost):
-            # Only where the message was ended beside its handler: then nothing of this holds.
+            # Only if the message was ended outside its handler: then nothing of this holds.
             await session.rollback()
             self._note_loss(lease)
             return
@@ -270,4 +270,4 @@ def _verb(queue: str, receipt: Receipt, ending: Done | Failed | PutOff) -> Verb[
 
 
 def _alone(verb: Verb[Any]) -> NoReturn:
-    raise UsageError(f"{verb.name} needs a connection beside the transaction, and SQLite has one")
+    raise UsageError(f"{verb.name} needs a second connection, which SQLite doesn't have here")

@@ -1,4 +1,4 @@
-"""`Worker`: handlers for queues, and a loop that runs them until it is told to stop."""
+"""`Worker`: handlers for queues, and a loop that runs them until it is stopped."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Worker:
 
         worker.run()
 
-    A handler that returns has its message acked, with what it returned as the result for those
-    who `wait` (bytes, str or JSON); one that raises has it failed, with the traceback kept.
+    If a handler returns, its message is acked, and the returned value (bytes, str or JSON) is the
+    result for callers of `wait`; if it raises, the attempt fails, and its traceback is kept.
     `raise Defer(…)` brings it back later, uncharged; `raise GiveUp("why")` makes
-    it dead at once. A handler may also settle its message itself. Ordinary functions run in
+    it dead at once. A handler may also settle its message. Ordinary functions run in
     threads, `async` ones on the loop.
 
     where:         a URL, or an open `turnabout.aio` connection (for `run_async` on its loop).
     grace_seconds: how long handlers may go on after a stop, before their messages are given back.
-    shard:         (i, n): only the i-th of n parts of the channels, unless a handler says other.
-    poll_seconds:  the longest wait for a signal; where none comes, this is how often it looks.
+    shard:         (i, n): only the i-th of n parts of the channels; a handler may differ.
+    poll_seconds:  the longest wait for a notification; without any, this is how often it looks.
     tracing:       as in `connect`, for a worker that is given a URL.
     """
 
@@ -104,25 +104,25 @@ class Worker:
         concurrency:   handlers of this queue at once, in this process.
         prefetch:      messages leased ahead of that. They are extended while they wait, and given
                        back at a stop; more than 0 only pays for handlers of a few milliseconds.
-        lease_seconds: how long a message is held; unless given, as the queue's settings say.
+        lease_seconds: how long a message is held; default: the queue's setting.
         heartbeat:     extend leases while handlers run. Without it a handler that takes longer
                        than its lease loses the message.
         shard:         (i, n): only the i-th of n parts of the channels.
-        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once somebody has
-                       asked to cancel its message, and the message ends as cancelled. Heartbeats
-                       bring that news, three in a lease. Without it, and in a thread, a handler
-                       looks at `message.cancel_requested` and decides for itself: what it returns
-                       is acked, anything else ends the message as cancelled.
+        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once a cancel of
+                       its message is requested, and the message ends as cancelled. It learns that
+                       from its heartbeats, three in a lease. Without it, and in a thread, a handler
+                       looks at `message.cancel_requested` and decides: if it returns, the message
+                       is acked; otherwise it ends as cancelled.
         transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
-                       a `sqlite3` one, for ordinary functions only). What it does there and the
-                       end of its message are committed together, by the worker. PostgreSQL
+                       a `sqlite3` one, for ordinary functions only). The worker commits what it
+                       does there together with the end of its message. PostgreSQL
                        refuses prefetch, heartbeat=False and cancellable with it.
         settings:      a missing queue is made with these (fields of `QueueSettings`).
         """
         limits.flag(transaction, "transaction")
         limits.queue_name(queue)
         if queue in self._jobs:
-            raise UsageError(f"the queue {queue!r} has a handler already")
+            raise UsageError(f"the queue {queue!r} already has a handler")
         options = ConsumerOptions(
             concurrency=concurrency,
             prefetch=prefetch,
@@ -137,7 +137,7 @@ class Worker:
             if not callable(function):
                 raise UsageError(f"a handler is a function, not {type(function).__name__}")
             if queue in self._jobs:
-                raise UsageError(f"the queue {queue!r} has a handler already")
+                raise UsageError(f"the queue {queue!r} already has a handler")
             self._jobs[queue] = _job(queue, options, function, transaction=transaction)
             self._settings[queue] = settings or {}
             return function
@@ -149,13 +149,13 @@ class Worker:
 
         The first signal: nothing more is taken, and handlers have `grace_seconds` to end; then
         their messages are given back, uncharged. The second signal gives them back at once.
-        Signals are heard if this is the main thread.
+        Signals are handled only in the main thread.
 
         until_empty: end when a `receive` of each queue has handed out nothing while this worker
-                     held nothing. What is due later, held by other workers, paused, or kept back
-                     by a `max_concurrency` that others use up, does not keep it; what only waits
-                     for its rate does.
-        url:         work there, and not where the worker was made for.
+                     held nothing. It doesn't wait for messages that are due later, held by other
+                     workers, paused, or blocked by a `max_concurrency` that others use up; it
+                     does wait for those that only a rate delays.
+        url:         work there, instead of where the worker was made for.
         Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); SystemExit, if a
                      handler raised it. An outage of the database is waited out.
         """
@@ -171,7 +171,7 @@ class Worker:
         if not self._jobs:
             raise UsageError("the worker has no handler: use `@worker.handler(queue)`")
         if self._running is not None:
-            raise UsageError("the worker runs already")
+            raise UsageError("the worker is already running")
         async with self._opened() as turnabout:
             run = Run(
                 turnabout,
@@ -243,7 +243,7 @@ def _job(
 
 
 def _check_parameters(function: Callable[..., object], count: int) -> None:
-    """Refuse here what would fail message by message."""
+    """Refuse a handler here that would fail for each message."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions written in C do not tell

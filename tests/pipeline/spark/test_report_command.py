@@ -65,7 +65,7 @@ def test_a_report_is_of_one_thing_and_of_some_time() -> None:
         report(no_spark)
     with pytest.raises(UsageError, match="name one of them"):
         report(no_spark, "sqlite:///a.db", lake="lake")
-    with pytest.raises(UsageError, match="no time between"):
+    with pytest.raises(UsageError, match="before until"):
         report(no_spark, "sqlite:///a.db", since=5, until=5)
     with pytest.raises(UsageError, match="belongs to a database"):
         report(no_spark, lake="lake", token="t")

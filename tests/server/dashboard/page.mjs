@@ -11,12 +11,12 @@ const click = (title) => part("page").button(title).fire("click");
 // Without a token it says what is missing, and asks nothing else.
 await import(new URL("app.js", folder));
 await until("the problem", () => !part("problem").hidden);
-assert.match(part("problem").textContent, /wants a token/);
+assert.match(part("problem").textContent, /needs a token/);
 
 // A wrong one is told apart; the right one is kept in this tab only.
 part("token").value = "tbt_wrong";
 part("token-form").fire("submit");
-await until("the refusal", () => part("problem").textContent.includes("does not take this token"));
+await until("the refusal", () => part("problem").textContent.includes("does not accept this token"));
 part("token").value = ` ${token} `;
 part("token-form").fire("submit");
 await until("the list", () => page().includes("emails"));
@@ -99,7 +99,7 @@ go("#/nobody");
 await until("the notice", () => part("notice").textContent.includes("no queue nobody")
   || !part("problem").hidden);
 part("token-forget").fire("click");
-await until("the refusal", () => part("problem").textContent.includes("wants a token"));
+await until("the refusal", () => part("problem").textContent.includes("needs a token"));
 assert.equal(kept.size, 0);
 
 console.log("well");

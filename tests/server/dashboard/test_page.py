@@ -20,7 +20,7 @@ import pytest
 import turnabout
 import turnabout.server.dashboard
 from tests.support.served import served
-from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
+from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
 FOLDER = Path(turnabout.server.dashboard.__file__).parent / "static"
 HERE = Path(__file__).parent
@@ -150,7 +150,7 @@ if DRIVER is not None:
         text = "document.body.innerText"
         with _browser() as browser:
             browser.open(url)
-            browser.until(f"{text}.includes('wants a token')")
+            browser.until(f"{text}.includes('needs a token')")
             browser.type("#token", f"{token}\n")
             browser.until(f"{text}.includes('emails-dead')")
             assert browser.run("sessionStorage.length") == 1

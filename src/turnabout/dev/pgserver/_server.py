@@ -218,7 +218,7 @@ class PostgresServer:
             os.sync()  # the copy was not: a power cut soon after must not spoil what is kept
 
     def _refuse_other_data(self) -> None:
-        """Say it clearly when the folder is of another version, or is no data folder at all."""
+        """Say it clearly when the folder is of another version, or not a data folder at all."""
         made_by = self._data / "PG_VERSION"
         if not made_by.is_file():
             raise PostgresError(

@@ -25,7 +25,7 @@ class JobFailed(TurnaboutError):
 
 @contextmanager
 def told(access: Access | None, doing: str) -> Generator[None]:
-    """Errors of Spark's as ours: as what a task raised, if it was one of ours; else JobFailed.
+    """Spark's errors as Turnabout's: the one that a task raised, if there is one; else JobFailed.
 
     `doing` completes "Spark failed". No secret of the database's URL is in the text.
     """

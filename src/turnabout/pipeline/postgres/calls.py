@@ -91,7 +91,7 @@ def _subscription(row: Row) -> p.Subscription:
 
 
 def _changed_queues(verb: Any, rows: Rows) -> Sequence[str]:
-    """The queues that have news: the last column."""
+    """The queues that changed: the last column."""
     return rows[0][-1] or ()
 
 

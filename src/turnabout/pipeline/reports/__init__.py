@@ -68,9 +68,7 @@ def report(
     if lake is not None and token is not None:
         raise UsageError("a token belongs to a database: read a lake with namespace=…, or without")
     if since is not None and until is not None and since >= until:
-        raise UsageError(
-            "there is no time between since and until: since has to be the earlier one"
-        )
+        raise UsageError("since has to be before until")
     folder = Path(os.path.abspath(out))  # noqa: PTH100  # not resolved: it is shown as it was named
     # A lake has no secrets to hide: then nothing is opened there.
     access = Access(url or "postgresql:", token=token, namespace=namespace)

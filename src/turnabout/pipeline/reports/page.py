@@ -277,7 +277,7 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
     slow = _first(timed, "slow")
     yield Figure(
         "Longest waits",
-        "the channels that waited longest in the mean: p50, p90, p99",
+        "the channels with the longest mean wait: p50, p90, p99",
         charts.ranges(
             f"{whose}: waiting of the slowest channels, p50 to p99",
             [
@@ -293,7 +293,7 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
     busy = _first(timed, "busy")
     cells = {(r["channel"], ms(r["at"])): r["wait_mean_ms"] for r in found.heat.get(name, ())}
     yield Figure(
-        "Who waited when",
+        "Waiting by channel and time",
         f"mean waiting of the busiest channels, per {each}",
         charts.heat_map(
             f"{whose}: mean waiting by channel, per {each}",

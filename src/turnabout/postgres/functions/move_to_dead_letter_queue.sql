@@ -1,4 +1,4 @@
--- Move messages that the caller has locked to a dead-letter queue, with their story.
+-- Move messages that the caller has locked to a dead-letter queue, with their error history.
 create or replace function turnabout.move_to_dead_letter_queue(
     queue turnabout.queue, target turnabout.queue, ids bigint[], reason text, now_ms bigint
 ) returns void

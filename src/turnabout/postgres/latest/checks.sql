@@ -16,7 +16,7 @@ begin
         raise exception 'a queue''s name has at most 64 characters, not %', length(queue)
             using errcode = '22023';
     elsif payload is null then
-        raise exception 'a message has a payload: null is none' using errcode = '22023';
+        raise exception 'a message needs a payload, not null' using errcode = '22023';
     elsif octet_length(payload) > 1048576 then
         raise exception 'the payload has % bytes, over the limit of 1048576: store it elsewhere and'
             ' send its address', octet_length(payload) using errcode = '22023';

@@ -8,7 +8,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     if new.id is not null then
-        raise exception 'the id of a message is given by the queue: leave it out'
+        raise exception 'the queue assigns the id of a message: leave it out'
             using errcode = '22023';
     end if;
     new.id := turnabout.send(

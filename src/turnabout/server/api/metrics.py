@@ -28,7 +28,7 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
 from turnabout.server.counts import BUCKETS, Histogram, ServerCounts
-from turnabout.words.credentials import NO_NAMESPACE, QueueTotals, Totals
+from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.errors import (
     Busy,
     Forbidden,
@@ -36,6 +36,7 @@ from turnabout.words.errors import (
     TurnaboutError,
     Unavailable,
 )
+from turnabout.words.namespaces import NO_NAMESPACE
 
 if TYPE_CHECKING:
     from turnabout.server.context import ServerContext
@@ -180,7 +181,7 @@ class Board:
 
 
 class _Collector:
-    """Everything of ours, as prometheus_client wants to be told."""
+    """All metrics, in the form that prometheus_client wants."""
 
     def __init__(self, context: ServerContext, board: Board) -> None:
         self._context = context

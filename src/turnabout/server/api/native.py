@@ -43,7 +43,7 @@ Handler = Callable[[Request], Awaitable[None]]
 KEY_BYTES_MAX = 200
 """Of an `Idempotency-Key`: a dedup key is made of it."""
 LARGE_BODY_BYTES = 256 * 1024
-"""To read such a body takes so long that others must not wait for it."""
+"""Reading a body this large takes too long to make others wait."""
 _HEADER = b"turnabout-header-"
 
 
@@ -97,7 +97,7 @@ class Native:
         self._document = openapi.document()
 
     def beside(self) -> Sequence[tuple[str, str, Handler]]:
-        """What there is beside the verbs."""
+        """The routes that are not verbs."""
         queue = "/v1/queues/{queue}"
         return (
             ("POST", f"{queue}/send", self.send_raw),
@@ -196,7 +196,7 @@ class Native:
         await answer(request, wire.dump_together_answer(verbs, answers))
 
     async def signal(self, request: Request) -> None:
-        """A number that changes with news of the queue, as soon as it is another than `seen`."""
+        """The queue's version, which changes with it, as soon as it differs from `seen`."""
         caller = await self.context.caller(request)
         asked = wire.load_fields(Asked, wire.load_query(request.scope["query_string"]))
         queue = limits.queue_name(request.path_params["queue"])
@@ -225,7 +225,7 @@ class Native:
         return caller, call
 
     async def _read(self, body: bytes, load: Callable[[], A]) -> A:
-        """What a body says. A large one is read beside the loop, one at a time."""
+        """What a body says. A large one is read off the loop, one at a time."""
         if len(body) <= LARGE_BODY_BYTES:
             return load()
         async with self._reading:

@@ -1,4 +1,4 @@
-"""Requests that wait for something else than messages: endings, events, news of a queue.
+"""Requests that wait for something other than messages: endings, events, changes of a queue.
 
 One look answers for all that wait on a queue. A request that waits counts for `max_polls`, is
 answered when the server closes, and is forgotten when the client has gone.

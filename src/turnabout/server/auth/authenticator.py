@@ -21,15 +21,10 @@ from starlette.types import Scope
 from turnabout.server.auth.quotas import Bucket, Quotas
 from turnabout.server.auth.rights import Rights
 from turnabout.server.options import ServerOptions, is_loopback
+from turnabout.server.verbs import FoundToken, TokenFind, TokenList, parse_token
 from turnabout.store import AsyncStore
-from turnabout.words.credentials import (
-    TOKEN_PREFIX,
-    FoundToken,
-    TokenFind,
-    TokenList,
-    parse_token,
-)
 from turnabout.words.errors import TooManyRequests, Unauthorized, UsageError
+from turnabout.words.urls import TOKEN_PREFIX
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -199,7 +194,7 @@ class Authenticator:
             # Tokens that were here before are not kept out by strangers.
             if id_ not in self._known and (wait := self._strangers.take(self._clock())):
                 raise TooManyRequests(
-                    "too many tokens that nobody knows are shown to this server: repeat later", wait
+                    "this server has been sent too many unknown tokens: repeat later", wait
                 )
             task = self._finding[id_] = asyncio.ensure_future(self._ask(id_))
             task.add_done_callback(lambda done: self._asked(id_, done))

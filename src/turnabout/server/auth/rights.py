@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from turnabout.server.verbs import Token
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE, Token
 from turnabout.words.entities import QueueEntry, QueueStats
 from turnabout.words.errors import Forbidden
 from turnabout.words.limits import PEEK_MESSAGES_MAX, shown
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.records import Redrive
 from turnabout.words.schedules import ScheduleEntry
 from turnabout.words.verbs import Verb
@@ -60,7 +61,7 @@ class Rights:
         return any(scope.allows(kind, scope.queues) for scope in self.scopes)
 
     def knows(self, queue: str) -> bool:
-        """Whether there is any right at that queue: to hear that there is news is not much."""
+        """Whether there is any right at that queue: to learn that something changed is not much."""
         return any(self.allows(kind, queue) for kind in v.VOCABULARY)
 
     def need(self, kind: Kind, queue: str | None) -> None:

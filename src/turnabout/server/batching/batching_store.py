@@ -193,7 +193,7 @@ class VerbBatcher:
             await self._carry_out(others, splits - 1)
 
     def _set_apart(self, asked: Sequence[Asked]) -> None:
-        """Each alone, beside the batcher. Sends one after the other: the first has the room."""
+        """Each alone, not by the batcher. Sends one after the other: the first has the room."""
         if isinstance(asked[0][0], Send):
             self._front.start(self._one_by_one(asked))
         else:

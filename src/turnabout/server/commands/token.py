@@ -10,10 +10,11 @@ from turnabout.cli._app import App
 from turnabout.cli._declare import argument, group, option
 from turnabout.cli._json import items
 from turnabout.cli._kinds import DURATION
+from turnabout.server import verbs as c
 from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
-from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
+from turnabout.words.urls import TOKEN_PREFIX
 
 DEFAULT_SCOPES = ("produce", "consume")
 
@@ -95,7 +96,7 @@ def create(
     that programs use by the database's URL.
     """
     if expires == 0:
-        raise UsageError("a token that ends at once is of no use: --expires 12h, 30d, or no end")
+        raise UsageError("a token that ends at once is useless: use --expires 12h, or leave it out")
     token_id, secret, digest = c.new_token()
     ends_after = None if expires is None else max(1, round(expires * 1000))
     allowed = c.scopes(scopes or DEFAULT_SCOPES)
@@ -132,8 +133,8 @@ def list_(app: App, namespace: str | None) -> None:
 @argument("token_id", metavar="ID")
 def revoke(app: App, token_id: str) -> None:
     """End the token ID. Servers accept it for up to five seconds more."""
-    if token_id.startswith(c.TOKEN_PREFIX):  # the token itself
-        token_id = token_id.removeprefix(c.TOKEN_PREFIX).partition("_")[0]
+    if token_id.startswith(TOKEN_PREFIX):  # the token itself
+        token_id = token_id.removeprefix(TOKEN_PREFIX).partition("_")[0]
     with open_database(app) as turnabout:
         ended = turnabout.store.run(c.TokenRevoke(token_id))
     if ended is None:

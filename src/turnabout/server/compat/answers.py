@@ -44,7 +44,7 @@ def on(
 ) -> list[Route]:
     """The routes of a path: a handler for each method, with and without a slash at its end.
 
-    `before_text` stands before the text of every error of ours.
+    `before_text` stands before the text of every error.
     """
     endpoint = _guarded(context, handlers, before_text)
     return _routes(path, frozenset(handlers), endpoint)

@@ -204,7 +204,7 @@ class _HqNames:
         return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
 
     async def place(self, caller: AuthorizedStore, text_: str) -> tuple[str, int] | None:
-        """The queue and id that it says; None if it is none of ours, or its queue is gone."""
+        """The queue and id that it says; None if the id isn't one of ours, or its queue is gone."""
         try:
             whole = UUID(text_).int
         except ValueError as error:

@@ -176,7 +176,7 @@ class _ToxMq:
         amount: int,
         matches: filters.Matches | None,
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Those that match, and whether the search ended at a bound of ours."""
+        """Those that match, and whether the search ended at a bound."""
         found: list[dict[str, Any]] = []
         looked = skipped = size = after_id = 0
         while len(found) < amount:
@@ -291,7 +291,7 @@ def _popped(message: Delivery) -> dict[str, Any]:
 
 
 def _peeked(message: Peeked) -> dict[str, Any]:
-    """As ToxMQ keeps it: no attempts before the first; and the story of a dead one."""
+    """As ToxMQ keeps it: no attempts before the first; of a dead one, its error history."""
     told: dict[str, Any] = {
         "_id": _id(message.id, message.sent_at),
         "payload": answers.json_of(message.payload, message.content_type),

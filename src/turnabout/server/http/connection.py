@@ -99,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
         if len(there) > self.options.max_connections:
             self._refuse(
                 503, "busy", "max_connections",
-                "this server has as many connections as it takes: repeat later, or use another one",
+                "this server has all the connections it accepts: repeat later, or use another one",
             )  # fmt: skip
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -337,7 +337,7 @@ class ClientConnection(asyncio.Protocol):
                 return
 
     def _without_upgrade(self, rest: bytes) -> bytes:
-        """Some clients ask for HTTP/2 beside every first request. The answer is no, but the parser
+        """Some clients ask for HTTP/2 with every first request. The answer is no, but the parser
         takes it for a yes and gives the body up: it begins again, and is not told of the wish.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()

@@ -154,7 +154,7 @@ class HttpExchange:
             if self._left is not None:
                 self._left -= len(body)
                 if self._left < 0 or (is_last and self._left):
-                    raise RuntimeError("an answer has not the length that it said")
+                    raise RuntimeError("an answer does not have the length that it announced")
             transport.write(body)
         if is_last:
             self.is_answered = True

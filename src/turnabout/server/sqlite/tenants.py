@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
+from turnabout.server import verbs as c
 from turnabout.sqlite import _statements
 from turnabout.sqlite._connection import Connection
-from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 
@@ -83,7 +83,7 @@ def token_create(connection: Connection, verb: c.TokenCreate, now: int) -> c.Tok
     row = _find(connection, verb.id)
     assert row is not None
     if row["digest"] != verb.digest:
-        raise UsageError(f"there is another token of the id {verb.id!r}: make a new one")
+        raise UsageError(f"there is another token with the id {verb.id!r}: make a new one")
     return _token(row)
 
 

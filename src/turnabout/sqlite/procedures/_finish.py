@@ -116,7 +116,7 @@ class Finish:
         return bool(failed_ms)
 
     def _keep_more(self, results: Sequence[Result | None]) -> None:
-        """What the rows just kept get beside the usual."""
+        """Extra columns of the rows just kept."""
         queue, connection = self.queue, self._connection
         if queue["history_payload"]:
             parameters = {"queue": queue["id"], "after": self._after}

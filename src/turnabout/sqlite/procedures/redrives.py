@@ -9,8 +9,8 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _queue
-from turnabout.words.credentials import namespace_of
 from turnabout.words.errors import UsageError
+from turnabout.words.namespaces import namespace_of
 from turnabout.words.records import Redrive, RedriveFilter
 from turnabout.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
 
@@ -202,7 +202,7 @@ def _is_meant(row: sqlite3.Row, message: sqlite3.Row, origin: dict[str, Any] | N
 
 
 def _story(origin: dict[str, Any] | None) -> str | None:
-    """The story of a message that was redriven once more."""
+    """The error history of a message, with one more redrive."""
     if origin is None:
         return None
     return json.dumps({**origin, "redrives": origin.get("redrives", 0) + 1}, ensure_ascii=False)

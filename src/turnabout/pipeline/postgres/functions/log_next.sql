@@ -2,7 +2,7 @@
 -- share a position are never parted. Below the oldest running transaction only: what commits later
 -- comes behind them.
 --
--- What is missing up to the place `known` was known when the reader began, so it is no loss.
+-- What is missing up to the place `known` was known when the reader began, so nothing is lost.
 --
 -- `state`: range, with the last position, what is known of there to be missing (null: nothing that
 -- is behind it), how many rows, and whether there are more; lost, with the floor; ahead, with the

@@ -49,8 +49,8 @@ function problem(by, error) {
   if (!(error instanceof Problem)) throw error;
   const texts = {
     401: api.token
-      ? "The server does not take this token: it is unknown, expired or revoked."
-      : "This server wants a token. Enter one above; `turnabout token create` makes one.",
+      ? "The server does not accept this token: it is unknown, expired or revoked."
+      : "This server needs a token. Enter one above; `turnabout token create` makes one.",
   };
   say(part("problem"), texts[error.status] ?? error.message);
 }
@@ -66,7 +66,7 @@ class Overview {
       ["Sent/s", "n"], ["Finished/s", "n"], ["Done", "n"], ["Dead", "n"], ["State"], [""],
     ]);
     this.body = body;
-    this.none = el("p", { class: "quiet" }, "No queues yet: the first send makes one.");
+    this.none = el("p", { class: "quiet" }, "No queues yet: the first send creates one.");
     this.element = el("div", {}, this.chart.whole, el("section", {}, whole, this.none));
   }
 
@@ -112,7 +112,7 @@ async function setPaused(queue, row) {
     await api.call("PATCH", Api.queue(queue), {
       paused: pause, pause_reason: pause ? "from the dashboard" : null,
     });
-    desk.tell(pause ? `${queue} is paused: nothing is handed out.` : `${queue} runs again.`);
+    desk.tell(pause ? `${queue} is paused: nothing is handed out.` : `${queue} is running again.`);
   });
   await look();
 }
@@ -132,7 +132,7 @@ async function look() {
   });
   const took = Date.now() - started;
   if (mine !== turn) return;
-  say(part("connection"), isWell ? "connected" : "not up to date");
+  say(part("connection"), isWell ? "connected" : "out of date");
   if (!document.hidden) timer = setTimeout(look, Math.max(LOOK_MS, 10 * took));
 }
 

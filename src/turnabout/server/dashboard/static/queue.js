@@ -11,7 +11,7 @@ const VIEWS = { channels: "Channels", messages: "Messages", history: "History", 
 const COUNTS = ["Ready", "Scheduled", "Leased", "Sent/s", "Finished/s", "Done", "Dead", "Expired"];
 const BLOCKED = {
   paused: "paused",
-  concurrency: "as many leased as allowed",
+  concurrency: "as many leased as max_concurrency allows",
   rate: "rate limit",
   fifo: "FIFO: its first message is leased, or not due",
   exhausted: "its first message has no attempts left and waits for a person",
@@ -206,7 +206,7 @@ export class QueuePage {
       });
     };
     this.place.replaceChildren(
-      el("p", {}, "Sends letters back to the queue that each died in, with their charges forgotten."),
+      el("p", {}, "Sends letters back to the queue that each died in, with their charges reset."),
       el("p", { class: "buttons" }, this.#button("Redrive…", () => this.#redrive())),
       whole, none,
     );
@@ -248,7 +248,7 @@ export class QueuePage {
       await this.desk.api.call("PATCH", Api.queue(this.queue), {
         paused: pause, pause_reason: pause ? "from the dashboard" : null,
       });
-      this.desk.tell(pause ? "Paused: nothing is handed out." : "It runs again.");
+      this.desk.tell(pause ? "Paused: nothing is handed out." : "Running again.");
     });
     await this.desk.look();
   }

@@ -23,7 +23,7 @@ begin
     select t.* into v_row from turnabout.token t
     where t.id = token_create.id and t.digest = token_create.digest;
     if not found then
-        raise exception 'there is another token of the id %', quote_literal(token_create.id)
+        raise exception 'there is another token with the id %', quote_literal(token_create.id)
             using errcode = 'PQ409', hint = 'make a new one';
     end if;
     return v_row;
