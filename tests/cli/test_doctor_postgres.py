@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -12,18 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 import turnabout
-from tests.support.postgres import Server, fresh_database
+from tests.support.postgres import Server, migrated_url
 from turnabout.cli import main
 from turnabout.cli.doctor_words import check_of
-from turnabout.postgres import doctor, install
+from turnabout.postgres import doctor
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def url(postgres_server: Server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=install.up) as url:
-        yield url
+url = migrated_url
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from turnabout import slices
 from turnabout.cli import main
 from turnabout.pipeline import verbs as p
 from turnabout.postgres import doctor as postgres_doctor
+from turnabout.server.verbs import TokenCreate, scopes
 from turnabout.sqlite import doctor
 from turnabout.statements import statements_in
-from turnabout.words.credentials import TokenCreate, scopes
 from turnabout.words.entities import Outgoing
 from turnabout.words.findings import PROMISES, Finding
 from turnabout.words.limits import FOREVER_MS

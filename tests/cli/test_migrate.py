@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,11 @@ import pytest
 from psycopg import sql
 
 from tests.support.command_line import Runner
-from tests.support.doors import migrate
-from tests.support.postgres import Server, fresh_database
+from tests.support.postgres import migrated_url
 from turnabout.postgres.revision import REVISION
 from turnabout.sqlite import install
 
-
-@pytest.fixture
-def url(postgres_server: Server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 def ask(url: str, statement: Any) -> list[tuple[Any, ...]]:

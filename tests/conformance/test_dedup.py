@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.steps import counts, do, is_empty, one, one_by_one, run, sent, tended, texts
 from tests.support.each import each
 from turnabout import ChannelFull, Dead, Policy, Sent, UsageError, message
-from turnabout.words.credentials import Repeats
+from turnabout.words.administration import Repeats
 from turnabout.words.outcomes import Cancelled, QueueFull
 from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
 from turnabout.words.verbs import Send

@@ -15,7 +15,7 @@ from tests.support.postgres import Server, fresh_database
 from turnabout import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
 from turnabout.move import abort, move, plan
 from turnabout.postgres import install
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow

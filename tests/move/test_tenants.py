@@ -7,8 +7,9 @@ import pytest
 import turnabout
 from tests.move.house import House
 from turnabout.move import plan
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 from turnabout.words import verbs as v
+from turnabout.words.administration import Totals
 
 pytestmark = pytest.mark.slow
 
@@ -34,4 +35,4 @@ def test_tenants_and_their_tokens_move_and_what_is_there_keeps_its_quotas(house:
         assert quotas == {"acme": (None, 5), "beta": (7, None)}
         after = there.store.run(v.QueueList("acme"))
         assert [(e.name, e.dead_letter) for e in after] == [(e.name, e.dead_letter) for e in before]
-        assert [t.unfinished for t in there.store.run(c.Totals("acme"))] == [1, 0]
+        assert [t.unfinished for t in there.store.run(Totals("acme"))] == [1, 0]

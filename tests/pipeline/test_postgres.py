@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.support.doors import START, Clock, migrate
-from tests.support.postgres import fresh_database
+from tests.support.doors import START, Clock
+from tests.support.postgres import migrated_url
 from turnabout.pipeline import verbs as p
 from turnabout.postgres.revision import rendered
 from turnabout.words import verbs as v
@@ -22,10 +22,7 @@ DAY = 86_400_000
 LEASE_MS = 60_000
 
 
-@pytest.fixture
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 @pytest.fixture

@@ -7,18 +7,14 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import migrated_url
 from turnabout import Disconnected, Uncertain
 from turnabout.postgres.libpq_connection import LibpqConnection
 
 pytestmark = pytest.mark.slow  # a database for each
 
 
-@pytest.fixture
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 def cutting(moment: str, places: Iterator[int]) -> Any:

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.support.doors import START, Clock, migrate
-from tests.support.postgres import fresh_database
+from tests.support.doors import START, Clock
+from tests.support.postgres import migrated_url
 
 pytestmark = pytest.mark.slow  # a database for each
 
@@ -19,10 +19,7 @@ TODAY = START // DAY * DAY
 numbers = itertools.count(1)
 
 
-@pytest.fixture
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 @pytest.fixture

@@ -12,17 +12,13 @@ import psycopg
 import pytest
 from psycopg.errors import LockNotAvailable
 
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import one_migrated_url
 
 numbers = itertools.count(1)
 Connection = psycopg.Connection[Any]
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 @pytest.fixture

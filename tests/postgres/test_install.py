@@ -24,7 +24,7 @@ from turnabout.postgres.calls import CALLS
 from turnabout.postgres.parts import core, latest, parts
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
 from turnabout.postgres.source import statements
-from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
 

@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.doors import START, migrate
-from tests.support.postgres import fresh_database
+from tests.support.doors import START
+from tests.support.postgres import one_migrated_url
 
 pytestmark = pytest.mark.slow  # a database for each
 
@@ -34,10 +34,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 class Session:

@@ -1,13 +1,11 @@
 """A call with many messages takes as long as there are many, not their number squared."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 import turnabout
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import one_migrated_url
 from turnabout.words.entities import Deferral, Failure
 
 pytestmark = pytest.mark.slow  # a database for each
@@ -26,10 +24,7 @@ VERBS = {
 }
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 def sending(mq: turnabout.Turnabout, count: int) -> float:

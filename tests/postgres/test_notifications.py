@@ -11,8 +11,7 @@ import turnabout
 import turnabout.aio
 from tests.postgres.test_store import OTHERS, Beside, ask, eventually
 from tests.postgres.test_url import and_also
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import one_migrated_url
 from turnabout import UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
@@ -21,10 +20,7 @@ PATIENT = "poll_seconds=30"  # so that only a notification can be the reason
 AT_ONCE = 5.0  # far less than that, also on a machine that is busy with something else
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from tests.postgres.probe import Connection, Touched, touched
-from tests.support.doors import START, migrate
-from tests.support.postgres import fresh_database, only_newest
+from tests.support.doors import START
+from tests.support.postgres import migrated_url, only_newest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), only_newest]
 
@@ -21,10 +21,7 @@ PASSED = 20_000
 Receipt = tuple[int, int]
 
 
-@pytest.fixture
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import turnabout
 import turnabout.aio
 from tests.postgres.test_url import and_also
 from tests.support.doors import blocking, migrate
-from tests.support.postgres import GIVEN, VERSIONS, fresh_database
+from tests.support.postgres import GIVEN, VERSIONS, one_migrated_url
 from turnabout import (
     Acked,
     Busy,
@@ -31,10 +31,7 @@ from turnabout.dev.pgserver import PostgresServer
 pytestmark = pytest.mark.slow  # a database for each
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 @pytest.fixture

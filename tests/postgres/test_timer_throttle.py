@@ -6,8 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import one_migrated_url
 from turnabout.postgres.call import TimerThrottle
 from turnabout.postgres.calls import CALLS
 from turnabout.words.entities import Turn
@@ -49,10 +48,7 @@ def test_names_without_end_are_not_all_kept():
     assert throttle.statement(RECEIVE, receive("q0"), START) == RECEIVE.sql
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import migrated_url
 from turnabout import Disconnected, Uncertain
 from turnabout.postgres._async.store import AsyncPostgresStore
 from turnabout.postgres._sync.store import PostgresStore
@@ -24,10 +23,7 @@ HI = (Outgoing(b"hi"),)
 BEGIN, FIRST, SECOND, COMMIT = range(4)
 
 
-@pytest.fixture
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 class Together:

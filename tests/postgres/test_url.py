@@ -9,9 +9,8 @@ import pytest
 
 import turnabout
 import turnabout.aio
-from tests.support.doors import migrate
 from tests.support.each import each
-from tests.support.postgres import GIVEN, fresh_database
+from tests.support.postgres import GIVEN, one_migrated_url
 from turnabout import Busy, Disconnected, Forbidden, TurnaboutError, Unavailable, UsageError
 from turnabout.postgres import install
 from turnabout.postgres.url import parse
@@ -19,10 +18,7 @@ from turnabout.postgres.url import parse
 HERE = "postgresql://u@h/db"
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 def and_also(url: str, options: str) -> str:

@@ -20,17 +20,14 @@ from tests.races.stage import (
     sql_send,
     transaction,
 )
-from tests.support.doors import beside, migrate
-from tests.support.postgres import fresh_database
+from tests.support.doors import beside
+from tests.support.postgres import one_migrated_url
 from turnabout import Acked, LeaseLost, Policy, Rate, Sent
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = one_migrated_url
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_a_token_is_for_servers_and_a_clock_is_not() -> None:
     for url in ("sqlite://", "postgresql://localhost/app"):
         with pytest.raises(turnabout.UsageError, match="a token is for a server"):
             turnabout.connect(url, token=TOKEN)
-    with pytest.raises(turnabout.UsageError, match="give one"):
+    with pytest.raises(turnabout.UsageError, match="give only one"):
         turnabout.connect(f"http://{TOKEN}@host", token=TOKEN)
     with pytest.raises(turnabout.UsageError, match="its own clock"):
         turnabout.connect("http://host", clock=lambda: 0)

@@ -7,25 +7,19 @@ on a machine without it the shell example is skipped, as docs/how-to/other-langu
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import ROOT, agrees
-from tests.support.served import Server, served
+from tests.support.served import Server
 
 pytestmark = pytest.mark.slow
 
 JAVASCRIPT = ROOT / "examples/javascript/queue.mjs"
 SHELL = ROOT / "examples/shell/queue.sh"
 LINES_MAX = 60
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with served(f"sqlite:///{tmp_path}/app.db") as server:
-        yield server
 
 
 def node() -> str:

@@ -18,9 +18,9 @@ from tests.support.each import each
 from tests.support.served import Server, served
 from turnabout import wire
 from turnabout.pipeline import verbs as pipeline
-from turnabout.words import credentials
+from turnabout.server import verbs as credentials
+from turnabout.server.auth.namespaces import NAMED, inside
 from turnabout.words import verbs as v
-from turnabout.words.namespaces import NAMED, inside
 
 pytestmark = pytest.mark.slow
 
@@ -39,12 +39,6 @@ class Counted:
         if scope["type"] == "http":
             self.paths[scope["path"].rpartition("/")[2]] += 1
         await self.app(scope, receive, send)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with served(f"sqlite:///{tmp_path}/app.db") as server:
-        yield server
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import turnabout
 from tests.support.served import WIDE, served
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 
 Maker = Callable[..., str]
 

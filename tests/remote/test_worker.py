@@ -3,26 +3,19 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 import turnabout
 import turnabout.aio
-from tests.support.served import Server, served
+from tests.support.served import Server
 from turnabout.worker import Worker
 
 pytestmark = pytest.mark.slow
 
 SECONDS = 20.0
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with served(f"sqlite:///{tmp_path}/app.db") as server:
-        yield server
 
 
 @contextlib.asynccontextmanager

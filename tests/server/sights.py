@@ -12,10 +12,10 @@ import httpx2
 from tests.support.loops import inside
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
+from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.words import entities as e
 from turnabout.words import verbs as v
-from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
 from turnabout.words.errors import Disconnected
 
 

@@ -14,8 +14,7 @@ from tests.support.loops import inside
 from turnabout import wire
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
-from turnabout.store import AsyncStore
-from turnabout.words.credentials import (
+from turnabout.server.verbs import (
     Namespace,
     NamespaceSet,
     Token,
@@ -24,6 +23,7 @@ from turnabout.words.credentials import (
     scopes,
     token_text,
 )
+from turnabout.store import AsyncStore
 from turnabout.words.verbs import Verb
 
 

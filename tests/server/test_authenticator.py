@@ -23,15 +23,8 @@ from turnabout.server.auth.authenticator import (
 )
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
+from turnabout.server.verbs import TokenFind, TokenList, TokenRevoke, Verb, new_token, token_text
 from turnabout.words import verbs as v
-from turnabout.words.credentials import (
-    TokenFind,
-    TokenList,
-    TokenRevoke,
-    Verb,
-    new_token,
-    token_text,
-)
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Disconnected, Forbidden, Unauthorized, UsageError
 from turnabout.words.policy import QueueSettings

@@ -9,7 +9,7 @@ import pytest
 from tests.server.sights import AWAY, Sight, looking
 from tests.support.each import each
 from turnabout.server.api import health
-from turnabout.words.credentials import TokenFind
+from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import WrongVersion
 
 

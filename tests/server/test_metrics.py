@@ -16,8 +16,9 @@ from tests.support.doors import migrate
 from turnabout.server import ServerOptions, counts
 from turnabout.server.api import metrics
 from turnabout.server.counts import BUCKETS, Histogram
+from turnabout.server.verbs import TokenRevoke
 from turnabout.words import verbs as v
-from turnabout.words.credentials import TokenRevoke, Totals
+from turnabout.words.administration import Totals
 
 GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 

@@ -14,14 +14,13 @@ import pytest
 
 from tests.server.tenants import Answer, Yard, texts, yard
 from tests.support import postgres
-from tests.support.doors import migrate
 from turnabout import wire
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE
 from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt
 from turnabout.words.errors import UsageError
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.outcomes import Dead, LeaseLost, NotWaiting, Sent
 from turnabout.words.policy import QueueSettings
 from turnabout.words.records import Result
@@ -35,15 +34,7 @@ VICTIMS = ("acme2", "Acme", "acme.eu", NO_NAMESPACE)
 """Beside `acme`: they begin alike, differ in case, or have a sign that patterns know."""
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An empty database."""
-    if request.param == "sqlite":
-        yield "sqlite://"
-        return
-    version = 0 if postgres.GIVEN else 18
-    with postgres.fresh_database(postgres._servers.get(version), fill=migrate) as url:
-        yield url
+url = postgres.either_url
 
 
 # --- what a tenant has ---------------------------------------------------------------------------

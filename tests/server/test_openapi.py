@@ -14,7 +14,7 @@ from turnabout import wire
 from turnabout.server.api import openapi
 from turnabout.server.api.examples import EXAMPLES
 from turnabout.words import verbs as v
-from turnabout.words.credentials import VERBS
+from turnabout.words.verbs import VERBS
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.document())
 

@@ -3,9 +3,11 @@
 import pytest
 
 from turnabout import QueueNotFound, UsageError
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 from turnabout.words import verbs as v
+from turnabout.words.administration import Totals
 from turnabout.words.entities import Failure, Outgoing
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.schedules import Schedule
 
 pytestmark = pytest.mark.needs("administration")
@@ -96,8 +98,8 @@ def test_tokens_are_listed_newest_first_and_revoked_once(run, tenant, clock):
 
 
 def test_the_unnamed_namespace_has_quotas_and_tokens_too(run):
-    token = made(run, c.NO_NAMESPACE)
-    run(c.NamespaceSet(c.Namespace(c.NO_NAMESPACE, max_bytes=10)))
+    token = made(run, NO_NAMESPACE)
+    run(c.NamespaceSet(c.Namespace(NO_NAMESPACE, max_bytes=10)))
     assert run(c.TokenFind(token.id)).namespace.max_bytes == 10
     assert token in run(c.TokenList(""))
 
@@ -143,7 +145,7 @@ def names_of(found):
     return [one.name if isinstance(one, v.QueueEntry) else one.queue for one in found]
 
 
-@pytest.mark.parametrize("listing", [v.QueueList, v.Stats, c.Totals])
+@pytest.mark.parametrize("listing", [v.QueueList, v.Stats, Totals])
 @pytest.mark.driving
 def test_lists_show_a_namespace_the_unnamed_one_or_all(run, tenant, both, listing):
     inside, beside, plain = both
@@ -246,7 +248,7 @@ def test_a_redrive_leads_to_another_namespace_only_by_name(run, tenant):
 
 
 def totals(run, tenant, **about):
-    return {one.queue.partition("/")[2]: one for one in run(c.Totals(tenant, **about))}
+    return {one.queue.partition("/")[2]: one for one in run(Totals(tenant, **about))}
 
 
 def test_totals_count_as_stats_do(run, tenant, clock):

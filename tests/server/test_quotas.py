@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from starlette.requests import Request
 
 from tests.server.tenants import Seconds, Yard, there, ticking
 from tests.support import postgres
-from tests.support.doors import migrate
 from tests.support.each import each
 from turnabout import wire
 from turnabout.server.auth.quotas import (
@@ -23,10 +21,12 @@ from turnabout.server.auth.quotas import (
     Bucket,
     NamespaceUsage,
 )
+from turnabout.server.verbs import Namespace, NamespaceSet
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE, Namespace, NamespaceSet, QueueTotals, Totals
+from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.outcomes import ChannelFull, Sent
 from turnabout.words.policy import Policy, QueueSettings
 
@@ -112,14 +112,7 @@ async def test_a_quota_that_was_changed_holds_after_some_seconds(one: Yard) -> N
 # --- messages and bytes --------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield "sqlite://"
-        return
-    version = 0 if postgres.GIVEN else 18
-    with postgres.fresh_database(postgres._servers.get(version), fill=migrate) as url:
-        yield url
+url = postgres.either_url
 
 
 async def test_messages_are_bounded_over_all_queues_of_the_namespace(url):

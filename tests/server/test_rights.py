@@ -12,15 +12,15 @@ from turnabout.server import ServerOptions
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
+from turnabout.server.verbs import Scope, Token, scopes
 from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
-from turnabout.words.credentials import KINDS, Scope, Token, scopes
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Forbidden, UsageError
 from turnabout.words.outcomes import NotDue, Received
 from turnabout.words.policy import QueueSettings
 from turnabout.words.schedules import Schedule, ScheduleEntry
-from turnabout.words.verbs import Verb
+from turnabout.words.verbs import KINDS, Verb
 
 
 def token(*texts: str, namespace: str = "acme") -> Token:

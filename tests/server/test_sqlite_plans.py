@@ -5,9 +5,8 @@ import pytest
 from tests.support.each import each
 from tests.support.sqlite_plans import check_plan, check_searches, plan_of
 from turnabout.server.sqlite import tenants as own
-from turnabout.server.verbs import VERBS
+from turnabout.server.verbs import VERBS, Scope, TokenCreate, TokenList
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words.credentials import Scope, TokenCreate, TokenList
 from turnabout.words.entities import Outgoing
 from turnabout.words.schedules import Schedule
 from turnabout.words.verbs import RedriveStart, ScheduleSet, Send

@@ -5,7 +5,7 @@ from __future__ import annotations
 import turnabout
 from tests.support.command_line import Runner
 from tests.support.each import each
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 
 
 def test_a_token_is_printed_once_and_opens_what_it_says(

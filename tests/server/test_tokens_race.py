@@ -10,7 +10,7 @@ from tests.support.doors import migrate
 from tests.support.postgres import Server, fresh_database
 from turnabout.postgres._sync.store import PostgresStore
 from turnabout.postgres.revision import schema
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 
 CREATE = f"select {schema('server')}.token_create(%s, %s, 'acme', '', '[\"peek:*\"]')"
 DELETE = f"select {schema('server')}.namespace_delete('acme')"

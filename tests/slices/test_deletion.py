@@ -92,6 +92,19 @@ def test_the_command_line_lacks_its_commands(tree: Tree) -> None:
         tree.run("-m", "turnabout", name, code=2)
 
 
+def test_a_pipeline_without_a_server_says_that_it_has_no_tokens(tmp_path: Path) -> None:
+    code = """
+    from turnabout.pipeline.spark.access import Access
+    from turnabout.words.errors import UsageError
+    try:
+        Access("sqlite:///x.db", token="tbt_x").namespace
+    except UsageError as error:
+        print(error)
+    """
+    said = copied(tmp_path, gone("server")).run("-c", textwrap.dedent(code))
+    assert "tokens are the server's, which this installation lacks" in said
+
+
 def test_a_file_is_used_with_and_without_it(tree: Tree, tmp_path: Path) -> None:
     """Made by the one, used by the other, and the other way round."""
     whole = Tree(ROOT, ())

@@ -19,7 +19,7 @@ from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.permissions import functions_of_kinds
 from turnabout.postgres.revision import schema
-from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY
 
 pytestmark = pytest.mark.slow  # a database for each

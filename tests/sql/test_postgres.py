@@ -13,18 +13,14 @@ from psycopg.types.json import Jsonb
 
 import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, migrated_url
 from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow  # a database for each
 
 
-@pytest.fixture
-def url(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 @pytest.fixture

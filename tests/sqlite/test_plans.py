@@ -13,7 +13,7 @@ from tests.support.sqlite_plans import check_plan, check_searches, plan_of
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures._round_robin import DELIVERIES
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.entities import Failure, Outgoing
 from turnabout.words.policy import DEDUP_MODES, QueueSettings
 from turnabout.words.schedules import Schedule

@@ -28,6 +28,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.support import postgres
+from tests.support.postgres import migrate
 from tests.support.seeds import EVERYTHING
 
 START: Final = 1_800_000_000_000
@@ -126,13 +127,6 @@ def _unsynced(folder: Path) -> AbstractContextManager[str]:
 
 def _memory(_: Path) -> AbstractContextManager[str]:
     return contextlib.nullcontext("sqlite://")
-
-
-def migrate(url: str) -> None:
-    """Put our tables and functions into an empty PostgreSQL database."""
-    from turnabout.postgres import install
-
-    install.up(url)
 
 
 def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:

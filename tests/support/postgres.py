@@ -201,3 +201,34 @@ def postgres_url(postgres_server: Server) -> Iterator[str]:
     """The URL of a fresh, empty database."""
     with fresh_database(postgres_server) as url:
         yield url
+
+
+def migrate(url: str) -> None:
+    """Put our tables and functions into an empty PostgreSQL database."""
+    from turnabout.postgres import install
+
+    install.up(url)
+
+
+@pytest.fixture
+def migrated_url(postgres_server: Server) -> Iterator[str]:
+    """The URL of a fresh database with our tables and functions."""
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def one_migrated_url(postgres_server: Server) -> Iterator[str]:
+    """The same, one for all tests of a module."""
+    with fresh_database(postgres_server, fill=migrate) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def either_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty database, once of each kind."""
+    if request.param == "sqlite":
+        yield "sqlite://"
+        return
+    with fresh_database(_servers.get(0 if GIVEN else 18), fill=migrate) as url:
+        yield url

@@ -8,8 +8,7 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, migrated_url
 from tests.upgrade.newer import PACKAGE, Agent, Version, write_newer
 from turnabout import WrongVersion
 from turnabout._connect import installer
@@ -28,10 +27,7 @@ def newer(tmp_path: Path) -> Version:
     return Version(write_newer(tmp_path / "newer"))
 
 
-@pytest.fixture
-def url(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+url = migrated_url
 
 
 def roll(url: str, older: Version, newer: Version) -> int:

@@ -15,7 +15,8 @@ from typing import Any
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import CALLS
 from turnabout.words import verbs as v
-from turnabout.words.credentials import ADMINISTRATION, KINDS
+from turnabout.words.administration import ADMINISTRATION
+from turnabout.words.verbs import KINDS
 
 _CALLED = re.compile(r"\bturnabout_r\d+\.(\w+)\(")
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from turnabout.words.credentials import TOKEN_PREFIX
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
+from turnabout.words.urls import TOKEN_PREFIX
 
 TOKEN_VARIABLE = "TURNABOUT_TOKEN"  # noqa: S105 - a name, not a secret
 TOKEN_CHARS_MAX = 4_096

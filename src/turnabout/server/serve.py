@@ -26,7 +26,7 @@ from turnabout.server.context import ServerContext
 from turnabout.server.http.connection import ClientConnection
 from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.options import ServerOptions
-from turnabout.words.credentials import TokenFind
+from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.value import value
 

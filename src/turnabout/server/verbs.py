@@ -1,21 +1,269 @@
-"""The verbs of namespaces and tokens.
+"""Who may do what on a server: namespaces, tokens and their scopes; the verbs that keep them.
 
-Their words are in `words/credentials.py`: a pipeline looks a token up, too.
+These verbs are for the owner of the database (`turnabout token`, `turnabout namespace`, the server
+itself). No door carries them, so no token can make another one.
+
+Instants are milliseconds since 1970.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar
 
-from turnabout.words import credentials as c
-from turnabout.words.verbs import Verb
+from turnabout.words import limits
+from turnabout.words import verbs as v
+from turnabout.words.administration import Totals
+from turnabout.words.errors import UsageError
+from turnabout.words.namespaces import NO_NAMESPACE, namespace_name
+from turnabout.words.urls import TOKEN_PREFIX
+from turnabout.words.value import value
+
+Verb = v.Verb
+
+LABEL_CHARS_MAX = 64
+SCOPES_MAX = 32
+_PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,128}")
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_ID_CHARS = 12
+_ID = re.compile(rf"[{_ALPHABET}]{{{_ID_CHARS}}}")
+
+
+@value
+class Scope:
+    """A kind of verbs (`produce`, `consume`, `operate`) or one verb, and the queues it is for.
+
+    In text `consume:emails`, `send:report-*`, `operate:*`; `*` stands for any characters.
+    `totals:*` is for a server's metrics, which show the queues of all namespaces.
+    """
+
+    verbs: str
+    queues: str = "*"
+
+    def __post_init__(self) -> None:
+        if self.verbs not in v.KINDS and self.verbs not in v.VERBS and self.verbs != Totals.name:
+            raise UsageError(
+                f"{limits.shown(self.verbs)} is neither a kind of verbs nor a verb: "
+                f"use {', '.join(v.KINDS)}, or a verb such as send or peek"
+            )
+        if not _PATTERN.fullmatch(self.queues):
+            raise UsageError(
+                f"{limits.shown(self.queues)} is not a pattern for queues: "
+                "write a name, with * for any part"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.verbs}:{self.queues}"
+
+    @classmethod
+    def parse(cls, text: object) -> Scope:
+        """The scope in its text form; without a colon it holds for all queues."""
+        if not isinstance(text, str):
+            raise UsageError(f"a scope is a str such as consume:emails, not {type(text).__name__}")
+        verbs, _, queues = text.partition(":")
+        return cls(verbs, queues or "*")
+
+    def allows(self, verb: type[Verb[Any]], queue: str | None) -> bool:
+        """Whether it lets that verb at that queue; None: at all of them."""
+        kind = v.KINDS.get(self.verbs)
+        if verb not in kind if kind is not None else verb.name != self.verbs:
+            return False
+        return self.queues == "*" if queue is None else fnmatchcase(queue, self.queues)
+
+
+@value
+class Namespace:
+    """A tenant of a server, and its quotas; None: not limited.
+
+    max_messages         unfinished messages
+    max_bytes            bytes of their payloads
+    requests_per_second  over all its tokens, for each server process
+    """
+
+    name: str
+    max_messages: int | None = None
+    max_bytes: int | None = None
+    requests_per_second: int | None = None
+    created_at: int | None = None
+    """None before it is kept."""
+
+    def __post_init__(self) -> None:
+        if self.name != NO_NAMESPACE:
+            namespace_name(self.name)
+        limits.optional_whole(self.max_messages, "max_messages", 1, limits.ID_MAX)
+        limits.optional_whole(self.max_bytes, "max_bytes", 1, limits.ID_MAX)
+        limits.optional_whole(self.requests_per_second, "requests_per_second", 1, 1_000_000)
+
+
+@value
+class Token:
+    """What is known of a token; the secret is not kept, only a digest of it, and not in here."""
+
+    id: str
+    namespace: str
+    label: str
+    scopes: tuple[Scope, ...]
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+
+    def is_live(self, now_ms: int) -> bool:
+        """Whether it still opens the door."""
+        return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
+
+
+@value
+class FoundToken:
+    """A token, the digest that a secret has to match, and its namespace's quotas."""
+
+    token: Token
+    digest: bytes
+    namespace: Namespace
+    now: int
+    """The database's clock."""
+
+
+# --- verbs ---------------------------------------------------------------------------------------
+
+
+@value
+class NamespaceSet(Verb[Namespace]):
+    """Make a namespace, or set its quotas anew."""
+
+    name: ClassVar[str] = "namespace_set"
+    namespace: Namespace
+
+
+@value
+class NamespaceList(Verb[tuple[Namespace, ...]]):
+    """All namespaces by name; the unnamed one only if quotas or tokens were set for it."""
+
+    name: ClassVar[str] = "namespace_list"
+    reads = True
+
+
+@value
+class NamespaceDelete(Verb[bool]):
+    """Remove a namespace and its tokens; whether it was there. UsageError while it has queues."""
+
+    name: ClassVar[str] = "namespace_delete"
+    namespace: str
+
+
+@value
+class TokenCreate(Verb[Token]):
+    """Keep a new token; its namespace is made if it is missing."""
+
+    name: ClassVar[str] = "token_create"
+    id: str
+    digest: bytes
+    namespace: str
+    label: str
+    scopes: tuple[Scope, ...]
+    lifetime_ms: int | None = None
+    """From now on, by the database's clock; None: until it is revoked."""
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id) or len(self.digest) != 32:
+            raise UsageError("a token's id and digest come from `new_token()`")
+        if self.namespace != NO_NAMESPACE:
+            namespace_name(self.namespace)
+        if len(limits.utf8(self.label, "a label")) > LABEL_CHARS_MAX:
+            raise UsageError(f"a label has at most {LABEL_CHARS_MAX} bytes")
+        if not 1 <= len(self.scopes) <= SCOPES_MAX:
+            raise UsageError(f"a token has 1 to {SCOPES_MAX} scopes")
+        limits.optional_whole(self.lifetime_ms, "lifetime_ms", 1, limits.DELAY_SECONDS_MAX * 10_000)
+
+
+@value
+class TokenFind(Verb[FoundToken | None]):
+    """The token of that id, live or not; None if there never was one."""
+
+    name: ClassVar[str] = "token_find"
+    reads = True
+    id: str
+
+
+@value
+class TokenList(Verb[tuple[Token, ...]]):
+    """Tokens of all namespaces or of one, the newest first, expired and revoked ones too."""
+
+    name: ClassVar[str] = "token_list"
+    reads = True
+    namespace: str | None = None
+
+
+@value
+class TokenRevoke(Verb[Token | None]):
+    """End a token now; one that was revoked stays as it is. None: there is none of that id."""
+
+    name: ClassVar[str] = "token_revoke"
+    id: str
+
 
 VERBS: tuple[type[Verb[Any]], ...] = (
-    c.NamespaceSet,
-    c.NamespaceList,
-    c.NamespaceDelete,
-    c.TokenCreate,
-    c.TokenFind,
-    c.TokenList,
-    c.TokenRevoke,
+    NamespaceSet,
+    NamespaceList,
+    NamespaceDelete,
+    TokenCreate,
+    TokenFind,
+    TokenList,
+    TokenRevoke,
 )
+
+
+# --- scopes and secrets --------------------------------------------------------------------------
+
+
+def scopes(texts: Iterable[object]) -> tuple[Scope, ...]:
+    """Scopes from their text forms."""
+    return tuple(Scope.parse(text) for text in texts)
+
+
+def scopes_text(given: Iterable[Scope]) -> str:
+    """Scopes as a store keeps them: a JSON list of their text forms."""
+    return json.dumps([str(scope) for scope in given])
+
+
+def kept_scopes(text: str) -> tuple[Scope, ...]:
+    """What `scopes_text` made. Verbs that only a newer library knows are passed over: here they
+    allow nothing.
+    """
+    kept: list[Scope] = []
+    for one in json.loads(text):
+        with suppress(UsageError):
+            kept.append(Scope.parse(one))
+    return tuple(kept)
+
+
+def new_token() -> tuple[str, str, bytes]:
+    """Id, secret and digest of a token that nobody has: 60 and 256 random bits."""
+    token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
+    secret = secrets.token_urlsafe(32)
+    return token_id, secret, digest(secret)
+
+
+def token_text(token_id: str, secret: str) -> str:
+    """A token as its holder keeps it."""
+    return f"{TOKEN_PREFIX}{token_id}_{secret}"
+
+
+def parse_token(text: str) -> tuple[str, bytes] | None:
+    """Id and digest of what somebody presents as a token; None for what cannot be one."""
+    head, _, secret = text.removeprefix(TOKEN_PREFIX).partition("_")
+    if not text.startswith(TOKEN_PREFIX) or not _ID.fullmatch(head) or not secret:
+        return None
+    return head, digest(secret)
+
+
+def digest(secret: str) -> bytes:
+    """What is kept of a secret: its SHA-256. Secrets are 256 random bits, so nothing slower is
+    needed: there is no dictionary to try.
+    """
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

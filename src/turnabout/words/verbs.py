@@ -481,3 +481,12 @@ VOCABULARY: tuple[type[Verb[Any]], ...] = tuple(
     kind for kind in list(vars().values()) if isinstance(kind, type) and kind.__module__ == __name__
 )
 """All of the above, in their order."""
+
+KINDS: Mapping[str, tuple[type[Verb[Any]], ...]] = {
+    "produce": tuple(kind for kind in VOCABULARY if kind.scope == "produce"),
+    "consume": tuple(kind for kind in VOCABULARY if kind.scope == "consume"),
+    "operate": VOCABULARY,
+}
+"""What a token of a server or a role of PostgreSQL may be allowed to do: groups of verbs."""
+
+VERBS: Mapping[str, type[Verb[Any]]] = {verb.name: verb for verb in VOCABULARY}

@@ -94,7 +94,7 @@ def test_replay_sends_once_for_a_run(
         ("done", 3, 0),
     ]
     # Killed after a batch was sent, before that was noted.
-    run = "turnabout.pipeline.jobs._plan.Run.note"
+    run = "turnabout.pipeline.jobs._plan.JobRun.note"
     with monkeypatch.context() as patch:
         patch.setattr(run, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import sink
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.sink import BatchWriter, Sink, SinkFull, StreamWriter
-from turnabout.words.credentials import Scope, TokenCreate, new_token, token_text
+from turnabout.server.verbs import Scope, TokenCreate, new_token, token_text
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
 
 

@@ -13,7 +13,7 @@ from tests.pipeline.spark.played import Killed, Query, read, rows_of, source, st
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease, log, schema
 from turnabout.pipeline.spark.filters import Condition, pushed
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 from turnabout.words.errors import Forbidden, QueueNotFound, Unauthorized, UsageError
 
 Made = Any

@@ -15,7 +15,7 @@ from tests.support import postgres
 from tests.support.doors import Clock, migrate
 from tests.support.files import put_file
 from tests.support.served import Server, served
-from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
+from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
 
 @dataclass

@@ -20,7 +20,7 @@ import pytest
 import turnabout
 import turnabout.server.dashboard
 from tests.support.served import served
-from turnabout.words.credentials import TokenCreate, new_token, scopes, token_text
+from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
 FOLDER = Path(turnabout.server.dashboard.__file__).parent / "static"
 HERE = Path(__file__).parent

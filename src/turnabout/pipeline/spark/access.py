@@ -13,22 +13,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from threading import Lock
-from typing import Any, Final, Literal, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
 from turnabout import _connect
 from turnabout.pipeline.spark.options import Options
 from turnabout.store import Store
 from turnabout.words import limits
-from turnabout.words.credentials import (
-    KINDS,
-    VERBS,
-    Token,
-    TokenFind,
-    namespace_name,
-    namespace_of,
-    parse_token,
-)
 from turnabout.words.errors import (
     Forbidden,
     QueueNotFound,
@@ -36,9 +28,12 @@ from turnabout.words.errors import (
     Unauthorized,
     UsageError,
 )
-from turnabout.words.namespaces import plain, stored
+from turnabout.words.namespaces import namespace_name, namespace_of, plain, stored
 from turnabout.words.urls import scrubbed
-from turnabout.words.verbs import QueueList, Verb
+from turnabout.words.verbs import KINDS, VERBS, QueueList, Verb
+
+if TYPE_CHECKING:
+    from turnabout.server.verbs import Token
 
 A = TypeVar("A")
 
@@ -247,10 +242,11 @@ class Access:
             return None
         if self._found is None or time.monotonic() >= self._found_until:
             began = time.monotonic()
-            shown = parse_token(_from_environment(self._token, "token"))
+            verbs = _of_server()
+            shown = verbs.parse_token(_from_environment(self._token, "token"))
             if shown is None:
                 raise Unauthorized(_REFUSED)
-            found = self.run(TokenFind(shown[0]))
+            found = self.run(verbs.TokenFind(shown[0]))
             if (
                 found is None
                 or not compare_digest(found.digest, shown[1])
@@ -277,6 +273,17 @@ class _Hiding:
             hidden = self._access.hidden(text)
             if hidden != text:
                 raise type(error)(hidden) from None
+
+
+def _of_server() -> ModuleType:
+    """The verbs of tokens: they are the server's, which may have been left out."""
+    try:
+        from turnabout.server import verbs
+    except ModuleNotFoundError:
+        raise UsageError(
+            "tokens are the server's, which this installation lacks: leave the option `token` away"
+        ) from None
+    return verbs
 
 
 def _from_environment(text: str, option: str) -> str:

@@ -38,7 +38,7 @@ from turnabout.pipeline.verbs import (
     SubscriptionOpen,
     Superseded,
 )
-from turnabout.words.credentials import Totals
+from turnabout.words.administration import Totals
 from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable, UsageError
 from turnabout.words.verbs import Maintain
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now
-from turnabout.words import credentials as c
+from turnabout.words.administration import QueueTotals, Repeats, Totals
 
 
-def _repeats_parameters(verb: c.Repeats, now: Now) -> Sequence[Any]:
+def _repeats_parameters(verb: Repeats, now: Now) -> Sequence[Any]:
     messages = verb.messages
     return (
         verb.queue,
@@ -22,13 +22,13 @@ def _repeats_parameters(verb: c.Repeats, now: Now) -> Sequence[Any]:
 
 
 CALLS: dict[type[Any], Call] = {
-    c.Totals: Call(
+    Totals: Call(
         "select * from turnabout.totals($1::text, $2::boolean, $3::bigint)",
         lambda t, now: (t.namespace, t.bytes, now),
-        lambda t, rows: tuple(c.QueueTotals(*row) for row in rows),
+        lambda t, rows: tuple(QueueTotals(*row) for row in rows),
         repeatable=True,
     ),
-    c.Repeats: Call(
+    Repeats: Call(
         "select turnabout.repeats($1::text, $2::text[], $3::text[], $4::text[], $5::text[],"
         " $6::bigint)",
         _repeats_parameters,

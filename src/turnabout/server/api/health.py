@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
 from turnabout.server.api.metrics import check_look, measures
-from turnabout.words.credentials import TokenFind
+from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import Disconnected, Forbidden, StorageFull, TurnaboutError, Unavailable
 
 if TYPE_CHECKING:

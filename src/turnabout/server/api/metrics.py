@@ -28,7 +28,7 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
 from turnabout.server.counts import BUCKETS, Histogram, ServerCounts
-from turnabout.words.credentials import NO_NAMESPACE, QueueTotals, Totals
+from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.errors import (
     Busy,
     Forbidden,
@@ -36,6 +36,7 @@ from turnabout.words.errors import (
     TurnaboutError,
     Unavailable,
 )
+from turnabout.words.namespaces import NO_NAMESPACE
 
 if TYPE_CHECKING:
     from turnabout.server.context import ServerContext

@@ -21,15 +21,10 @@ from starlette.types import Scope
 from turnabout.server.auth.quotas import Bucket, Quotas
 from turnabout.server.auth.rights import Rights
 from turnabout.server.options import ServerOptions, is_loopback
+from turnabout.server.verbs import FoundToken, TokenFind, TokenList, parse_token
 from turnabout.store import AsyncStore
-from turnabout.words.credentials import (
-    TOKEN_PREFIX,
-    FoundToken,
-    TokenFind,
-    TokenList,
-    parse_token,
-)
 from turnabout.words.errors import TooManyRequests, Unauthorized, UsageError
+from turnabout.words.urls import TOKEN_PREFIX
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar, cast
 
 from turnabout.server.auth.authenticator import Authenticator
+from turnabout.server.auth.namespaces import ANSWERS_NAME, inside, outside, outside_error
 from turnabout.server.auth.quotas import sends_in
 from turnabout.server.auth.rights import Rights
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.lifecycle import Lifecycle
+from turnabout.server.verbs import Token
 from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
-from turnabout.words.credentials import Token
 from turnabout.words.errors import TurnaboutError, UsageError
-from turnabout.words.namespaces import ANSWERS_NAME, inside, outside, outside_error, stored
+from turnabout.words.namespaces import stored
 from turnabout.words.outcomes import NotDue, Received
 from turnabout.words.verbs import Receive, Verb
 

@@ -11,9 +11,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from turnabout.server.verbs import Namespace
 from turnabout.store import AsyncStore
-from turnabout.words.credentials import NO_NAMESPACE, Namespace, Repeats, Totals
+from turnabout.words.administration import Repeats, Totals
 from turnabout.words.errors import QuotaExceeded, TooManyRequests, Uncertain
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.outcomes import Sent
 from turnabout.words.verbs import Send, Verb
 

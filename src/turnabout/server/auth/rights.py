@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from turnabout.server.verbs import Token
 from turnabout.words import verbs as v
-from turnabout.words.credentials import NO_NAMESPACE, Token
 from turnabout.words.entities import QueueEntry, QueueStats
 from turnabout.words.errors import Forbidden
 from turnabout.words.limits import PEEK_MESSAGES_MAX, shown
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.records import Redrive
 from turnabout.words.schedules import ScheduleEntry
 from turnabout.words.verbs import Verb

@@ -13,8 +13,10 @@ from turnabout.cli._declare import argument, group, option
 from turnabout.cli._json import items
 from turnabout.cli._kinds import WHOLE_OR_NONE
 from turnabout.cli._settings import given
+from turnabout.server import verbs as c
 from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
-from turnabout.words import credentials as c
+from turnabout.words.administration import QueueTotals, Totals
+from turnabout.words.namespaces import namespace_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def list_(app: App, measure: bool) -> None:
     """
     with open_database(app) as turnabout:
         run = turnabout.store.run
-        totals = run(c.Totals(bytes=measure))
+        totals = run(Totals(bytes=measure))
         found = _usage(run(c.NamespaceList()), totals, run(c.TokenList()), measured=measure)
     none = "There are no namespaces: `turnabout token create NAMESPACE` makes one."
     app.show(found, USAGE, none)
@@ -130,7 +132,7 @@ def delete(app: App, name: str) -> None:
 
 def _usage(
     namespaces: Sequence[c.Namespace],
-    totals: Sequence[c.QueueTotals],
+    totals: Sequence[QueueTotals],
     tokens: Sequence[c.Token],
     *,
     measured: bool,
@@ -138,9 +140,9 @@ def _usage(
     """What each namespace has, by name; of namespaces that nobody has set, too."""
     now = round(time.time() * 1000)
     kept = {one.name: one for one in namespaces}
-    queues: dict[str, list[c.QueueTotals]] = {name: [] for name in kept}
+    queues: dict[str, list[QueueTotals]] = {name: [] for name in kept}
     for one in totals:
-        queues.setdefault(c.namespace_of(one.queue), []).append(one)
+        queues.setdefault(namespace_of(one.queue), []).append(one)
     live = [token.namespace for token in tokens if token.is_live(now)]
     found: list[NamespaceRow] = []
     for name, has in sorted(queues.items()):

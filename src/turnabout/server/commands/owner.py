@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App
-from turnabout.words.credentials import NO_NAMESPACE, namespace_name
 from turnabout.words.errors import UsageError
+from turnabout.words.namespaces import NO_NAMESPACE, namespace_name
 
 if TYPE_CHECKING:
     from turnabout import Turnabout

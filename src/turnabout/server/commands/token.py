@@ -10,10 +10,11 @@ from turnabout.cli._app import App
 from turnabout.cli._declare import argument, group, option
 from turnabout.cli._json import items
 from turnabout.cli._kinds import DURATION
+from turnabout.server import verbs as c
 from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
-from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
+from turnabout.words.urls import TOKEN_PREFIX
 
 DEFAULT_SCOPES = ("produce", "consume")
 
@@ -132,8 +133,8 @@ def list_(app: App, namespace: str | None) -> None:
 @argument("token_id", metavar="ID")
 def revoke(app: App, token_id: str) -> None:
     """End the token ID. Servers accept it for up to five seconds more."""
-    if token_id.startswith(c.TOKEN_PREFIX):  # the token itself
-        token_id = token_id.removeprefix(c.TOKEN_PREFIX).partition("_")[0]
+    if token_id.startswith(TOKEN_PREFIX):  # the token itself
+        token_id = token_id.removeprefix(TOKEN_PREFIX).partition("_")[0]
     with open_database(app) as turnabout:
         ended = turnabout.store.run(c.TokenRevoke(token_id))
     if ended is None:

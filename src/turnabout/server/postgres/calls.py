@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Row, Rows
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 
 _NAMESPACE = "name, max_messages, max_bytes, requests_per_second, created_at"
 _TOKEN = "id, namespace, label, scopes, created_at, expires_at, revoked_at"  # noqa: S105 - columns

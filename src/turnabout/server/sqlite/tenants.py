@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
+from turnabout.server import verbs as c
 from turnabout.sqlite import _statements
 from turnabout.sqlite._connection import Connection
-from turnabout.words import credentials as c
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 

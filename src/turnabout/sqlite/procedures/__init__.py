@@ -28,7 +28,7 @@ from turnabout.sqlite.procedures import (
     settle,
     totals,
 )
-from turnabout.words.credentials import ADMINISTRATION
+from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY, Verb
 
 Procedure = Callable[[Connection, Any, int], Any]

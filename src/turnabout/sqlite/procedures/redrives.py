@@ -9,8 +9,8 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _queue
-from turnabout.words.credentials import namespace_of
 from turnabout.words.errors import UsageError
+from turnabout.words.namespaces import namespace_of
 from turnabout.words.records import Redrive, RedriveFilter
 from turnabout.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
 

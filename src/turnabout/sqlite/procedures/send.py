@@ -16,7 +16,7 @@ from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _events, _queue
 from turnabout.sqlite.procedures._dedup import DedupPlan
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.words.credentials import Repeats
+from turnabout.words.administration import Repeats
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import ChannelFull, QueueFull, SendOutcome, Sent
 from turnabout.words.verbs import Send

@@ -6,12 +6,12 @@ import sqlite3
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
-from turnabout.words import credentials as c
+from turnabout.words.administration import QueueTotals, Totals
 
 _TOTALS = statements("totals")
 
 
-def totals(connection: Connection, verb: c.Totals, now: int) -> tuple[c.QueueTotals, ...]:
+def totals(connection: Connection, verb: Totals, now: int) -> tuple[QueueTotals, ...]:
     """Counts of queues, from their rows; the bytes of payloads if they are asked for."""
     step = "all" if verb.namespace is None else "of_namespace"
     parameters = {"namespace": verb.namespace, "now": now}
@@ -19,12 +19,12 @@ def totals(connection: Connection, verb: c.Totals, now: int) -> tuple[c.QueueTot
     return tuple(_totals(connection, row, now, measure=verb.bytes) for row in found)
 
 
-def _totals(connection: Connection, row: sqlite3.Row, now: int, *, measure: bool) -> c.QueueTotals:
+def _totals(connection: Connection, row: sqlite3.Row, now: int, *, measure: bool) -> QueueTotals:
     heads = [row[name] for name in ("plain", "limited", "due") if row[name] is not None]
     size = None
     if measure:
         (size,) = connection.execute(_TOTALS["bytes"], {"queue": row["id"]}).fetchone()
-    return c.QueueTotals(
+    return QueueTotals(
         row["name"],
         row["sent"],
         row["done"],

@@ -6,9 +6,10 @@ import pytest
 
 from tests.support.each import each
 from turnabout import UsageError
-from turnabout.words import credentials as c
+from turnabout.server import verbs as c
 from turnabout.words import limits
 from turnabout.words import verbs as v
+from turnabout.words.namespaces import namespace_name, namespace_of
 
 
 def test_a_new_token_is_read_back_whatever_its_secret():
@@ -76,7 +77,7 @@ NAME = "n" * limits.NAME_CHARS_MAX
 )
 def test_a_stored_name_may_have_a_namespace(name, namespace):
     assert limits.queue_name(name) == name
-    assert c.namespace_of(name) == namespace
+    assert namespace_of(name) == namespace
 
 
 @each(
@@ -86,4 +87,4 @@ def test_what_is_no_stored_name(name):
     with pytest.raises(UsageError):
         limits.queue_name(name)
     with pytest.raises(UsageError):
-        c.namespace_name(name)
+        namespace_name(name)

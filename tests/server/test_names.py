@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.each import each
-from turnabout.words import entities, limits, outcomes, policy, records, schedules, verbs
-from turnabout.words.credentials import ADMINISTRATION, NO_NAMESPACE, NamespaceList
-from turnabout.words.errors import Busy, QueueNotFound, TooManyRequests, UsageError
-from turnabout.words.namespaces import (
+from turnabout.server.auth.namespaces import (
     ANSWERS_NAME,
     CHANGES,
     NAMED,
     inside,
     outside,
     outside_error,
-    plain,
-    stored,
 )
+from turnabout.server.verbs import NamespaceList
+from turnabout.words import entities, limits, outcomes, policy, records, schedules, verbs
+from turnabout.words.administration import ADMINISTRATION
+from turnabout.words.errors import Busy, QueueNotFound, TooManyRequests, UsageError
+from turnabout.words.namespaces import NO_NAMESPACE, plain, stored
 from turnabout.words.value import unchecked
 
 TEXTS = {
@@ -131,7 +131,7 @@ def test_each_field_of_text_is_known_to_hold_a_name_or_not(kind):
         if str in held or Mapping in held:
             assert (name in named) != (name in innocent), (
                 f"{kind.__name__}.{name} is text: does it hold the name of a queue or schedule? "
-                "Then NAMED in words/namespaces.py has to tell; else TEXTS here"
+                "Then NAMED in server/auth/namespaces.py has to tell; else TEXTS here"
             )
         if any(part in NAMED for inner in held for part in reach(inner, set())):
             assert name in named, f"{kind.__name__}.{name} holds a value with a name in it"

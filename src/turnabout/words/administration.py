@@ -1,0 +1,60 @@
+"""Verbs for the owner of a database, which no server carries out for its clients.
+
+They are the core's, as a server and a pipeline need them of the messages themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from turnabout.words.entities import Outgoing
+from turnabout.words.value import value
+from turnabout.words.verbs import Verb
+
+
+@value
+class QueueTotals:
+    """Counts of one queue that need no look at its messages, but for `bytes`."""
+
+    queue: str
+    sent: int
+    done: int
+    dead: int
+    cancelled: int
+    expired: int
+    oldest_ready_ms: int | None
+    """As in QueueStats, but of the few that are found first, so it may be too little. None: nothing
+    was found at a bounded cost; behind a thousand held messages something may be ready still.
+    """
+    bytes: int | None = None
+    """Of the payloads of unfinished messages, if it was asked for."""
+
+    @property
+    def unfinished(self) -> int:
+        """Scheduled, ready and leased together (P15)."""
+        return self.sent - self.done - self.dead - self.cancelled - self.expired
+
+
+@value
+class Totals(Verb[tuple[QueueTotals, ...]]):
+    """Counts of all queues, or of a namespace's, by name."""
+
+    name: ClassVar[str] = "totals"
+    reads = True
+    namespace: str | None = None
+    bytes: bool = False
+    """Measure the payloads, too. That reads every message."""
+
+
+@value
+class Repeats(Verb[bool]):
+    """Whether earlier messages stand for all of these, so that a send of them puts nothing in."""
+
+    name: ClassVar[str] = "repeats"
+    reads = True
+    queue: str
+    messages: tuple[Outgoing, ...]
+
+
+ADMINISTRATION: tuple[type[Verb[Any]], ...] = (Totals, Repeats)
+"""Every store of a database carries these out as well; no server does for its clients."""
