@@ -141,7 +141,7 @@ def test_lakes_and_archives_are_looked_for_before_java_starts(
         assert "there is no lake" in job(*words, "--lake", other)
         assert "has no b: it has archive" in job(*words, "--lake", here, "--archive", "b")
     assert "1 row in another lake" in job("archive", "--lake", other)
-    assert "s3: is none" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
+    assert "which s3: isn't" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").touch()
     assert "holds other things" in job("archive", "--lake", f"{tmp_path}/mine", "--archive", "b")
