@@ -149,7 +149,7 @@ def test_notifications_that_do_not_arrive(
     ):
         (check,) = map(check_of, doctor.of_listen(first, second))
     assert check.level == "warn"
-    assert "polling" in check.todo
+    assert "poll instead" in check.todo
 
 
 def test_doctor_changes_nothing(used: str) -> None:

@@ -40,15 +40,16 @@ def test_every_column_of_the_file_has_a_place(house: House) -> None:
     left = {  # of pipelines: positions and epochs mean nothing there, staged batches are repeated
         *("subscription", "generation", "epoch", "epoch_part", "epoch_message", "stage"),
         *("watermark", "log_floor"),
-        *("turnabout_migration", "turnabout_sending"),
+        *("migration", "sending"),
     }
     path = house.source.removeprefix("sqlite:///")
     with sqlite3.connect(path) as file:
         listed = file.execute("select name from sqlite_master where type = 'table'").fetchall()
-        tables = {name for (name,) in listed if not name.startswith("sqlite_")}
+        names = [name for (name,) in listed if not name.startswith("sqlite_")]
+        tables = {name.removeprefix("turnabout_") for name in names}
         assert tables == lists.keys() | left
         for table, columns in lists.items():
-            found = {row[1] for row in file.execute(f"pragma table_info({table})")}
+            found = {row[1] for row in file.execute(f"pragma table_info(turnabout_{table})")}
             assert found - set(columns) == derived.get(table, set()), table
     file.close()
     for table, columns in lists.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import turnabout
-from turnabout.postgres import install
+from turnabout.postgres.parts import core
 from turnabout.postgres.revision import REVISION
 from turnabout.sqlite import install as sqlite_install
 
@@ -36,7 +36,7 @@ def write_newer(folder: Path, *, leaves_behind: bool = False) -> Path:
     )
     note = "-- A step of a newer version.\n"
     behind = f"-- oldest: {REVISION + 1}\n" if leaves_behind else ""
-    step = len(install.migrations()) + 1
+    step = len(core().migrations()) + 1
     (postgres / "migrations" / f"{step:04}_newer.sql").write_text(
         f"{note}{behind}alter table turnabout.message add newer text;\n"
         "alter table turnabout.queue add newer int not null default 7;\n"

@@ -1,6 +1,7 @@
 """Two versions of the library on one database, before, during and after the newer one's `up`."""
 
 import time
+from ast import literal_eval
 from collections import Counter
 from pathlib import Path
 
@@ -80,7 +81,9 @@ def test_both_versions_work_on_one_postgresql(url, older, newer):
     assert install.up(url) == (), "the older version has nothing to do, and undoes nothing"
 
     older_agent = older.agent(url, "last")
-    assert newer.install("prune", url) == f"('turnabout_r{REVISION}',)"
+    pruned = literal_eval(newer.install("prune", url))
+    assert pruned[0] == f"turnabout_r{REVISION}", "and with it the slices' sets that call it"
+    assert all(name.startswith(f"{pruned[0]}_") for name in pruned[1:])
     with pytest.raises(AssertionError, match="WrongVersion"):
         older_agent.end()
     newer.agent(url, "newest").end()

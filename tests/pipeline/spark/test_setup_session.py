@@ -82,7 +82,7 @@ def test_one_that_is_there_is_used_and_only_told_what_it_may_be(spark: SparkSess
     assert own.conf.get("spark.sql.session.timeZone") == "UTC"
     assert own.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MICROS"
     assert theirs.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
-    with pytest.warns(UserWarning, match="driver.memory stays 1g: Spark is running already"):
+    with pytest.warns(UserWarning, match="driver.memory stays 1g: Spark is already running"):
         session(conf={"spark.driver.memory": "9g"})
     with pytest.warns(UserWarning, match="spark.master stays local"):
         session(master="spark://host:7077")

@@ -101,7 +101,7 @@ def test_overwriting_and_names_of_the_other_kind_are_refused() -> None:
         (stream_writer, {}, True, "outputMode"),
         (batch_writer, {"sinkId": "s"}, False, "runId"),
         (stream_writer, {"runId": "r"}, False, "checkpoint"),
-        (batch_writer, {"runId": "a b"}, False, "is no runId"),
+        (batch_writer, {"runId": "a b"}, False, "not a valid runId"),
         (batch_writer, {"runId": "r" * 51}, False, "up to 50"),
         (stream_writer, {"sinkId": "s" * 51}, False, "up to 50"),
         (stream_writer, {"sinkId": "run.s"}, False, "does not begin with"),

@@ -34,7 +34,7 @@ await until("resuming", () => row().textContent.includes("running"));
 
 // A queue: its channels, and why one waits.
 go("#/emails");
-await until("channels", () => page().includes("as many leased as allowed"));
+await until("channels", () => page().includes("as many leased as max_concurrency allows"));
 await until("where its dead go", () => page().includes("What dies here goes to emails-dead"));
 assert.equal(document.title, "emails – Turnabout");
 
