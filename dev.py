@@ -78,7 +78,8 @@ if they didn't, don't use that package.""",
     "No space left": "The disk is full: .venv needs about 500 MB.",
     "No matching distribution|Could not find a version": """\
 There is no package for this machine or this Python: Turnabout is tested with
-Python 3.11 to 3.14 on Linux (glibc), with 3.12 to 3.14 in part. Or the package index can't be reached: see above.""",
+Python 3.11 to 3.14 on Linux (glibc), with 3.12 to 3.14 in part. Or the
+package index can't be reached: see above.""",
 }
 NO_PIP = """\
 This Python can't make a virtual environment: it comes without ensurepip, and there is neither
