@@ -181,7 +181,8 @@ def test_what_a_call_touches_follows_its_batch(reader, call):
         seen = CALLS[call](reader, n)
         assert seen.rows, call
         assert seen.blocks <= 80 + (n // 4 if call in OF_THE_LOG else 32 * n), f"{n}: {seen}"
-        assert seen.entries <= 100 + 6 * n, f"{n}: {seen}"
+        # Entries that died a moment ago are read, too, while a snapshot is held that is older.
+        assert seen.entries <= 100 + 10 * n, f"{n}: {seen}"
         for name, (_, read) in seen.by_name.items():
             # Read through, and not by an index.
             if name == "message" or re.fullmatch("history_[0-9]+", name):
