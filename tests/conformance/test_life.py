@@ -35,7 +35,7 @@ def test_store_and_model_live_the_same_life(door):
     pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")
 
 
-@pytest.mark.slow
+@pytest.mark.long  # shrinking a life that failed takes minutes; every day has a few lives below
 @pytest.mark.timeout(600)
 def test_lives_that_nobody_has_lived(door):
     with fresh() as seed:
