@@ -38,10 +38,18 @@ def _attempts(receipts: Sequence[Receipt]) -> str:
     return "{" + ",".join(map(str, attempts)) + "}"
 
 
+def _leases(receipts: Sequence[Receipt]) -> str:
+    """The leases, or a single one of all."""
+    leases = [r[2] for r in receipts]
+    if leases.count(leases[0]) == len(leases):
+        return f"{{{leases[0]}}}"
+    return "{" + ",".join(map(str, leases)) + "}"
+
+
 def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
     receipts, results = verb.receipts, verb.results
     if not any(results):
-        return verb.queue, _ids(receipts), _attempts(receipts), now, None, None
+        return verb.queue, _ids(receipts), _attempts(receipts), now, None, None, _leases(receipts)
     return (
         verb.queue,
         _ids(receipts),
@@ -49,12 +57,13 @@ def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
         now,
         [None if r is None else r.data for r in results],
         [None if r is None else r.content_type for r in results],
+        _leases(receipts),
     )
 
 
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
-    return verb.queue, _ids(receipts), _attempts(receipts), now
+    return verb.queue, _ids(receipts), _attempts(receipts), now, _leases(receipts)
 
 
 def _settled(outcome: Acked | Released) -> Callable[[v.Ack | v.Release, Rows], tuple[Any, ...]]:
@@ -83,6 +92,7 @@ def _defer_parameters(verb: v.Defer, now: Now) -> Sequence[Any]:
         [d.delay_ms for d in items],
         [d.state for d in items],
         now,
+        _leases(receipts),
     )
 
 
@@ -97,12 +107,20 @@ def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
         [f.retry for f in items],
         [f.delay_ms for f in items],
         now,
+        _leases(receipts),
     )
 
 
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
-    return verb.queue, _ids(receipts), _attempts(receipts), verb.lease_ms, now
+    return (
+        verb.queue,
+        _ids(receipts),
+        _attempts(receipts),
+        verb.lease_ms,
+        now,
+        _leases(receipts),
+    )
 
 
 def _defer_answer(verb: v.Defer, rows: Rows) -> tuple[Any, ...]:
@@ -167,32 +185,33 @@ def _id_parameters(verb: v.Cancel | v.Retry, now: Now) -> Sequence[Any]:
 CALLS: dict[type[Any], Call] = {
     v.Ack: Call(
         "select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true,"
-        " $5::bytea[], $6::text[])",
+        " $5::bytea[], $6::text[], $7::bigint[])",
         _ack_parameters,
         _settled(Acked()),
         nowait=b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false,"
-        b" $5::bytea[], $6::text[])",
+        b" $5::bytea[], $6::text[], $7::bigint[])",
     ),
     v.Defer: Call(
         "select * from turnabout.defer($1::text, $2::bigint[], $3::int[], $4::bigint[],"
-        " $5::bytea[], $6::bigint)",
+        " $5::bytea[], $6::bigint, $7::bigint[])",
         _defer_parameters,
         _defer_answer,
     ),
     v.Fail: Call(
         "select * from turnabout.fail($1::text, $2::bigint[], $3::int[], $4::text[], $5::boolean[],"
-        " $6::bigint[], $7::bigint)",
+        " $6::bigint[], $7::bigint, $8::bigint[])",
         _fail_parameters,
         _fail_answer,
     ),
     v.Extend: Call(
-        "select * from turnabout.extend($1::text, $2::bigint[], $3::int[], $4::bigint, $5::bigint)",
+        "select * from turnabout.extend($1::text, $2::bigint[], $3::int[], $4::bigint, $5::bigint,"
+        " $6::bigint[])",
         _extend_parameters,
         _extend_answer,
         repeatable=True,
     ),
     v.Release: Call(
-        "select turnabout.release($1::text, $2::bigint[], $3::int[], $4::bigint)",
+        "select turnabout.release($1::text, $2::bigint[], $3::int[], $4::bigint, $5::bigint[])",
         _release_parameters,
         _settled(Released()),
     ),

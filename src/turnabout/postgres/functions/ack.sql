@@ -1,6 +1,6 @@
 -- End messages as done. Answers null if all are done; else for each receipt what its message is
 -- now, null for those that are done. `results` and `result_types`, one for each receipt, stay in
--- the history.
+-- the history. `attempts` and `leases`: one for each receipt, or one for all.
 --
 -- With `wait_for_locks` it is quick and all or nothing: it waits a little for rows that others
 -- hold, and if then not every receipt is a current lease, it fails with SQLSTATE 55P03
@@ -10,7 +10,7 @@
 create or replace function turnabout.ack(
     queue text, ids bigint[], attempts int[], now_ms bigint default null,
     wait_for_locks boolean default false, results bytea[] default null,
-    result_types text[] default null
+    result_types text[] default null, leases bigint[] default null
 ) returns text[]
 language plpgsql
 set lock_timeout = '50ms'
@@ -21,14 +21,15 @@ declare
     v_limited boolean;
     v_more boolean;  -- more is kept than the common columns of history
     v_attempt int;
+    v_leased_at bigint;
     v_ids bigint[] := ack.ids;
-    v_count int := 0;
-    v_rest int;
-    v_now bigint;
-    v_channels text[];
+    v_leases bigint[] := ack.leases;
+    v_count int;
+    v_now bigint := coalesce(ack.now_ms, turnabout.clock_ms());
 begin
-    select q.id, q.history_ms, q.limited, q.history_payload or q.events = 'all'
-    into v_queue_id, v_history_ms, v_limited, v_more
+    select q.id, q.history_ms, q.history_payload or q.events = 'all' or ack.results is not null,
+        q.limited or exists (select from turnabout.channel c where c.queue_id = q.id)
+    into v_queue_id, v_history_ms, v_more, v_limited
     from turnabout.queue q where q.name = ack.queue;
     if not found then
         perform turnabout.find_queue(ack.queue);
@@ -36,60 +37,54 @@ begin
 
     -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for
     --    it and it may wait, a little. Any other waits for nobody.
-    wait_for_locks := wait_for_locks and pg_current_xact_id_if_assigned() is null
-        and ack.attempts[1] = all (ack.attempts);
+    wait_for_locks := wait_for_locks and cardinality(ack.leases) = 1
+        and ack.attempts[1] = all (ack.attempts) and pg_current_xact_id_if_assigned() is null;
+    if wait_for_locks then
+        select l.leased_at into v_leased_at from turnabout.lease l
+        where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id;
+        wait_for_locks := found;
+    end if;
     if wait_for_locks then
         v_attempt := ack.attempts[1];
     else
-        v_ids := turnabout.lock_leases(v_queue_id, ack.ids, ack.attempts);
+        v_leases := turnabout.leases_of(v_queue_id, ack.ids, ack.attempts, ack.leases);
+        v_ids := turnabout.lock_leases(v_queue_id, ack.ids, ack.attempts, v_leases);
     end if;
 
     -- 2. End them. Without history and limits nothing has to be known of them but their number.
-    if v_more or v_history_ms > 0 and ack.results is not null then
-        select d.ended, d.channels into v_count, v_channels
-        from turnabout.end_done(
-            turnabout.find_queue(ack.queue), v_ids, v_attempt,
-            coalesce(ack.now_ms, turnabout.clock_ms()), ack.ids, ack.results, ack.result_types) d;
-    else
-        if v_history_ms = 0 and not v_limited then
+    if v_history_ms = 0 and not v_more and not v_limited then
+        delete from turnabout.message m
+        where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt - 1)
+            and m.queue_id + 0 = v_queue_id;
+        get diagnostics v_count = row_count;
+    elsif wait_for_locks and not v_more and not v_limited then
+        with gone as (
             delete from turnabout.message m
-            where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
-                and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id and not m.limited;
-            get diagnostics v_count = row_count;
-        end if;
-        if v_count < cardinality(v_ids) then
-            v_now := coalesce(ack.now_ms, turnabout.clock_ms());
-            with gone as (
-                delete from turnabout.message m
-                where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt)
-                    and m.status + 0 = 2 and m.queue_id + 0 = v_queue_id
-                returning m.id, m.sent_at, m.leased_at, m.attempt, m.failures, m.crashes, m.channel,
-                    m.last_error, m.limited
-            ),
-            kept as (
-                insert into turnabout.history (
-                    id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes,
-                    outcome, channel, error
-                )
-                select g.id, g.sent_at, g.leased_at, v_now, v_queue_id, g.attempt, g.failures,
-                    g.crashes, 1, g.channel, g.last_error
-                from gone g
-                where v_history_ms > 0
-            )
-            select count(*), array_agg(g.channel) filter (where g.limited) into v_rest, v_channels
-            from gone g;
-            v_count := v_count + v_rest;
-        end if;
+            where m.id = any (v_ids) and m.attempt = v_attempt - 1 and m.queue_id + 0 = v_queue_id
+            returning m.id, m.sent_at, m.failures, m.crashes, m.channel, m.last_error
+        )
+        insert into turnabout.history (
+            id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
+            channel, error
+        )
+        select g.id, g.sent_at, v_leased_at, v_now, v_queue_id, v_attempt, g.failures, g.crashes, 1,
+            g.channel, g.last_error
+        from gone g;
+        get diagnostics v_count = row_count;
+    else
+        v_count := turnabout.end_done(
+            turnabout.find_queue(ack.queue), v_ids, v_attempt, v_now, ack.ids,
+            case when wait_for_locks then array[v_leased_at]
+                else turnabout.leased_times(v_leases) end,
+            ack.results, ack.result_types);
     end if;
-    if wait_for_locks and v_count < cardinality(ack.ids) then
+    if v_count = cardinality(ack.ids) then
+        perform turnabout.drop_leases(v_leases, v_count);
+    elsif wait_for_locks then
         raise exception 'some leases are not held' using errcode = 'lock_not_available';
     end if;
 
-    -- 3. Tell limited channels, count, and name what was lost.
-    if v_channels is not null then
-        insert into turnabout.wake (queue_id, channel)
-        select distinct v_queue_id, c.name from unnest(v_channels) c (name);
-    end if;
+    -- 3. Count, and name what was lost.
     if v_count > 0 then
         insert into turnabout.tally (queue_id, done) values (v_queue_id, v_count);
     end if;

@@ -1,21 +1,16 @@
--- Bytes of the payloads of unfinished messages, by queue. Each branch has the index of its kind, so
--- that a few queues cost what they hold. (A length is known without what is stored aside.)
+-- Bytes of the payloads of unfinished messages, by queue: by where they stand, so that a few queues
+-- cost what they hold. (A length is known without what is stored aside.)
 create or replace function turnabout.bytes_of(queues int[])
 returns table (queue_id int, bytes bigint)
 language sql stable as $$
-    select m.queue_id, sum(m.bytes)::bigint
+    select m.queue_id, sum(octet_length(m.payload))::bigint
     from (
-        select r.queue_id, octet_length(r.payload) as bytes
-        from turnabout.message r
-        where r.queue_id = any (queues) and r.status = 0 and not r.limited and r.id > 0
+        select r.id from turnabout.ready r where r.queue_id = any (queues) and r.id > 0
         union all
-        select r.queue_id, octet_length(r.payload)
-        from turnabout.message r
-        where r.queue_id = any (queues) and r.status = 0 and r.limited and r.id > 0
+        select s.id from turnabout.scheduled s where s.queue_id = any (queues)
         union all
-        select r.queue_id, octet_length(r.payload)
-        from turnabout.message r
-        where r.queue_id = any (queues) and r.status > 0 and r.id > 0
-    ) m
+        select l.id from turnabout.leased_messages(queues) l
+    ) u
+    join turnabout.message m on m.id = u.id
     group by m.queue_id
 $$;

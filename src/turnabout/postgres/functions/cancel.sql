@@ -7,32 +7,32 @@ language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(cancel.queue);
     v_now bigint := coalesce(cancel.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.lock_messages(v_queue.id, cancel.ids);
-    v_waiting bigint[];
+    v_waiting bigint[] := turnabout.take_waiting(v_queue.id, cancel.ids);
+    v_others bigint[];
     v_leased bigint[];
 begin
-    -- 1. What they are at, now that nobody else can change it.
-    select array_agg(m.id) filter (where m.status + 0 < 2),
-        array_agg(m.id) filter (where m.status + 0 = 2)
-    into v_waiting, v_leased
-    from turnabout.message m
-    where m.id = any (v_held);
+    -- 1. What waits ends.
+    perform turnabout.end_messages(v_queue, v_waiting, 3, v_now);
 
-    -- 2. End, or note.
-    if v_waiting is not null then
-        perform turnabout.end_messages(v_queue, v_waiting, 3, v_now);
-    end if;
-    if v_leased is not null then
-        update turnabout.message m
-        set cancel_requested = true
-        where m.id = any (v_leased) and not m.cancel_requested;
-    end if;
+    -- 2. Of what is leased the wish is noted. Locked first: then nobody can give it back.
+    v_others := turnabout.lock_messages(v_queue.id, array(
+        select t.id from unnest(cancel.ids) t (id) except select w.id from unnest(v_waiting) w (id)
+    ));
+    v_leased := array(
+        select o.id from unnest(v_others) o (id)
+        except
+        select w.id from unnest(turnabout.waiting(v_queue.id, v_others)) w (id)
+    );
+    update turnabout.message m
+    set cancel_requested = true
+    where m.id = any (v_leased) and not m.cancel_requested;
 
     return query
     select t.nr::int, case
         when t.id = any (v_waiting) then 'cancelled'
         when t.id = any (v_leased) then 'requested'
-        else turnabout.leased_or_gone(v_queue.id, t.id)
+        when turnabout.place_of(v_queue.id, t.id) = 'gone' then 'gone'
+        else 'leased'
     end
     from unnest(cancel.ids) with ordinality t (id, nr);
 end

@@ -1,5 +1,5 @@
--- Messages whose attempts are used up, or that were refused, and that the caller has locked: what
--- the queue's `on_exhausted` says. Answers with the dead-letter queue's name; '' where they have
+-- Messages whose attempts are used up, or that were refused, and whose leases the caller has ended:
+-- what the queue's `on_exhausted` says. Answers with the dead-letter queue's name; '' where they have
 -- ended; null where they are blocked.
 create or replace function turnabout.dead_letter(
     queue turnabout.queue, ids bigint[], reason text, now_ms bigint
@@ -9,12 +9,13 @@ declare
     v_dead_letter turnabout.queue;
     v_others bigint[];
 begin
+    perform turnabout.free_slots_of(queue, array_agg(m.id), array_agg(m.channel))
+    from turnabout.message m where m.id = any (ids);
+
     -- 1. A blocked one stays, due never: a FIFO channel waits for its head.
     if queue.on_exhausted = 'block' and queue.fifo then
-        update turnabout.message m
-        set status = 0, at = 9000000000000000
-        where m.id = any (ids);
-        perform turnabout.insert_wakes(queue, ids);
+        update turnabout.message m set at = 9000000000000000 where m.id = any (ids);
+        perform turnabout.line_up(queue, ids, now_ms);
         if queue.events = 'all' then
             perform turnabout.note_events(queue, ids, 'failed', now_ms);
         end if;
@@ -23,8 +24,8 @@ begin
 
     -- 2. With one that dies goes what waits in its channel. What others hold stays behind.
     if queue.on_exhausted = 'dead_letter_channel' then
-        v_others := turnabout.lock_waiting_in_channels(queue.id, array(
-            select distinct m.channel from turnabout.message m where m.id = any (ids)), ids);
+        v_others := turnabout.take_channels(queue.id, array(
+            select distinct m.channel from turnabout.message m where m.id = any (ids)));
     end if;
 
     -- 3. Move them, or end them here.

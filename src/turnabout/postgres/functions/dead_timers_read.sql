@@ -1,6 +1,8 @@
--- Like dead_tuples_read, for the index message_timer.
+-- Like dead_tuples_read, for the indexes scheduled_due and lease_due.
 create or replace function turnabout.dead_timers_read() returns bigint
 language sql volatile as $$
-    select pg_stat_get_xact_tuples_returned('turnabout.message_timer'::regclass)
-        - pg_stat_get_xact_tuples_fetched('turnabout.message_timer'::regclass)
+    select pg_stat_get_xact_tuples_returned('turnabout.scheduled_due'::regclass)
+        - pg_stat_get_xact_tuples_fetched('turnabout.scheduled_due'::regclass)
+        + pg_stat_get_xact_tuples_returned('turnabout.lease_due'::regclass)
+        - pg_stat_get_xact_tuples_fetched('turnabout.lease_due'::regclass)
 $$;

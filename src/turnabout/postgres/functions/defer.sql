@@ -4,13 +4,15 @@
 -- plans: pinned
 create or replace function turnabout.defer(
     queue text, ids bigint[], attempts int[], delays bigint[], states bytea[],
-    now_ms bigint default null
+    now_ms bigint default null, leases bigint[] default null
 ) returns table (nr int, at bigint, now text)
 language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(defer.queue);
     v_now bigint := coalesce(defer.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.lock_leases(v_queue.id, defer.ids, defer.attempts);
+    v_leases bigint[] := turnabout.leases_of(
+        v_queue.id, defer.ids, defer.attempts, defer.leases);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, defer.ids, defer.attempts, v_leases);
     v_all boolean := cardinality(v_held) = cardinality(defer.ids);
     v_unwanted bigint[];
 begin
@@ -20,10 +22,14 @@ begin
     where m.id = t.id and (v_all or t.id = any (v_held)) and t.state is not null;
 
     select turnabout.requeue(
-        v_queue, array_agg(t.id), array_agg(t.delay), v_now, 'deferred')
+        v_queue, array_agg(t.id), turnabout.leased_times(array_agg(t.lease)), array_agg(t.delay),
+        v_now, 'deferred')
     into v_unwanted
-    from unnest(defer.ids, defer.delays) t (id, delay)
+    from unnest(defer.ids, v_leases, defer.delays) t (id, lease, delay)
     where v_all or t.id = any (v_held);
+    if v_all then
+        perform turnabout.drop_leases(v_leases, cardinality(v_held));
+    end if;
 
     return query
     select t.nr::int, v_now + t.delay, case when t.id = any (v_unwanted) then 'cancelled' end

@@ -1,4 +1,5 @@
--- End messages that the caller has locked: history, events, counts, wakes of limited channels.
+-- End messages that are the caller's (locked, or taken from where they stood): history, events,
+-- counts, slots and wakes of limited channels.
 -- outcome: 2 dead, 3 cancelled, 4 expired; ack has its own way. Answers with how many.
 create or replace function turnabout.end_messages(
     queue turnabout.queue, ids bigint[], outcome int, now_ms bigint
@@ -6,6 +7,8 @@ create or replace function turnabout.end_messages(
 language plpgsql as $$
 declare
     v_count int;
+    v_ids bigint[];
+    v_channels text[];
 begin
     if queue.events = 'all' then
         perform turnabout.note_events(
@@ -22,16 +25,14 @@ begin
         select g.id, g.sent_at, g.leased_at, now_ms, g.queue_id, g.attempt, g.failures, g.crashes,
             end_messages.outcome, g.channel, g.last_error,
             case when queue.history_payload then g.payload end,
-            case when queue.history_payload then g.content_type end,
+            case when queue.history_payload then turnabout.type_of(g.content_type) end,
             case when queue.history_payload then g.headers end
         from gone g
         where coalesce(queue.history_failed_ms, queue.history_ms) > 0
-    ),
-    noted as (
-        insert into turnabout.wake (queue_id, channel)
-        select distinct g.queue_id, g.channel from gone g where g.limited
     )
-    select count(*)::int into v_count from gone;
+    select count(*)::int, array_agg(g.id), array_agg(g.channel) into v_count, v_ids, v_channels
+    from gone g;
+    perform turnabout.free_slots_of(queue, v_ids, v_channels);
     if v_count > 0 then
         insert into turnabout.tally (queue_id, dead, cancelled, expired)
         values (

@@ -4,26 +4,26 @@
 -- plans: pinned
 create or replace function turnabout.extend(
     queue text, ids bigint[], attempts int[], lease_ms bigint default null,
-    now_ms bigint default null
+    now_ms bigint default null, leases bigint[] default null
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
 language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(extend.queue);
+    v_leases bigint[] := turnabout.leases_of(
+        v_queue.id, extend.ids, extend.attempts, extend.leases);
     v_until bigint := coalesce(extend.now_ms, turnabout.clock_ms())
         + coalesce(extend.lease_ms, v_queue.lease_ms);
-    v_held bigint[] := turnabout.lock_leases(v_queue.id, extend.ids, extend.attempts);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, extend.ids, extend.attempts, v_leases);
     v_all boolean := cardinality(v_held) = cardinality(extend.ids);
 begin
     return query
-    with longer as (
-        update turnabout.message m
-        set at = greatest(m.at, v_until)
-        from unnest(extend.ids) with ordinality t (id, nr)
-        where m.id = t.id and (v_all or t.id = any (v_held))
-        returning t.nr, m.at, m.cancel_requested
-    )
-    select l.nr::int, l.at, l.cancel_requested, null::text from longer l;
-
+    select t.nr::int, t.until, m.cancel_requested, null::text
+    from unnest(
+        extend.ids, turnabout.extend_leases(
+            extend.ids, turnabout.only(v_leases, extend.ids, v_held), v_until)
+    ) with ordinality t (id, until, nr)
+    join turnabout.message m on m.id = t.id
+    where v_all or t.id = any (v_held);
     if not v_all then
         return query
         select l.nr::int, null::bigint, false, l.now

@@ -5,13 +5,15 @@
 -- plans: pinned
 create or replace function turnabout.fail(
     queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
-    now_ms bigint default null
+    now_ms bigint default null, leases bigint[] default null
 ) returns table (nr int, outcome text, at bigint, what text)
 language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(fail.queue);
     v_now bigint := coalesce(fail.now_ms, turnabout.clock_ms());
-    v_held bigint[] := turnabout.lock_leases(v_queue.id, fail.ids, fail.attempts);
+    v_leases bigint[] := turnabout.leases_of(
+        v_queue.id, fail.ids, fail.attempts, fail.leases);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, fail.ids, fail.attempts, v_leases);
     v_all boolean := cardinality(v_held) = cardinality(fail.ids);
     v_refused bigint[];
     v_used_up bigint[];
@@ -26,10 +28,13 @@ begin
     with charged as (
         update turnabout.message m
         set failures = m.failures + 1,
+            attempt = m.attempt + 1,
+            leased_at = t.leased_at,
             first_error = coalesce(m.first_error, t.error),
             last_error = t.error
-        from unnest(fail.ids, fail.errors, fail.retries, fail.delays) with ordinality
-            t (id, error, retry, delay, nr)
+        from unnest(
+            fail.ids, turnabout.leased_times(v_leases), fail.errors, fail.retries, fail.delays
+        ) with ordinality t (id, leased_at, error, retry, delay, nr)
         where m.id = t.id and (v_all or t.id = any (v_held))
         returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
     ),
@@ -50,15 +55,17 @@ begin
 
     -- 2. Requeue, or dead-letter. (Those that were to be cancelled do not come back.)
     if v_back is not null then
-        v_unwanted := turnabout.requeue(v_queue, v_back, v_delays, v_now, 'failed');
+        v_unwanted := turnabout.requeue(v_queue, v_back, null, v_delays, v_now, 'failed');
     end if;
     if v_refused is not null then
-        perform turnabout.insert_wakes(v_queue, v_refused);
         v_dead_letter := turnabout.dead_letter(v_queue, v_refused, 'refused', v_now);
     end if;
     if v_used_up is not null then
-        perform turnabout.insert_wakes(v_queue, v_used_up);
         v_dead_letter := turnabout.dead_letter(v_queue, v_used_up, 'attempts', v_now);
+    end if;
+
+    if v_all then
+        perform turnabout.drop_leases(v_leases, cardinality(v_held));
     end if;
 
     -- 3. Answer.

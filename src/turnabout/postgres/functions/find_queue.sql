@@ -1,6 +1,7 @@
--- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it.
+-- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. After a crash of the
+-- server the first that comes by here has rebuilt what it emptied.
 create or replace function turnabout.find_queue(queue text) returns turnabout.queue
-language plpgsql stable as $$
+language plpgsql as $$
 declare
     found_queue turnabout.queue;
 begin
@@ -9,6 +10,9 @@ begin
         raise exception 'there is no queue %', quote_literal(find_queue.queue)
             using errcode = 'PQ404', detail = coalesce(find_queue.queue, ''),
             hint = 'send to it, or call turnabout.queue_create';
+    end if;
+    if not exists (select from turnabout.whole) then
+        perform turnabout.rebuild();
     end if;
     return found_queue;
 end

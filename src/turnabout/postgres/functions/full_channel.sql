@@ -11,14 +11,20 @@ begin
     from (
         select n.channel, coalesce(c.max_size, queue.max_size) as max_size, n.messages, (
             select count(*) - case when put then n.messages else 0 end from (
-                (select from turnabout.message m
-                where m.queue_id = queue.id and m.channel = n.channel and m.limited
+                (select from turnabout.ready r
+                where r.queue_id = queue.id and r.limited = any ('{false,true}')
+                    and r.channel = n.channel and r.id + 0 > 0
                 limit coalesce(c.max_size, queue.max_size)
                     + case when put then n.messages else 0 end)
                 union all
-                (select from turnabout.message m
-                where m.queue_id = queue.id and m.channel = n.channel
-                    and m.status = 0 and not m.limited and m.id > 0
+                (select from turnabout.scheduled l
+                where l.queue_id = queue.id and l.limited and l.channel = n.channel
+                limit coalesce(c.max_size, queue.max_size)
+                    + case when put then n.messages else 0 end)
+                union all
+                (select from turnabout.slot s
+                join turnabout.message m on m.id = s.id and m.attempt = s.attempt - 1
+                where s.queue_id = queue.id and s.channel = n.channel
                 limit coalesce(c.max_size, queue.max_size)
                     + case when put then n.messages else 0 end)
             ) held

@@ -3,13 +3,8 @@ create or replace function turnabout.insert_head_mark(
     queue_id int, channel text, priority smallint, mark bigint
 ) returns void
 language sql as $$
-    insert into turnabout.message (
-        id, queue_id, channel, priority, status, limited, at, sent_at, expires_at,
-        payload, content_type
-    )
-    overriding system value
+    insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
     values (
-        -nextval(pg_get_serial_sequence('turnabout.message', 'id')), queue_id, channel, priority, 0,
-        false, mark, turnabout.clock_ms(), 0, '', ''
+        -nextval('turnabout.head_mark_number'), mark, 0, queue_id, priority, false, channel
     )
 $$;

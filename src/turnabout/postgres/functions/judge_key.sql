@@ -1,7 +1,7 @@
 -- What a send with a dedup key is, by the key's entry, whose lock the caller has: `new`, or the
 -- `duplicate` of the message with that id, or its content is to `replace` that of the message.
 --
--- Where it matters that the message still waits, its row is locked: nobody starts on it before this
+-- Where it matters that the message still waits, its place is locked: nobody starts on it before this
 -- transaction has ended. So work that a suppressed send stands for never begins before its time.
 create or replace function turnabout.judge_key(
     queue_id int, scope text, key text, mode text, now_ms bigint, out id bigint, out what text
@@ -26,10 +26,16 @@ begin
         v_holds := exists (
             select from turnabout.message m
             where m.id = judge_key.id and m.queue_id + 0 = judge_key.queue_id
-                and (m.status + 0 = 2 or m.expires_at is null or m.expires_at > now_ms)
+                and (
+                    m.expires_at is null or m.expires_at > now_ms
+                    or turnabout.place_of(judge_key.queue_id, m.id) = 'leased'
+                )
         );
     else
-        v_attempt := turnabout.lock_waiting(judge_key.queue_id, id, now_ms);
+        select m.attempt into v_attempt
+        from unnest(turnabout.lock_waiting(judge_key.queue_id, array[id])) w (id)
+        join turnabout.message m on m.id = w.id
+        where m.expires_at is null or m.expires_at > now_ms;
         v_holds := case when mode = 'until_started' then v_attempt = 0 else v_attempt >= 0 end;
     end if;
     if v_holds then

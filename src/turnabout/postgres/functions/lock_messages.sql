@@ -1,4 +1,4 @@
--- Lock messages of a queue, whatever they are at; answers with the ids of those that were not held
+-- Lock messages of a queue, wherever they stand; answers with the ids of those that were not held
 -- by others all the while. Like `lock_leases`, it waits for no row, it only tries again a few
 -- times.
 create or replace function turnabout.lock_messages(queue_id int, ids bigint[]) returns bigint[]

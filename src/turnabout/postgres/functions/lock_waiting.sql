@@ -1,23 +1,32 @@
--- Lock a message that waits; answers with its attempt, null if it does not wait or others hold it.
--- Like `lock_leases`, it waits for no row, it only tries again a few times.
-create or replace function turnabout.lock_waiting(queue_id int, id bigint, now_ms bigint)
-returns int
+-- Lock waiting messages where they stand; answers with those that nobody else holds. Like
+-- `lock_leases`, it waits for no row, it only tries again a few times.
+create or replace function turnabout.lock_waiting(
+    queue_id int, ids bigint[], tries int default 5
+) returns bigint[]
 language plpgsql as $$
 declare
-    v_attempt int;
+    v_held bigint[];
 begin
-    for i in 0 .. 4 loop
-        select m.attempt into v_attempt from turnabout.message m
-        where m.id = lock_waiting.id and m.queue_id + 0 = lock_waiting.queue_id
-            and m.status + 0 < 2 and (m.expires_at is null or m.expires_at > now_ms)
-        for update skip locked;
-        exit when found or i = 4 or not exists (
-            select from turnabout.message m
-            where m.id = lock_waiting.id and m.queue_id + 0 = lock_waiting.queue_id
-                and m.status + 0 < 2
+    for i in 1 .. tries loop
+        v_held := array(
+            select e.id
+            from turnabout.message m
+            cross join unnest(array[false, true]) side (limited)
+            join turnabout.ready e on e.queue_id = m.queue_id and e.limited = side.limited
+                and e.channel = m.channel and e.priority = m.priority and e.id = m.id
+            where m.id = any (ids) and m.queue_id + 0 = lock_waiting.queue_id
+            for update of e skip locked
+        ) || array(
+            select e.id
+            from turnabout.message m
+            join turnabout.scheduled e on e.queue_id = m.queue_id and e.at = m.at and e.id = m.id
+            where m.id = any (ids) and m.queue_id + 0 = lock_waiting.queue_id
+            for update of e skip locked
         );
-        perform pg_sleep(0.002 * (1 << i));
+        exit when i = tries or cardinality(v_held) = cardinality(ids)
+            or cardinality(v_held) = cardinality(turnabout.waiting(queue_id, ids));
+        perform pg_sleep(0.002 * (1 << i - 1));
     end loop;
-    return v_attempt;
+    return v_held;
 end
 $$;

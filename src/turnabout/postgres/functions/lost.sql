@@ -12,13 +12,7 @@ begin
         return null;
     end if;
     return array_agg(
-        case when h.id is null then coalesce(
-            (select case m.status when 0 then 'ready' when 1 then 'scheduled' else 'leased' end
-            from turnabout.message m
-            where m.id = t.id and m.queue_id + 0 = lost.queue_id),
-            'gone'
-        ) end
-        order by t.nr)
+        case when h.id is null then turnabout.place_of(lost.queue_id, t.id) end order by t.nr)
     from unnest(ids) with ordinality t (id, nr)
     left join unnest(held) h (id) on h.id = t.id;
 end

@@ -9,16 +9,17 @@ declare
     v_now bigint := coalesce(maintain.now_ms, turnabout.clock_ms());
     v_redrive bigint;
 begin
-    select * into v_queue from turnabout.queue q where q.name = maintain.queue;
-    if not found then
+    if not exists (select from turnabout.queue q where q.name = maintain.queue) then
         return;
     end if;
+    v_queue := turnabout.find_queue(maintain.queue);
     if not pg_try_advisory_xact_lock(hashtextextended('turnabout.maintain', v_queue.id)) then
         return;
     end if;
-    perform turnabout.maintain_head_marks(v_queue.id, turnabout.clock_ms());
+    perform turnabout.maintain_head_marks(v_queue.id);
     perform turnabout.maintain_timers(v_queue, v_now);
     perform turnabout.expire(v_queue, v_now, 10000);
+    perform turnabout.maintain_leases(v_queue, v_now);
     for v_redrive in
         -- Hardly anybody receives from a dead-letter queue: its redrives take their steps from
         -- here, too.

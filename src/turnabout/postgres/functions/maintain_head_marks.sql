@@ -1,40 +1,39 @@
 -- Lower the head marks that something live lies behind (a late commit, a receive that was rolled
--- back), and drop those that a newer one replaces, or that are old: where one is still needed,
+-- back), and drop those that a newer one replaces, and now and then any: where one is still needed,
 -- receive sets it again. Without this look a message could stay hidden: P1 rests on it.
-create or replace function turnabout.maintain_head_marks(queue_id int, now_ms bigint) returns void
+create or replace function turnabout.maintain_head_marks(queue_id int) returns void
 language plpgsql as $$
 declare
     v_mark record;
     v_hidden bigint;
 begin
     for v_mark in
-        select m.id, m.channel, m.priority, m.at, m.sent_at from turnabout.message m
-        where m.queue_id = maintain_head_marks.queue_id and m.id < 0
-        order by m.id
+        select r.ctid as place, r.id, r.channel, r.priority, r.at from turnabout.ready r
+        where r.queue_id = maintain_head_marks.queue_id and r.expires_at = 0
         limit 2000
         for update skip locked
     loop
         select x.id into v_hidden
         from (
-            select m.id, m.priority from turnabout.message m
-            where m.queue_id = maintain_head_marks.queue_id and m.channel = v_mark.channel
-                and m.status = 0 and not m.limited
-                and (m.priority, m.id) >= (v_mark.priority, 1::bigint)
-                and (m.priority, m.id) < (v_mark.priority, v_mark.at)
-            order by m.priority, m.id
+            select r.id, r.priority from turnabout.ready r
+            where r.queue_id = maintain_head_marks.queue_id and not r.limited
+                and r.channel = v_mark.channel
+                and (r.priority, r.id) >= (v_mark.priority, 1::bigint)
+                and (r.priority, r.id) < (v_mark.priority, v_mark.at)
+            order by r.priority, r.id
             limit 1
         ) x;
         if v_hidden is not null then
             perform turnabout.insert_head_mark(
                 maintain_head_marks.queue_id, v_mark.channel, v_mark.priority, v_hidden);
         end if;
-        if v_hidden is not null or v_mark.sent_at < maintain_head_marks.now_ms - 30000 or exists (
-            select from turnabout.message m
-            where m.queue_id = maintain_head_marks.queue_id and m.channel = v_mark.channel
-                and m.status = 0 and not m.limited and m.priority = v_mark.priority
-                and m.id < v_mark.id
+        if v_hidden is not null or random() < 0.03 or exists (
+            select from turnabout.ready r
+            where r.queue_id = maintain_head_marks.queue_id and not r.limited
+                and r.channel = v_mark.channel and r.priority = v_mark.priority
+                and r.id < v_mark.id
         ) then
-            delete from turnabout.message m where m.id = v_mark.id;
+            delete from turnabout.ready r where r.ctid = v_mark.place;
         end if;
     end loop;
 end

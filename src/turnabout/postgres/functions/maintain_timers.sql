@@ -11,10 +11,11 @@ declare
 begin
     queue.timers_since := 0;
     perform turnabout.run_timers(queue, now_ms, 10000);
-    select m.at into v_first from turnabout.message m
-    where m.queue_id = queue.id and m.status > 0
-    order by m.at
-    limit 1;
+    v_first := least(
+        (select s.at from turnabout.scheduled s where s.queue_id = queue.id order by s.at limit 1),
+        (select l.until from turnabout.lease l where l.queue_id = queue.id
+            order by l.until limit 1)
+    );
     if turnabout.dead_timers_read() > v_before + 500 then
         v_bound := least(v_first, now_ms) - 1;
     end if;

@@ -5,34 +5,34 @@ create or replace function turnabout.move_over(queue_id int, channels text[], mo
 language plpgsql as $$
 begin
     -- Head marks of the skip scan: nobody will look for these channels there any more.
-    delete from turnabout.message m
-    where m.id = any (array(
-        select b.id
+    delete from turnabout.ready r
+    where r.ctid = any (array(
+        select b.ctid
         from unnest(channels) o (channel)
         cross join lateral (
-            select r.id from turnabout.message r
-            where r.queue_id = move_over.queue_id and r.channel = o.channel
-                and r.status = 0 and not r.limited and r.id < 0
+            select e.ctid from turnabout.ready e
+            where e.queue_id = move_over.queue_id and not e.limited and e.channel = o.channel
+                and e.id < 0
             for update skip locked
         ) b
     ));
 
     with moved as (
-        update turnabout.message m
+        update turnabout.ready r
         set limited = true
-        where m.id = any (array(
-            select head.id
+        where r.ctid = any (array(
+            select head.ctid
             from unnest(channels) o (channel)
             cross join lateral (
-                select r.id from turnabout.message r
-                where r.queue_id = move_over.queue_id and r.channel = o.channel
-                    and r.status = 0 and not r.limited and r.id + 0 > 0
-                order by r.priority, r.id
+                select e.ctid from turnabout.ready e
+                where e.queue_id = move_over.queue_id and not e.limited and e.channel = o.channel
+                    and e.id + 0 > 0
+                order by e.priority, e.id
                 limit most
                 for update skip locked
             ) head
         ))
-        returning m.channel
+        returning r.channel
     )
     insert into turnabout.wake (queue_id, channel)
     select distinct move_over.queue_id, d.channel from moved d;

@@ -1,4 +1,4 @@
--- Move messages that the caller has locked to a dead-letter queue, with their error history.
+-- Move messages that are the caller's to a dead-letter queue, with their error history.
 create or replace function turnabout.move_to_dead_letter_queue(
     queue turnabout.queue, target turnabout.queue, ids bigint[], reason text, now_ms bigint
 ) returns void
@@ -18,7 +18,7 @@ begin
         select m.id, m.sent_at, m.leased_at, now_ms, queue.id, m.attempt, m.failures, m.crashes,
             2, m.channel, m.last_error,
             case when queue.history_payload then m.payload end,
-            case when queue.history_payload then m.content_type end,
+            case when queue.history_payload then turnabout.type_of(m.content_type) end,
             case when queue.history_payload then m.headers end
         from turnabout.message m
         where m.id = any (ids);

@@ -40,14 +40,13 @@ begin
             hop.nr + (shards is null or turnabout.shard_of(next.channel, shards) = shard)::int
         from hop
         cross join lateral (
-            (select m.channel, hop.lap from turnabout.message m
-            where m.queue_id = queue.id and m.status = 0 and not m.limited
-                and m.channel > hop.channel
-            order by m.channel limit 1)
+            (select r.channel, hop.lap from turnabout.ready r
+            where r.queue_id = queue.id and not r.limited and r.channel > hop.channel
+            order by r.channel limit 1)
             union all
-            (select m.channel, 1 from turnabout.message m
-            where hop.lap = 0 and m.queue_id = queue.id and m.status = 0 and not m.limited
-            order by m.channel limit 1)
+            (select r.channel, 1 from turnabout.ready r
+            where hop.lap = 0 and r.queue_id = queue.id and not r.limited
+            order by r.channel limit 1)
             limit 1
         ) next
         where hop.nr < v_visits and (next.lap = 0 or next.channel <= start collate "C")

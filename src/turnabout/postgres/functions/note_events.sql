@@ -6,8 +6,8 @@ create or replace function turnabout.note_events(
 language sql as $$
     insert into turnabout.event (at, message_id, due_at, queue_id, attempt, kind, channel)
     select now_ms, m.id,
-        case when kind in ('created', 'deferred', 'failed') and m.at < 9000000000000000
-            then greatest(m.at, now_ms)
+        case when kind in ('created', 'deferred', 'failed') and coalesce(m.at, 0) < 9000000000000000
+            then greatest(coalesce(m.at, 0), now_ms)
         end,
         queue.id, m.attempt, kind, m.channel
     from turnabout.message m

@@ -9,21 +9,24 @@ declare
 begin
     if not queue.paused then
         select least(
-            (select m.at from turnabout.message m
-            where m.queue_id = queue.id and m.status > 0 and m.at > queue.timers_since
-            order by m.at limit 1),
+            (select s.at from turnabout.scheduled s
+            where s.queue_id = queue.id and s.at > queue.timers_since
+            order by s.at limit 1),
+            (select l.until from turnabout.lease l
+            where l.queue_id = queue.id and l.until > queue.timers_since
+            order by l.until limit 1),
             (select c.wake_at from turnabout.channel c
             where c.queue_id = queue.id and c.wake_at is not null
             order by c.wake_at limit 1),
             -- In a FIFO queue a head that expires lets the next one through.
             case when queue.fifo then (
-                select m.expires_at from turnabout.message m
-                where m.queue_id = queue.id and m.expires_at > now_ms and m.status < 2
-                order by m.expires_at limit 1
+                select r.expires_at from turnabout.ready r
+                where r.queue_id = queue.id and r.expires_at > now_ms
+                order by r.expires_at limit 1
             ) end,
             case when exists (
-                select from turnabout.message m
-                where m.queue_id = queue.id and m.status = 0 and not m.limited and m.id + 0 > 0
+                select from turnabout.ready r
+                where r.queue_id = queue.id and not r.limited and r.id + 0 > 0
             ) or exists (
                 select from turnabout.channel c
                 where c.queue_id = queue.id and c.awake_name is not null

@@ -12,28 +12,39 @@ as $$
 begin
     return least(
         (
-            select m.sent_at from turnabout.message m
-            where m.queue_id = oldest_of.queue_id and m.status = 0 and not m.limited and m.id > 0
-            order by m.channel, m.priority, m.id
-            limit 1
+            select m.sent_at
+            from (
+                select r.id from turnabout.ready r
+                where r.queue_id = oldest_of.queue_id and not r.limited and r.id > 0
+                order by r.channel, r.priority, r.id
+                limit 1
+            ) first
+            join turnabout.message m on m.id = first.id
         ),
         (
             select m.sent_at
             from (
-                select l.sent_at, l.status, l.at from turnabout.message l
-                where l.queue_id = oldest_of.queue_id and l.limited
-                order by l.channel, l.status, l.priority, l.id
-                limit 1000
-            ) m
-            where m.status = 0 and m.at <= oldest_of.now_ms
-            limit 1
+                select some.id
+                from (
+                    select r.id, r.at from turnabout.ready r
+                    where r.queue_id = oldest_of.queue_id and r.limited
+                    order by r.channel, r.priority, r.id
+                    limit 1000
+                ) some
+                where some.at is null or some.at <= oldest_of.now_ms
+                limit 1
+            ) first
+            join turnabout.message m on m.id = first.id
         ),
         (
-            select m.sent_at from turnabout.message m
-            where m.queue_id = oldest_of.queue_id and m.status > 0 and m.status < 2
-                and m.at <= oldest_of.now_ms and m.id > 0
-            order by m.at, m.id
-            limit 1
+            select m.sent_at
+            from (
+                select s.id from turnabout.scheduled s
+                where s.queue_id = oldest_of.queue_id and s.at <= oldest_of.now_ms
+                order by s.at, s.id
+                limit 1
+            ) first
+            join turnabout.message m on m.id = first.id
         )
     );
 end

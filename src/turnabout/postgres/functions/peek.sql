@@ -7,22 +7,45 @@ create or replace function turnabout.peek(
     crashes int, sent_at bigint, at bigint, payload bytea, content_type text, headers text,
     saved_state bytea, last_error text, origin text, expires_at bigint, cancel_requested boolean
 )
-language plpgsql stable as $$
+language plpgsql
+set plan_cache_mode = force_custom_plan
+as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(peek.queue);
     v_now bigint := coalesce(peek.now_ms, turnabout.clock_ms());
 begin
     return query
-    select m.id, turnabout.state_of(m.status, m.at, v_now), m.channel::text, m.priority, m.attempt,
-        m.failures, m.crashes, m.sent_at,
-        case when m.status < 2 and m.at <= v_now then m.sent_at else m.at end,
-        m.payload, m.content_type, m.headers, m.state, m.last_error, m.origin, m.expires_at,
-        m.cancel_requested
-    from turnabout.message m
-    where m.queue_id = v_queue.id and m.id > peek.after_id
-        and (peek.channel is null or m.channel = peek.channel)
-        and (peek.state is null or turnabout.state_of(m.status, m.at, v_now) = peek.state)
-    order by m.id
-    limit peek.most;
+    select m.id, p.state, m.channel::text, m.priority, p.attempt, m.failures, m.crashes, m.sent_at,
+        case p.state when 'ready' then m.sent_at else p.at end, m.payload,
+        turnabout.type_of(m.content_type), m.headers, m.state, m.last_error, m.origin,
+        m.expires_at, m.cancel_requested
+    from (
+        select u.id, u.state, u.attempt, u.at
+        from (
+            select r.id, case when r.at > v_now then 'scheduled' else 'ready' end as state,
+                null::int as attempt, r.at
+            from turnabout.ready r
+            where r.queue_id = v_queue.id and r.id > peek.after_id
+                and (peek.channel is null or r.channel = peek.channel)
+            union all
+            select s.id, case when s.at > v_now then 'scheduled' else 'ready' end, null, s.at
+            from turnabout.scheduled s
+            where s.queue_id = v_queue.id and s.id > peek.after_id
+                and (peek.channel is null or s.channel = peek.channel)
+            union all
+            select l.id, 'leased', l.attempt, l.until
+            from turnabout.leased_messages(array[v_queue.id]) l
+            where l.id > peek.after_id and (peek.channel is null or l.channel = peek.channel)
+        ) u
+        where peek.state is null or u.state = peek.state
+        order by u.id
+        limit peek.most
+    ) f
+    cross join lateral (
+        select f.state, coalesce(f.attempt, w.attempt) as attempt, f.at
+        from turnabout.message w where w.id = f.id
+    ) p
+    join turnabout.message m on m.id = f.id
+    order by m.id;
 end
 $$;

@@ -15,7 +15,6 @@ declare
     v_channels text[] := '{}';
     v_rows boolean := queue.limited
         or exists (select from turnabout.channel c where c.queue_id = queue.id);
-    v_limited boolean;
     v_refusal json;
 begin
     for v_one in
@@ -62,19 +61,13 @@ begin
             end if;
             replaced := replaced || (v_one.nr - 1)::int;
         else
-            v_limited := queue.limited or v_rows and (
-                select 1 from turnabout.channel c
-                where c.queue_id = queue.id and c.name = v_one.channel
-            ) is not null;
             insert into turnabout.message (
-                queue_id, channel, priority, status, limited, at, sent_at, expires_at, payload,
-                content_type, headers
+                queue_id, channel, priority, at, sent_at, expires_at, payload, content_type, headers
             )
             values (
                 queue.id, v_one.channel, v_one.priority,
-                case when v_one.delay > 0 and not queue.fifo then 1 else 0 end, v_limited,
-                now_ms + v_one.delay, now_ms, v_one.expires_at, v_one.payload,
-                v_one.content_type, v_one.headers
+                case when v_one.delay > 0 then now_ms + v_one.delay end, now_ms, v_one.expires_at,
+                v_one.payload, nullif(v_one.content_type, 'application/octet-stream'), v_one.headers
             )
             returning id into v_id;
             if v_one.key is not null then
@@ -83,6 +76,7 @@ begin
                 on conflict (queue_id, scope, key) do update
                 set message_id = excluded.message_id, until_ms = excluded.until_ms;
             end if;
+            perform turnabout.line_up(queue, array[v_id], now_ms);
             v_put := v_put || v_id;
             v_channels := v_channels || v_one.channel;
         end if;
@@ -106,10 +100,7 @@ begin
         raise exception 'full' using errcode = 'PQ429', detail = v_refusal;
     end if;
 
-    -- 4. Tell limited channels, and count.
-    if v_rows then
-        perform turnabout.insert_wakes(queue, v_put);
-    end if;
+    -- 4. Count.
     insert into turnabout.tally (queue_id, sent) values (queue.id, cardinality(v_put));
     if queue.events = 'all' then
         perform turnabout.note_events(queue, v_put, 'created', now_ms);

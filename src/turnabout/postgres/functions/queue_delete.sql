@@ -22,9 +22,12 @@ begin
         perform turnabout.lock_keys(v_queue.name, null);
     end if;
     delete from turnabout.queue q where q.id = v_queue.id;
-    delete from turnabout.message m where m.queue_id = v_queue.id and m.id > 0;
-    get diagnostics v_count = row_count;
     delete from turnabout.message m where m.queue_id = v_queue.id;
+    get diagnostics v_count = row_count;
+    delete from turnabout.ready r where r.queue_id = v_queue.id;
+    delete from turnabout.scheduled s where s.queue_id = v_queue.id;
+    delete from turnabout.lease l where l.queue_id = v_queue.id;
+    delete from turnabout.slot s where s.queue_id = v_queue.id;
     delete from turnabout.channel c where c.queue_id = v_queue.id;
     delete from turnabout.wake w where w.queue_id = v_queue.id;
     -- Two statements, each with an index.

@@ -49,13 +49,7 @@ begin
     -- 3. Leases and delayed messages from before the first default policy count from now on; all
     -- channels look again.
     if v_row.limited and not v_old.limited then
-        update turnabout.message m
-        set limited = true
-        where m.id = any (array(
-            select r.id from turnabout.message r
-            where r.queue_id = v_row.id and r.status > 0 and not r.limited
-            for update skip locked
-        ));
+        perform turnabout.limit_others(v_row.id, null);
     end if;
     insert into turnabout.wake (queue_id, channel)
     select v_row.id, c.name from turnabout.channel c where c.queue_id = v_row.id;

@@ -12,12 +12,15 @@ begin
         v_id := v_last - (10 ^ (1 + 5 * random()))::bigint;
         select near.channel into v_channel
         from (
-            select m.queue_id, m.channel, m.status, m.limited from turnabout.message m
+            select m.queue_id, m.channel from turnabout.message m
             where m.id between greatest(v_id, 1) and v_id + 50
             order by m.id
             limit 20
         ) near
-        where near.queue_id = random_channel.queue_id and near.status = 0 and not near.limited
+        where near.queue_id = random_channel.queue_id and exists (
+            select from turnabout.ready r
+            where r.queue_id = near.queue_id and not r.limited and r.channel = near.channel
+        )
         limit 1;
         exit when found;
     end loop;

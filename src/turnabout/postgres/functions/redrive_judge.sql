@@ -6,11 +6,7 @@ create or replace function turnabout.redrive_judge(
 )
 language plpgsql as $$
 declare
-    v_held bigint[] := array(
-        select m.id from turnabout.message m
-        where m.id = any (ids) and m.queue_id + 0 = redrive.queue_id and m.status + 0 < 2
-        for update skip locked
-    );
+    v_held bigint[] := turnabout.lock_waiting(redrive.queue_id, ids, 1);
     v_one record;
 begin
     move := '{}';

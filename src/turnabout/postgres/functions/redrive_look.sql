@@ -7,11 +7,10 @@ create or replace function turnabout.redrive_look(
 language plpgsql as $$
 begin
     if redrive.phase = 1 then
-        select array_agg(x.id order by x.id) filter (where x.status < 2), max(x.id),
-            count(*) = most
+        select array_agg(x.id order by x.id), max(x.id), count(*) = most
         into ids, last_id, more
         from (
-            select m.id, m.status from turnabout.message m
+            select m.id from turnabout.message m
             where m.queue_id = redrive.queue_id and m.origin is not null
                 and m.id > redrive.last_id
             order by m.id
@@ -23,7 +22,7 @@ begin
     into ids, last_id, more
     from (
         select m.id,
-            m.queue_id = redrive.queue_id and m.origin is null and m.status < 2 as is_ours
+            m.queue_id = redrive.queue_id and m.origin is null as is_ours
         from turnabout.message m
         where m.id > redrive.last_id
         order by m.id

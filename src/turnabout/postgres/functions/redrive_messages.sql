@@ -8,9 +8,11 @@ declare
     v_to record;
     v_names text[] := '{}';
 begin
-    insert into turnabout.wake (queue_id, channel)
-    select distinct redrive.queue_id, m.channel from turnabout.message m
-    where m.id = any (ids) and m.limited::int = 1;
+    perform turnabout.take_waiting(redrive.queue_id, ids);
+    perform turnabout.free_slots_of(
+        (select q from turnabout.queue q where q.id = redrive.queue_id),
+        array_agg(m.id), array_agg(m.channel))
+    from turnabout.message m where m.id = any (ids);
     insert into turnabout.tally (queue_id, sent) values (redrive.queue_id, -cardinality(ids));
     for v_to in
         select a.target, array_agg(a.id) as ids, array_agg(a.origin) as origins

@@ -41,8 +41,13 @@ begin
                 count(*) filter (where a.target = '') as skipped
             from (
                 select turnabout.redrive_target(v_row, m.channel, m.origin) as target
-                from turnabout.message m
-                where m.queue_id = v_queue.id and m.id > 0 and m.status < 2
+                from (
+                    select r.id from turnabout.ready r
+                    where r.queue_id = v_queue.id and r.id > 0
+                    union all
+                    select s.id from turnabout.scheduled s where s.queue_id = v_queue.id
+                ) w
+                join turnabout.message m on m.id = w.id
             ) a
         ) found
         where r.id = v_row.id

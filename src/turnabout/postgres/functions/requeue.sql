@@ -1,38 +1,41 @@
--- Give leased messages back, which the caller has locked. Each `delays` counts from now; 0 is ready
--- at once. In a FIFO queue a message that waits stays ready with a time in the future, so that it
--- keeps its place at the head. Wakes limited channels.
+-- Give leased messages back, which the caller has locked: their leases, which began at `leased_at`,
+-- end with this; null: the caller has ended them. Each of `delays` counts from now; 0 is ready at
+-- once.
 --
 -- Those whose cancelling was asked for end instead; the answer is their ids, null if there are
 -- none.
 create or replace function turnabout.requeue(
-    queue turnabout.queue, ids bigint[], delays bigint[], now_ms bigint, kind text
+    queue turnabout.queue, ids bigint[], leased_at bigint[], delays bigint[], now_ms bigint,
+    kind text
 ) returns bigint[]
 language plpgsql as $$
 declare
-    v_back int;
+    v_ids bigint[];
+    v_channels text[];
+    v_back bigint[];
     v_unwanted bigint[];
 begin
     with back as (
         update turnabout.message m
-        set status = case when t.delay > 0 and not queue.fifo then 1 else 0 end,
-            at = now_ms + t.delay
-        from unnest(ids, delays) t (id, delay)
-        where m.id = t.id and not m.cancel_requested
-        returning m.channel, m.limited
-    ),
-    woken as (
-        insert into turnabout.wake (queue_id, channel)
-        select distinct queue.id, b.channel from back b where b.limited
+        set attempt = m.attempt + (requeue.leased_at is not null)::int,
+            leased_at = coalesce(t.leased_at, m.leased_at),
+            at = case when t.delay > 0 then now_ms + t.delay end
+        from unnest(ids, requeue.leased_at, delays) t (id, leased_at, delay)
+        where m.id = t.id
+        returning m.id, m.channel, m.cancel_requested
     )
-    select count(*) into v_back from back;
-    if v_back < cardinality(ids) then
-        select array_agg(m.id) into v_unwanted from turnabout.message m
-        where m.id = any (ids) and m.cancel_requested;
+    select array_agg(b.id), array_agg(b.channel),
+        array_agg(b.id) filter (where not b.cancel_requested),
+        array_agg(b.id) filter (where b.cancel_requested)
+    into v_ids, v_channels, v_back, v_unwanted
+    from back b;
+    perform turnabout.free_slots_of(queue, v_ids, v_channels);
+    perform turnabout.line_up(queue, v_back, now_ms);
+    if v_unwanted is not null then
         perform turnabout.end_messages(queue, v_unwanted, 3, now_ms);
     end if;
-    perform turnabout.lower_head_marks(queue.id, ids);
-    if queue.events = 'all' then
-        perform turnabout.note_events(queue, ids, kind, now_ms);
+    if queue.events = 'all' and v_back is not null then
+        perform turnabout.note_events(queue, v_back, kind, now_ms);
     end if;
     return v_unwanted;
 end

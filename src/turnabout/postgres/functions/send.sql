@@ -79,19 +79,14 @@ begin
         end if;
     end if;
 
-    -- 2. Insert, in the order given: ids grow in that order.
+    -- 2. Insert, in the order given: ids grow in that order. What each is, and where it stands.
     with put as (
         insert into turnabout.message (
-            queue_id, channel, priority, status, limited, at, sent_at, expires_at, payload,
-            content_type, headers
+            queue_id, channel, priority, at, sent_at, expires_at, payload, content_type, headers
         )
-        select v_queue_id, m.channel, m.priority,
-            case when m.delay > 0 and not v_fifo then 1 else 0 end,
-            v_limited or v_rows and (
-                select 1 from turnabout.channel c
-                where c.queue_id = v_queue_id and c.name = m.channel
-            ) is not null,
-            v_now + m.delay, v_now, v_now + m.ttl, m.payload, m.content_type, m.headers
+        select v_queue_id, m.channel, m.priority, case when m.delay > 0 then v_now + m.delay end,
+            v_now, v_now + m.ttl, m.payload,
+            nullif(m.content_type, 'application/octet-stream'), m.headers
         from (
             select u.nr, u.payload, u.headers,
                 coalesce(u.channel, '') as channel,
@@ -105,7 +100,25 @@ begin
             ) with ordinality u (payload, channel, priority, delay, headers, content_type, ttl, nr)
         ) m
         order by m.nr
-        returning message.id, message.channel, message.limited
+        returning message.id, message.channel, message.priority, message.at, message.expires_at,
+            v_limited or v_rows and (
+                select 1 from turnabout.channel c
+                where c.queue_id = v_queue_id and c.name = message.channel
+            ) is not null as limited
+    ),
+    scheduled as (
+        insert into turnabout.scheduled (
+            id, at, expires_at, queue_id, priority, limited, channel
+        )
+        select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited, put.channel
+        from put
+        where put.at is not null and not v_fifo
+    ),
+    ready as (
+        insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
+        select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited, put.channel
+        from put
+        where put.at is null or v_fifo
     )
     select array_agg(put.id order by put.id),
         array_agg(distinct put.channel) filter (where put.limited)

@@ -21,18 +21,17 @@ declare
 begin
     for i in 1 .. visits loop
         v_before := turnabout.dead_tuples_read();
-        select m.channel, m.priority, m.id, m.at into v_found
-        from turnabout.message m
-        where m.queue_id = set_head_marks.queue_id and m.status = 0 and not m.limited
-            and m.channel > v_place
-        order by m.channel, m.priority, m.id
+        select r.channel, r.priority, r.id, r.at into v_found
+        from turnabout.ready r
+        where r.queue_id = set_head_marks.queue_id and not r.limited and r.channel > v_place
+        order by r.channel, r.priority, r.id
         limit 1;
         if not found and v_lap = 0 then
             v_lap := 1;
-            select m.channel, m.priority, m.id, m.at into v_found
-            from turnabout.message m
-            where m.queue_id = set_head_marks.queue_id and m.status = 0 and not m.limited
-            order by m.channel, m.priority, m.id
+            select r.channel, r.priority, r.id, r.at into v_found
+            from turnabout.ready r
+            where r.queue_id = set_head_marks.queue_id and not r.limited
+            order by r.channel, r.priority, r.id
             limit 1;
         end if;
         exit when v_found.channel is null or v_lap = 1 and v_found.channel > start collate "C";
@@ -45,13 +44,13 @@ begin
         -- at once: another that sets head marks would take its message for one that is held, and
         -- hide it; and no transaction may hold what it does not lease.
         begin
-            select m.id into v_live
-            from turnabout.message m
-            where m.queue_id = set_head_marks.queue_id and m.channel = v_found.channel
-                and m.status = 0 and not m.limited and m.id + 0 > 0
-                and (m.priority, m.id) >= (
+            select r.id into v_live
+            from turnabout.ready r
+            where r.queue_id = set_head_marks.queue_id and not r.limited
+                and r.channel = v_found.channel and r.id + 0 > 0
+                and (r.priority, r.id) >= (
                     v_found.priority, case when v_found.id < 0 then v_found.at else v_found.id end)
-            order by m.priority, m.id
+            order by r.priority, r.id
             limit 1
             for share skip locked;
             if v_live is not null then
@@ -61,9 +60,12 @@ begin
         end;
         if v_live is not null and turnabout.dead_tuples_read() > v_before + 16 then
             if v_found.id < 0 then
-                delete from turnabout.message m
-                where m.id = (
-                    select b.id from turnabout.message b where b.id = v_found.id
+                delete from turnabout.ready r
+                where r.ctid = (
+                    select b.ctid from turnabout.ready b
+                    where b.queue_id = set_head_marks.queue_id and not b.limited
+                        and b.channel = v_found.channel and b.priority = v_found.priority
+                        and b.id = v_found.id
                     for update skip locked
                 );
                 continue when not found;

@@ -29,10 +29,10 @@ begin
             select u.name, count(*)::int as taken from unnest(taken) u (name) group by u.name
         ) t on t.name = c.name
         left join lateral (
-            select m.at from turnabout.message m
-            where m.queue_id = queue.id and m.channel = c.name and m.limited and m.status = 0
-                and (m.expires_at is null or m.expires_at > now_ms)
-            order by m.priority, m.id
+            select coalesce(r.at, 0) as at from turnabout.ready r
+            where r.queue_id = queue.id and r.limited and r.channel = c.name
+                and (r.expires_at is null or r.expires_at > now_ms)
+            order by r.priority, r.id
             limit 1
         ) head on true
     loop

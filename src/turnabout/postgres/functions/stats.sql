@@ -1,6 +1,6 @@
--- Counts of one queue, or of all by name, or of a namespace's. Live messages are counted, each kind
--- in its own index where these queues have few of them, else in one walk over all; finished ones
--- come from the tally. The plan depends on the queues, so it is made anew each time.
+-- Counts of one queue, or of all by name, or of a namespace's. Messages are counted where they stand;
+-- finished ones come from the tally, and what is unfinished and stands nowhere is leased. The plan
+-- depends on the queues, so it is made anew each time.
 create or replace function turnabout.stats(
     queue text default null, now_ms bigint default null, namespace text default null
 ) returns table (
@@ -18,32 +18,30 @@ declare
     );
 begin
     return query
-    with live as (
-        select r.queue_id, r.status, r.at, r.sent_at
-        from turnabout.message r
-        where r.queue_id = any (v_queues) and r.status = 0 and not r.limited and r.id > 0
+    with placed as (
+        select r.queue_id, count(*) filter (where r.at > v_now) as scheduled,
+            count(*) filter (where r.at is null or r.at <= v_now) as ready,
+            min(r.id) filter (where r.at is null or r.at <= v_now) as first
+        from turnabout.ready r
+        where r.queue_id = any (v_queues) and r.id > 0
+        group by r.queue_id
         union all
-        select r.queue_id, r.status, r.at, r.sent_at
-        from turnabout.message r
-        where r.queue_id = any (v_queues) and r.status = 0 and r.limited and r.id > 0
-        union all
-        select r.queue_id, r.status, r.at, r.sent_at
-        from turnabout.message r
-        where r.queue_id = any (v_queues) and r.status > 0 and r.id > 0
+        select s.queue_id, count(*) filter (where s.at > v_now),
+            count(*) filter (where s.at <= v_now), min(s.id) filter (where s.at <= v_now)
+        from turnabout.scheduled s
+        where s.queue_id = any (v_queues)
+        group by s.queue_id
     ),
     counted as (
-        select l.queue_id,
-            count(*) filter (where l.state = 'scheduled') as scheduled,
-            count(*) filter (where l.state = 'ready') as ready,
-            count(*) filter (where l.state = 'leased') as leased,
-            min(l.sent_at) filter (where l.state = 'ready') as oldest_ready_at
-        from (
-            select r.queue_id, turnabout.state_of(r.status, r.at, v_now) as state, r.sent_at
-            from live r
-        ) l
-        group by l.queue_id
+        select p.queue_id, sum(p.scheduled)::bigint as scheduled, sum(p.ready)::bigint as ready,
+            (select o.sent_at from turnabout.message o where o.id = min(p.first))
+                as oldest_ready_at
+        from placed p
+        group by p.queue_id
     )
-    select q.name::text, coalesce(m.scheduled, 0), coalesce(m.ready, 0), coalesce(m.leased, 0),
+    select q.name::text, coalesce(m.scheduled, 0), coalesce(m.ready, 0), greatest(0, coalesce(
+            t.sent - t.done - t.dead - t.cancelled - t.expired, 0
+        ) - coalesce(m.scheduled, 0) - coalesce(m.ready, 0)),
         coalesce(t.sent, 0), coalesce(t.done, 0), coalesce(t.dead, 0), coalesce(t.cancelled, 0),
         coalesce(t.expired, 0), v_now - m.oldest_ready_at, q.paused, q.pause_reason
     from turnabout.queue q

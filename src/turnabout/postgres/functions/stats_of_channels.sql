@@ -27,26 +27,35 @@ begin
             when head.at > v_now then 'fifo'
         end
     from (
-        select m.channel::text as channel,
-            count(*) filter (where turnabout.state_of(m.status, m.at, v_now) = 'scheduled')
-                as scheduled,
-            count(*) filter (where turnabout.state_of(m.status, m.at, v_now) = 'ready') as ready,
-            count(*) filter (where m.status = 2) as leased,
-            min(m.sent_at) filter (where turnabout.state_of(m.status, m.at, v_now) = 'ready')
-                as oldest_ready_at
-        from turnabout.message m
-        where m.queue_id = v_queue.id and m.id > 0
-        group by m.channel
-        order by count(*) desc, m.channel
+        select p.channel,
+            count(*) filter (where p.state = 'scheduled') as scheduled,
+            count(*) filter (where p.state = 'ready') as ready,
+            count(*) filter (where p.state = 'leased') as leased,
+            (
+                select o.sent_at from turnabout.message o
+                where o.id = min(p.id) filter (where p.state = 'ready')
+            ) as oldest_ready_at
+        from (
+            select r.channel::text, r.id, case when r.at > v_now then 'scheduled' else 'ready' end
+            from turnabout.ready r
+            where r.queue_id = v_queue.id and r.id > 0
+            union all
+            select s.channel::text, s.id, case when s.at > v_now then 'scheduled' else 'ready' end
+            from turnabout.scheduled s
+            where s.queue_id = v_queue.id
+            union all
+            select l.channel, l.id, 'leased' from turnabout.leased_messages(array[v_queue.id]) l
+        ) p (channel, id, state)
+        group by p.channel
+        order by count(*) desc, p.channel
         limit stats_of_channels.most
     ) b
     left join turnabout.channel c on c.queue_id = v_queue.id and c.name = b.channel
     left join lateral (
         -- A FIFO channel waits for the first message that is not leased.
-        select m.at from turnabout.message m
-        where v_queue.fifo and m.queue_id = v_queue.id and m.channel = b.channel and m.limited
-            and m.status = 0
-        order by m.priority, m.id
+        select r.at from turnabout.ready r
+        where v_queue.fifo and r.queue_id = v_queue.id and r.limited and r.channel = b.channel
+        order by r.priority, r.id
         limit 1
     ) head on true
     order by b.scheduled + b.ready + b.leased desc, b.channel collate "C";

@@ -67,14 +67,7 @@ begin
 
         -- 4. Live leases and delayed messages from before a first policy count from now on.
         if cardinality(v_changed) > 0 then
-            update turnabout.message m
-            set limited = true
-            where m.id = any (array(
-                select r.id from turnabout.message r
-                where r.queue_id = wake_channels.queue_id and r.status > 0 and not r.limited
-                    and r.channel = any (v_changed)
-                for update skip locked
-            ));
+            perform turnabout.limit_others(wake_channels.queue_id, v_changed);
         end if;
     end if;
 

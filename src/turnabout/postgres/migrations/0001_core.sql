@@ -34,7 +34,7 @@ create table turnabout.queue (
     max_size int,
     weight int,
     created_at bigint not null,
-    -- receive looks for due messages after this; above 0 only while dead entries are in its way
+    -- receive looks for what is due after this; above 0 only while dead entries are in its way
     timers_since bigint not null default 0,
     -- every channel of this queue has a row in channel, made when it is first needed
     limited boolean not null generated always as (
@@ -43,23 +43,25 @@ create table turnabout.queue (
     ) stored
 );
 
--- Unfinished messages. Fixed-width columns first, so that rows carry no padding.
+-- Unfinished messages: what each is, written by send and deleted by whoever ends it. Where it stands
+-- is in the unlogged tables below: in `ready` or `scheduled`, or in neither, which is leased.
+--
+-- attempt: how many leases of it have ended; whatever ends one without ending the message raises it,
+-- so it fences every receipt. Fixed-width columns first, so that rows carry no padding.
 create table turnabout.message (
     id bigint generated always as identity primary key,
-    at bigint not null,
     sent_at bigint not null,
-    leased_at bigint,
+    at bigint,          -- due, if not when it was sent
     expires_at bigint,
+    leased_at bigint,   -- when the last lease began that has ended
     queue_id int not null,
     attempt int not null default 0,
     failures int not null default 0,
     crashes int not null default 0,
     priority smallint not null,
-    status smallint not null,  -- 0 ready, 1 scheduled, 2 leased
-    limited boolean not null,
-    cancel_requested boolean not null default false,
+    cancel_requested boolean not null default false,  -- while leased
     channel text collate "C" not null,
-    content_type text not null,
+    content_type text,  -- null: application/octet-stream
     headers text,
     payload bytea not null,
     state bytea,
@@ -67,7 +69,6 @@ create table turnabout.message (
     last_error text,
     origin text
 ) with (
-    fillfactor = 85,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_insert_scale_factor = 0.2,
     autovacuum_analyze_scale_factor = 0.1,
@@ -75,21 +76,82 @@ create table turnabout.message (
     toast.autovacuum_vacuum_cost_delay = 0
 );
 
-create index message_ready on turnabout.message (queue_id, channel, priority, id)
-    where status = 0 and not limited;
-create index message_limited on turnabout.message (queue_id, channel, status, priority, id)
-    where limited;
-create index message_timer on turnabout.message (queue_id, at, id)
-    where status > 0;
+-- What a redrive walks through: messages that died once.
+create index message_origin on turnabout.message (queue_id, id) where origin is not null;
 
--- What expires while it waits. Head marks stand here as well, at 0: so one look tells receive that
--- there is nothing of either kind.
-create index message_expiry on turnabout.message (queue_id, expires_at)
-    where expires_at is not null and status < 2;
+-- Where messages stand. These tables hold nothing that is not in `message`, or that a crash of the
+-- server may not end: after one they are empty, and functions/rebuild.sql fills them again.
 
--- Head marks (rows with negative ids, see functions/set_head_marks.sql), and what a redrive walks
--- through: messages that died once. One index, as each more costs every send and every lease.
-create index message_odd on turnabout.message (queue_id, id) where id < 0 or origin is not null;
+-- The line: what may be received, and in FIFO queues what its channel waits for. limited: its
+-- channel has a row in `channel`. at: not before that; only in FIFO queues. Rows with negative ids
+-- are head marks (functions/set_head_marks.sql), with their mark in `at`.
+create unlogged table turnabout.ready (
+    id bigint not null,
+    at bigint,
+    expires_at bigint,
+    queue_id int not null,
+    priority smallint not null,
+    limited boolean not null,
+    channel text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index ready_line on turnabout.ready (queue_id, limited, channel, priority, id);
+create index ready_expiry on turnabout.ready (queue_id, expires_at) where expires_at is not null;
+
+create sequence turnabout.head_mark_number;
+
+-- Messages that are due later.
+create unlogged table turnabout.scheduled (
+    id bigint not null,
+    at bigint not null,
+    expires_at bigint,
+    queue_id int not null,
+    priority smallint not null,
+    limited boolean not null,
+    channel text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index scheduled_due on turnabout.scheduled (queue_id, at, id);
+create index scheduled_limited on turnabout.scheduled (queue_id, channel) where limited;
+create index scheduled_expiry on turnabout.scheduled (queue_id, expires_at)
+    where expires_at is not null;
+
+-- Leases, one for each receive, whatever it leased. Gone when it runs out or all of it is settled.
+-- A message is leased by it while its attempt is one less than the one here.
+create sequence turnabout.lease_number;
+
+create unlogged table turnabout.lease (
+    id bigint primary key,
+    until bigint not null,
+    leased_at bigint not null,
+    queue_id int not null,
+    ids bigint[] not null,
+    attempts int[] not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index lease_due on turnabout.lease (queue_id, until);
+
+-- Messages whose leases run longer than that of the rest of their receive.
+create unlogged table turnabout.extension (
+    id bigint primary key,
+    lease bigint not null,
+    until bigint not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- Leased messages of limited channels: a slot is a live lease.
+create unlogged table turnabout.slot (
+    id bigint not null,
+    queue_id int not null,
+    attempt int not null,
+    channel text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index slot_channel on turnabout.slot (queue_id, channel, id);
+
+-- One row while all of these are whole: none after a crash, until they are rebuilt.
+create unlogged table turnabout.whole (since bigint not null);
+insert into turnabout.whole (since)
+values ((extract(epoch from clock_timestamp()) * 1000)::bigint);
 
 -- Channels with limits, now or before. Only receive and policy changes lock these rows.
 create table turnabout.channel (
@@ -286,5 +348,6 @@ create type turnabout.delivery as (
     sent_at bigint,
     origin text,
     at bigint,       -- the lease's end
-    lease_ms bigint
+    lease_ms bigint,
+    lease bigint     -- its number
 );

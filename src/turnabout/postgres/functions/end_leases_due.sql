@@ -1,0 +1,113 @@
+-- Leases that ran out, about `most` messages of them: those are charged as a crash, and become ready
+-- or die, or end as cancelled if somebody asked for that. Settled ones are no longer of their lease.
+-- Of a lease that has messages which run longer, or which others hold just now, these stay.
+create or replace function turnabout.end_leases_due(
+    queue turnabout.queue, now_ms bigint, most int
+) returns void
+language plpgsql as $$
+declare
+    v_leases bigint[];
+    v_ids bigint[];
+    v_dead bigint[];
+    v_unwanted bigint[];
+    v_channels text[];
+begin
+    -- 1. The leases.
+    v_leases := array(
+        select l.id
+        from (
+            select o.id, sum(cardinality(o.ids)) over (order by o.until, o.id)
+                - cardinality(o.ids) as before
+            from (
+                select e.id, e.until, e.ids from turnabout.lease e
+                where e.queue_id = queue.id and e.until <= now_ms and e.until > queue.timers_since
+                order by e.until
+                limit most
+            ) o
+        ) due
+        join turnabout.lease l on l.id = due.id
+        where due.before < most
+        for update of l skip locked
+    );
+    if cardinality(v_leases) = 0 then
+        return;
+    end if;
+
+    -- 2. Their messages, but for those that run longer.
+    with over as (
+        update turnabout.message m
+        set attempt = m.attempt + 1, crashes = m.crashes + 1, leased_at = o.leased_at
+        from (
+            select h.id, u.leased_at
+            from (
+                select t.id, t.attempt, l.leased_at, l.id as lease
+                from turnabout.lease l
+                cross join unnest(l.ids, l.attempts) t (id, attempt)
+                where l.id = any (v_leases)
+                offset 0
+            ) u
+            join turnabout.message h on h.id = u.id and h.attempt = u.attempt - 1
+            where (
+                select 1 from turnabout.extension e
+                where e.id = u.id and e.lease = u.lease and e.until > now_ms
+            ) is null
+            for update of h skip locked
+        ) o
+        where m.id = o.id
+        returning m.id, m.channel, m.cancel_requested,
+            turnabout.exhausted(queue, m.failures, m.crashes) as is_used_up
+    )
+    select array_agg(o.id), array_agg(o.channel),
+        array_agg(o.id) filter (where o.is_used_up and not o.cancel_requested),
+        array_agg(o.id) filter (where o.cancel_requested)
+    into v_ids, v_channels, v_dead, v_unwanted
+    from over o;
+
+    -- 3. What is left of the leases.
+    with rest as (
+        select l.id, array_agg(t.id) as ids, array_agg(t.attempt) as attempts,
+            min(coalesce(e.until, now_ms + 100)) as until
+        from turnabout.lease l
+        cross join unnest(l.ids, l.attempts) t (id, attempt)
+        join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
+        left join turnabout.extension e on e.id = t.id and e.lease = l.id
+        where l.id = any (v_leases)
+        group by l.id
+    ),
+    kept as (
+        update turnabout.lease l
+        set ids = r.ids, attempts = r.attempts, until = greatest(r.until, now_ms + 1)
+        from rest r
+        where l.id = r.id
+        returning l.id
+    ),
+    gone as (
+        delete from turnabout.lease l
+        where l.id = any (v_leases) and not exists (select from rest r where r.id = l.id)
+        returning l.ids
+    )
+    delete from turnabout.extension e
+    where e.id = any (array(select t.id from gone g cross join unnest(g.ids) t (id)));
+
+    -- 4. What becomes of the messages.
+    if v_ids is null then
+        return;
+    end if;
+    perform turnabout.free_slots_of(queue, v_ids, v_channels);
+    perform turnabout.line_up(queue, array(
+        select t.id from unnest(v_ids) t (id)
+        where t.id <> all (coalesce(v_dead, '{}')) and t.id <> all (coalesce(v_unwanted, '{}'))
+    ), now_ms);
+    if v_unwanted is not null then
+        perform turnabout.end_messages(queue, v_unwanted, 3, now_ms);
+    end if;
+    if v_dead is not null then
+        perform turnabout.dead_letter(queue, v_dead, 'crashes', now_ms);
+    end if;
+    if queue.events = 'all' then
+        perform turnabout.note_events(queue, array(
+            select t.id from unnest(v_ids) t (id) where t.id <> all (coalesce(v_dead, '{}'))
+        ), 'failed', now_ms);
+    end if;
+end
+$$;

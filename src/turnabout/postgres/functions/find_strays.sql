@@ -1,0 +1,30 @@
+-- Messages that stand nowhere, as a transaction leaves them that was prepared before a crash of the
+-- server and committed after it, get their place: a share of the queue's, from a random id on.
+-- Answers with how many.
+create or replace function turnabout.find_strays(
+    queue turnabout.queue, now_ms bigint, from_id bigint default null, most int default 10000
+) returns int
+language plpgsql as $$
+declare
+    v_from bigint := coalesce(from_id, (
+        random() * pg_sequence_last_value('turnabout.message_id_seq'::regclass) * 1.2 - 10000
+    )::bigint);
+    v_strays bigint[];
+begin
+    v_strays := array(
+        select m.id from turnabout.message m
+        where m.id = any (turnabout.strays(queue.id, v_from, most))
+        for update skip locked
+    );
+    -- Nobody else can give them a place now: have they one meanwhile?
+    v_strays := array(
+        select t.id from unnest(v_strays) t (id)
+        intersect
+        select s.id from unnest(turnabout.strays(queue.id, v_from, most)) s (id)
+    );
+    if cardinality(v_strays) > 0 then
+        perform turnabout.line_up(queue, v_strays, now_ms);
+    end if;
+    return cardinality(v_strays);
+end
+$$;

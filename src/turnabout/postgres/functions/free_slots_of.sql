@@ -1,0 +1,28 @@
+-- These messages, of those channels, are leased no more: their slots are free, and channels with
+-- limits look again.
+-- plans: pinned
+create or replace function turnabout.free_slots_of(
+    queue turnabout.queue, ids bigint[], channels text[]
+) returns void
+language plpgsql as $$
+begin
+    if ids is null or not queue.limited
+        and not exists (select from turnabout.channel c where c.queue_id = queue.id)
+    then
+        return;
+    end if;
+    delete from turnabout.slot s
+    where s.ctid = any (array(
+        select e.ctid
+        from unnest(ids, channels) t (id, channel)
+        join turnabout.slot e on e.queue_id = queue.id and e.channel = t.channel and e.id = t.id
+        for update of e skip locked
+    ));
+    insert into turnabout.wake (queue_id, channel)
+    select queue.id, t.channel
+    from (select distinct c.channel from unnest(channels) c (channel)) t
+    where queue.limited or exists (
+        select from turnabout.channel c where c.queue_id = queue.id and c.name = t.channel
+    );
+end
+$$;

@@ -1,0 +1,33 @@
+-- Lease messages that the caller has taken from where they stood: one row for all of them, and one
+-- for each in the answer. An entry without a message, which a person's hand may leave behind, is
+-- gone by now.
+create or replace function turnabout.lease_taken(
+    queue_id int, ids bigint[], now_ms bigint, lease_ms bigint, bare boolean
+) returns setof turnabout.delivery
+language plpgsql as $$
+declare
+    v_lease bigint;
+begin
+    if cardinality(ids) = 0 then
+        return;
+    end if;
+    v_lease := nextval('turnabout.lease_number');
+    return query
+    with taken as materialized (
+        select m.id, m.attempt + 1 as attempt, m.channel::text, m.priority,
+            case when not bare then m.payload end, turnabout.type_of(m.content_type),
+            case when not bare then m.headers end, case when not bare then m.state end,
+            m.failures, m.crashes, m.sent_at, m.origin, now_ms + lease_ms, lease_ms, v_lease
+        from turnabout.message m
+        where m.id = any (ids)
+    ),
+    leased as (
+        insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+        select v_lease, now_ms + lease_ms, now_ms, lease_taken.queue_id, array_agg(t.id),
+            array_agg(t.attempt)
+        from taken t
+        having count(*) > 0
+    )
+    select * from taken;
+end
+$$;
