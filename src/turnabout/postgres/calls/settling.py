@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Rows, first
+from turnabout.postgres.call import Call, Now, Rows, call, in_order
 from turnabout.words import verbs as v
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
@@ -39,7 +39,7 @@ def _attempts(receipts: Sequence[Receipt]) -> str:
 
 
 def _leases(receipts: Sequence[Receipt]) -> str:
-    """The leases, or a single one of all."""
+    """The numbers of the leases, or a single one of all."""
     leases = [r[2] for r in receipts]
     if leases.count(leases[0]) == len(leases):
         return f"{{{leases[0]}}}"
@@ -48,17 +48,11 @@ def _leases(receipts: Sequence[Receipt]) -> str:
 
 def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
     receipts, results = verb.receipts, verb.results
-    if not any(results):
-        return verb.queue, _ids(receipts), _attempts(receipts), now, None, None, _leases(receipts)
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        now,
-        [None if r is None else r.data for r in results],
-        [None if r is None else r.content_type for r in results],
-        _leases(receipts),
-    )
+    data = kinds = None
+    if any(results):
+        data = [None if r is None else r.data for r in results]
+        kinds = [None if r is None else r.content_type for r in results]
+    return verb.queue, _ids(receipts), _attempts(receipts), now, data, kinds, _leases(receipts)
 
 
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
@@ -85,58 +79,29 @@ def _otherwise(now: Any) -> Cancelled | LeaseLost:
 def _defer_parameters(verb: v.Defer, now: Now) -> Sequence[Any]:
     items = verb.deferrals
     receipts = [d.receipt for d in items]
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        [d.delay_ms for d in items],
-        [d.state for d in items],
-        now,
-        _leases(receipts),
-    )
+    delays, states = [d.delay_ms for d in items], [d.state for d in items]
+    return verb.queue, _ids(receipts), _attempts(receipts), delays, states, now, _leases(receipts)
 
 
 def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
     items = verb.failures
     receipts = [f.receipt for f in items]
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        [f.error for f in items],
-        [f.retry for f in items],
-        [f.delay_ms for f in items],
-        now,
-        _leases(receipts),
-    )
+    how = [f.error for f in items], [f.retry for f in items], [f.delay_ms for f in items]
+    return verb.queue, _ids(receipts), _attempts(receipts), *how, now, _leases(receipts)
 
 
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        verb.lease_ms,
-        now,
-        _leases(receipts),
-    )
+    named = (_ids(receipts), _attempts(receipts))
+    return verb.queue, *named, verb.lease_ms, now, _leases(receipts)
 
 
-def _defer_answer(verb: v.Defer, rows: Rows) -> tuple[Any, ...]:
-    ordered = sorted(rows, key=first)
-    return tuple(Deferred(at) if now is None else _otherwise(now) for _, at, now in ordered)
+def _deferred(at: int, now: Any) -> Deferred | Cancelled | LeaseLost:
+    return Deferred(at) if now is None else _otherwise(now)
 
 
-def _extend_answer(verb: v.Extend, rows: Rows) -> tuple[Any, ...]:
-    return tuple(
-        Extended(at, wish) if now is None else LeaseLost(now)
-        for _, at, wish, now in sorted(rows, key=first)
-    )
-
-
-def _fail_answer(verb: v.Fail, rows: Rows) -> tuple[Any, ...]:
-    return tuple(_failed(*row[1:]) for row in sorted(rows, key=first))
+def _extended(at: int, wish: Any, now: Any) -> Extended | LeaseLost:
+    return Extended(at, wish) if now is None else LeaseLost(now)
 
 
 def _failed(
@@ -157,14 +122,6 @@ def _failed(
             raise BrokenInvariant(f"fail answered {outcome} at {at}: please report this")
 
 
-def _cancel_answer(verb: v.Cancel, rows: Rows) -> tuple[Any, ...]:
-    return tuple(_CANCELLED[outcome] for _, outcome in sorted(rows, key=first))
-
-
-def _retry_answer(verb: v.Retry, rows: Rows) -> tuple[Any, ...]:
-    return tuple(_RETRIED[outcome] for _, outcome in sorted(rows, key=first))
-
-
 _CANCELLED: Mapping[str, Any] = {
     "cancelled": Cancelled(),
     "requested": CancelRequested(),
@@ -178,51 +135,49 @@ _RETRIED: Mapping[str, Any] = {
 }
 
 
-def _id_parameters(verb: v.Cancel | v.Retry, now: Now) -> Sequence[Any]:
-    return verb.queue, "{" + ",".join(map(str, verb.ids)) + "}", now
-
-
+_ACK = (
+    "select turnabout.ack($queue::text, $ids::bigint[], $attempts::int[], $now::bigint, {waits},"
+    " $data::bytea[], $kinds::text[], $leases::bigint[])"
+)
 CALLS: dict[type[Any], Call] = {
-    v.Ack: Call(
-        "select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true,"
-        " $5::bytea[], $6::text[], $7::bigint[])",
-        _ack_parameters,
+    v.Ack: call(
+        _ACK.format(waits="true"),
         _settled(Acked()),
-        nowait=b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false,"
-        b" $5::bytea[], $6::text[], $7::bigint[])",
+        _ack_parameters,
+        nowait=_ACK.format(waits="false"),
     ),
-    v.Defer: Call(
-        "select * from turnabout.defer($1::text, $2::bigint[], $3::int[], $4::bigint[],"
-        " $5::bytea[], $6::bigint, $7::bigint[])",
+    v.Defer: call(
+        "select * from turnabout.defer($queue::text, $ids::bigint[], $attempts::int[],"
+        " $delays::bigint[], $states::bytea[], $now::bigint, $leases::bigint[])",
+        in_order(_deferred),
         _defer_parameters,
-        _defer_answer,
     ),
-    v.Fail: Call(
-        "select * from turnabout.fail($1::text, $2::bigint[], $3::int[], $4::text[], $5::boolean[],"
-        " $6::bigint[], $7::bigint, $8::bigint[])",
+    v.Fail: call(
+        "select * from turnabout.fail($queue::text, $ids::bigint[], $attempts::int[],"
+        " $errors::text[], $retry::boolean[], $delays::bigint[], $now::bigint,"
+        " $leases::bigint[])",
+        in_order(_failed),
         _fail_parameters,
-        _fail_answer,
     ),
-    v.Extend: Call(
-        "select * from turnabout.extend($1::text, $2::bigint[], $3::int[], $4::bigint, $5::bigint,"
-        " $6::bigint[])",
+    v.Extend: call(
+        "select * from turnabout.extend($queue::text, $ids::bigint[], $attempts::int[],"
+        " $lease_ms::bigint, $now::bigint, $leases::bigint[])",
+        in_order(_extended),
         _extend_parameters,
-        _extend_answer,
         repeatable=True,
     ),
-    v.Release: Call(
-        "select turnabout.release($1::text, $2::bigint[], $3::int[], $4::bigint, $5::bigint[])",
-        _release_parameters,
+    v.Release: call(
+        "select turnabout.release($queue::text, $ids::bigint[], $attempts::int[], $now::bigint,"
+        " $leases::bigint[])",
         _settled(Released()),
+        _release_parameters,
     ),
-    v.Cancel: Call(
-        "select * from turnabout.cancel($1::text, $2::bigint[], $3::bigint)",
-        _id_parameters,
-        _cancel_answer,
+    v.Cancel: call(
+        "select * from turnabout.cancel($queue::text, $ids::bigint[], $now::bigint)",
+        in_order(_CANCELLED.__getitem__),
     ),
-    v.Retry: Call(
-        "select * from turnabout.retry($1::text, $2::bigint[], $3::bigint)",
-        _id_parameters,
-        _retry_answer,
+    v.Retry: call(
+        "select * from turnabout.retry($queue::text, $ids::bigint[], $now::bigint)",
+        in_order(_RETRIED.__getitem__),
     ),
 }
