@@ -13,8 +13,11 @@ begin
     end if;
     v_lease := nextval('turnabout.lease_number');
     return query
-    with taken as materialized (
-        select m.id, m.attempt + 1 as attempt, m.channel::text, m.priority,
+    with taken (
+        id, attempt, channel, priority, payload, content_type, headers, state, failures, crashes,
+        sent_at, origin, at, duration, lease
+    ) as materialized (
+        select m.id, m.attempt + 1, m.channel::text, m.priority,
             case when not bare then m.payload end, turnabout.type_of(m.content_type),
             case when not bare then m.headers end, case when not bare then m.state end,
             m.failures, m.crashes, m.sent_at, m.origin, now_ms + lease_ms, lease_ms, v_lease
@@ -23,7 +26,7 @@ begin
     ),
     leased as (
         insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
-        select v_lease, now_ms + lease_ms, now_ms, lease_taken.queue_id, array_agg(t.id),
+        select v_lease, now_ms + lease_taken.lease_ms, now_ms, lease_taken.queue_id, array_agg(t.id),
             array_agg(t.attempt)
         from taken t
         having count(*) > 0

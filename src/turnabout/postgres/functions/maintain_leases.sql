@@ -13,7 +13,7 @@ begin
     end if;
     delete from turnabout.lease l
     where l.ctid = any (array(
-        select some.ctid
+        select few.ctid
         from (
             select o.ctid, o.ids, o.attempts
             from turnabout.lease o
@@ -21,9 +21,9 @@ begin
             order by o.id
             limit 1000
             for update skip locked
-        ) some
+        ) few
         where not exists (
-            select from unnest(some.ids, some.attempts) t (id, attempt)
+            select from unnest(few.ids, few.attempts) t (id, attempt)
             join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
         )
     ));

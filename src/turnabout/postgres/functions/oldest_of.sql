@@ -24,14 +24,14 @@ begin
         (
             select m.sent_at
             from (
-                select some.id
+                select few.id
                 from (
                     select r.id, r.at from turnabout.ready r
                     where r.queue_id = oldest_of.queue_id and r.limited
                     order by r.channel, r.priority, r.id
                     limit 1000
-                ) some
-                where some.at is null or some.at <= oldest_of.now_ms
+                ) few
+                where few.at is null or few.at <= oldest_of.now_ms
                 limit 1
             ) first
             join turnabout.message m on m.id = first.id

@@ -1,39 +1,36 @@
 -- End leased messages as done, as ack does, however many there are; answers with how many.
 --
--- Where all have the same attempt, as nearly always, it locks as it goes and waits a little for
--- rows that others hold. Whoever holds them cannot wait for us: what we have locked is a
--- subscription, and messages that are leased for it.
+-- Where all are of one lease, as nearly always, it locks as it goes and waits a little for rows that
+-- others hold. Whoever holds them cannot wait for us: what we have locked is a subscription, and
+-- messages that are leased for it.
 create or replace function turnabout_pipeline.end_leases(
-    queue_id int, ids bigint[], attempts int[], now_ms bigint
+    queue_id int, ids bigint[], attempts int[], leases bigint[], now_ms bigint
 ) returns int
 language plpgsql
 set lock_timeout = '50ms'
 as $$
 declare
     v_queue turnabout.queue;
+    v_leases bigint[];
     v_count int;
-    v_channels text[];
 begin
     select q.* into v_queue from turnabout.queue q where q.id = end_leases.queue_id;
     if not found then
         return 0;
     end if;
-    if attempts[1] = all (attempts) then
+    v_leases := turnabout.leases_of(v_queue.id, ids, attempts, leases);
+    if attempts[1] = all (attempts) and array_position(v_leases, null) is null then
         begin
-            select e.ended, e.channels into v_count, v_channels
-            from turnabout.end_done(v_queue, ids, attempts[1], now_ms) e;
+            v_count := turnabout.end_done(
+                v_queue, ids, attempts[1], now_ms, ids, turnabout.leased_times(v_leases));
         exception when lock_not_available then
             v_count := null;
         end;
     end if;
     if v_count is null then
-        select e.ended, e.channels into v_count, v_channels
-        from turnabout.end_done(
-            v_queue, turnabout.lock_leases(v_queue.id, ids, attempts), null, now_ms) e;
-    end if;
-    if v_channels is not null then
-        insert into turnabout.wake (queue_id, channel)
-        select distinct v_queue.id, c.name from unnest(v_channels) c (name);
+        v_count := turnabout.end_done(
+            v_queue, turnabout.lock_leases(v_queue.id, ids, attempts, v_leases), null, now_ms,
+            ids, turnabout.leased_times(v_leases));
     end if;
     if v_count > 0 then
         insert into turnabout.tally (queue_id, done) values (v_queue.id, v_count);

@@ -16,10 +16,10 @@ begin
     for v_part in
         delete from turnabout.epoch_part p
         where p.subscription = epoch_end.subscription and p.epoch <= up_to
-        returning p.queue_id, p.queue, p.ids, p.attempts
+        returning p.queue_id, p.queue, p.ids, p.attempts, p.leases
     loop
         v_count := turnabout_pipeline.end_leases(
-            v_part.queue_id, v_part.ids, v_part.attempts, now_ms);
+            v_part.queue_id, v_part.ids, v_part.attempts, v_part.leases, now_ms);
         acked := acked + v_count;
         lost := lost + cardinality(v_part.ids) - v_count;
         if v_count > 0 and v_part.queue <> all (notified) then

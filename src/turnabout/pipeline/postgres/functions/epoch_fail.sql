@@ -8,7 +8,7 @@ begin
     with alone as (
         delete from turnabout.epoch_part p
         where p.subscription = epoch_fail.subscription and p.epoch = epoch_fail.epoch
-        returning p.queue_id, p.queue, p.ids, p.attempts
+        returning p.queue_id, p.queue, p.ids, p.attempts, p.leases
     )
     select count(*) filter (where f.outcome in ('dead', 'blocked')),
         coalesce(array_agg(q.name::text), '{}')
@@ -17,6 +17,7 @@ begin
     from alone a
     join turnabout.queue q on q.id = a.queue_id
     cross join lateral turnabout.fail(
-        q.name, a.ids, a.attempts, array[error], array[false], array[null::bigint], now_ms) f;
+        q.name, a.ids, a.attempts, array[error], array[false], array[null::bigint], now_ms,
+        a.leases) f;
 end
 $$;

@@ -7,19 +7,21 @@ create or replace function turnabout_pipeline.epoch_renew(
 language plpgsql as $$
 declare
     v_part record;
+    v_leases bigint[];
     v_held bigint[];
 begin
     messages := 0;
     lost := 0;
     for v_part in
-        select p.queue_id, p.ids, p.attempts from turnabout.epoch_part p
+        select p.queue_id, p.ids, p.attempts, p.leases from turnabout.epoch_part p
         where p.subscription = epoch_renew.subscription
             and p.epoch between first_epoch and last_epoch
     loop
-        v_held := turnabout.lock_leases(v_part.queue_id, v_part.ids, v_part.attempts);
-        update turnabout.message m
-        set at = until_ms
-        where m.id = any (v_held) and m.at < until_ms;
+        v_leases := turnabout.leases_of(
+            v_part.queue_id, v_part.ids, v_part.attempts, v_part.leases);
+        v_held := turnabout.lock_leases(v_part.queue_id, v_part.ids, v_part.attempts, v_leases);
+        perform turnabout.extend_leases(
+            v_part.ids, turnabout.only(v_leases, v_part.ids, v_held), until_ms);
         messages := messages + cardinality(v_held);
         lost := lost + cardinality(v_part.ids) - cardinality(v_held);
     end loop;

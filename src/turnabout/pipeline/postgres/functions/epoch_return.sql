@@ -9,7 +9,7 @@ language plpgsql as $$
 declare
     v_part record;
     v_queue turnabout.queue;
-    v_held bigint[];
+    v_count int;
 begin
     returned := 0;
     notified := '{}';
@@ -17,40 +17,46 @@ begin
         with whole as (
             delete from turnabout.epoch_part p
             where p.subscription = epoch_return.subscription and p.epoch = epoch_return.epoch
-            returning p.part, p.queue_id, p.queue, p.ids, p.attempts
+            returning p.part, p.queue_id, p.queue, p.ids, p.attempts, p.leases
         ),
         ranked as (
-            select w.part, w.queue_id, w.queue, t.id, t.attempt, t.place,
+            select w.part, w.queue_id, w.queue, t.id, t.attempt, t.lease, t.place,
                 row_number() over (order by t.attempt desc, w.part, t.place) <= keep as is_kept
             from whole w
-            cross join lateral unnest(w.ids, w.attempts) with ordinality t (id, attempt, place)
+            cross join lateral unnest(w.ids, w.attempts, w.leases)
+                with ordinality t (id, attempt, lease, place)
         )
         select r.part, r.queue_id, r.queue,
             array_agg(r.id order by r.place) filter (where r.is_kept) as ids,
             array_agg(r.attempt order by r.place) filter (where r.is_kept) as attempts,
+            array_agg(r.lease order by r.place) filter (where r.is_kept) as leases,
             array_agg(r.id order by r.place) filter (where not r.is_kept) as other_ids,
-            array_agg(r.attempt order by r.place) filter (where not r.is_kept) as other_attempts
+            array_agg(r.attempt order by r.place) filter (where not r.is_kept) as other_attempts,
+            array_agg(r.lease order by r.place) filter (where not r.is_kept) as other_leases
         from ranked r
         group by r.part, r.queue_id, r.queue
         order by r.part
     loop
         if v_part.ids is not null then
             insert into turnabout.epoch_part (
-                subscription, epoch, part, queue_id, queue, ids, attempts
+                subscription, epoch, part, queue_id, queue, ids, attempts, leases
             )
             values (
                 epoch_return.subscription, epoch_return.epoch, v_part.part, v_part.queue_id,
-                v_part.queue, v_part.ids, v_part.attempts
+                v_part.queue, v_part.ids, v_part.attempts, v_part.leases
             );
         end if;
         select q.* into v_queue from turnabout.queue q where q.id = v_part.queue_id;
         continue when v_queue.id is null or v_part.other_ids is null;
-        v_held := turnabout.lock_leases(v_queue.id, v_part.other_ids, v_part.other_attempts);
-        continue when cardinality(v_held) = 0;
-        perform turnabout.requeue(
-            v_queue, v_held, array_fill(0::bigint, array[cardinality(v_held)]), now_ms,
-            'deferred');
-        returned := returned + cardinality(v_held);
+        select count(*) filter (where r.now is null) into v_count
+        from unnest(coalesce(
+            turnabout.release(
+                v_queue.name, v_part.other_ids, v_part.other_attempts, now_ms,
+                v_part.other_leases),
+            array_fill(null::text, array[cardinality(v_part.other_ids)])
+        )) r (now);
+        continue when v_count = 0;
+        returned := returned + v_count;
         notified := notified || v_queue.name::text;
     end loop;
     notified := array(select distinct r.name from unnest(notified) r (name));

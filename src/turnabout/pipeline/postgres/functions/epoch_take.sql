@@ -16,6 +16,7 @@ declare
     v_of text[] := '{}';
     v_ids bigint[] := '{}';
     v_attempts int[] := '{}';
+    v_leases bigint[] := '{}';
     v_priorities smallint[] := '{}';
     v_channels text[] := '{}';
 begin
@@ -30,6 +31,7 @@ begin
             v_of := v_of || array_fill(v_turn[i], array[cardinality(v_got.ids)]);
             v_ids := v_ids || v_got.ids;
             v_attempts := v_attempts || v_got.attempts;
+            v_leases := v_leases || v_got.leases;
             v_priorities := v_priorities || v_got.priorities;
             v_channels := v_channels || v_got.channels;
             v_left := v_left - cardinality(v_got.ids);
@@ -43,8 +45,8 @@ begin
         insert into turnabout.epoch (subscription, epoch, leased_at, until)
         values (epoch_take.subscription, epoch_take.epoch, now_ms, now_ms + lease_ms);
         perform turnabout_pipeline.epoch_note(
-            epoch_take.subscription, epoch_take.epoch, v_of, v_ids, v_attempts, v_priorities,
-            v_channels, parts, by_channel);
+            epoch_take.subscription, epoch_take.epoch, v_of, v_ids, v_attempts, v_leases,
+            v_priorities, v_channels, parts, by_channel);
     end if;
     return most - v_left;
 end

@@ -49,12 +49,14 @@ create table turnabout.epoch_part (
     queue text collate "C" not null,
     ids bigint[] not null,
     attempts int[] not null,
+    leases bigint[] not null,
     primary key (subscription, epoch, part)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 alter table turnabout.epoch_part
     alter column ids set storage external,
-    alter column attempts set storage external;
+    alter column attempts set storage external,
+    alter column leases set storage external;
 
 -- Messages put aside until their batch is published. A crash of the server may empty it: then the
 -- count is wrong, and the batch is repeated.
@@ -148,14 +150,21 @@ select
     m.headers,
     m.state
 from turnabout.epoch_part p
-cross join lateral unnest(p.ids, p.attempts) with ordinality t (id, attempt, place)
+cross join lateral unnest(p.ids, p.attempts, p.leases)
+    with ordinality t (id, attempt, lease, place)
 cross join lateral (
-    select r.channel::text as channel, r.id, r.attempt, r.priority, r.failures, r.crashes,
-        r.sent_at, r.leased_at, r.at as lease_until, r.payload as value, r.content_type,
-        r.headers, r.state
+    select r.channel::text as channel, r.id, t.attempt, r.priority, r.failures, r.crashes,
+        r.sent_at, l.leased_at, l.until as lease_until, r.payload as value,
+        coalesce(r.content_type, 'application/octet-stream') as content_type, r.headers, r.state
     from turnabout.message r
-    where r.id = t.id and r.attempt = t.attempt and r.status + 0 = 2
-        and r.queue_id + 0 = p.queue_id
+    cross join lateral (
+        select o.leased_at, greatest(o.until, (
+                select e.until from turnabout.extension e where e.id = t.id and e.lease = o.id
+            )) as until
+        from turnabout.lease o
+        where o.id = t.lease
+    ) l
+    where r.id = t.id and r.attempt = t.attempt - 1 and r.queue_id + 0 = p.queue_id
     offset 0
 ) m;
 
@@ -175,9 +184,9 @@ select
     o.story ->> 'last_error' as last_error,
     m.sent_at,
     m.payload as value,
-    m.content_type,
+    coalesce(m.content_type, 'application/octet-stream') as content_type,
     m.headers
 from turnabout.queue q
-join turnabout.message m on m.queue_id = q.id and m.id > 0
+join turnabout.message m on m.queue_id = q.id
 cross join lateral (select m.origin::jsonb as story offset 0) o
 where exists (select from turnabout.queue s where s.dead_letter = q.name);
