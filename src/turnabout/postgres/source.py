@@ -19,8 +19,8 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 """
-"""One plan, by the indexes made for it, whatever the statistics say at the moment; and never compiled,
-which takes longer than to run it."""
+"""One plan, by the indexes made for it, whatever the statistics say at the moment. It is never
+compiled: that takes longer than to run it."""
 
 _MARK = "-- plans: pinned\n"
 _FUNCTION = re.compile(r"^language (plpgsql|sql)\b(.*?)\s+as (\$\w*\$)\n", re.MULTILINE | re.DOTALL)
