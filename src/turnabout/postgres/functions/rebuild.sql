@@ -12,6 +12,7 @@ set enable_nestloop = off
 set enable_hashjoin = on
 set enable_seqscan = on
 set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 declare
     v_now bigint := turnabout.clock_ms();
