@@ -103,7 +103,7 @@ def _plan(given: argparse.Namespace, folder: Path) -> ShiftPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a run has come to."""
+    """The results of a run."""
 
     verdict: Verdict
     ledger: DemoLedger
