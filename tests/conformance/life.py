@@ -261,7 +261,7 @@ class Life(ScheduleSteps, LooksBack):
         """Ack with an attempt that is not its own, or through the wrong queue."""
         if off == 0:
             name = self.grave if name == self.name else self.name
-        self.ack(name, [Receipt(r.id, max(1, r.attempt + off)) for r in receipts], None)
+        self.ack(name, [r._replace(attempt=max(1, r.attempt + off)) for r in receipts], None)
 
     def defer(self, name: str, receipts: list[Receipt], how: tuple[int, bytes | None]) -> None:
         deferrals = [Deferral(r, *how) for r in receipts]

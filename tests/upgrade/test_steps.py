@@ -26,7 +26,7 @@ LEFT = (
     "import sys, json, turnabout\n"
     "with turnabout.connect(sys.argv[1]) as mq:\n"
     "    queue = mq.queue('orders')\n"
-    "    settled = queue.ack([turnabout.Receipt(*map(int, sys.argv[2].split('.')))])\n"
+    "    settled = queue.ack([turnabout.Receipt.parse(sys.argv[2])])\n"
     "    got = queue.receive(10)\n"
     "    assert all(m.ack() == turnabout.Acked() for m in got)\n"
     "    print(json.dumps([len(got), settled == (turnabout.Acked(),)]))"
@@ -67,7 +67,7 @@ def fill(url: str) -> Receipt:
 
 def look(newer: Version, url: str, receipt: Receipt) -> None:
     """The older version's receipt settles its message; all others are handed out."""
-    said = newer.python(LEFT, url, f"{receipt.id}.{receipt.attempt}")
+    said = newer.python(LEFT, url, str(receipt))
     assert json.loads(said) == [2, True]
 
 
