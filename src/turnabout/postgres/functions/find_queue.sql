@@ -1,6 +1,8 @@
--- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. After a crash of the
--- server the first that comes by here has rebuilt what it emptied.
-create or replace function turnabout.find_queue(queue text) returns turnabout.queue
+-- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. Where the caller asks
+-- about places (whether messages are ready, scheduled or leased), the first that comes by here after
+-- a crash of the server rebuilds them.
+create or replace function turnabout.find_queue(queue text, places boolean default true)
+returns turnabout.queue
 language plpgsql as $$
 declare
     found_queue turnabout.queue;
@@ -11,7 +13,7 @@ begin
             using errcode = 'PQ404', detail = coalesce(find_queue.queue, ''),
             hint = 'send to it, or call turnabout.queue_create';
     end if;
-    if not exists (select from turnabout.whole) then
+    if find_queue.places and not exists (select from turnabout.whole) then
         perform turnabout.rebuild();
     end if;
     return found_queue;

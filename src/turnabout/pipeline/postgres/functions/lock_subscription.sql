@@ -8,6 +8,7 @@ language plpgsql as $$
 declare
     v_row turnabout.subscription;
 begin
+    perform turnabout.rebuild();  -- while nothing is locked
     select s.* into v_row from turnabout.subscription s
     where s.name = lock_subscription.subscription
     for update;

@@ -12,6 +12,7 @@ declare
 begin
     returned := 0;
     notified := '{}';
+    perform turnabout.rebuild();  -- while nothing is locked
     perform from turnabout.subscription s
     where s.name = subscription_release.subscription
     for update;
