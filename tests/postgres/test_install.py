@@ -274,7 +274,7 @@ OTHER = "update turnabout.revision set digest = 'old' where slice = ''"
 def test_other_functions_are_refused_until_up_has_run(migrated):
     ask(migrated, OTHER)
     for place in ("turnabout", schema()):
-        ask(migrated, f"drop function {place}.insert_wakes")
+        ask(migrated, f"drop function {place}.free_slots")
         ask(migrated, f"create function {place}.long_gone() returns int language sql as 'select 1'")
     assert install.status(migrated).pending == (f"functions {install.digest()}",)
     for _ in range(2):  # a refusal is not remembered as a success

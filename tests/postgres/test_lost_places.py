@@ -6,8 +6,6 @@ without unlogged tables. Nothing is lost or charged, and receipts of before are 
 
 import contextlib
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
