@@ -1,6 +1,6 @@
--- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. Where the caller asks
--- about places (whether messages are ready, scheduled or leased), the first that comes by here after
--- a crash of the server rebuilds them.
+-- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. After a crash of the
+-- server the first that comes by here has rebuilt what it emptied. Where the caller's transaction
+-- can't, those go on who only settle leases (`places` is false): there are none any more.
 create or replace function turnabout.find_queue(queue text, places boolean default true)
 returns turnabout.queue
 language plpgsql as $$
@@ -13,8 +13,8 @@ begin
             using errcode = 'PQ404', detail = coalesce(find_queue.queue, ''),
             hint = 'send to it, or call turnabout.queue_create';
     end if;
-    if find_queue.places and not exists (select from turnabout.whole) then
-        perform turnabout.rebuild();
+    if not exists (select from turnabout.whole) then
+        perform turnabout.rebuild(find_queue.places);
     end if;
     return found_queue;
 end

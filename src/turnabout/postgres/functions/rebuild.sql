@@ -5,8 +5,9 @@
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
 -- neither. Nobody receives until it is done. It needs to see what others have committed, and whoever
--- waits for it must hold nothing: a transaction that has written can't do it.
-create or replace function turnabout.rebuild() returns void
+-- waits for it must hold nothing: a transaction that has written can't do it. That is an error, to
+-- be repeated when somebody else has; without `must` it goes on.
+create or replace function turnabout.rebuild(must boolean default true) returns void
 language plpgsql
 set enable_nestloop = off
 set enable_mergejoin = off
@@ -29,6 +30,9 @@ begin
         or current_setting('transaction_read_only')::boolean
         or pg_current_xact_id_if_assigned() is not null
     then
+        if not must then
+            return;
+        end if;
         raise exception 'the server has crashed, and its queues are not rebuilt yet'
             using errcode = 'lock_not_available',
             hint = 'roll back, receive or call turnabout.rebuild() outside of a transaction, repeat';
