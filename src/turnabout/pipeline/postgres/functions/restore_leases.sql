@@ -8,21 +8,15 @@ declare
 begin
     with kept as (
         insert into turnabout.lease as o (id, until, leased_at, queue_id, ids, attempts)
-        select t.lease, max(greatest(e.until, now_ms + q.lease_ms)), min(e.leased_at), q.id,
-            array_agg(t.id), array_agg(t.attempt)
+        select p.lease, greatest(e.until, now_ms + q.lease_ms), e.leased_at, q.id, p.ids, p.attempts
         from turnabout.epoch_part p
         join turnabout.epoch e on e.subscription = p.subscription and e.epoch = p.epoch
         join turnabout.queue q on q.id = p.queue_id
-        cross join unnest(p.ids, p.attempts, p.leases) t (id, attempt, lease)
-        join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
-            and m.queue_id = q.id
-        group by t.lease, q.id
         -- A dump may have brought it.
         on conflict (id) do update set until = greatest(o.until, excluded.until)
         returning o.id
     )
     select array_agg(k.id) into v_kept from kept k;
-    -- As exact as slots are: a lease is one in a limited channel.
     insert into turnabout.slot (id, queue_id, attempt, channel)
     select m.id, m.queue_id, t.attempt, m.channel
     from turnabout.lease l
