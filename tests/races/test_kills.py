@@ -9,6 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,8 +18,7 @@ from tests.races.actors import LIMITS
 from tests.races.checker import Report, check
 from tests.races.rig import RATE, SEED, Hammer, Run
 from tests.support.doors import migrate
-from tests.support.postgres import GIVEN
-from turnabout.dev.pgserver import PostgresServer
+from tests.support.postgres import GIVEN, own_server
 
 KILLS = int(os.environ.get("TURNABOUT_KILLS", "100"))
 SETTINGS = {"synchronous_commit": "on", "full_page_writes": "on"}
@@ -54,7 +54,7 @@ pytestmark = [
 class Storm(Hammer):
     """A hammer on a server that is killed, and started again, so many times."""
 
-    def __init__(self, server: PostgresServer, folder: Path, kills: int) -> None:
+    def __init__(self, server: Any, folder: Path, kills: int) -> None:
         super().__init__(server.url("app"), folder)
         self.server, self.kills = server, kills
 
@@ -100,7 +100,7 @@ class Storm(Hammer):
 
 
 def stormed(folder: Path, kills: int) -> tuple[Run, Report]:
-    with PostgresServer(18, settings=SETTINGS) as server:
+    with own_server(settings=SETTINGS) as server:
         server.create_database("app")
         migrate(server.url("app"))
         storm = Storm(server, folder, kills)
