@@ -42,7 +42,7 @@ begin
     into v_queue_id, v_history_ms, v_plain, v_leased_at
     from turnabout.queue q where q.name = ack.queue;
     if not found then
-        perform turnabout.find_queue(ack.queue);
+        perform turnabout.find_queue(ack.queue, false);
     end if;
     if v_leased_at is not null then
         v_attempt := ack.attempts[1];
@@ -79,7 +79,7 @@ begin
         select count(*) into v_count from gone;
     else
         v_count := turnabout.end_done(
-            turnabout.find_queue(ack.queue), v_ids, v_attempt, v_now, ack.ids,
+            turnabout.find_queue(ack.queue, false), v_ids, v_attempt, v_now, ack.ids,
             case when v_leased_at is not null then array[v_leased_at]
                 else turnabout.leased_times(v_leases) end,
             ack.results, ack.result_types);
