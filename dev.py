@@ -150,8 +150,8 @@ def test_command(more: list[str]) -> list[str]:
     words += ["-m", chosen[0] if chosen else "not long and not bench"]
     more = [word for word in more if word not in MARKS]
     if not more:
-        # One more than there are cores: many tests wait for a process or a clock.
-        words += ["-n", str(min((os.cpu_count() or 1) + 1, 4)), "--dist", "worksteal"]
+        # More than there are cores: many tests wait for a process or a clock.
+        words += ["-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "worksteal"]
     return [*words, *more]
 
 
