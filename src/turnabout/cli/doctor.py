@@ -66,7 +66,7 @@ def _all(url: str) -> Iterator[Check]:
 
 
 def _database(url: str) -> Iterator[Check]:
-    """What the store's doctor finds, then what is asked by verbs."""
+    """The findings of the store's doctor, then the answers of verbs."""
     from turnabout._connect import findings
 
     if _places.is_postgres(url) and find_spec("psycopg") is None:

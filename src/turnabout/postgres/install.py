@@ -43,7 +43,7 @@ CHECK = (
     " (select max(oldest) from turnabout.version where slice = ''),"
     f" (select digest from turnabout.revision where place = '{schema()}')"
 )
-"""What a library asks at its first connection; `check_schema` reads the answer."""
+"""The question of a library at its first connection; `check_schema` reads the answer."""
 
 
 def _text(name: str) -> str:
@@ -57,7 +57,7 @@ _SET_MISSING = "this version is not installed yet: run `turnabout migrate up` fi
 
 @dataclass(frozen=True, slots=True)
 class _Ledger:
-    """What is installed in a database: the last step of each part, the oldest revision that works
+    """The state of a database: the last step of each part, the oldest revision that works
     on it, and the digests of sets by their schemas. Empty: nothing.
     """
 
@@ -99,7 +99,7 @@ def functions() -> str:
 
 
 def digest(part: CallPart | None = None) -> str:
-    """What the functions of the core, or of a slice, look like in this library."""
+    """The digest of the functions of the core, or of a slice, in this library."""
     if part is None or part is core():
         return core().digest(latest(), _DROP, _PROTECT)
     return part.digest(_DROP, _PROTECT)

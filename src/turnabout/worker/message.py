@@ -104,7 +104,7 @@ class WatchedStore(AsyncForwardingStore):
                 lease.verbs -= 1
 
     def note(self, verb: Verb[Any], answer: object) -> None:
-        """What the answer says of the worker's leases."""
+        """Note what the answer says of the worker's leases."""
         leases = self._named(verb)
         if not leases:
             return

@@ -89,7 +89,7 @@ def run(options: DemoOptions) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a run has come to."""
+    """The results of a run."""
 
     verdict: Verdict
     ledger: DemoLedger

@@ -25,7 +25,7 @@ LOG_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What there is to see at one moment of the work."""
+    """The picture at one moment of the work."""
 
     title: str
     done: int

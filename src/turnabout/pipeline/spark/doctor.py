@@ -187,7 +187,7 @@ def _own_queue(url: str | None) -> Generator[tuple[str, str]]:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, without the pages of Python and Java that Spark puts around it."""
+    """The text of an error, without the pages of Python and Java that Spark puts around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Of an error in a worker, the line that ends Python's traceback is the one that helps.
     causes = [line for line in lines if re.match(r"(\w+\.)*[A-Z]\w+: \S", line)]

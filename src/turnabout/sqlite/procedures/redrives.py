@@ -117,7 +117,7 @@ class _RedriveWalk:
         return len(found) < _LOOK_AT
 
     def count(self) -> None:
-        """What all of its steps would come to, as things are now."""
+        """The sum of all its steps, as things are now."""
         row = self._row
         names = ("target", "max_redrives", "channel", "died_from", "died_until", "error")
         parameters = {**{name: row[name] for name in names}, "queue": row["queue_id"]}
