@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from turnabout._async.queue import AsyncQueue
 from turnabout._async.receiving import receive_once
@@ -48,7 +47,7 @@ class AsyncJoinedQueue(AsyncQueue):
 
 
 class AsyncBatchBlock:
-    """What `turnabout.batch()` gives: a `with` block that notes what to do, and does it at its end.
+    """`turnabout.batch()`: a `with` block that notes verbs, and runs them at its end.
 
     All of it in one transaction; nothing at all if the block raises.
     """
@@ -64,12 +63,7 @@ class AsyncBatchBlock:
         self._is_entered = True
         return self._plan
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: object, _trace: object) -> None:
         verbs = self._plan.close()
         if error is None and verbs:
             self._plan.tell(await self._store.run_together(verbs))

@@ -33,7 +33,7 @@ class AsyncMessage:
 
     def __repr__(self) -> str:
         d = self._delivery
-        return f"<{type(self).__name__} {d.id}.{d.attempt} {self._queue.name}/{d.channel}>"
+        return f"<{type(self).__name__} {d.receipt} {self._queue.name}/{d.channel}>"
 
     @property
     def queue(self) -> AsyncQueue:
@@ -97,7 +97,7 @@ class AsyncMessage:
 
     @property
     def state(self) -> bytes | None:
-        """What the last `defer` saved; None if it saved nothing."""
+        """The state that the last `defer` saved; None if it saved none."""
         return self._delivery.state
 
     @property

@@ -8,7 +8,8 @@ second are rounded to three digits first, so that what Spark has to remember is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -31,7 +32,7 @@ COLUMNS: Final = (
     "finished_at",
     "error",
 )
-"""What is needed of a row of the log: no payloads, no results."""
+"""The columns needed of a row of the log: no payloads, no results."""
 
 COUNTS: Final = ("messages", *OUTCOMES, "leased", "attempts", "failures", "crashes")
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -51,7 +52,7 @@ PARTICULARS: Final = (
     (r"\b(?=[a-fA-F]*[0-9])(?=[0-9]*[a-fA-F])[0-9a-fA-F]{8,}\b", "#hex"),
     (r"[0-9]+(?:[.,:][0-9]+)*", "#"),
 )
-"""What makes errors of one kind differ: ids, addresses in memory, digests, numbers."""
+"""The parts in which errors of one kind differ: ids, addresses in memory, digests, numbers."""
 
 
 def narrow(rows: DataFrame) -> DataFrame:
@@ -75,6 +76,16 @@ def narrow(rows: DataFrame) -> DataFrame:
 def _length(begun: Column, ended: Column) -> Column:
     """Null if one of them is. Never below 0: clocks of two databases differ, and queues move."""
     return F.when(ended < begun, F.lit(0)).otherwise(ended - begun)
+
+
+@contextmanager
+def cached(table: DataFrame) -> Generator[DataFrame]:
+    """A table that is read several times, computed once."""
+    table.cache()
+    try:
+        yield table
+    finally:
+        table.unpersist()
 
 
 def start_of(step_ms: int) -> Column:
@@ -188,7 +199,7 @@ def fairness(by_channel: DataFrame) -> DataFrame:
 
 
 def failures(narrowed: DataFrame) -> DataFrame:
-    """What has gone wrong: messages with an error, or dead without one, by queue and by the kind
+    """The failures: messages with an error, or dead without one, by queue and by the kind
     of error, which is its last line without what is particular (`kind_of`).
     """
     told = narrowed.where(F.col("error").isNotNull() | (F.col("outcome") == "dead"))

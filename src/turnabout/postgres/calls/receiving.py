@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each
@@ -31,10 +32,10 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
     """
     last = rows[-1]
     if last[0] is not None:
-        return Received(tuple(map(Delivery._make, rows)))
+        return Received(tuple(starmap(Delivery, rows)))
     if len(rows) == 1:
         return Received((), last[12])
-    return Received(tuple(map(Delivery._make, rows[:-1])), None, Turn(last[2], last[1]))
+    return Received(tuple(starmap(Delivery, rows[:-1])), None, Turn(last[2], last[1]))
 
 
 def _peeked(*row: Any) -> Peeked:

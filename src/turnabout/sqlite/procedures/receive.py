@@ -33,7 +33,7 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
         return Received((), 0)  # there is more to step over: the next call goes on
     if robin.chosen:
         _lease(connection, queue, robin, lease_ms, now)
-        lease = (now + lease_ms, lease_ms)
+        lease = (now + lease_ms, lease_ms, 0)  # leases have no numbers here
         return Received(tuple([_delivery(row + lease) for row in robin.chosen]), turn=robin.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
@@ -54,7 +54,7 @@ def take(
 def _choose(
     connection: Connection, queue: Queue, verb: Receive, now: int, steps: Steps
 ) -> RoundRobin | None:
-    """What is to be leased; None: there is more to step over than one call does."""
+    """The messages to lease; None: there is more to step over than one call does."""
     finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     robin = RoundRobin(connection, queue, verb, now, steps)
     if queue["paused"]:
