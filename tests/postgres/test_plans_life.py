@@ -185,8 +185,9 @@ def test_a_tend_reads_a_bounded_share(life):
 
 def test_a_look_for_strays_reads_each_lease_once(life):
     seen = life.ask(
-        "select cardinality(turnabout.strays(q.id, (select min(l.ids[1]) from turnabout.lease l),"
-        " 10000)) from turnabout.queue q where q.name = 'q'"
+        "select turnabout.find_strays(q, %s, (select min(l.ids[1]) from turnabout.lease l))"
+        " from turnabout.queue q where q.name = 'q'",
+        START,
     )
     assert seen.rows == [(0,)]
     assert seen.entries <= 2 * LOADED, str(seen)

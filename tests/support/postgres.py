@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import os
 import secrets
+import subprocess
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any, Final, LiteralString, Protocol, cast
@@ -123,17 +124,35 @@ class Servers:
 
     @staticmethod
     def _start(version: int) -> Server:
-        if find_spec("turnabout.dev") is None:
-            pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
-        from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
-
-        try:
-            server = PostgresServer(version)
-        except PostgresNotFound as error:
-            # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
-            pytest.fail(str(error), pytrace=False)
+        server = own_server(version)
         server.start()
         return server
+
+
+def own_server(version: int = VERSIONS[-1], **how: Any) -> Any:
+    """A server of one test's own, to be stopped and killed: it starts and ends as a context."""
+    if find_spec("turnabout.dev") is None:
+        pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
+    from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
+
+    try:
+        return PostgresServer(version, **how)
+    except PostgresNotFound as error:
+        # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
+        pytest.fail(str(error), pytrace=False)
+
+
+def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
+    """What PostgreSQL's own client says of statements."""
+    if isinstance(server, GivenServer):
+        pytest.skip("psql comes with our own servers")
+    return subprocess.run(
+        [server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 _servers: Final = Servers()
