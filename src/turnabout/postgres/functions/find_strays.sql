@@ -7,9 +7,9 @@ create or replace function turnabout.find_strays(
 ) returns int
 language plpgsql as $$
 declare
-    v_from bigint := coalesce(from_id, (
-        random() * pg_sequence_last_value('turnabout.message_id_seq'::regclass) * 1.2 - 10000
-    )::bigint);
+    v_from bigint := coalesce(from_id, case when random() < 0.5 then 0 else (
+        random() * pg_sequence_last_value('turnabout.message_id_seq'::regclass)
+    )::bigint end);
     v_strays bigint[] := turnabout.strays(queue.id, v_from, most);
 begin
     if cardinality(v_strays) = 0 then
