@@ -136,14 +136,12 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
 def _database_kind(url: str, clock: Clock | None = None) -> Literal["sqlite", "postgresql"]:
     kind = _kind(url, clock)
     if kind == "http":
-        raise UsageError(f"a pipeline works on the database itself, not on a server: {_DATABASES}")
+        raise UsageError(f"this works on the database itself, not on a server: {_DATABASES}")
     if kind == "sqlite":
         from turnabout.sqlite.store import is_in_memory
 
         if is_in_memory(url):
-            raise UsageError(
-                f"a pipeline's executors are other processes, which share no memory: {_DATABASES}"
-            )
+            raise UsageError(f"no other process reaches a database in memory: {_DATABASES}")
     return kind
 
 
@@ -165,7 +163,7 @@ def installer(url: str) -> ModuleType:
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """What a store's doctor finds in a file, or on a PostgreSQL server."""
+    """The findings of a store's doctor in a file, or on a PostgreSQL server."""
     if _kind(url) == "sqlite":
         from turnabout.sqlite import doctor
 
@@ -176,7 +174,7 @@ def findings(url: str) -> Iterator[Finding]:
 
 
 def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
-    """What a slice's questions count. Its tables must be there: the schema is up to date."""
+    """The counts of a slice's questions. Its tables must be there: the schema is up to date."""
     if _kind(url) == "sqlite":
         from turnabout.sqlite import doctor
 

@@ -26,9 +26,9 @@ def test_a_waiting_message_ends_at_once(door, clock, delay, fifo):
     queue = door.fresh(fifo=fifo)
     (number,) = sent(queue, "a", delay_seconds=delay)
     assert queue.cancel((number,)) == (Cancelled(),)
+    assert counts(queue).cancelled == 1
     clock.advance(100)
     assert is_empty(queue)
-    assert counts(queue).cancelled == 1
     assert ending(queue, number).outcome == "cancelled"
     assert queue.cancel((number,)) == (NotWaiting("gone"),)
 

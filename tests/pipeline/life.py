@@ -94,7 +94,7 @@ class Life(RuleBasedStateMachine):
     def settle(self, pick: int, how: str) -> None:
         self.begun()
         name, receipt = self.receipts[-1 - pick % len(self.receipts)]
-        m = self.model.held(name, *receipt)
+        m = self.model.held(name, receipt.id, receipt.attempt)
         queue = self.queues[self.names.index(name)]
         (answer,) = getattr(queue, how)(
             [v.Failure(receipt, "why", delay_ms=0)] if how == "fail" else [receipt]

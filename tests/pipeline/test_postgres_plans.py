@@ -38,7 +38,7 @@ insert into turnabout.epoch_part (subscription, epoch, part, queue_id, queue, id
 select 'other', i, 0, 1, 'q', '{{1}}', '{{1}}' from generate_series(1, 1000) i;
 insert into turnabout.history_floor (xid, id) values ('5', 1);
 """
-TABLES = ("message", "channel", "wake", "tally", "history_default", "stage", "epoch", "epoch_part")
+TABLES = ("stage", "epoch", "epoch_part")
 
 
 class Reader:

@@ -21,7 +21,7 @@ from tests.support.postgres import one_migrated_url
 pytestmark = pytest.mark.slow  # a database for each
 
 Connection = psycopg.Connection[Any]
-Receipt = tuple[int, int]
+Receipt = tuple[int, int, int]
 
 numbers = itertools.count(1)
 KINDS = {
@@ -64,13 +64,13 @@ class Session:
     def receive(self, most: int = 10, now: int = START) -> dict[str, Receipt]:
         """Receipts by payload."""
         rows = self.ask(
-            "select payload, id, attempt from turnabout.receive(%s, %s, now_ms => %s)"
+            "select payload, id, attempt, lease from turnabout.receive(%s, %s, now_ms => %s)"
             " where id is not null",
             self.queue,
             most,
             now,
         )
-        return {payload.decode(): (number, attempt) for payload, number, attempt in rows}
+        return {payload.decode(): tuple(receipt) for payload, *receipt in rows}
 
     def retry_after(self, now: int = START) -> int | None:
         ((number, at),) = self.ask(
@@ -81,11 +81,16 @@ class Session:
 
     def settle(self, verb: str, receipts: list[Receipt]) -> list[str | None]:
         """Per receipt None if it was settled, else what the message is now."""
-        ids, attempts = [r[0] for r in receipts], [r[1] for r in receipts]
+        ids, attempts, leases = ([r[i] for r in receipts] for i in range(3))
         n = len(receipts)
         if verb in ("ack", "release"):
             ((lost,),) = self.ask(
-                f"select turnabout.{verb}(%s, %s, %s, %s)", self.queue, ids, attempts, START
+                f"select turnabout.{verb}(%s, %s, %s, %s, leases => %s)",
+                self.queue,
+                ids,
+                attempts,
+                START,
+                leases,
             )
             return [None] * n if lost is None else lost
         more = {
@@ -100,12 +105,14 @@ class Session:
         name = "fail" if verb == "refuse" else verb
         now = "case when outcome = 'lost' then what end" if name == "fail" else "now"
         rows = self.ask(
-            f"select {now} from turnabout.{name}(%s, %s, %s, {more[0]}, now_ms => %s) order by nr",
+            f"select {now} from turnabout.{name}(%s, %s, %s, {more[0]}, now_ms => %s,"
+            " leases => %s) order by nr",
             self.queue,
             ids,
             attempts,
             *more[1],
             START,
+            leases,
         )
         return [now for (now,) in rows]
 
@@ -115,7 +122,12 @@ class Session:
         (behind,) = self.ask(
             "select (select count(*) from turnabout.history),"
             " (select count(*) from turnabout.wake),"
-            " (select md5(string_agg(m::text, '|' order by m.id)) from turnabout.message m)"
+            " (select md5(string_agg(m::text, '|' order by m.id)) from turnabout.message m),"
+            " (select md5(string_agg(p, '|' order by p)) from ("
+            "select r::text from turnabout.ready r"
+            " union all select s::text from turnabout.scheduled s"
+            " union all select l::text from turnabout.lease l"
+            " union all select t::text from turnabout.slot t) p (p))"
         )
         self.rollback()
         return (*stats, *behind)

@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.driving, pytest.mark.slow, pytest.mark.timeout(300)]
 
 BATCHES = (1, 10, 100)
 LATER = START + 86_400_000
+PLACES = ("ready", "scheduled", "lease", "extension", "slot")
+TABLES = ("message", *PLACES, "channel", "wake", "tally", "history_default")
 SLACK = 1.5  # a deeper tree and fuller pages may cost this much more
 DEAD = 500  # entries of messages that the test itself has ended: read once, then marked
 
@@ -41,32 +43,42 @@ DEEP = Load(50_000, 100, 15_000, 15_000)
 WIDE = Load(50_000, 5_000, 15_000, 15_000)
 NAME = "'c' || lpad((i %% %(channels)s)::text, 5, '0')"
 FILL = f"""
-insert into turnabout.message (
-    at, sent_at, leased_at, queue_id, attempt, priority, status, limited, channel, content_type,
-    payload
+with put as (
+    insert into turnabout.message (
+        at, sent_at, queue_id, attempt, priority, channel, content_type, payload
+    )
+    select %(at)s, {START}, q.id, 1, 0, {NAME}, 'text', 'x'
+    from turnabout.queue q, generate_series(0, %(count)s - 1) i
+    where q.name = %(queue)s
+    returning id, at, queue_id, channel
 )
-select %(at)s, {START}, %(leased_at)s, q.id, 1, 0, %(status)s, q.limited, {NAME}, 'text', 'x'
-from turnabout.queue q, generate_series(0, %(count)s - 1) i
-where q.name = %(queue)s
 """
+STAND = {
+    "ready": "insert into turnabout.ready (id, queue_id, priority, limited, channel)"
+    " select p.id, p.queue_id, 0, q.limited, p.channel"
+    " from put p join turnabout.queue q on q.id = p.queue_id",
+    "scheduled": "insert into turnabout.scheduled (id, at, queue_id, priority, limited, channel)"
+    " select p.id, p.at, p.queue_id, 0, q.limited, p.channel"
+    " from put p join turnabout.queue q on q.id = p.queue_id",
+    "leased": ", leased as (insert into turnabout.lease (id, until, leased_at, queue_id, ids,"
+    f" attempts) select nextval('turnabout.lease_number'), {LATER}, {START}, p.queue_id,"
+    " array[p.id], '{2}' from put p)"
+    " insert into turnabout.slot (id, queue_id, attempt, channel)"
+    " select p.id, p.queue_id, 2, p.channel"
+    " from put p join turnabout.queue q on q.id = p.queue_id where q.limited",
+}
+"""Where they stand. Leased ones each by a lease of its own, the most leases that there can be."""
 
 
 def fill(connection: Connection, load: Load, queue: str = "q") -> None:
-    for count, status, at in (
-        (load.ready, 0, START),
-        (load.leased, 2, LATER),
-        (load.scheduled, 1, LATER),
+    for state, count, at in (
+        ("ready", load.ready, None),
+        ("leased", load.leased, None),
+        ("scheduled", load.scheduled, LATER),
     ):
         connection.execute(
-            FILL,
-            {
-                "at": at,
-                "leased_at": START if status == 2 else None,
-                "status": status,
-                "count": count,
-                "channels": load.channels,
-                "queue": queue,
-            },
+            FILL + STAND[state],
+            {"at": at, "count": count, "channels": load.channels, "queue": queue},
         )
 
 
@@ -80,7 +92,7 @@ def fill_wide(connection: Connection) -> None:
 
 def create(connection: Connection, settings: str = "{}") -> None:
     connection.execute("select turnabout.queue_create('q', %s)", [settings])
-    for table in ("message", "channel", "wake", "tally", "history_default"):
+    for table in TABLES:
         # Nobody but the test analyzes or vacuums: either would drop the plans under test.
         connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
 
@@ -104,16 +116,13 @@ def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> No
     connection.execute(
         "insert into turnabout.channel (queue_id, name, own, max_concurrency, awake)"
         " select q.id, 'b' || i, true, 1, false from turnabout.queue q,"
-        " generate_series(1, %s) i where q.name = 'q'",
+        " generate_series(0, %s - 1) i where q.name = 'q'",
         [load.channels],
     )
-    for status, at in ((0, START), (2, LATER)):
+    for state in ("ready", "leased"):
         connection.execute(
-            "insert into turnabout.message (at, sent_at, leased_at, queue_id, attempt, priority,"
-            f" status, limited, channel, content_type, payload) select {at}, {START}, null, q.id,"
-            f" 1, 0, {status}, true, 'b' || i, 'text', 'x' from turnabout.queue q,"
-            " generate_series(1, %s) i where q.name = 'q'",
-            [load.channels],
+            (FILL + STAND[state]).replace(NAME, "'b' || i").replace("q.limited", "true"),
+            {"at": None, "count": load.channels, "queue": "q"},
         )
 
 
@@ -144,7 +153,7 @@ class Caller:
     def receive(self, batch: int) -> Touched:
         seen = self.look(
             self.connection,
-            "select id, attempt, channel from turnabout.receive('q', %s, 600000, turn => %s,"
+            "select id, attempt, channel, lease from turnabout.receive('q', %s, 600000, turn => %s,"
             " now_ms => %s) where id is not null",
             [batch, self.turn, self.now],
         )
@@ -154,9 +163,10 @@ class Caller:
 
     def settle(self, verb: str, taken: list[Any]) -> Touched:
         ids, attempts, n = [row[0] for row in taken], [row[1] for row in taken], len(taken)
+        leases = [row[3] for row in taken]
         call, more = SETTLING[verb](n)
         sql = f"select {call}"
-        return self.look(self.connection, sql, [ids, attempts, *more, self.now])
+        return self.look(self.connection, sql, [ids, attempts, *more, self.now, leases])
 
     def send(self, batch: int) -> Touched:
         return self.look(
@@ -201,26 +211,32 @@ class Caller:
 
     def due(self, batch: int, count: int = 20_000) -> Touched:
         """A receive that meets many messages that have become due, and leases that ran out."""
-        for status in (1, 2):
+        for table, column in (("scheduled", "at"), ("lease", "until")):
             self.connection.execute(
-                "update turnabout.message set at = %s where id = any (array(select id from"
-                " turnabout.message where status = %s limit %s))",
-                [self.now - 1, status, count // 2],
+                f"update turnabout.{table} set {column} = %s where id = any (array(select id from"
+                f" turnabout.{table} limit %s))",
+                [self.now - 1, count // 2],
             )
         return self.receive(batch)
 
 
-FAILING = "turnabout.fail('q', %s, %s, errors => %s, retries => %s, delays => %s, now_ms => %s)"
+FAILING = (
+    "turnabout.fail('q', %s, %s, errors => %s, retries => %s, delays => %s, now_ms => %s,"
+    " leases => %s)"
+)
 SETTLING: dict[str, Callable[[int], tuple[str, list[Any]]]] = {
-    "ack": lambda _: ("turnabout.ack('q', %s, %s, %s)", []),
-    "release": lambda _: ("turnabout.release('q', %s, %s, %s)", []),
+    "ack": lambda _: ("turnabout.ack('q', %s, %s, %s, leases => %s)", []),
+    "release": lambda _: ("turnabout.release('q', %s, %s, %s, leases => %s)", []),
     "defer": lambda n: (
-        "turnabout.defer('q', %s, %s, delays => %s, states => %s, now_ms => %s)",
+        "turnabout.defer('q', %s, %s, delays => %s, states => %s, now_ms => %s, leases => %s)",
         [[60_000] * n, [b"s"] * n],
     ),
     "fail": lambda n: (FAILING, [["boom"] * n, [True] * n, [None] * n]),
     "refuse": lambda n: (FAILING, [["boom"] * n, [False] * n, [None] * n]),
-    "extend": lambda _: ("turnabout.extend('q', %s, %s, lease_ms => 700000, now_ms => %s)", []),
+    "extend": lambda _: (
+        "turnabout.extend('q', %s, %s, lease_ms => 700000, now_ms => %s, leases => %s)",
+        [],
+    ),
 }
 
 
@@ -282,8 +298,8 @@ def make_plans(connection: Connection) -> None:
             caller.send(batch)
             caller.between()
             for verb in SETTLING:
-                caller.settle(verb, caller.receive(1).rows or [(1, 1)])
-    for table in ("message", "wake", "channel"):
+                caller.settle(verb, caller.receive(1).rows or [(1, 1, "", 1)])
+    for table in ("message", *PLACES, "wake", "channel"):
         connection.execute(f"delete from turnabout.{table}")
 
 
@@ -343,7 +359,8 @@ def check_timers(caller: Caller) -> None:
     seen = caller.due(10)
     share = 2 * 10 + 100
     assert len(seen.rows) == 10
-    assert seen.entries_of("message_timer") <= share + DEAD, str(seen)
+    timers = seen.entries_of("scheduled_due") + seen.entries_of("lease_due")
+    assert timers <= share + DEAD, str(seen)
     assert seen.blocks <= 60 + 45 * (share + 10), str(seen)
 
 
@@ -406,5 +423,5 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
         for batch in BATCHES:
             seen = caller.receive(batch)
             assert seen.rows == []
-            assert seen.blocks <= 60, str(seen)
+            assert seen.blocks <= 80, str(seen)
             assert seen.entries <= 20, str(seen)

@@ -29,11 +29,12 @@ insert into turnabout.redrive (queue_id, queue, max_redrives, state, created_at)
 select q.id, q.name, 3, 'done', 0 from turnabout.queue q;
 insert into turnabout.tally (queue_id, sent)
 select q.id, 1 from turnabout.queue q, generate_series(1, 5);
-insert into turnabout.message (
-    at, sent_at, queue_id, priority, status, limited, channel, content_type, payload
-)
-select {START}, {START}, q.id, 0, 0, q.limited, 'c' || i % 100, 'text', 'xyz'
+insert into turnabout.message (sent_at, queue_id, priority, channel, content_type, payload)
+select {START}, q.id, 0, 'c' || i % 100, 'text', 'xyz'
 from turnabout.queue q, generate_series(1, {BACKLOG}) i where q.name in ('t1/q', 't1/fifo');
+insert into turnabout.ready (id, queue_id, priority, limited, channel)
+select m.id, m.queue_id, m.priority, q.limited, m.channel
+from turnabout.message m join turnabout.queue q on q.id = m.queue_id;
 select turnabout.send('t7/q', array['x', 'xyz']::bytea[], now_ms => {START});
 """
 
@@ -47,7 +48,8 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[Connection]:
         fresh_database(server, fill=migrate) as url,
         psycopg.connect(url, autocommit=True) as connection,
     ):
-        connection.execute("alter table turnabout.message set (autovacuum_enabled = off)")
+        for table in ("message", "ready"):
+            connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
         connection.execute(LOAD.encode())
         if request.param == "analyzed":
             connection.execute("analyze")

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-PLACE: Final = Path("/dev/shm")  # noqa: S108 - each file in it is made by `tempfile`
+PLACE: Final = Path("/dev/shm")
 FREE_BYTES: Final = 4 << 30
 """More than a run takes, beside which a machine has other things to do."""
 

@@ -90,7 +90,12 @@ def _call(name: str, door: Door) -> None:
         given = {key: value for case in chosen for key, value in case.items()}
         with contextlib.ExitStack() as stack:
             function(
-                **_asked(function, module, {"door": door, "clock": door.clock, **given}, stack)
+                **_asked(
+                    function,
+                    module,
+                    {"door": door, "clock": door.clock, "url": door.url, **given},
+                    stack,
+                )
             )
 
 

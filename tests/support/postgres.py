@@ -14,8 +14,11 @@ import contextlib
 import itertools
 import os
 import secrets
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, LiteralString, Protocol, cast
 from urllib.parse import quote, urlsplit
 
@@ -123,17 +126,53 @@ class Servers:
 
     @staticmethod
     def _start(version: int) -> Server:
-        if find_spec("turnabout.dev") is None:
-            pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
-        from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
-
-        try:
-            server = PostgresServer(version)
-        except PostgresNotFound as error:
-            # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
-            pytest.fail(str(error), pytrace=False)
+        server = own_server(version)
         server.start()
         return server
+
+
+def own_server(version: int = VERSIONS[-1], **how: Any) -> Any:
+    """A server of one test's own, to be stopped and killed: it starts and ends as a context."""
+    if find_spec("turnabout.dev") is None:
+        pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
+    from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
+
+    try:
+        return PostgresServer(version, **how)
+    except PostgresNotFound as error:
+        # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
+        pytest.fail(str(error), pytrace=False)
+
+
+def program(server: Any, name: str, *words: str) -> None:
+    """Run one of the programs that come with a server of our own, as the user that it runs as."""
+    from turnabout.dev.pgserver._programs import runner
+
+    done = runner().run(server.binaries / name, *words)
+    assert done.returncode == 0, done.stderr
+
+
+@contextlib.contextmanager
+def programs_folder() -> Iterator[Path]:
+    """A folder for what they write."""
+    from turnabout.dev.pgserver._programs import runner
+
+    with tempfile.TemporaryDirectory(prefix="turnabout-copy-") as folder:
+        runner().own(Path(folder))
+        yield Path(folder)
+
+
+def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
+    """What PostgreSQL's own client says of statements."""
+    if isinstance(server, GivenServer):
+        pytest.skip("psql comes with our own servers")
+    return subprocess.run(
+        [server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 _servers: Final = Servers()

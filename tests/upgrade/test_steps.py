@@ -1,18 +1,16 @@
 """A later step, made up here, brings a PostgreSQL database to what a new one is, with its data."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import turnabout
 from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, psql
 from tests.upgrade import catalog
 from tests.upgrade.newer import Version, write_newer
 from turnabout import Acked, Policy, Receipt, Sent
-from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow
@@ -81,16 +79,9 @@ def test_an_upgraded_database_is_like_a_new_one(newer, ours, fresh):
 
 
 def test_the_printed_steps_do_the_same(postgres_server, newer, ours, fresh):
-    if not isinstance(postgres_server, PostgresServer):
-        pytest.skip("psql comes with our own servers")
     receipt = fill(ours)
-    said = subprocess.run(
-        [postgres_server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", ours],
-        input=newer.python(SCRIPT, json.dumps({s.slice: s.number for s in install.migrations()})),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    there = json.dumps({s.slice: s.number for s in install.migrations()})
+    said = psql(postgres_server, ours, newer.python(SCRIPT, there))
     assert (said.returncode, said.stdout.strip()) == (0, ""), said.stderr
     assert catalog.of_postgres(ours) == catalog.of_postgres(fresh)
     look(newer, ours, receipt)

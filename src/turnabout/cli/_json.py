@@ -110,7 +110,7 @@ def _form(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " | ".join(json.dumps(word) for word in get_args(hint))
     if get_origin(hint) is tuple:
-        return f"[{_form(get_args(hint)[0])}]"
+        return f"[{_form(get_args(hint)[0]) or '…'}]"
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     if len(kinds) == 1:
         return _form(kinds[0])

@@ -17,8 +17,10 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 """
-"""One plan, by the indexes made for it, whatever the statistics say at the moment."""
+"""One plan, by the indexes made for it, whatever the statistics say at the moment. It is never
+compiled: that takes longer than to run it."""
 
 _MARK = "-- plans: pinned\n"
 _FUNCTION = re.compile(r"^language (plpgsql|sql)\b(.*?)\s+as (\$\w*\$)\n", re.MULTILINE | re.DOTALL)
@@ -40,7 +42,7 @@ def sql_files(package: str, folder: str) -> list[Traversable]:
 
 
 def text_of(file: Traversable) -> str:
-    """What stands in a file."""
+    """The text of a file."""
     return file.read_text(encoding="utf-8")
 
 

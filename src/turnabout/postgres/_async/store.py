@@ -175,7 +175,7 @@ class AsyncPostgresStore(store.AsyncStore):
             await self._pool.put(connection)
 
     async def _send_late(self, queue: str) -> None:
-        """What the listener has put off: to other processes only."""
+        """Send the notification that the listener has put off: to other processes only."""
         with suppress(psycopg.Error, TurnaboutError):
             connection = await self._pool.take()
             try:

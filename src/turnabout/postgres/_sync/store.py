@@ -169,7 +169,7 @@ class PostgresStore(store.Store):
             self._pool.put(connection)
 
     def _send_late(self, queue: str) -> None:
-        """What the listener has put off: to other processes only."""
+        """Send the notification that the listener has put off: to other processes only."""
         with suppress(psycopg.Error, TurnaboutError):
             connection = self._pool.take()
             try:

@@ -32,7 +32,7 @@ begin
     into v_queue_id, v_history_ms, v_more, v_limited
     from turnabout.queue q where q.name = ack.queue;
     if not found then
-        perform turnabout.find_queue(ack.queue);
+        perform turnabout.find_queue(ack.queue, false);
     end if;
 
     -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for
@@ -73,7 +73,7 @@ begin
         get diagnostics v_count = row_count;
     else
         v_count := turnabout.end_done(
-            turnabout.find_queue(ack.queue), v_ids, v_attempt, v_now, ack.ids,
+            turnabout.find_queue(ack.queue, false), v_ids, v_attempt, v_now, ack.ids,
             case when wait_for_locks then array[v_leased_at]
                 else turnabout.leased_times(v_leases) end,
             ack.results, ack.result_types);

@@ -8,7 +8,7 @@ create or replace function turnabout.defer(
 ) returns table (nr int, at bigint, now text)
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(defer.queue);
+    v_queue turnabout.queue := turnabout.find_queue(defer.queue, false);
     v_now bigint := coalesce(defer.now_ms, turnabout.clock_ms());
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, defer.ids, defer.attempts, defer.leases);

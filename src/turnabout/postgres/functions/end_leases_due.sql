@@ -1,16 +1,23 @@
 -- Leases that ran out, about `most` messages of them: those are charged as a crash, and become ready
 -- or die, or end as cancelled if somebody asked for that. Settled ones are no longer of their lease.
 -- Of a lease that has messages which run longer, or which others hold just now, these stay.
+--
+-- Leases and messages are locked first, and only then is it read how long they run: what was extended
+-- a moment ago runs on.
 create or replace function turnabout.end_leases_due(
     queue turnabout.queue, now_ms bigint, most int
 ) returns void
 language plpgsql as $$
 declare
     v_leases bigint[];
+    v_held bigint[];
+    v_held_by bigint[];
+    v_leased_at bigint[];
     v_ids bigint[];
+    v_channels text[];
+    v_back bigint[];
     v_dead bigint[];
     v_unwanted bigint[];
-    v_channels text[];
 begin
     -- 1. The leases.
     v_leases := array(
@@ -29,38 +36,40 @@ begin
         where due.before < most
         for update of l skip locked
     );
+    v_leases := array(
+        select l.id from turnabout.lease l where l.id = any (v_leases) and l.until <= now_ms
+    );
     if cardinality(v_leases) = 0 then
         return;
     end if;
 
     -- 2. Their messages, but for those that run longer.
+    select array_agg(h.id), array_agg(h.lease), array_agg(h.leased_at)
+    into v_held, v_held_by, v_leased_at
+    from (
+        select m.id, l.id as lease, l.leased_at
+        from turnabout.lease l
+        cross join unnest(l.ids, l.attempts) t (id, attempt)
+        join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
+        where l.id = any (v_leases)
+        for update of m skip locked
+    ) h;
     with over as (
         update turnabout.message m
-        set attempt = m.attempt + 1, crashes = m.crashes + 1, leased_at = o.leased_at
-        from (
-            select h.id, u.leased_at
-            from (
-                select t.id, t.attempt, l.leased_at, l.id as lease
-                from turnabout.lease l
-                cross join unnest(l.ids, l.attempts) t (id, attempt)
-                where l.id = any (v_leases)
-                offset 0
-            ) u
-            join turnabout.message h on h.id = u.id and h.attempt = u.attempt - 1
-            where (
-                select 1 from turnabout.extension e
-                where e.id = u.id and e.lease = u.lease and e.until > now_ms
-            ) is null
-            for update of h skip locked
-        ) o
-        where m.id = o.id
+        set attempt = m.attempt + 1, crashes = m.crashes + 1, leased_at = t.leased_at
+        from unnest(v_held, v_held_by, v_leased_at) t (id, lease, leased_at)
+        where m.id = t.id and (
+            select 1 from turnabout.extension e
+            where e.id = t.id and e.lease = t.lease and e.until > now_ms
+        ) is null
         returning m.id, m.channel, m.cancel_requested,
             turnabout.exhausted(queue, m.failures, m.crashes) as is_used_up
     )
     select array_agg(o.id), array_agg(o.channel),
+        array_agg(o.id) filter (where not o.is_used_up and not o.cancel_requested),
         array_agg(o.id) filter (where o.is_used_up and not o.cancel_requested),
         array_agg(o.id) filter (where o.cancel_requested)
-    into v_ids, v_channels, v_dead, v_unwanted
+    into v_ids, v_channels, v_back, v_dead, v_unwanted
     from over o;
 
     -- 3. What is left of the leases.
@@ -84,20 +93,23 @@ begin
     gone as (
         delete from turnabout.lease l
         where l.id = any (v_leases) and not exists (select from rest r where r.id = l.id)
-        returning l.ids
+        returning l.id, l.ids
     )
     delete from turnabout.extension e
-    where e.id = any (array(select t.id from gone g cross join unnest(g.ids) t (id)));
+    where e.ctid = any (array(
+        select x.ctid
+        from gone g
+        cross join unnest(g.ids) t (id)
+        join turnabout.extension x on x.id = t.id and x.lease = g.id
+        for update of x skip locked
+    ));
 
     -- 4. What becomes of the messages.
     if v_ids is null then
         return;
     end if;
     perform turnabout.free_slots_of(queue, v_ids, v_channels);
-    perform turnabout.line_up(queue, array(
-        select t.id from unnest(v_ids) t (id)
-        where t.id <> all (coalesce(v_dead, '{}')) and t.id <> all (coalesce(v_unwanted, '{}'))
-    ), now_ms);
+    perform turnabout.line_up(queue, v_back, now_ms);
     if v_unwanted is not null then
         perform turnabout.end_messages(queue, v_unwanted, 3, now_ms);
     end if;
@@ -105,9 +117,7 @@ begin
         perform turnabout.dead_letter(queue, v_dead, 'crashes', now_ms);
     end if;
     if queue.events = 'all' then
-        perform turnabout.note_events(queue, array(
-            select t.id from unnest(v_ids) t (id) where t.id <> all (coalesce(v_dead, '{}'))
-        ), 'failed', now_ms);
+        perform turnabout.note_events(queue, v_back, 'failed', now_ms);
     end if;
 end
 $$;

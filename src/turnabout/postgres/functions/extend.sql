@@ -8,7 +8,7 @@ create or replace function turnabout.extend(
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(extend.queue);
+    v_queue turnabout.queue := turnabout.find_queue(extend.queue, false);
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, extend.ids, extend.attempts, extend.leases);
     v_until bigint := coalesce(extend.now_ms, turnabout.clock_ms())

@@ -9,7 +9,7 @@ create or replace function turnabout.fail(
 ) returns table (nr int, outcome text, at bigint, what text)
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(fail.queue);
+    v_queue turnabout.queue := turnabout.find_queue(fail.queue, false);
     v_now bigint := coalesce(fail.now_ms, turnabout.clock_ms());
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, fail.ids, fail.attempts, fail.leases);

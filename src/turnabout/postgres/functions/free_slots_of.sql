@@ -1,5 +1,5 @@
 -- These messages, of those channels, are leased no more: their slots are free, and channels with
--- limits look again.
+-- limits look again. (Slots are found one by one: a join can be planned by the queue alone.)
 -- plans: pinned
 create or replace function turnabout.free_slots_of(
     queue turnabout.queue, ids bigint[], channels text[]
@@ -15,8 +15,11 @@ begin
     where s.ctid = any (array(
         select e.ctid
         from unnest(ids, channels) t (id, channel)
-        join turnabout.slot e on e.queue_id = queue.id and e.channel = t.channel and e.id = t.id
-        for update of e skip locked
+        cross join lateral (
+            select s.ctid from turnabout.slot s
+            where s.queue_id = queue.id and s.channel = t.channel and s.id = t.id
+            for update skip locked
+        ) e
     ));
     insert into turnabout.wake (queue_id, channel)
     select queue.id, t.channel

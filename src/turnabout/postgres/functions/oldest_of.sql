@@ -5,6 +5,7 @@
 create or replace function turnabout.oldest_of(queue_id int, now_ms bigint) returns bigint
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -9,6 +9,7 @@ create or replace function turnabout.peek(
 )
 language plpgsql
 set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(peek.queue);

@@ -1,4 +1,5 @@
 -- Whether earlier messages stand for all of these, so that a send of them would put nothing in.
+-- plans: pinned
 create or replace function turnabout.repeats(
     queue text, channels text[], keys text[], modes text[], scopes text[],
     now_ms bigint default null

@@ -10,6 +10,7 @@ create or replace function turnabout.stats(
 )
 language plpgsql stable
 set plan_cache_mode = force_custom_plan
+set jit = off
 as $$
 declare
     v_now bigint := coalesce(stats.now_ms, turnabout.clock_ms());

@@ -15,11 +15,13 @@ begin
     notified := '{}';
     for v_part in
         delete from turnabout.epoch_part p
+        using turnabout.epoch e
         where p.subscription = epoch_end.subscription and p.epoch <= up_to
-        returning p.queue_id, p.queue, p.ids, p.attempts, p.leases
+            and e.subscription = p.subscription and e.epoch = p.epoch
+        returning p.queue_id, p.queue, p.ids, p.attempts, p.lease, e.leased_at
     loop
         v_count := turnabout_pipeline.end_leases(
-            v_part.queue_id, v_part.ids, v_part.attempts, v_part.leases, now_ms);
+            v_part.queue_id, v_part.ids, v_part.attempts, v_part.lease, v_part.leased_at, now_ms);
         acked := acked + v_count;
         lost := lost + cardinality(v_part.ids) - v_count;
         if v_count > 0 and v_part.queue <> all (notified) then

@@ -8,7 +8,7 @@ begin
     with alone as (
         delete from turnabout.epoch_part p
         where p.subscription = epoch_fail.subscription and p.epoch = epoch_fail.epoch
-        returning p.queue_id, p.queue, p.ids, p.attempts, p.leases
+        returning p.queue_id, p.queue, p.ids, p.attempts, p.lease
     )
     select count(*) filter (where f.outcome in ('dead', 'blocked')),
         coalesce(array_agg(q.name::text), '{}')
@@ -18,6 +18,6 @@ begin
     join turnabout.queue q on q.id = a.queue_id
     cross join lateral turnabout.fail(
         q.name, a.ids, a.attempts, array[error], array[false], array[null::bigint], now_ms,
-        a.leases) f;
+        array[a.lease]) f;
 end
 $$;

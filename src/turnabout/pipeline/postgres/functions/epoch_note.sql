@@ -2,14 +2,14 @@
 -- be, or all of a channel in one. A queue has parts by what it gave.
 create or replace function turnabout_pipeline.epoch_note(
     subscription text, epoch bigint, queues text[], ids bigint[], attempts int[],
-    leases bigint[], priorities smallint[], channels text[], parts int, by_channel boolean
+    priorities smallint[], channels text[], parts int, by_channel boolean
 ) returns void
 language plpgsql as $$
 begin
     with placed as (
         select t.*, row_number() over w - 1 as nr, count(*) over (partition by t.queue) as count
-        from unnest(queues, ids, attempts, leases, priorities, channels)
-            t (queue, id, attempt, lease, priority, channel)
+        from unnest(queues, ids, attempts, priorities, channels)
+            t (queue, id, attempt, priority, channel)
         window w as (partition by t.queue order by t.priority, t.id)
     ),
     cut as (
@@ -24,17 +24,14 @@ begin
             from placed p
         ) c
     )
-    insert into turnabout.epoch_part (
-        subscription, epoch, part, queue_id, queue, ids, attempts, leases
-    )
+    insert into turnabout.epoch_part (subscription, epoch, part, queue_id, queue, ids, attempts)
     select epoch_note.subscription, epoch_note.epoch, p.part,
         (select q.id from turnabout.queue q where q.name = p.queue collate "C"), p.queue, p.ids,
-        p.attempts, p.leases
+        p.attempts
     from (
         select c.queue, row_number() over (order by c.queue, c.piece) - 1 as part,
             array_agg(c.id order by c.priority, c.id) as ids,
-            array_agg(c.attempt order by c.priority, c.id) as attempts,
-            array_agg(c.lease order by c.priority, c.id) as leases
+            array_agg(c.attempt order by c.priority, c.id) as attempts
         from cut c
         group by c.queue, c.piece
     ) p;

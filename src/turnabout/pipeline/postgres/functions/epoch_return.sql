@@ -17,44 +17,44 @@ begin
         with whole as (
             delete from turnabout.epoch_part p
             where p.subscription = epoch_return.subscription and p.epoch = epoch_return.epoch
-            returning p.part, p.queue_id, p.queue, p.ids, p.attempts, p.leases
+            returning p.part, p.queue_id, p.queue, p.lease, p.ids, p.attempts
         ),
         ranked as (
-            select w.part, w.queue_id, w.queue, t.id, t.attempt, t.lease, t.place,
+            select w.part, w.queue_id, w.queue, w.lease, t.id, t.attempt, t.place,
                 row_number() over (order by t.attempt desc, w.part, t.place) <= keep as is_kept
             from whole w
-            cross join lateral unnest(w.ids, w.attempts, w.leases)
-                with ordinality t (id, attempt, lease, place)
+            cross join lateral unnest(w.ids, w.attempts) with ordinality t (id, attempt, place)
         )
-        select r.part, r.queue_id, r.queue,
+        select r.part, r.queue_id, r.queue, r.lease,
             array_agg(r.id order by r.place) filter (where r.is_kept) as ids,
             array_agg(r.attempt order by r.place) filter (where r.is_kept) as attempts,
-            array_agg(r.lease order by r.place) filter (where r.is_kept) as leases,
             array_agg(r.id order by r.place) filter (where not r.is_kept) as other_ids,
-            array_agg(r.attempt order by r.place) filter (where not r.is_kept) as other_attempts,
-            array_agg(r.lease order by r.place) filter (where not r.is_kept) as other_leases
+            array_agg(r.attempt order by r.place) filter (where not r.is_kept) as other_attempts
         from ranked r
-        group by r.part, r.queue_id, r.queue
+        group by r.part, r.queue_id, r.queue, r.lease
         order by r.part
     loop
         if v_part.ids is not null then
             insert into turnabout.epoch_part (
-                subscription, epoch, part, queue_id, queue, ids, attempts, leases
+                subscription, epoch, part, queue_id, queue, lease, ids, attempts
             )
             values (
                 epoch_return.subscription, epoch_return.epoch, v_part.part, v_part.queue_id,
-                v_part.queue, v_part.ids, v_part.attempts, v_part.leases
+                v_part.queue, v_part.lease, v_part.ids, v_part.attempts
             );
         end if;
         select q.* into v_queue from turnabout.queue q where q.id = v_part.queue_id;
         continue when v_queue.id is null or v_part.other_ids is null;
-        select count(*) filter (where r.now is null) into v_count
-        from unnest(coalesce(
-            turnabout.release(
-                v_queue.name, v_part.other_ids, v_part.other_attempts, now_ms,
-                v_part.other_leases),
-            array_fill(null::text, array[cardinality(v_part.other_ids)])
+        select cardinality(v_part.other_ids) - count(r.now) into v_count
+        from unnest(turnabout.release(
+            v_queue.name, v_part.other_ids, v_part.other_attempts, now_ms, array[v_part.lease]
         )) r (now);
+        -- From now on the lease is one of what stays, and goes with it.
+        update turnabout.lease l
+        set ids = v_part.ids, attempts = v_part.attempts
+        where v_part.ids is not null and l.id = (
+            select e.id from turnabout.lease e where e.id = v_part.lease for update skip locked
+        );
         continue when v_count = 0;
         returned := returned + v_count;
         notified := notified || v_queue.name::text;

@@ -31,7 +31,7 @@ begin
             v_of := v_of || array_fill(v_turn[i], array[cardinality(v_got.ids)]);
             v_ids := v_ids || v_got.ids;
             v_attempts := v_attempts || v_got.attempts;
-            v_leases := v_leases || v_got.leases;
+            v_leases := v_leases || v_got.lease;
             v_priorities := v_priorities || v_got.priorities;
             v_channels := v_channels || v_got.channels;
             v_left := v_left - cardinality(v_got.ids);
@@ -45,8 +45,14 @@ begin
         insert into turnabout.epoch (subscription, epoch, leased_at, until)
         values (epoch_take.subscription, epoch_take.epoch, now_ms, now_ms + lease_ms);
         perform turnabout_pipeline.epoch_note(
-            epoch_take.subscription, epoch_take.epoch, v_of, v_ids, v_attempts, v_leases,
-            v_priorities, v_channels, parts, by_channel);
+            epoch_take.subscription, epoch_take.epoch, v_of, v_ids, v_attempts, v_priorities,
+            v_channels, parts, by_channel);
+        -- A lease for each part, so that it is renewed, and ends, as a whole.
+        delete from turnabout.lease l where l.id = any (v_leases);
+        insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+        select p.lease, now_ms + lease_ms, now_ms, p.queue_id, p.ids, p.attempts
+        from turnabout.epoch_part p
+        where p.subscription = epoch_take.subscription and p.epoch = epoch_take.epoch;
     end if;
     return most - v_left;
 end

@@ -2,7 +2,7 @@
 -- with them; null if there are none.
 create or replace function turnabout_pipeline.epoch_take_from(
     subscription text, queue text, most int, lease_ms bigint, now_ms bigint, out ids bigint[],
-    out attempts int[], out leases bigint[], out priorities smallint[], out channels text[]
+    out attempts int[], out lease bigint, out priorities smallint[], out channels text[]
 )
 language plpgsql as $$
 declare
@@ -18,12 +18,12 @@ begin
     -- A last row without an id tells where the turn goes on.
     select array_agg(r.id) filter (where r.id is not null),
         array_agg(r.attempt) filter (where r.id is not null),
-        array_agg(r.lease) filter (where r.id is not null),
+        min(r.lease),
         array_agg(r.priority) filter (where r.id is not null),
         array_agg(r.channel) filter (where r.id is not null),
         min(r.channel) filter (where r.id is null),
         coalesce(min(r.attempt) filter (where r.id is null), v_served)
-    into epoch_take_from.ids, epoch_take_from.attempts, epoch_take_from.leases,
+    into epoch_take_from.ids, epoch_take_from.attempts, epoch_take_from.lease,
         epoch_take_from.priorities, epoch_take_from.channels, v_channel, v_served
     from turnabout.receive(
         epoch_take_from.queue, most, lease_ms, v_start, v_served, null, null, now_ms,

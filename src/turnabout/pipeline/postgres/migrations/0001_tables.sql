@@ -40,23 +40,22 @@ create table turnabout.epoch (
     primary key (subscription, epoch)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
--- Their messages: receipts of one queue, in order.
+-- Their messages: receipts of one queue, in order. Each part is a lease of its own, `lease`.
 create table turnabout.epoch_part (
     subscription text collate "C" not null,
     epoch bigint not null,
     part int not null,
     queue_id int not null,
     queue text collate "C" not null,
+    lease bigint not null default nextval('turnabout.lease_number'),
     ids bigint[] not null,
     attempts int[] not null,
-    leases bigint[] not null,
     primary key (subscription, epoch, part)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 alter table turnabout.epoch_part
     alter column ids set storage external,
-    alter column attempts set storage external,
-    alter column leases set storage external;
+    alter column attempts set storage external;
 
 -- Messages put aside until their batch is published. A crash of the server may empty it: then the
 -- count is wrong, and the batch is repeated.
@@ -143,27 +142,20 @@ select
     m.failures,
     m.crashes,
     m.sent_at,
-    m.leased_at,
-    m.lease_until,
+    e.leased_at,
+    e.until as lease_until,
     m.value,
     m.content_type,
     m.headers,
     m.state
-from turnabout.epoch_part p
-cross join lateral unnest(p.ids, p.attempts, p.leases)
-    with ordinality t (id, attempt, lease, place)
+from turnabout.epoch e
+join turnabout.epoch_part p on p.subscription = e.subscription and p.epoch = e.epoch
+cross join lateral unnest(p.ids, p.attempts) with ordinality t (id, attempt, place)
 cross join lateral (
     select r.channel::text as channel, r.id, t.attempt, r.priority, r.failures, r.crashes,
-        r.sent_at, l.leased_at, l.until as lease_until, r.payload as value,
+        r.sent_at, r.payload as value,
         coalesce(r.content_type, 'application/octet-stream') as content_type, r.headers, r.state
     from turnabout.message r
-    cross join lateral (
-        select o.leased_at, greatest(o.until, (
-                select e.until from turnabout.extension e where e.id = t.id and e.lease = o.id
-            )) as until
-        from turnabout.lease o
-        where o.id = t.lease
-    ) l
     where r.id = t.id and r.attempt = t.attempt - 1 and r.queue_id + 0 = p.queue_id
     offset 0
 ) m;
