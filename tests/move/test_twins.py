@@ -202,12 +202,14 @@ def _apart(one: Any, other: Any) -> str:
 
 
 def _plain(thing: Any) -> dict[str, Any]:
-    """All but the id, which is another one if it was given out after the move."""
+    """All but the id, which is another one if it was given out after the move, and the number of
+    the lease, which a file has not.
+    """
     if hasattr(thing, "_asdict"):  # a delivery; each store writes an origin in an order of its own
         fields = thing._asdict() | {"origin_json": thing.origin}
     else:
         fields = asdict(thing)
-    return {name: value for name, value in fields.items() if name != "id"}
+    return {name: value for name, value in fields.items() if name not in ("id", "lease")}
 
 
 def _seen(peeked: Any, now: int) -> dict[str, Any]:
