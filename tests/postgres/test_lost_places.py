@@ -115,7 +115,8 @@ WAYS = {
 class Before:
     """Messages in all places, and receipts of those that are leased, kept from before."""
 
-    def __init__(self, mq: Any) -> None:
+    def __init__(self, mq: Any, url: str) -> None:
+        self.url = url
         queue = self.queue = mq.queue("app/q")
         queue.create(max_attempts=2)
         queue.channel("one").set_policy(Policy(max_concurrency=1))
@@ -152,7 +153,11 @@ class Before:
         assert run(epochs, p.EpochLease(*self.lease, 1, 0, 60_000)).acked == 2
 
     def receive_more(self) -> None:
-        """After the copy was made: a lease that it doesn't know."""
+        """After the copy was made: leases that it doesn't know, more than a sequence logs ahead."""
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "select nextval('turnabout.lease_number') from generate_series(1, 1000)"
+            )
         (self.newer,) = self.queue.receive(10)
         assert self.newer.text() == "ready"
 
@@ -160,7 +165,7 @@ class Before:
 @pytest.mark.parametrize("way", WAYS)
 def test_everything_has_its_place_again(server, name, way):
     with turnabout.connect(server.url(name)) as mq:
-        before = Before(mq)
+        before = Before(mq, server.url(name))
         with (
             WAYS[way](server, name, before.receive_more) as url,
             turnabout.connect(url) as later,
@@ -175,6 +180,7 @@ def check(before: Before, later: Any, url: str) -> None:
     got = queue.receive(10)
     assert sorted(texts(got)) == ["in the slot", "leased", "ready"]
     assert {(m.failures, m.crashes) for m in got} == {(0, 0)}
+    assert min(m.receipt.lease for m in got) > before.newer.receipt.lease
     stats = queue.stats()
     assert (stats.scheduled, stats.ready, stats.leased, stats.cancelled) == (1, 1, 3, 1)
 
