@@ -23,7 +23,7 @@ begin
             extend.ids, turnabout.only(v_leases, extend.ids, v_held), v_until)
     ) with ordinality t (id, until, nr)
     join turnabout.message m on m.id = t.id
-    where v_all or t.id = any (v_held);
+    where t.until is not null;
     if not v_all then
         return query
         select l.nr::int, null::bigint, false, l.now
