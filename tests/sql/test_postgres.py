@@ -115,8 +115,8 @@ def test_it_is_a_send_like_any_other(url, connection, mq, send):
     mq.queue("work").send("x", **options)
     send(connection, **options)
     rows = connection.execute(
-        "select m.queue_id, m.channel, m.priority, s.limited, s.at = m.at, m.at - m.sent_at as delay,"
-        " m.headers::jsonb, m.content_type, m.expires_at - m.sent_at as ttl, m.payload"
+        "select m.queue_id, m.channel, m.priority, s.limited, s.at = m.at, m.at - m.sent_at,"
+        " m.headers::jsonb, m.content_type, m.expires_at - m.sent_at, m.payload"
         " from turnabout.message m join turnabout.scheduled s on s.id = m.id order by m.id"
     ).fetchall()
     assert rows[0] == rows[1]
