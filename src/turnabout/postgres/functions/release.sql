@@ -14,12 +14,13 @@ declare
     v_unwanted bigint[];
     v_lost text[];
 begin
+    v_leases := turnabout.only(v_leases, release.ids, v_held);
     select turnabout.requeue(
         v_queue, array_agg(t.id), turnabout.leased_times(array_agg(t.lease)),
         array_agg(0::bigint), coalesce(release.now_ms, turnabout.clock_ms()), 'deferred')
     into v_unwanted
     from unnest(release.ids, v_leases) t (id, lease)
-    where cardinality(v_held) = cardinality(release.ids) or t.id = any (v_held);
+    where t.lease is not null;
     if cardinality(v_held) = cardinality(release.ids) then
         perform turnabout.drop_leases(v_leases, cardinality(v_held));
     end if;
@@ -28,7 +29,8 @@ begin
         return v_lost;
     end if;
     return array_agg(
-        case when t.id = any (v_unwanted) then 'cancelled' else v_lost[t.nr] end order by t.nr)
-    from unnest(release.ids) with ordinality t (id, nr);
+        case when t.unwanted is not null then 'cancelled' else t.lost end order by t.nr)
+    from unnest(turnabout.only(release.ids, release.ids, v_unwanted), v_lost)
+        with ordinality t (unwanted, lost, nr);
 end
 $$;
