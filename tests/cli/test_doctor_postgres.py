@@ -20,6 +20,12 @@ pytestmark = pytest.mark.slow
 
 
 url = migrated_url
+NOW = 1_700_000_000_000
+EMPTY = """
+truncate turnabout.whole, turnabout.ready, turnabout.scheduled, turnabout.lease,
+    turnabout.extension, turnabout.slot
+"""
+"""What a crash of the server does."""
 
 
 @pytest.fixture
@@ -76,7 +82,8 @@ def test_a_database_that_is_not_migrated(postgres_url: str) -> None:
             (
                 "update turnabout.channel set awake = false, wake_at = null;"
                 "delete from turnabout.wake;"
-                "update turnabout.message set status = 0 where limited"
+                "delete from turnabout.lease;"
+                "delete from turnabout.slot"
             ),
             "way out",
         ),
@@ -90,8 +97,8 @@ def test_damage(used: str, damage: Any, check: str) -> None:
 
 def test_leases_that_nobody_takes_back(used: str) -> None:
     with psycopg.connect(used) as db:
-        db.execute("update turnabout.message set at = 1 where status = 2")
-        db.execute("update turnabout.message set sent_at = 1 where status = 0")
+        db.execute("update turnabout.lease set until = 1")
+        db.execute("update turnabout.message set sent_at = 1")
     found = levels(used)
     assert (found["leases"], found["waiting"]) == ("warn", "warn")
 
@@ -152,9 +159,33 @@ def test_notifications_that_do_not_arrive(
     assert "poll instead" in check.todo
 
 
-def test_doctor_changes_nothing(used: str) -> None:
+def test_after_a_crash_of_the_server(used: str) -> None:
     with psycopg.connect(used) as db:
-        before = db.execute("select count(*), max(at) from turnabout.message").fetchone()
+        db.execute(EMPTY)
+    found = levels(used)
+    assert found["unlogged tables"] == "warn"
+    assert {found[name] for name in ("counts", "way out", "strays", "entries")} == {"ok"}
+    with turnabout.connect(used) as opened:
+        opened.queue("q").peek()
+    assert levels(used)["unlogged tables"] == "ok"
+
+
+def test_messages_that_stand_nowhere_are_put_back_as_doctor_says(used: str) -> None:
+    with psycopg.connect(used, autocommit=True) as db:
+        db.execute("delete from turnabout.ready where not limited")
+        (found,) = [one for one in doctor.of_queues(db, NOW) if one.name == "strays"]
+        check = check_of(found)
+        assert (check.level, check.text[-3:]) == ("warn", ": 2")
+        db.execute(check.todo.partition("At once: ")[2].encode())
+    assert levels(used)["strays"] == "ok"
+
+
+def test_doctor_changes_nothing(used: str) -> None:
+    look = (
+        "select count(*), max(at), (select max(until) from turnabout.lease) from turnabout.message"
+    )
+    with psycopg.connect(used) as db:
+        before = db.execute(look).fetchone()
     levels(used)
     with psycopg.connect(used) as db:
-        assert db.execute("select count(*), max(at) from turnabout.message").fetchone() == before
+        assert db.execute(look).fetchone() == before

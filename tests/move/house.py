@@ -47,7 +47,7 @@ class House:
             tables = connection.execute(
                 "select string_agg(format('turnabout.%I', tablename), ', ') from pg_tables"
                 " where schemaname = 'turnabout'"
-                " and tablename not in ('version', 'revision', 'permission')"
+                " and tablename not in ('version', 'revision', 'permission', 'whole')"
             ).fetchone()
             assert tables is not None
             connection.execute(f"truncate {tables[0]} restart identity cascade".encode())
@@ -74,10 +74,14 @@ class House:
     def contents_there(self) -> Contents:
         """The same of the target."""
         messages = self.ask(
-            "select q.name::text, m.id, m.attempt, m.status::int, m.channel::text, m.payload,"
-            " m.state, m.origin"
-            " from turnabout.message m join turnabout.queue q on q.id = m.queue_id"
-            " where m.id > 0 order by m.id"
+            "select q.name::text, m.id, coalesce(p.attempt, m.attempt), p.status,"
+            " m.channel::text, m.payload, m.state, m.origin"
+            " from turnabout.queue q join turnabout.message m on m.queue_id = q.id left join ("
+            " select id, 0 as status, null::int as attempt from turnabout.ready"
+            " union all select id, 1, null from turnabout.scheduled"
+            " union all select l.id, 2, l.attempt from turnabout.leased_messages("
+            "(select array_agg(id) from turnabout.queue)) l"
+            ") p on p.id = m.id order by m.id"
         )
         history = self.ask(
             "select q.name::text, h.id,"

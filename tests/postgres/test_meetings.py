@@ -3,7 +3,9 @@ however the first ends, each message stands in one place afterwards, and the cou
 """
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -173,6 +175,8 @@ SETTINGS = {
     "fifo": '{"fifo": true}',
     "channel": '{"on_exhausted": "dead_letter_channel", "max_attempts": 1}',
 }
+ALONE = ("maintain",)
+"""What nobody calls in a transaction that goes on: it deletes entries of dedup keys."""
 ENDS = ("commit", "rollback", "an older snapshot")
 
 
@@ -218,7 +222,7 @@ def test_after_two_have_met_each_message_stands_in_one_place(sessions, meeting):
             two.execute("set transaction isolation level repeatable read")
             two.execute("select from turnabout.message limit 1")
         one.execute(*ACTS[meeting.first](scene))
-        if is_older:
+        if is_older or meeting.first in ALONE:
             one.execute("commit")
             one.execute("begin")
         with suppress(psycopg.errors.SerializationFailure) if is_older else nullcontext():
@@ -228,4 +232,56 @@ def test_after_two_have_met_each_message_stands_in_one_place(sessions, meeting):
         if meeting.end == "commit":
             one.execute("commit")
             one.execute("begin")
+    scene.check()
+
+
+GATE = 4711
+EXHAUSTED = "turnabout.exhausted(turnabout.queue, integer, integer)"
+PAUSING = """
+create or replace function turnabout.exhausted(
+    queue turnabout.queue, failures int, crashes int
+) returns boolean language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock_shared(%d);
+    return false;
+end $$
+"""
+
+
+@pytest.fixture
+def gate(url) -> Iterator[Connection]:
+    """Who ends leases that ran out stops after the first message, until this lock is given back."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        ((before,),) = connection.execute(
+            f"select pg_get_functiondef('{EXHAUSTED}'::regprocedure)"
+        ).fetchall()
+        connection.execute(f"select pg_advisory_lock({GATE})")
+        connection.execute((PAUSING % GATE).encode())
+        yield connection
+        connection.execute(before.encode())
+
+
+def test_a_lease_is_extended_or_ends_but_never_both(sessions, gate):
+    setter, one, two = sessions
+    scene = Scene(setter, SETTINGS["plain"])
+    with ThreadPoolExecutor(1) as pool:
+        sweep = pool.submit(lambda: one.execute(*ACTS["receive later"](scene)).fetchall())
+        while not gate.execute(
+            "select from pg_locks where locktype = 'advisory' and not granted"
+        ).rowcount:
+            time.sleep(0.01)
+        extended = {
+            receipt[0]
+            for receipt in zip(*scene.receipts, strict=True)
+            for (is_held,) in two.execute(
+                "select now is null from turnabout.extend(%s, array[%s], array[%s], 90000, %s,"
+                " array[%s])",
+                [scene.queue, receipt[0], receipt[1], START, receipt[2]],
+            )
+            if is_held
+        }
+        gate.execute(f"select pg_advisory_unlock({GATE})")
+        received = {number for (number,) in sweep.result(10)}
+    assert set(scene.receipts[0]) == extended | received & set(scene.receipts[0])
+    assert not extended & received
     scene.check()

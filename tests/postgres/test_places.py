@@ -40,7 +40,7 @@ class Place:
 
     def crash(self) -> None:
         """What a crash of the server does to them."""
-        for table in (*PLACES, "whole"):
+        for table in (*PLACES, "built"):
             self.connection.execute(f"truncate turnabout.{table}".encode())
 
 

@@ -18,7 +18,7 @@ from tests.postgres.probe import Connection, Touched, answered, touched
 from tests.support.doors import START, migrate
 from tests.support.postgres import Server, fresh_database
 
-pytestmark = [pytest.mark.driving, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 BATCHES = (1, 10, 100)
 LATER = START + 86_400_000
@@ -38,9 +38,9 @@ class Load:
     scheduled: int = 0
 
 
-SMALL = Load(10_000, 100)
-DEEP = Load(50_000, 100, 15_000, 15_000)
-WIDE = Load(50_000, 5_000, 15_000, 15_000)
+SMALL = Load(5_000, 100)
+DEEP = Load(20_000, 100, 6_000, 6_000)
+WIDE = Load(20_000, 2_000, 6_000, 6_000)
 NAME = "'c' || lpad((i %% %(channels)s)::text, 5, '0')"
 FILL = f"""
 with put as (
@@ -106,7 +106,7 @@ LIMITED = {
 }
 
 
-def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> None:
+def fill_limited(connection: Connection, load: Load = Load(10_000, 1_000)) -> None:
     """A backlog in channels with rows, and as many channels again that are saturated and asleep."""
     fill(connection, load)
     connection.execute(
@@ -209,7 +209,7 @@ class Caller:
                     self.settle("ack", seen.rows)
         return noted
 
-    def due(self, batch: int, count: int = 20_000) -> Touched:
+    def due(self, batch: int, count: int = 10_000) -> Touched:
         """A receive that meets many messages that have become due, and leases that ran out."""
         for table, column in (("scheduled", "at"), ("lease", "until")):
             self.connection.execute(
@@ -332,11 +332,12 @@ def test_the_usual_figures_follow_the_batch(usual):
         f"{call}: {seen}"
         for call, seen in usual.items()
         if seen.blocks > 60 + 45 * int(call.split()[1])
-        or seen.entries > 200 + 8 * int(call.split()[1])
+        or seen.entries > 200 + 12 * int(call.split()[1])
     ]
     assert not too_much, "\n".join(too_much)
 
 
+@pytest.mark.driving
 @pytest.mark.parametrize("plans", PLANS)
 @pytest.mark.parametrize("load", [fill_deep, fill_wide], ids=["deep", "wide"])
 def test_no_call_touches_more_on_a_loaded_table(postgres_server, usual, plans, load):
@@ -354,7 +355,7 @@ def figures(caller: Caller, plans: str) -> dict[str, Touched]:
 
 
 def check_timers(caller: Caller) -> None:
-    """20,000 due messages among 30,000 timers: a share is taken, and no more than it is read."""
+    """10,000 due messages among 12,000 timers: a share is taken, and no more than it is read."""
     caller.between()
     seen = caller.due(10)
     share = 2 * 10 + 100
@@ -416,7 +417,7 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
     with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
         create(connection)
         connection.execute("select turnabout.queue_create('other')")
-        fill(connection, Load(0, 100, 25_000, 25_000))
+        fill(connection, Load(0, 100, 10_000, 10_000))
         fill(connection, DEEP, "other")
         caller = Caller(connection)
         caller.receive(1), caller.receive(2)  # the planner itself looks at tables, once
@@ -425,3 +426,15 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
             assert seen.rows == []
             assert seen.blocks <= 80, str(seen)
             assert seen.entries <= 20, str(seen)
+
+
+def test_no_pinned_plan_is_compiled(migrated_url):
+    """With JIT on, as most servers have it, a call would take tenths of a second, each time."""
+    with connect(migrated_url) as connection:
+        pinned = connection.execute(
+            "select p.proname, 'jit=off' = any(p.proconfig) from pg_proc p"
+            " where exists (select from unnest(p.proconfig) c (setting)"
+            " where starts_with(c.setting, 'plan_cache_mode'))"
+        ).fetchall()
+    assert {"receive", "ack", "maintain"} <= {name for name, _ in pinned}
+    assert [name for name, is_off in pinned if not is_off] == []

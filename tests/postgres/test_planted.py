@@ -273,12 +273,12 @@ PLACES = bugs(
 + where false
 # a rebuild skips what is scheduled
 @ test_places::test_after_a_crash_each_message_has_its_place_again
-- q.limited or c.name is not null as limited, m.at > v_now and not q.fifo as is_later
-+ q.limited or c.name is not null, case when m.at > v_now then null::boolean end
+- where m.at > v_now and not q.fifo
++ where false
 # a rebuild hands out what is due later
 @ test_places::test_after_a_crash_each_message_has_its_place_again
-- m.at > v_now and not q.fifo as is_later
-+ false as is_later
+- case when m.at > v_now then m.at end
++ null::bigint
 # a crash is not noticed
 @ test_places::test_after_a_crash_each_message_has_its_place_again
 - if not exists (select from turnabout.whole) then

@@ -120,7 +120,7 @@ class Worker(Actor):
                 lambda queue=queue, most=most: queue.receive(most, lease_seconds=LEASE_SECONDS),
                 lambda got: [
                     [value_of(m.text()), m.id, m.attempt, m.channel, m.lease_until,
-                     m.delivery.lease_ms, m.sent_at]
+                     m.delivery.lease_ms, m.sent_at, m.receipt.lease]
                     for m in got
                 ],
             )  # fmt: skip
@@ -149,7 +149,7 @@ class Worker(Actor):
             self.settle(name, "ack", message, message.ack)
 
     def settle(self, name: str, op: str, message: Any, verb: Callable[[], Any]) -> None:
-        say = {"op": op, "q": name, "id": message.id, "attempt": message.attempt}
+        say = {"op": op, "q": name, **message.receipt._asdict()}
         self.call(say, verb, lambda outcome: type(outcome).__name__)
 
 

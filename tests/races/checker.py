@@ -5,7 +5,9 @@ happened, and so may an ack. Order is by real time, never by id. And a promise t
 put to the test is not kept: too few opportunities make the verdict `unknown`, which is red.
 
 A lease is *certainly* held from the end of the call that received it until the begin of the call
-that settled it, or until the lease's length after the begin of the call that received it.
+that settled it, or until the lease's length after the begin of the call that received it, or until
+the server was killed: that voids leases, and the same attempt may be leased again, under another
+number. An event `void` tells when a kill began, and when the old server was surely gone.
 """
 
 from collections import Counter, defaultdict
@@ -32,6 +34,7 @@ class Lease:
     granted_ms: int
     lease_ms: int
     sent_ms: int
+    lease: int
     until: float = 0.0
 
 
@@ -73,7 +76,10 @@ class History:
     def __init__(self, events: list[dict[str, Any]], report: Report) -> None:
         began: dict[tuple[str, int], dict[str, Any]] = {}
         ended: dict[tuple[str, int], dict[str, Any]] = {}
+        voids = [(event["t"], event["gone"]) for event in events if event["e"] == "void"]
         for event in events:
+            if event["e"] == "void":
+                continue
             key = (event["who"], event["n"])
             (began if event["e"] == "inv" else ended)[key] = event
             if event["e"] == "crash":
@@ -96,16 +102,22 @@ class History:
             elif answered:
                 assert end is not None
                 self.leases += [
-                    Lease(v, i, a, inv["q"], c, inv["t"], end["t"], u - ms, ms, s)
-                    for v, i, a, c, u, ms, s in out
+                    Lease(v, i, a, inv["q"], c, inv["t"], end["t"], u - ms, ms, s, n)
+                    for v, i, a, c, u, ms, s, n in out
                 ]
-        self.settled: dict[tuple[int, int], list[Call]] = defaultdict(list)
+        self.settled: dict[tuple[int, int, int], list[Call]] = defaultdict(list)
         for call in sorted(self.settles, key=lambda c: c.began):
-            self.settled[call.said["id"], call.said["attempt"]].append(call)
+            self.settled[_receipt(call.said)].append(call)
         for lease in self.leases:
-            ends = [c.began for c in self.settled[lease.id, lease.attempt] if c.op != "extend"]
-            lease.until = min([lease.asked + lease.lease_ms / 1000, *ends[:1]])
+            settled = self.settled[lease.id, lease.attempt, lease.lease]
+            ends = [c.began for c in settled if c.op != "extend"][:1]
+            ends += [began for began, gone in voids if lease.asked < gone][:1]
+            lease.until = min([lease.asked + lease.lease_ms / 1000, *ends])
         self.leases.sort(key=lambda lease: lease.got)
+
+
+def _receipt(said: dict[str, Any]) -> tuple[int, int, int]:
+    return said["id"], said["attempt"], said["lease"]
 
 
 def check(
@@ -209,10 +221,10 @@ def _ended_once(history: History, left: dict[str, list[Any]], report: Report) ->
 
 def _one_lease_each(history: History, report: Report) -> None:
     """P5. A receipt is given once; certain leases of one message never overlap."""
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, int]] = set()
     by_message: dict[int, list[Lease]] = defaultdict(list)
     for lease in history.leases:
-        key = (lease.id, lease.attempt)
+        key = (lease.id, lease.attempt, lease.lease)
         if key in seen:
             report.wrong("P5", f"receipt {key} was given twice")
         seen.add(key)
@@ -240,8 +252,8 @@ def _fenced(history: History, report: Report) -> None:
     for lease in history.leases:
         latest[lease.id].append(lease)
     for call in history.settles:
-        number, attempt = call.said["id"], call.said["attempt"]
-        later = [x for x in latest[number] if x.attempt > attempt and x.got < call.began]
+        number, *receipt = _receipt(call.said)
+        later = [x for x in latest[number] if [x.attempt, x.lease] > receipt and x.got < call.began]
         if later:
             live = any(x.until > call.began for x in later)
             report.numbers["stale receipts"] += 1

@@ -37,15 +37,29 @@ class Tale:
         self.sent[queue] += known
 
     def receive(
-        self, number: int, attempt: int, channel: str, queue: str = FREE, *, value="", seconds=0.001
+        self,
+        number: int,
+        attempt: int,
+        channel: str,
+        queue: str = FREE,
+        *,
+        value="",
+        seconds=0.001,
+        lease: int = 0,
     ) -> None:
         granted = round(self.now * 1000)
-        lease = [value or f"v{number}", number, attempt, channel, granted + 800, 800, 100_000]
-        self.call("receive", queue, [lease], seconds)
+        got = [value or f"v{number}", number, attempt, channel, granted + 800, 800, 100_000, lease]
+        self.call("receive", queue, [got], seconds)
 
-    def ack(self, number: int, attempt: int, queue: str = FREE, *, out: str | None = "Acked"):
-        self.call("ack", queue, out, id=number, attempt=attempt)
+    def ack(
+        self, number: int, attempt: int, queue: str = FREE, *, out: str | None = "Acked", lease=0
+    ):
+        self.call("ack", queue, out, id=number, attempt=attempt, lease=lease)
         self.done[queue] += out == "Acked"
+
+    def kill(self) -> None:
+        self.events.append({"t": self.now, "e": "void", "gone": self.now + 0.001})
+        self.now += 0.002
 
     def check(self, *, left: Any = (), drained: bool = True, **options: Any) -> Report:
         stats = {
@@ -224,7 +238,7 @@ def planted(tale: Tale, fault: str) -> None:  # noqa: C901, PLR0912, PLR0915 (a 
         case "P17 crashed":
             tale.calls += 1
             crash = {"t": tale.now, "who": "x", "n": tale.calls, "op": "ack"}
-            tale.events.append({"e": "inv", "q": FREE, "id": 1, "attempt": 1, **crash})
+            tale.events.append({"e": "inv", "q": FREE, "id": 1, "attempt": 1, "lease": 0, **crash})
             tale.events.append({"e": "crash", "error": "KeyError()", **crash})
         case _:
             raise AssertionError(fault)
@@ -259,3 +273,31 @@ def test_a_payload_that_was_harmed_has_no_value():
     assert value_of(there(1).payload.decode()) == "v1"
     assert value_of("v1 123") is None
     assert value_of("") is None
+
+
+def test_a_kill_voids_leases_and_the_same_attempt_comes_back_under_another_number(tale):
+    tale.send(1, "a")
+    tale.receive(1, 1, "a", lease=7)
+    tale.kill()
+    tale.receive(1, 1, "a", lease=9)
+    tale.ack(1, 1, lease=7, out="LeaseLost")
+    tale.ack(1, 1, lease=9)
+    assert tale.check().verdict == "valid"
+
+
+def test_a_receipt_of_before_a_kill_that_is_honoured(tale):
+    tale.send(1, "a")
+    tale.receive(1, 1, "a", lease=7)
+    tale.kill()
+    tale.receive(1, 1, "a", lease=9)
+    tale.ack(1, 1, lease=7)
+    assert {v[:2] for v in tale.check().violations} >= {"P6"}
+
+
+def test_the_same_receipt_after_a_kill(tale):
+    tale.send(1, "a")
+    tale.receive(1, 1, "a", lease=7)
+    tale.kill()
+    tale.receive(1, 1, "a", lease=7)
+    tale.ack(1, 1, lease=7)
+    assert {v[:2] for v in tale.check().violations} == {"P5"}

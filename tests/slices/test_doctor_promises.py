@@ -88,14 +88,42 @@ ON_SQLITE = {
     "one lease": COPIED.format("turnabout_message"),
     "keys": COPIED.format("turnabout_dedup"),
 }
+LEASED = (
+    "insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)"
+    " select -1, {{now}} + 60000, {{now}}, m.queue_id, array_agg(m.id), array_agg(m.attempt + 1)"
+    " from turnabout.message m where m.channel = '{0}' group by m.queue_id;"
+    "delete from turnabout.ready where channel = '{0}'"
+)
+"""All messages of a channel, whether they are leased already or not."""
 ON_POSTGRES = {
     "one lease": TWICE.format("message"),
+    "one lease, by a second place": "insert into turnabout.scheduled (id, at, queue_id, priority,"
+    " limited, channel) select id, {now}, queue_id, priority, limited, channel"
+    " from turnabout.ready where channel = 'd'",
+    "one lease, by a second lease": "insert into turnabout.lease"
+    " select -id, until, leased_at, queue_id, ids, attempts from turnabout.lease",
     "keys": TWICE.format("dedup"),
-    "head marks": "insert into turnabout.message (id, queue_id, channel, priority, status, limited,"
-    " at, sent_at, payload, content_type) overriding system value select -1, queue_id, channel,"
-    " priority, 0, false, id + 1, {old}, '', '' from turnabout.message"
-    " where channel = 'd' and status = 0 limit 1;"
-    "update turnabout.message set sent_at = {old} where id > 0",
+    "endings": BROKEN["endings"].replace("where status = 2", "where channel = 'c'"),
+    "order": LEASED.format("fifo"),
+    "slots": LEASED.format("c"),
+    "cancelled": "update turnabout.message set cancel_requested = true where channel = 'd'",
+    "expiry": "update turnabout.message set expires_at = {old} where channel = 'd'",
+    "rates": "delete from turnabout.lease where queue_id = (select id from turnabout.queue"
+    " where name = 'paced');" + LEASED.format("slow"),
+    "rates, by history": "update turnabout.history set channel = 'slow', leased_at = {now},"
+    " queue_id = (select id from turnabout.queue where name = 'paced');" + LEASED.format("slow"),
+    "charges": "update turnabout.message set failures = attempt + 1",
+    "early": "update turnabout.message set at = {now} + 90000 where channel = 'd'",
+    "strays": "delete from turnabout.ready where channel = 'd'",
+    "strays, of another place": "update turnabout.ready set priority = 7 where channel = 'd'",
+    "strays, of a lease": "delete from turnabout.lease",
+    "entries": "delete from turnabout.message where channel = 'd'",
+    "entries, of scheduled": "insert into turnabout.scheduled (id, at, queue_id, priority, limited,"
+    " channel) select id + 1000, {now}, queue_id, priority, limited, channel from turnabout.ready",
+    "unlogged tables": "delete from turnabout.whole",
+    "head marks": "select turnabout.insert_head_mark(queue_id, channel, priority, id + 1)"
+    " from turnabout.ready where channel = 'd';"
+    "update turnabout.message set sent_at = {old}",
     "days": "alter table turnabout.history detach partition {today};"
     "insert into turnabout.history select * from {today}",
 }

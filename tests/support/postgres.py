@@ -15,8 +15,10 @@ import itertools
 import os
 import secrets
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, LiteralString, Protocol, cast
 from urllib.parse import quote, urlsplit
 
@@ -140,6 +142,24 @@ def own_server(version: int = VERSIONS[-1], **how: Any) -> Any:
     except PostgresNotFound as error:
         # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
         pytest.fail(str(error), pytrace=False)
+
+
+def program(server: Any, name: str, *words: str) -> None:
+    """Run one of the programs that come with a server of our own, as the user that it runs as."""
+    from turnabout.dev.pgserver._programs import runner
+
+    done = runner().run(server.binaries / name, *words)
+    assert done.returncode == 0, done.stderr
+
+
+@contextlib.contextmanager
+def programs_folder() -> Iterator[Path]:
+    """A folder for what they write."""
+    from turnabout.dev.pgserver._programs import runner
+
+    with tempfile.TemporaryDirectory(prefix="turnabout-copy-") as folder:
+        runner().own(Path(folder))
+        yield Path(folder)
 
 
 def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:

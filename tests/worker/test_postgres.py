@@ -56,7 +56,9 @@ def test_the_worker_lives_through_a_crash_of_the_server(server: Any, prefetch: i
             worker.stop()
             stats = await working
         assert seen == set(range(MESSAGES))
+        # The crash voids leases: that work is done again, and nobody is charged for it.
         assert stats.handled == MESSAGES
-        assert (stats.failed, stats.lost) == (0, 0)
+        assert stats.failed == 0
+        assert 0 < stats.lost <= 10 + prefetch
 
     asyncio.run(asyncio.wait_for(check(), 45))

@@ -85,8 +85,8 @@ OF_PROMISES: Mapping[str, Words] = {
         " limit; otherwise see whether it was lowered",
     ),
     "one lease": Words(
-        "no message exists twice (P5)",
-        "messages exist twice, so they can have two leases (P5)",
+        "no message is there twice (P5)",
+        "messages are there twice, so they can have two leases (P5)",
     ),
     "charges": Words(
         "no delivery was charged twice (P6)",
@@ -140,10 +140,30 @@ OF_PROMISES: Mapping[str, Words] = {
         "events are older than two days",
         "receivers sweep them, a share each second: start a worker for their queues",
     ),
+    "unlogged tables": Words(
+        "hold where messages stand",
+        "a crash of the server, a failover or a restore has emptied the tables that hold where"
+        " messages stand, and they were not rebuilt yet",
+        "the next call rebuilds them: start a worker, or run `turnabout peek` on any queue",
+    ),
+    "strays": Words(
+        "every message is ready, scheduled or leased",
+        "messages stand nowhere, so no receive finds them (a transaction that was prepared before"
+        " a crash and committed after it leaves such)",
+        "a worker's maintenance puts them back, bit by bit. At once: select turnabout.find_strays("
+        "q, turnabout.clock_ms(), 0, 2147483647) from turnabout.queue q",
+    ),
+    "entries": Words(
+        "no place is kept for a message that is gone",
+        "places are kept for messages that are gone",
+        "receivers drop them on their way; somebody has deleted messages by hand, or please report"
+        " it",
+    ),
     "head marks": Words(
         "hide no message",
-        "ready messages have been hidden behind a head mark for more than a minute",
-        "receivers lower it, once a second: start a worker; if one runs, please report it",
+        "ready messages are hidden behind a head mark",
+        "receivers lower it, once a second: start a worker, then run doctor again; if they are"
+        " still hidden, please report it",
     ),
     "days": Words(
         "history goes to the partition of its day",
@@ -227,7 +247,10 @@ OF_POSTGRES: Mapping[str, Words] = {
     "autovacuum": Words(
         bad="is off: dead rows pile up and receive gets slow", todo="set autovacuum = on"
     ),
-    "primary": Words(bad="this is a standby: it takes no sends", todo="use the primary's address"),
+    "primary": Words(
+        bad="this is a standby: it takes no sends, and where messages stand cannot be read there",
+        todo="use the primary's address",
+    ),
     "transactions": Words(
         "none has been open for long",
         "process {pid} ({user:clean}, {program:clean}, {state}) has had one open for"

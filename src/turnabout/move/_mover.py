@@ -131,9 +131,9 @@ class Mover:
 
     def _copy_messages(self, ledger: MoveLedger) -> int:
         with self._source.snapshot():
-            limited = _rows.limited_queues(self._meet())
+            self._meet()
             found = self._source.messages(ledger.copied_id, self._begun.last_id)
-            rows = [_rows.message(row, self._target.queues, limited) for row in _some(found)]
+            rows = [_rows.message(row, self._target.queues) for row in _some(found)]
         if rows:
             with self._target.transaction():
                 self._target.put_messages(rows)
@@ -155,7 +155,6 @@ class Mover:
     def _catch_up(self, ledger: MoveLedger, at_most: int) -> int:
         """One transaction of changes; how many. Inside a snapshot."""
         queues = self._meet()
-        limited = _rows.limited_queues(queues)
         changes = self._source.changes(ledger.change_seq, at_most)
         count = changes.seq - ledger.change_seq
         new_history = [
@@ -165,7 +164,7 @@ class Mover:
         ]
         events = self._source.events(ledger.event_seq, ROWS)
         changed = self._source.changed(changes.messages)
-        rows = [_rows.message(row, self._target.queues, limited) for row in changed]
+        rows = [_rows.message(row, self._target.queues) for row in changed]
         if not (count or new_history or events):
             return 0
         with self._target.transaction():
@@ -187,10 +186,9 @@ class Mover:
         """
         with self._source.snapshot():
             self._catch_all(ledger, "changes")
-            limited = _rows.limited_queues(self._source.queues())
             sums: dict[int, list[int]] = {}
             for place, row in enumerate(self._source.all_messages()):
-                copied = _rows.message(row, self._target.queues, limited)
+                copied = _rows.message(row, self._target.queues)
                 both = sums.setdefault(row["queue_id"], [0, 0])
                 both[0] += 1
                 both[1] += _rows.checksum(copied)
@@ -260,6 +258,8 @@ class Mover:
             here = target.queues
             channels = source.channels(time.time_ns() // 1_000_000)
             target.put_channels(_rows.channel(r, here) for r in channels if r["queue_id"] in here)
+            target.put_leases(_rows.lease(row, here) for row in source.leased())
+            target.limit()
             entries = (_rows.dedup(r, here) for r in source.dedup() if r["queue_id"] in here)
             dedup = target.put("dedup", entries)
             schedules = target.put("schedule", map(_rows.schedule, source.schedules()))
@@ -290,10 +290,14 @@ class Mover:
         return report
 
     def _count(self) -> None:
-        """The last look: the same numbers of messages, ids, leases and rows of history."""
+        """The last look: the same numbers of messages, ids, leases and rows of history; and each
+        message stands somewhere.
+        """
         source, target = self._source, self._target
+        messages = source.message_counts()
         pairs = (
-            ("messages", source.message_counts(), "message_counts"),
+            ("messages", messages, "message_counts"),
+            ("places", {q: (n,) for q, (n, _) in messages.items()}, "place_counts"),
             ("leases", {q: (n,) for q, n in source.leased_counts().items()}, "leased_counts"),
             ("history", source.history_counts(), "history_counts"),
         )

@@ -7,11 +7,10 @@ behind.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from turnabout.move._source import Row
-from turnabout.sqlite.procedures._queue import is_limited
 from turnabout.words.policy import POLICY_COLUMNS, SETTINGS_COLUMNS
 
 Queues = Mapping[int, int]
@@ -19,9 +18,10 @@ Queues = Mapping[int, int]
 
 MESSAGE = (
     *("id", "at", "sent_at", "leased_at", "queue_id", "attempt", "failures", "crashes"),
-    *("priority", "status", "limited", "channel", "content_type", "headers", "payload", "state"),
+    *("priority", "channel", "content_type", "headers", "payload", "state"),
     *("first_error", "last_error", "origin", "expires_at", "cancel_requested"),
 )
+LEASE = ("queue_id", "id", "attempt", "at", "leased_at")
 HISTORY = (
     *("id", "sent_at", "leased_at", "finished_at", "queue_id", "attempt", "failures", "crashes"),
     *("outcome", "channel", "error", "result", "result_type", "payload", "content_type", "headers"),
@@ -47,20 +47,29 @@ SINK_BATCH = ("sink", "batch", "messages", "published_at")
 TALLY = ("queue_id", "sent", "done", "dead", "cancelled", "expired")
 QUEUE = (*SETTINGS_COLUMNS, "created_at")
 
-_FLAGS = frozenset({"limited", "cancel_requested", "paused", "own", "fifo", "history_payload"})
+_FLAGS = frozenset({"cancel_requested", "paused", "own", "fifo", "history_payload"})
 _OUTCOMES = {"done": 1, "dead": 2, "cancelled": 3, "expired": 4}
 _LEASED = 2
 
 
-def message(row: Row, queues: Queues, limited: frozenset[int]) -> tuple[Any, ...]:
-    """A message. `limited` has the queues whose channels all are."""
+def message(row: Row, queues: Queues) -> tuple[Any, ...]:
+    """A message, without its lease: that is a `lease` there, which begins when this is attempt
+    `attempt + 1`.
+    """
+    queue_id, is_leased = queues[row["queue_id"]], row["status"] == _LEASED
     return _row(
         MESSAGE,
         row,
-        queue_id=queues[row["queue_id"]],
-        at=row["at"] or row["sent_at"],  # PostgreSQL keeps since when a ready one is ready
-        limited=bool(row["limited"]) or row["queue_id"] in limited,
+        queue_id=queue_id,
+        at=None if is_leased else row["at"] or None,
+        leased_at=None if is_leased else row["leased_at"],
+        attempt=row["attempt"] - is_leased,
     )
+
+
+def lease(row: Row, queues: Queues) -> tuple[Any, ...]:
+    """The lease of one message."""
+    return _row(LEASE, row, queue_id=queues[row["queue_id"]])
 
 
 def history(row: Row, queues: Queues) -> tuple[Any, ...]:
@@ -116,24 +125,19 @@ def settings(row: Row, dead_letter: str | None) -> tuple[Any, ...]:
     return _row(QUEUE, row, dead_letter=dead_letter)
 
 
-def limited_queues(queues: Iterable[Row]) -> frozenset[int]:
-    """Queues whose channels all are limited: FIFO, or a default policy."""
-    return frozenset(queue["id"] for queue in queues if is_limited(queue))
-
-
 def checksum(row: tuple[Any, ...]) -> int:
     """A number for a message as `message` makes it; those of a queue are added up.
 
     The same as the statement `checksums`, and to be changed with it.
     """
-    parts = [str(row[place]) for place in _SUMMED]
+    parts = [str(row[place]) for place in _SUMMED if row[place] is not None]
     parts += [_md5(row[_PAYLOAD]), _md5(row[_CHANNEL].encode())]
     return int(_md5("|".join(parts).encode())[:12], 16)
 
 
 _SUMMED = [
     MESSAGE.index(name)
-    for name in ("id", "status", "at", "attempt", "priority", "failures", "crashes", "sent_at")
+    for name in ("id", "at", "attempt", "priority", "failures", "crashes", "sent_at")
 ]
 _PAYLOAD, _CHANNEL = MESSAGE.index("payload"), MESSAGE.index("channel")
 

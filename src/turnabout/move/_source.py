@@ -253,6 +253,10 @@ class Source:
         """Every message."""
         return self._connection.execute(SQL["all_messages"])
 
+    def leased(self) -> Iterator[Row]:
+        """Messages that are leased, with their leases."""
+        return self._connection.execute(SQL["leased"])
+
     def changes(self, after: int, most: int) -> SourceChanges:
         """The changes noted after a number."""
         messages: dict[int, None] = {}

@@ -23,6 +23,7 @@ from turnabout.move import _rows
 from turnabout.move._source import Row, SourceChanges
 from turnabout.postgres import install
 from turnabout.postgres.errors import translated
+from turnabout.postgres.revision import rendered
 from turnabout.postgres.url import parse
 from turnabout.statements import statements_in
 from turnabout.words.errors import Busy, Unavailable, UsageError, WrongVersion
@@ -30,7 +31,10 @@ from turnabout.words.urls import without_secrets
 
 _WHERE = ("host", "hostaddr", "port", "dbname", "service")
 
-SQL = statements_in(Path(__file__).with_name("postgres.sql"))
+SQL = {
+    name: rendered(text)
+    for name, text in statements_in(Path(__file__).with_name("postgres.sql")).items()
+}
 RESERVE = 10_000_000
 """So many ids are left to the file while it is being moved."""
 BATCHES = 10_000
@@ -48,8 +52,11 @@ _TABLES = {
     "redrive": _rows.REDRIVE,
     "tally": _rows.TALLY,
 }
-_QUEUE = _rows.MESSAGE.index("queue_id")
-_OF_A_QUEUE = ("messages", "history", "events", "channels", "dedup", "tally", "wakes", "queues")
+_ID, _QUEUE = _rows.MESSAGE.index("id"), _rows.MESSAGE.index("queue_id")
+_OF_A_QUEUE = (
+    *("messages", "ready", "scheduled", "leases", "slots", "history", "events", "channels"),
+    *("dedup", "tally", "wakes", "queues"),
+)
 
 
 @dataclass(slots=True)
@@ -220,8 +227,13 @@ class Target:
 
     def put_messages(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """New messages of hidden queues, which count as sent: numbers add up for those who look."""
-        self.put("message", rows)
+        self._line_up(rows)
         self._count(Counter(row[_QUEUE] for row in rows))
+
+    def _line_up(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Messages with their places. Leased ones wait like others until `put_leases`."""
+        self.put("message", rows)
+        self._run("line_up", queues=[row[_QUEUE] for row in rows], ids=[row[_ID] for row in rows])
 
     def _count(self, sent: Counter[int]) -> None:
         self.put("tally", [(queue, n, 0, 0, 0, 0) for queue, n in sent.items() if n])
@@ -256,7 +268,7 @@ class Target:
                 attempts=list(attempts),
                 times=list(times),
             )
-        self.put("message", rows)
+        self._line_up(rows)
         self._count(sent)
         self._run("set_changed", token=self._token, seq=changes.seq)
 
@@ -277,12 +289,28 @@ class Target:
         self.put("tally", [_rows.tally(row, self.queues[row["id"]]) for row in queues])
 
     def put_channels(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Limited channels, and the mark of their messages, as if they had been sent here."""
-        ids = list(self.queues.values())
-        self._run("drop_channels", ids=ids)
+        """Limited channels."""
+        self._run("drop_channels", ids=list(self.queues.values()))
         self.put("channel", rows)
-        for step in ("limit_all", "limit_channels", "missing_channels"):
-            self._run(step, queues=ids)
+
+    def put_leases(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Leased messages wait no more: they are leased, as in the file."""
+        while some := list(islice(rows, BATCHES)):
+            columns = dict(zip(_rows.LEASE, map(list, zip(*some, strict=True)), strict=True))
+            for step in ("leave_ready", "leave_scheduled", "put_leases"):
+                self._run(step, **columns)
+
+    def limit(self) -> None:
+        """Leases and delayed messages count in limited channels, which all have a row. What is
+        ready there moves over when it is received.
+        """
+        ids = list(self.queues.values())
+        for step, about in (
+            ("limit", "queues"),
+            ("drop_wakes", "ids"),
+            ("missing_channels", "queues"),
+        ):
+            self._run(step, **{about: ids})
 
     def put_redrives(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Redrives keep their numbers, unless one of them is taken here: then all get new ones."""
@@ -343,6 +371,7 @@ class Target:
         with translated(self._url):
             connection = psycopg.connect(parse(self._url).conninfo, autocommit=True)
             connection.execute(SQL["be_durable"].encode())
+            connection.execute(SQL["rebuild"].encode())
             return connection
 
     def _insert_queue(self, row: Row) -> int:

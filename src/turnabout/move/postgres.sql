@@ -41,6 +41,10 @@ create table if not exists turnabout.move_queue (
     primary key (token, source_id)
 );
 
+-- name: rebuild
+-- After a crash of the server: messages that were copied get their places again.
+select turnabout.rebuild() where not exists (select from turnabout.whole);
+
 -- name: has_ledger
 -- Whether any move has left its notes here.
 select to_regclass('turnabout.move') is not null;
@@ -69,12 +73,12 @@ from turnabout.message_id_seq s;
 
 -- name: ids_below
 -- Messages that may have the same id as one in the file.
-select m.id from turnabout.message m where m.id between 1 and %(last)s order by m.id;
+select m.id from turnabout.message m where m.id <= %(last)s order by m.id;
 
 -- name: queues_of_names
 -- Queues of these names, and whether anything is or was in them.
 select q.id, q.name,
-    exists (select from turnabout.message m where m.queue_id = q.id and m.id > 0)
+    exists (select from turnabout.message m where m.queue_id = q.id)
     or exists (select from turnabout.history h where h.queue_id = q.id)
     or exists (
         select from turnabout.tally t
@@ -103,6 +107,18 @@ delete from turnabout.tally t where t.queue_id = any (%(ids)s);
 -- name: drop_messages
 delete from turnabout.message m where m.queue_id = any (%(ids)s);
 
+-- name: drop_ready
+delete from turnabout.ready r where r.queue_id = any (%(ids)s);
+
+-- name: drop_scheduled
+delete from turnabout.scheduled s where s.queue_id = any (%(ids)s);
+
+-- name: drop_leases
+delete from turnabout.lease l where l.queue_id = any (%(ids)s);
+
+-- name: drop_slots
+delete from turnabout.slot s where s.queue_id = any (%(ids)s);
+
 -- name: drop_history
 delete from turnabout.history h where h.queue_id = any (%(ids)s);
 
@@ -124,8 +140,20 @@ delete from turnabout.move_queue where token = %(token)s and queue_id = any (%(i
 -- name: drop_ids
 -- Messages that have changed in the file: away with what they were. By queue, since an id that has
 -- left this move is nobody's.
-delete from turnabout.message m where m.id = any (%(ids)s) and m.queue_id = any (%(queues)s)
-returning m.queue_id;
+with gone as (
+    delete from turnabout.message m where m.id = any (%(ids)s) and m.queue_id = any (%(queues)s)
+    returning m.*
+),
+gone_ready as (
+    delete from turnabout.ready r using gone g
+    where r.queue_id = g.queue_id and r.limited = any ('{false,true}') and r.channel = g.channel
+        and r.priority = g.priority and r.id = g.id
+),
+gone_scheduled as (
+    delete from turnabout.scheduled s using gone g
+    where s.queue_id = g.queue_id and s.at = g.at and s.id = g.id
+)
+select g.queue_id from gone g;
 
 -- name: drop_swept
 -- Rows of history that were removed from the file.
@@ -161,24 +189,53 @@ update turnabout.move set state = 'done', report = %(report)s::jsonb where token
 update turnabout.queue q set name = m.name
 from turnabout.move_queue m where m.token = %(token)s and m.queue_id = q.id;
 
--- name: limit_all
--- Every channel of these queues is limited, as it would be had the messages been sent here.
-update turnabout.message m set limited = true
-from turnabout.queue q
-where q.id = any (%(queues)s) and q.limited and m.queue_id = q.id and not m.limited;
+-- name: line_up
+-- Messages get their places. A due time of theirs counts, however long ago it was: the file says
+-- with it what has not become ready.
+select turnabout.line_up(q, array_agg(t.id), 0)
+from unnest(%(queues)s::int[], %(ids)s::bigint[]) t (queue_id, id)
+join turnabout.queue q on q.id = t.queue_id
+group by q.id;
 
--- name: limit_channels
--- So are channels with a policy of their own.
-update turnabout.message m set limited = true
-from turnabout.channel c
-where c.queue_id = any (%(queues)s) and c.own and m.queue_id = c.queue_id
-    and m.channel = c.name and not m.limited;
+-- name: leave_ready
+-- Leased messages leave the line.
+delete from turnabout.ready r
+using unnest(%(queue_id)s::int[], %(id)s::bigint[]) t (queue_id, id)
+where r.queue_id = t.queue_id and r.id = t.id;
+
+-- name: leave_scheduled
+-- A crash of the server while a message was not leased yet may have put it here.
+delete from turnabout.scheduled s
+using unnest(%(queue_id)s::int[], %(id)s::bigint[]) t (queue_id, id)
+where s.queue_id = t.queue_id and s.id = t.id;
+
+-- name: put_leases
+-- Leases, one for all messages that were leased together.
+insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+select nextval('turnabout.lease_number'), o.at, o.leased_at, o.queue_id, o.ids, o.attempts
+from (
+    select t.at, t.leased_at, t.queue_id, array_agg(t.id) as ids, array_agg(t.attempt) as attempts
+    from unnest(
+        %(queue_id)s::int[], %(id)s::bigint[], %(attempt)s::int[], %(at)s::bigint[],
+        %(leased_at)s::bigint[]
+    ) t (queue_id, id, attempt, at, leased_at)
+    group by t.queue_id, t.at, t.leased_at
+) o;
+
+-- name: limit
+-- What is leased or due later in limited channels counts.
+select turnabout.limit_others(q.id, case when not q.limited then array(
+    select c.name::text from turnabout.channel c where c.queue_id = q.id and c.own) end)
+from turnabout.queue q where q.id = any (%(queues)s);
 
 -- name: missing_channels
--- And each of them has a row, which is awake: the next receive looks at it.
+-- Every limited channel has a row, which is awake: the next receive looks at it.
 insert into turnabout.channel (queue_id, name)
-select distinct m.queue_id, m.channel from turnabout.message m
-where m.queue_id = any (%(queues)s) and m.limited
+select r.queue_id, r.channel from turnabout.ready r
+where r.queue_id = any (%(queues)s) and r.limited
+union
+select s.queue_id, s.channel from turnabout.scheduled s
+where s.queue_id = any (%(queues)s) and s.limited
 on conflict do nothing;
 
 -- name: message_counts
@@ -193,13 +250,24 @@ where h.queue_id = any (%(queues)s) group by h.queue_id;
 
 -- name: leased_counts
 -- Leased messages.
-select m.queue_id, count(*) from turnabout.message m
-where m.queue_id = any (%(queues)s) and m.status = 2 group by m.queue_id;
+select l.queue_id, count(*) from turnabout.leased_messages(%(queues)s) l group by l.queue_id;
+
+-- name: place_counts
+-- Messages by where they stand: once each, if these are as many as there are messages.
+select p.queue_id, count(distinct p.id)
+from (
+    select r.queue_id, r.id from turnabout.ready r where r.queue_id = any (%(queues)s)
+    union all
+    select s.queue_id, s.id from turnabout.scheduled s where s.queue_id = any (%(queues)s)
+    union all
+    select l.queue_id, l.id from turnabout.leased_messages(%(queues)s) l
+) p
+group by p.queue_id having count(distinct p.id) = count(*);
 
 -- name: checksums
 -- One number for all that the messages of a queue are. The same arithmetic is in `_rows.py`.
 select m.queue_id, count(*), sum(('x' || left(md5(concat_ws('|',
-    m.id, m.status, m.at, m.attempt, m.priority, m.failures, m.crashes, m.sent_at,
+    m.id, m.at, m.attempt, m.priority, m.failures, m.crashes, m.sent_at,
     md5(m.payload), md5(convert_to(m.channel, 'UTF8')))), 12))::bit(48)::bigint)::numeric
 from turnabout.message m
 where m.queue_id = any (%(queues)s) group by m.queue_id;

@@ -168,6 +168,11 @@ where seq > :after order by seq limit :most;
 -- Every message, to compare.
 select * from turnabout_message order by id;
 
+-- name: leased
+-- Messages that are leased, with their leases.
+select queue_id, id, attempt, at, leased_at from turnabout_message where status = 2 and at > 0
+order by queue_id, id;
+
 -- name: channels
 -- Channels with a policy of their own, with messages, or with debt.
 select * from turnabout_channel

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on a PostgreSQL server: read only, with the plain queries of `doctor.sql`.
+"""What `doctor` looks at on a PostgreSQL server: read only, with the queries of `doctor.sql`.
 
 All counts are of one snapshot, or a send between two of them would look like damage.
 """
@@ -13,6 +13,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from turnabout.postgres.revision import rendered
 from turnabout.slices import Slice
 from turnabout.statements import statements_in
 from turnabout.words.findings import (
@@ -27,7 +28,10 @@ from turnabout.words.findings import (
     warn,
 )
 
-SQL = statements_in(Path(__file__).with_name("doctor.sql"))
+SQL = {
+    name: rendered(text)
+    for name, text in statements_in(Path(__file__).with_name("doctor.sql")).items()
+}
 VERSION_MIN: Final = 140_000
 CONNECT_SECONDS: Final = 5
 NOTIFY_SECONDS = 2.0
@@ -173,8 +177,8 @@ def of_listen(first: Db, second: Db) -> Iterator[Finding]:
 
 
 def _of_database(db: Db) -> Iterator[Finding]:
-    if _one(db, "select to_regclass('turnabout.message') is null"):
-        return  # the schema's own check says so
+    if _one(db, "select to_regclass('turnabout.message') is null or pg_is_in_recovery()"):
+        return  # the checks of the schema and of the server say so
     with db.transaction():
         db.execute("set transaction isolation level repeatable read, read only")
         yield from of_queues(db, _one(db, SQL["now"]))
@@ -186,7 +190,8 @@ def of_queues(db: Db, now: int) -> Iterator[Finding]:
     def count(name: str) -> int:
         return _one(db, SQL[name], now=now)
 
-    rows = db.execute(SQL["queues"].encode(), {"overdue": now - LEASE_OVERDUE_MS}).fetchall()
+    about = {"now": now, "overdue_ms": LEASE_OVERDUE_MS}
+    rows = db.execute(SQL["queues"].encode(), about).fetchall()
     yield from of_counts(
         QueueCounts(name, paused, sent, finished, live, overdue, oldest and now - oldest)
         for name, paused, sent, finished, live, overdue, oldest in rows

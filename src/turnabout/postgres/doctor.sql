@@ -1,5 +1,5 @@
 -- Doctor: what must agree, and what must not be. Most statements count, and are named as their
--- check. Rows of message with negative ids are head marks, and no messages.
+-- check. Entries of `ready` with negative ids are head marks, and no messages.
 
 -- name: oldest transaction
 -- The client that has had a transaction open for the longest.
@@ -31,18 +31,25 @@ select (extract(epoch from clock_timestamp()) * 1000)::bigint;
 -- The counts of each queue, against its messages.
 select q.name, q.paused,
   coalesce(t.sent, 0)::bigint, coalesce(t.finished, 0)::bigint,
-  coalesce(m.live, 0), coalesce(m.overdue, 0), m.oldest
+  coalesce(m.live, 0), coalesce(l.overdue, 0), r.oldest
 from turnabout.queue q
 left join (
   select queue_id, sum(sent) as sent, sum(done + dead + cancelled + expired) as finished
   from turnabout.tally group by queue_id
 ) t on t.queue_id = q.id
 left join (
-  select queue_id, count(*) as live,
-    count(*) filter (where status = 2 and at < %(overdue)s) as overdue,
-    min(sent_at) filter (where status = 0) as oldest
-  from turnabout.message where id > 0 group by queue_id
+  select queue_id, count(*) as live from turnabout.message group by queue_id
 ) m on m.queue_id = q.id
+left join (
+  select queue_id, count(*) as overdue
+  from turnabout.leased_messages((select array_agg(o.id) from turnabout.queue o))
+  where until < %(now)s - %(overdue_ms)s group by queue_id
+) l on l.queue_id = q.id
+left join (
+  select r.queue_id, min(m.sent_at) as oldest
+  from turnabout.ready r join turnabout.message m on m.id = r.id
+  where coalesce(r.at, 0) <= %(now)s group by r.queue_id
+) r on r.queue_id = q.id
 order by q.name;
 
 -- name: no queue
@@ -51,26 +58,77 @@ select count(*) from turnabout.message m
 where not exists (select from turnabout.queue q where q.id = m.queue_id);
 
 -- name: no channel
--- Limited messages with neither a channel row nor a wake row that makes receive write one.
-select count(*) from turnabout.message m
-where m.limited
+-- Ready messages on the limited side, whose channel has neither a row nor a wake that makes one.
+select count(*) from turnabout.ready r
+where r.limited
   and not exists (
-    select from turnabout.channel c where c.queue_id = m.queue_id and c.name = m.channel)
+    select from turnabout.channel c where c.queue_id = r.queue_id and c.name = r.channel)
   and not exists (
-    select from turnabout.wake w where w.queue_id = m.queue_id and w.channel = m.channel);
+    select from turnabout.wake w where w.queue_id = r.queue_id and w.channel = r.channel);
 
 -- name: asleep
--- Channels asleep until something happens, with work, and nothing under way that could wake them.
+-- Channels asleep until something happens, whose head could go, and nothing under way that could
+-- wake them. (A blocked head waits for a person.)
 select count(*) from turnabout.channel c join turnabout.queue q on q.id = c.queue_id
 where not c.awake and c.wake_at is null and not c.paused and not q.paused
-  and exists (
-    select from turnabout.message m where m.queue_id = c.queue_id and m.channel = c.name
-      and m.limited and m.status = 0)
+  and (
+    select coalesce(r.at, 0) < 9000000000000000 from turnabout.ready r
+    where r.queue_id = c.queue_id and r.limited and r.channel = c.name
+      and (r.expires_at is null or r.expires_at > %(now)s)
+    order by r.priority, r.id limit 1)
   and not exists (
-    select from turnabout.message m where m.queue_id = c.queue_id and m.channel = c.name
-      and m.limited and m.status = 2)
+    select from turnabout.slot s join turnabout.message m
+      on m.id = s.id and m.attempt = s.attempt - 1
+    where s.queue_id = c.queue_id and s.channel = c.name)
   and not exists (
     select from turnabout.wake w where w.queue_id = c.queue_id and w.channel = c.name);
+
+-- name: unlogged tables
+-- 1 if they are empty since a crash of the server, and nobody has come by who rebuilds them.
+select count(*) from (select 1 where not exists (select from turnabout.whole)) empty;
+
+-- name: strays
+-- Messages that stand nowhere: neither ready, nor scheduled, nor leased.
+select count(*)
+from turnabout.message m
+where exists (select from turnabout.whole)
+and not exists (
+    select 1
+    from turnabout.ready r
+    where r.id = m.id and r.queue_id = m.queue_id and r.channel = m.channel and
+        r.priority = m.priority
+)
+and not exists (
+    select 1
+    from turnabout.scheduled s
+    where s.id = m.id and s.queue_id = m.queue_id and s.at = m.at
+)
+and not exists (
+    select 1
+    from turnabout.leased_messages((select array_agg(q.id) from turnabout.queue q)) l
+    where l.id = m.id
+);
+
+-- name: entries
+-- Places that no message stands in.
+select (
+    select count(*)
+    from turnabout.ready r
+    where r.id > 0 and not exists (
+        select 1
+        from turnabout.message m
+        where m.id = r.id and m.queue_id = r.queue_id and m.channel = r.channel and
+            m.priority = r.priority
+    )
+) + (
+    select count(*)
+    from turnabout.scheduled s
+    where not exists (
+        select 1
+        from turnabout.message m
+        where m.id = s.id and m.queue_id = s.queue_id and m.at = s.at
+    )
+);
 
 -- name: endings
 -- Messages that have ended, and are here. (No redrive takes another ending than `dead` back.)
@@ -95,10 +153,10 @@ from (
 select count(*)
 from (
     select 1
-    from turnabout.message m
-    join turnabout.queue q on q.id = m.queue_id
-    where q.fifo and m.status = 2
-    group by m.queue_id, m.channel
+    from turnabout.leased_messages((
+        select array_agg(q.id) from turnabout.queue q where q.fifo
+    )) l
+    group by l.queue_id, l.channel
     having count(*) > 1
 ) two;
 
@@ -107,11 +165,11 @@ from (
 select count(*)
 from (
     select 1
-    from turnabout.message m
-    join turnabout.queue q on q.id = m.queue_id
-    left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
-    where m.status = 2 and m.limited and m.at > %(now)s
-    group by m.queue_id, m.channel, coalesce(c.max_concurrency, q.max_concurrency)
+    from turnabout.leased_messages((select array_agg(o.id) from turnabout.queue o)) l
+    join turnabout.queue q on q.id = l.queue_id
+    left join turnabout.channel c on c.queue_id = l.queue_id and c.name = l.channel
+    where l.until > %(now)s
+    group by l.queue_id, l.channel, coalesce(c.max_concurrency, q.max_concurrency)
     having count(*) > coalesce(c.max_concurrency, q.max_concurrency)
 ) over_limit;
 
@@ -121,9 +179,8 @@ select count(*)
 from (
     select 1
     from (
-        select m.queue_id, m.channel, m.leased_at
-        from turnabout.message m
-        where m.status = 2 and m.limited and m.id > 0
+        select l.queue_id, l.channel, l.leased_at
+        from turnabout.leased_messages((select array_agg(o.id) from turnabout.queue o)) l
         union all
         select h.queue_id, h.channel, h.leased_at
         from turnabout.history h
@@ -147,7 +204,7 @@ select (
         select 1
         from turnabout.message m
         join turnabout.queue q on q.id = m.queue_id
-        where q.max_messages is not null and m.id > 0
+        where q.max_messages is not null
         group by q.id, q.max_messages
         having count(*) > q.max_messages
     ) full_queue
@@ -158,28 +215,48 @@ select (
         from turnabout.message m
         join turnabout.queue q on q.id = m.queue_id
         join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
-        where coalesce(c.max_size, q.max_size) is not null and m.id > 0
+        where coalesce(c.max_size, q.max_size) is not null
         group by q.id, c.name, c.max_size, q.max_size
         having count(*) > coalesce(c.max_size, q.max_size)
     ) full_channel
 );
 
 -- name: one lease
--- Messages that are there twice.
-select count(*)
-from (
-    select 1
-    from turnabout.message m
-    group by m.id
-    having count(*) > 1
-) twice;
+-- Messages that are there twice, or stand in two places.
+select (
+    select count(*)
+    from (
+        select 1
+        from turnabout.message m
+        group by m.id
+        having count(*) > 1
+    ) twice
+) + (
+    select count(*)
+    from (
+        select 1
+        from (
+            select r.id
+            from turnabout.ready r
+            where r.id > 0
+            union all
+            select s.id
+            from turnabout.scheduled s
+            union all
+            select l.id
+            from turnabout.leased_messages((select array_agg(q.id) from turnabout.queue q)) l
+        ) place
+        group by place.id
+        having count(*) > 1
+    ) two_places
+);
 
 -- name: charges
 -- Messages charged more often than they were delivered.
 select (
     select count(*)
     from turnabout.message m
-    where m.failures + m.crashes > m.attempt - case when m.status = 2 then 1 else 0 end
+    where m.failures + m.crashes > m.attempt
 ) + (
     select count(*)
     from turnabout.history h
@@ -190,9 +267,10 @@ select (
 -- What is ready, was leased or was fired before it was due.
 select (
     select count(*)
-    from turnabout.message m
-    join turnabout.queue q on q.id = m.queue_id
-    where m.status = 0 and m.at > %(now)s + 60000 and not q.fifo and m.id > 0
+    from turnabout.ready r
+    join turnabout.message m on m.id = r.id
+    join turnabout.queue q on q.id = r.queue_id
+    where m.at > %(now)s + 60000 and not q.fifo
 ) + (
     select count(*)
     from (
@@ -223,20 +301,32 @@ from (
 -- name: cancelled
 -- Messages that wait although they were cancelled while leased.
 select count(*)
-from turnabout.message
-where cancel_requested and status < 2;
+from turnabout.message m
+where m.cancel_requested and m.id in (
+    select r.id
+    from turnabout.ready r
+    union all
+    select s.id
+    from turnabout.scheduled s
+);
 
 -- name: expiry
 -- Messages that wait beyond their time to live.
 select count(*)
 from turnabout.message m
-where m.expires_at < %(now)s - 60000 and m.status < 2 and m.id > 0;
+where m.expires_at < %(now)s - 60000 and m.id in (
+    select r.id
+    from turnabout.ready r
+    union all
+    select s.id
+    from turnabout.scheduled s
+);
 
 -- name: exhausted
 -- Messages without attempts left that hold their FIFO channel.
 select count(*)
 from turnabout.message
-where status < 2 and at >= 9000000000000000;
+where at >= 9000000000000000;
 
 -- name: dead letters
 -- Queues whose dead-letter queue is gone.
@@ -295,21 +385,18 @@ from turnabout.event e
 where e.at < %(now)s - 172800000;
 
 -- name: head marks
--- Ready messages that a head mark has hidden for a minute.
+-- Ready messages, sent a minute ago or earlier, that a head mark hides: the newest of its run.
 select count(*)
-from turnabout.message m
-where m.id > 0 and m.status = 0 and not m.limited and m.sent_at < %(now)s - 60000 and exists (
-    select 1
-    from turnabout.message b
-    where b.queue_id = m.queue_id and b.id < 0 and b.channel = m.channel and b.priority =
-        m.priority and b.at > m.id and b.sent_at < %(now)s - 60000
-    and not exists (
-        select 1
-        from turnabout.message n
-        where n.queue_id = b.queue_id and n.id < b.id and n.channel = b.channel and
-            n.priority = b.priority
-    )
-);
+from (
+    select distinct on (b.queue_id, b.channel, b.priority) b.*
+    from turnabout.ready b
+    where b.id < 0
+    order by b.queue_id, b.channel, b.priority, b.id
+) mark
+join turnabout.ready r on r.queue_id = mark.queue_id and not r.limited and
+    r.channel = mark.channel and r.priority = mark.priority and r.id > 0 and r.id < mark.at
+join turnabout.message m on m.id = r.id
+where m.sent_at < %(now)s - 60000;
 
 -- name: days
 -- History of the last day that has no partition of its own.

@@ -36,12 +36,15 @@ PROMISES: Final[Mapping[str, Level]] = {
     "redrives": "warn",
     "retention": "warn",
     "events": "warn",
+    "unlogged tables": "warn",
+    "strays": "warn",
+    "entries": "warn",
     "head marks": "warn",
     "days": "warn",
 }
 """Questions that count what must not be, and how bad it is if there is one. `fail`: a promise is
 broken; `warn`: somebody has to look after something. Each store has statements of its own for
-them; the last two are about tables that PostgreSQL alone has.
+them; the last five are about tables that PostgreSQL alone has.
 """
 
 

@@ -29,11 +29,14 @@ begin
 
     return query
     select t.nr::int, case
-        when t.id = any (v_waiting) then 'cancelled'
-        when t.id = any (v_leased) then 'requested'
+        when t.waiting is not null then 'cancelled'
+        when t.leased is not null then 'requested'
         when turnabout.place_of(v_queue.id, t.id) = 'gone' then 'gone'
         else 'leased'
     end
-    from unnest(cancel.ids) with ordinality t (id, nr);
+    from unnest(
+        cancel.ids, turnabout.only(cancel.ids, cancel.ids, v_waiting),
+        turnabout.only(cancel.ids, cancel.ids, v_leased)
+    ) with ordinality t (id, waiting, leased, nr);
 end
 $$;

@@ -5,7 +5,7 @@ create or replace function turnabout.clear(queue text, which text, most int defa
 returns int
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(clear.queue);
+    v_queue turnabout.queue := turnabout.find_queue(clear.queue, false);
 begin
     return turnabout.drop_history(
         v_queue.id, case when which <> 'failed' then 9000000000000000 else 0 end,

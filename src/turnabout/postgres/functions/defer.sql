@@ -8,7 +8,7 @@ create or replace function turnabout.defer(
 ) returns table (nr int, at bigint, now text)
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(defer.queue);
+    v_queue turnabout.queue := turnabout.find_queue(defer.queue, false);
     v_now bigint := coalesce(defer.now_ms, turnabout.clock_ms());
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, defer.ids, defer.attempts, defer.leases);
@@ -16,25 +16,26 @@ declare
     v_all boolean := cardinality(v_held) = cardinality(defer.ids);
     v_unwanted bigint[];
 begin
+    v_leases := turnabout.only(v_leases, defer.ids, v_held);
     update turnabout.message m
     set state = t.state
-    from unnest(defer.ids, defer.states) t (id, state)
-    where m.id = t.id and (v_all or t.id = any (v_held)) and t.state is not null;
+    from unnest(defer.ids, v_leases, defer.states) t (id, lease, state)
+    where m.id = t.id and t.lease is not null and t.state is not null;
 
     select turnabout.requeue(
         v_queue, array_agg(t.id), turnabout.leased_times(array_agg(t.lease)), array_agg(t.delay),
         v_now, 'deferred')
     into v_unwanted
     from unnest(defer.ids, v_leases, defer.delays) t (id, lease, delay)
-    where v_all or t.id = any (v_held);
+    where t.lease is not null;
     if v_all then
         perform turnabout.drop_leases(v_leases, cardinality(v_held));
     end if;
 
     return query
     select t.nr::int, v_now + t.delay, case when t.id = any (v_unwanted) then 'cancelled' end
-    from unnest(defer.ids, defer.delays) with ordinality t (id, delay, nr)
-    where v_all or t.id = any (v_held)
+    from unnest(defer.ids, v_leases, defer.delays) with ordinality t (id, lease, delay, nr)
+    where t.lease is not null
     union all
     select l.nr::int, null::bigint, l.now
     from unnest(turnabout.lost(v_queue.id, defer.ids, v_held)) with ordinality l (now, nr)

@@ -8,7 +8,7 @@ returns table (
 )
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(endings.queue);
+    v_queue turnabout.queue := turnabout.find_queue(endings.queue, false);
     v_now bigint := coalesce(endings.now_ms, turnabout.clock_ms());
     v_last bigint := pg_sequence_last_value('turnabout.message_id_seq'::regclass);
 begin

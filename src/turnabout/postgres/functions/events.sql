@@ -9,7 +9,7 @@ create or replace function turnabout.events(
 )
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(events.queue);
+    v_queue turnabout.queue := turnabout.find_queue(events.queue, false);
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
     if after_xid is null then

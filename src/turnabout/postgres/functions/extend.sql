@@ -8,7 +8,7 @@ create or replace function turnabout.extend(
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(extend.queue);
+    v_queue turnabout.queue := turnabout.find_queue(extend.queue, false);
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, extend.ids, extend.attempts, extend.leases);
     v_until bigint := coalesce(extend.now_ms, turnabout.clock_ms())
@@ -23,7 +23,7 @@ begin
             extend.ids, turnabout.only(v_leases, extend.ids, v_held), v_until)
     ) with ordinality t (id, until, nr)
     join turnabout.message m on m.id = t.id
-    where v_all or t.id = any (v_held);
+    where t.until is not null;
     if not v_all then
         return query
         select l.nr::int, null::bigint, false, l.now

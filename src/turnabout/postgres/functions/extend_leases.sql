@@ -29,7 +29,7 @@ begin
     insert into turnabout.extension (id, lease, until)
     select t.id, t.lease, t.until
     from unnest(ids, leases, v_until) t (id, lease, until)
-    where t.until is not null and t.lease <> all (v_whole)
+    join turnabout.lease l on l.id = t.lease and l.until < t.until
     on conflict (id) do update set lease = excluded.lease, until = excluded.until;
     return v_until;
 end

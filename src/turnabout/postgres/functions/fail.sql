@@ -9,7 +9,7 @@ create or replace function turnabout.fail(
 ) returns table (nr int, outcome text, at bigint, what text)
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(fail.queue);
+    v_queue turnabout.queue := turnabout.find_queue(fail.queue, false);
     v_now bigint := coalesce(fail.now_ms, turnabout.clock_ms());
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, fail.ids, fail.attempts, fail.leases);
@@ -24,6 +24,8 @@ declare
     v_unwanted bigint[];
     v_dead_letter text;
 begin
+    v_leases := turnabout.only(v_leases, fail.ids, v_held);
+
     -- 1. Charge, keep the error, and see who may try again.
     with charged as (
         update turnabout.message m
@@ -33,9 +35,10 @@ begin
             first_error = coalesce(m.first_error, t.error),
             last_error = t.error
         from unnest(
-            fail.ids, turnabout.leased_times(v_leases), fail.errors, fail.retries, fail.delays
-        ) with ordinality t (id, leased_at, error, retry, delay, nr)
-        where m.id = t.id and (v_all or t.id = any (v_held))
+            fail.ids, v_leases, turnabout.leased_times(v_leases), fail.errors, fail.retries,
+            fail.delays
+        ) with ordinality t (id, lease, leased_at, error, retry, delay, nr)
+        where m.id = t.id and t.lease is not null
         returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
     ),
     judged as (

@@ -1,6 +1,8 @@
 -- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. After a crash of the
--- server the first that comes by here has rebuilt what it emptied.
-create or replace function turnabout.find_queue(queue text) returns turnabout.queue
+-- server the first that comes by here has rebuilt what it emptied. Where the caller's transaction
+-- can't, those go on who only settle leases (`places` is false): there are none any more.
+create or replace function turnabout.find_queue(queue text, places boolean default true)
+returns turnabout.queue
 language plpgsql as $$
 declare
     found_queue turnabout.queue;
@@ -12,7 +14,7 @@ begin
             hint = 'send to it, or call turnabout.queue_create';
     end if;
     if not exists (select from turnabout.whole) then
-        perform turnabout.rebuild();
+        perform turnabout.rebuild(find_queue.places);
     end if;
     return found_queue;
 end

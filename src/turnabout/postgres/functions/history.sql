@@ -17,7 +17,7 @@ create or replace function turnabout.history(
 )
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(history.queue);
+    v_queue turnabout.queue := turnabout.find_queue(history.queue, false);
     v_now bigint := coalesce(history.now_ms, turnabout.clock_ms());
     v_from bigint := coalesce(history.finished_from, 0);
     v_done_from bigint := greatest(v_from, v_now - v_queue.history_ms);

@@ -2,7 +2,7 @@
 create or replace function turnabout.policy_get(queue text, channel text) returns jsonb
 language plpgsql stable as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(policy_get.queue);
+    v_queue turnabout.queue := turnabout.find_queue(policy_get.queue, false);
 begin
     return turnabout.policy_of(v_queue.id, policy_get.channel);
 end

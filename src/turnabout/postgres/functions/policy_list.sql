@@ -3,7 +3,7 @@ create or replace function turnabout.policy_list(queue text)
 returns table (channel text, policy jsonb)
 language plpgsql stable as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(policy_list.queue);
+    v_queue turnabout.queue := turnabout.find_queue(policy_list.queue, false);
 begin
     return query
     select n.name::text, turnabout.policy_of(v_queue.id, n.name)

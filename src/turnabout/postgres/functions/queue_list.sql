@@ -12,7 +12,7 @@ begin
                 or left(queue_list.queue, greatest(position('/' in queue_list.queue), 1) - 1)
                     = queue_list.namespace
             then queue_list.queue
-        end);
+        end, false);
     elsif queue_list.namespace is not null then
         return query
         select q.* from turnabout.queue q

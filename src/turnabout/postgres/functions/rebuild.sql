@@ -1,93 +1,139 @@
 -- A crash of the server has emptied the unlogged tables (so has a failover to a replica, or a restore
 -- of a backup): every message gets a place again. Leases of before are void: their receipts name a
--- lease that is no more, and numbers of leases go on far above those that were given out. What
--- slices have recorded of leases in tables that last, their `restore_leases` brings back.
+-- lease that is no more. What slices have recorded of leases in tables that last, their
+-- `restore_leases` brings back.
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
--- neither. Nobody receives until it is done. It needs to see what others have committed, in a
--- transaction of its own.
-create or replace function turnabout.rebuild() returns void
+-- neither. Nobody receives until it is done. Whoever waits for it must hold nothing: a transaction
+-- that has written can't do it. That is an error, to be repeated when somebody else has; without
+-- `must` it goes on.
+create or replace function turnabout.rebuild(must boolean default true) returns void
 language plpgsql
 set enable_nestloop = off
+set enable_mergejoin = off
 set enable_hashjoin = on
 set enable_seqscan = on
 set plan_cache_mode = force_custom_plan
 set jit = off
+set lock_timeout = 0
 as $$
 declare
     v_now bigint := turnabout.clock_ms();
     v_place text;
+    v_some bigint[];
+    v_kept bigint[] := '{}';  -- leases
 begin
-    if current_setting('transaction_isolation') <> 'read committed'
+    if exists (select from turnabout.whole) then
+        return;
+    end if;
+    if current_setting('transaction_read_only')::boolean
         or pg_current_xact_id_if_assigned() is not null
     then
-        raise exception 'after a crash of the server, another transaction has to rebuild first'
-            using errcode = 'lock_not_available', hint = 'repeat it';
+        if not must then
+            return;
+        end if;
+        raise exception 'the server has crashed, and its queues are not rebuilt yet'
+            using errcode = 'lock_not_available',
+            hint = 'roll back, receive or call turnabout.rebuild() outside of a transaction, repeat';
     end if;
     perform pg_advisory_xact_lock(hashtextextended('turnabout.rebuild', 0));
     if exists (select from turnabout.whole) then
         return;
     end if;
-    perform set_config('synchronous_commit', 'on', true);
-    perform setval(
-        'turnabout.lease_number',
-        coalesce(pg_sequence_last_value('turnabout.lease_number'::regclass), 1) + 1000000);
+    -- There is one row at most. A transaction above `read committed` can't see the one that another
+    -- rebuild has put in meanwhile, and fails here.
+    begin
+        delete from turnabout.built;
+        insert into turnabout.built (since) values (v_now);
+        update turnabout.built b set xid = b.xmin, relation = b.tableoid;
+    exception when unique_violation then
+        raise exception 'the server has crashed, and its queues were rebuilt just now'
+            using errcode = 'lock_not_available', hint = 'repeat it';
+    end;
+
+    -- 1. Leases. Their numbers go on at the clock's microseconds, which are above all that anybody
+    --    can have given out since the backup was made, or the replica fell behind. A dump may have
+    --    brought leases with it: what is not recorded goes back, uncharged.
+    perform setval('turnabout.lease_number', greatest(
+        v_now * 1000, pg_sequence_last_value('turnabout.lease_number'::regclass) + 1));
     for v_place in
         select distinct on (r.slice) r.place from turnabout.revision r
         where r.slice <> ''
             and to_regprocedure(format('%I.restore_leases(bigint)', r.place)) is not null
         order by r.slice, r.number desc
     loop
-        execute format('select %I.restore_leases($1)', v_place) using v_now;
+        execute format('select %I.restore_leases($1)', v_place) into v_some using v_now;
+        v_kept := v_kept || v_some;
     end loop;
+    update turnabout.message m
+    set attempt = m.attempt + 1, leased_at = o.leased_at
+    from (
+        select h.id, l.leased_at
+        from turnabout.lease l
+        cross join unnest(l.ids, l.attempts) t (id, attempt)
+        join turnabout.message h on h.id = t.id and h.attempt = t.attempt - 1
+        where l.id <> all (v_kept)
+        for update of h skip locked
+    ) o
+    where m.id = o.id;
+    delete from turnabout.slot s
+    where not exists (
+        select from turnabout.message m where m.id = s.id and m.attempt = s.attempt - 1
+    );
 
-    -- Leases whose cancelling was asked for have ended: so do these messages.
+    -- 2. Leases whose cancelling was asked for have ended: so do these messages.
     perform turnabout.end_messages(q, w.ids, 3, v_now)
     from (
-        select m.queue_id, array_agg(m.id) as ids from turnabout.message m
-        where m.cancel_requested and not exists (
-            select from turnabout.lease l
-            cross join unnest(l.ids, l.attempts) t (id, attempt)
-            where t.id = m.id and t.attempt = m.attempt + 1
-        )
-        group by m.queue_id
-    ) w
-    join turnabout.queue q on q.id = w.queue_id;
-    with placed as materialized (
-        select m.id, m.at, m.expires_at, m.queue_id, m.priority, m.channel,
-            q.limited or c.name is not null as limited, m.at > v_now and not q.fifo as is_later
-        from turnabout.message m
-        join turnabout.queue q on q.id = m.queue_id
-        left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
-        where not exists (select from turnabout.ready r where r.id = m.id)
-            and not exists (select from turnabout.scheduled s where s.id = m.id)
-            and not exists (
+        select c.queue_id, array_agg(c.id) as ids
+        from (
+            select m.id, m.queue_id from turnabout.message m
+            where m.cancel_requested and not exists (
                 select from turnabout.lease l
                 cross join unnest(l.ids, l.attempts) t (id, attempt)
                 where t.id = m.id and t.attempt = m.attempt + 1
             )
-        order by m.queue_id, limited, m.channel, m.priority, m.id
-    ),
-    scheduled as (
-        insert into turnabout.scheduled (
-            id, at, expires_at, queue_id, priority, limited, channel
+            for update skip locked
+        ) c
+        group by c.queue_id
+    ) w
+    join turnabout.queue q on q.id = w.queue_id;
+
+    -- 3. Places for what has none. Inserted about in the order of the line's index, which takes half
+    --    the time; to sort by all of its columns would take what that saves.
+    insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
+    select m.id, m.at, m.expires_at, m.queue_id, m.priority,
+        q.limited or c.name is not null, m.channel
+    from turnabout.message m
+    join turnabout.queue q on q.id = m.queue_id
+    left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
+    where m.at > v_now and not q.fifo
+        and not exists (select from turnabout.ready r where r.id = m.id)
+        and not exists (select from turnabout.scheduled s where s.id = m.id)
+        and not exists (
+            select from turnabout.lease l
+            cross join unnest(l.ids, l.attempts) t (id, attempt)
+            where t.id = m.id and t.attempt = m.attempt + 1
+        );
+    insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
+    select m.id, case when m.at > v_now then m.at end, m.expires_at, m.queue_id, m.priority,
+        q.limited or c.name is not null, m.channel
+    from turnabout.message m
+    join turnabout.queue q on q.id = m.queue_id
+    left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
+    where (m.at > v_now and not q.fifo) is not true
+        and not exists (select from turnabout.ready r where r.id = m.id)
+        and not exists (select from turnabout.scheduled s where s.id = m.id)
+        and not exists (
+            select from turnabout.lease l
+            cross join unnest(l.ids, l.attempts) t (id, attempt)
+            where t.id = m.id and t.attempt = m.attempt + 1
         )
-        select p.id, p.at, p.expires_at, p.queue_id, p.priority, p.limited, p.channel
-        from placed p
-        where p.is_later
-    ),
-    ready as (
-        insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
-        select p.id, case when p.at > v_now then p.at end, p.expires_at, p.queue_id, p.priority,
-            p.limited, p.channel
-        from placed p
-        where p.is_later is not true
-    )
+    order by m.channel, m.id;
+
+    -- 4. Limited channels look again, also those that slept until a lease ends.
     insert into turnabout.wake (queue_id, channel)
-    select distinct p.queue_id, p.channel from placed p where p.limited;
-    -- Channels that slept until a lease ends, of which there is none any more.
-    insert into turnabout.wake (queue_id, channel)
+    select r.queue_id, r.channel from turnabout.ready r where r.limited and r.id > 0
+    union
     select c.queue_id, c.name from turnabout.channel c where not c.awake;
-    insert into turnabout.whole (since) values (v_now);
 end
 $$;

@@ -6,7 +6,7 @@ create or replace function turnabout.release(
 ) returns text[]
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(release.queue);
+    v_queue turnabout.queue := turnabout.find_queue(release.queue, false);
     v_leases bigint[] := turnabout.leases_of(
         v_queue.id, release.ids, release.attempts, release.leases);
     v_held bigint[] := turnabout.lock_leases(

@@ -21,10 +21,12 @@ begin
 
     return query
     select t.nr::int, case
-        when t.id = any (v_back) then 'retried'
+        when t.back is not null then 'retried'
         when turnabout.place_of(v_queue.id, t.id) = 'gone' then 'gone'
         else 'leased'
     end
-    from unnest(retry.ids) with ordinality t (id, nr);
+    from unnest(
+        retry.ids, turnabout.only(retry.ids, retry.ids, v_back)
+    ) with ordinality t (id, back, nr);
 end
 $$;

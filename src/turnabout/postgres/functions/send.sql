@@ -70,7 +70,8 @@ begin
         end if;
     end if;
     if v_rows then
-        v_queue := turnabout.find_queue(send.queue);
+        select q.* into v_queue from turnabout.queue q where q.id = v_queue_id;
+        perform turnabout.know_sizes(v_queue);
         return query
             select null::bigint[], f.channel, f.max_size, f.size, null::int[], null::int[]
             from turnabout.full_channel(v_queue, send.channels, cardinality(send.payloads)) f;
@@ -131,7 +132,8 @@ begin
     end if;
     insert into turnabout.tally (queue_id, sent) values (v_queue_id, cardinality(send.payloads));
     if v_events then
-        perform turnabout.note_events(turnabout.find_queue(send.queue), ids, 'created', v_now);
+        select q.* into v_queue from turnabout.queue q where q.id = v_queue_id;
+        perform turnabout.note_events(v_queue, ids, 'created', v_now);
     end if;
     return next;
 end

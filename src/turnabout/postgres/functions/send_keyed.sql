@@ -35,7 +35,8 @@ begin
     if not found then
         perform turnabout.queue_create(send_keyed.queue, '{}', now_ms);
     end if;
-    v_queue := turnabout.find_queue(send_keyed.queue);
+    select q.* into v_queue from turnabout.queue q where q.name = send_keyed.queue;
+    perform turnabout.know_sizes(v_queue);
 
     -- 2. Send, or take it back.
     begin

@@ -148,10 +148,17 @@ create unlogged table turnabout.slot (
 
 create index slot_channel on turnabout.slot (queue_id, channel, id);
 
--- One row while all of these are whole: none after a crash, until they are rebuilt.
-create unlogged table turnabout.whole (since bigint not null);
-insert into turnabout.whole (since)
+-- One row while all of these are whole: none after a crash, until they are rebuilt. It knows its own
+-- xmin and table: a row that a restored dump has put in has others, and does not count, since
+-- receipts that were given out after the dump have to be refused.
+create unlogged table turnabout.built (since bigint not null, xid xid, relation oid);
+create unique index built_once on turnabout.built ((true));
+insert into turnabout.built (since)
 values ((extract(epoch from clock_timestamp()) * 1000)::bigint);
+update turnabout.built b set xid = b.xmin, relation = b.tableoid;
+
+create view turnabout.whole as
+select b.since from turnabout.built b where b.xid = b.xmin and b.relation = b.tableoid;
 
 -- Channels with limits, now or before. Only receive and policy changes lock these rows.
 create table turnabout.channel (
