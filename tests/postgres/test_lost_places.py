@@ -5,6 +5,7 @@ without unlogged tables. Nothing is lost or charged, and receipts of before are 
 """
 
 import contextlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,12 +14,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 import turnabout
 from tests.conformance.steps import run, sent, texts
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server, program, programs_folder
-from turnabout import Acked, LeaseLost, Policy
+from turnabout import Acked, Forbidden, LeaseLost, Policy
+from turnabout.cli import main
 
 pytestmark = [
     pytest.mark.slow,
@@ -171,6 +174,23 @@ def test_everything_has_its_place_again(server, name, way):
             turnabout.connect(url) as later,
         ):
             check(before, later, url)
+
+
+def test_a_standby_says_that_it_cannot_tell_where_messages_stand(server, name):
+    with turnabout.connect(server.url(name)) as mq:
+        queue = mq.queue("app/q")
+        queue.create()
+        sent(queue, "x")
+    with _copied(server, "-R") as replica, turnabout.connect(replica.url(name)) as mq:
+        queue = mq.queue("app/q")
+        for look in (queue.stats, queue.peek, queue.channels, mq.stats):
+            with pytest.raises(Forbidden, match=r"is a standby: .*use its address"):
+                look()
+        assert mq.queues()[0].name == "app/q"
+        checks = json.loads(
+            CliRunner().invoke(main, ["doctor", "--json", "--url", replica.url(name)]).stdout
+        )["checks"]
+        assert [c["name"] for c in checks if c["level"] == "fail"] == ["primary"]
 
 
 def check(before: Before, later: Any, url: str) -> None:
