@@ -58,20 +58,40 @@ select q.id, 'blocked-' || i, true, false, n.ms + 3600000, (n.ms + 3600000) * 10
     1, 3600000, 1, 3600000000
 from turnabout.queue q, (select turnabout.clock_ms() as ms) n, generate_series(1, {count}, 2) i
 where q.name = '{queue}';
-insert into turnabout.message (
-    queue_id, channel, priority, status, limited, at, sent_at, attempt, payload, content_type
+with waiting as (
+    insert into turnabout.message (queue_id, channel, priority, sent_at, payload)
+    select q.id, 'blocked-' || i, 0, n.ms, 'x'
+    from turnabout.queue q, (select turnabout.clock_ms() as ms) n, generate_series(1, {count}) i
+    where q.name = '{queue}'
+    returning id, queue_id, channel
 )
-select q.id, 'blocked-' || i, 0, s.status, true, n.ms + 3600000 * s.status, n.ms, s.status / 2,
-    'x', 'application/octet-stream'
-from turnabout.queue q, (select turnabout.clock_ms() as ms) n, generate_series(1, {count}) i,
-    (values (0), (2)) s (status)
-where q.name = '{queue}' and (s.status = 0 or i % 2 = 0)
+insert into turnabout.ready (id, queue_id, priority, limited, channel)
+select w.id, w.queue_id, 0, true, w.channel from waiting w;
+with held as (
+    insert into turnabout.message (queue_id, channel, priority, sent_at, payload)
+    select q.id, 'blocked-' || i, 0, n.ms, 'x'
+    from turnabout.queue q, (select turnabout.clock_ms() as ms) n,
+        generate_series(2, {count}, 2) i
+    where q.name = '{queue}'
+    returning id, queue_id, channel, sent_at
+),
+leased as (
+    insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+    select nextval('turnabout.lease_number'), h.sent_at + 3600000, h.sent_at, h.queue_id,
+        array[h.id], array[1]
+    from held h
+)
+insert into turnabout.slot (id, queue_id, attempt, channel)
+select h.id, h.queue_id, 1, h.channel from held h
 """
 RECEIVE = (
     b"select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text, $5::int, $6::int,"
     b" $7::int, $8::bigint)"
 )
-ACK = b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true)"
+ACK = (
+    b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true, null, null,"
+    b" $5::bigint[])"
+)
 SEND = (
     b"select * from turnabout.send($1::text, $2::bytea[], $3::text, $4::text[], $5::smallint[],"
     b" $6::bigint[], $7::text[], $8::text[], $9::bigint)"
@@ -170,7 +190,8 @@ class Bare(Wire):
         """End them."""
         ids = literal([row[0] for row in receipts])
         attempts = literal([row[1] for row in receipts])
-        self.run(self._ack, (QUEUE, ids, attempts, None)).fetchall()
+        leases = literal(sorted({row[14] for row in receipts}))
+        self.run(self._ack, (QUEUE, ids, attempts, None, leases)).fetchall()
 
     def put(self, count: int) -> None:
         """Send so many."""
@@ -246,7 +267,7 @@ class PostgresBase:
 
     def ready(self) -> int:
         """How many are ready."""
-        return self.say("select count(*) from turnabout.message where status = 0")[0][0]
+        return self.say("select count(*) from turnabout.ready")[0][0]
 
     def fill_flood(self, backlog: int, others: int, share: float) -> None:
         """One channel, `flood`, with that share of the backlog, and some others with the rest."""

@@ -8,7 +8,7 @@ create or replace function turnabout.stats(
     dead bigint, cancelled bigint, expired bigint, oldest_ready_ms bigint, paused boolean,
     pause_reason text
 )
-language plpgsql stable
+language plpgsql
 set plan_cache_mode = force_custom_plan
 set jit = off
 as $$
@@ -18,6 +18,7 @@ declare
         select q.id from turnabout.queue_list(stats.queue, stats.namespace) q
     );
 begin
+    perform turnabout.rebuild(false);
     return query
     with placed as (
         select r.queue_id, count(*) filter (where r.at > v_now) as scheduled,
