@@ -41,6 +41,7 @@ class Load:
 SMALL = Load(10_000, 100)
 DEEP = Load(50_000, 100, 15_000, 15_000)
 WIDE = Load(50_000, 5_000, 15_000, 15_000)
+HUGE = Load(1_000_000, 10_000, 100_000, 100_000)
 NAME = "'c' || lpad((i %% %(channels)s)::text, 5, '0')"
 FILL = f"""
 with put as (
@@ -90,6 +91,10 @@ def fill_wide(connection: Connection) -> None:
     fill(connection, WIDE)
 
 
+def fill_huge(connection: Connection) -> None:
+    fill(connection, HUGE)
+
+
 def create(connection: Connection, settings: str = "{}") -> None:
     connection.execute("select turnabout.queue_create('q', %s)", [settings])
     for table in TABLES:
@@ -106,7 +111,7 @@ LIMITED = {
 }
 
 
-def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> None:
+def fill_limited(connection: Connection, load: Load = Load(25_000, 5_000)) -> None:
     """A backlog in channels with rows, and as many channels again that are saturated and asleep."""
     fill(connection, load)
     connection.execute(
@@ -338,11 +343,16 @@ def test_the_usual_figures_follow_the_batch(usual):
 
 
 @pytest.mark.parametrize("plans", PLANS)
-@pytest.mark.parametrize("load", [fill_deep, fill_wide], ids=["deep", "wide"])
+@pytest.mark.parametrize(
+    "load",
+    [fill_deep, fill_wide, pytest.param(fill_huge, marks=pytest.mark.long)],
+    ids=["deep", "wide", "huge"],
+)
 def test_no_call_touches_more_on_a_loaded_table(postgres_server, usual, plans, load):
     with prepared(postgres_server, plans, load) as caller:
         here = figures(caller, plans)
-        assert not (more := worse(usual, here)), f"{plans}\n{more}"
+        slack = 2 if load is fill_huge else SLACK  # each index is a page deeper
+        assert not (more := worse(usual, here, slack)), f"{plans}\n{more}"
         check_timers(caller)
 
 
