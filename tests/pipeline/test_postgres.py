@@ -20,6 +20,15 @@ pytestmark = pytest.mark.slow
 
 DAY = 86_400_000
 LEASE_MS = 60_000
+CRASH = """
+do $$ begin
+    execute (
+        select 'truncate ' || string_agg(c.oid::regclass::text, ', ') from pg_class c
+        where c.relnamespace = 'turnabout'::regnamespace and c.relkind = 'r'
+            and c.relpersistence = 'u');
+end $$
+"""
+"""What is left of the unlogged tables after one: nothing."""
 
 
 url = migrated_url
@@ -157,6 +166,50 @@ def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(mq):
     assert lease(mq, generation, 2, 9, beyond=3) == p.Leased(3, 0, acked=2)
     assert lease(mq, generation, 3, 9) == p.Leased(3, 0, acked=1)
     assert queue.stats().done == 4
+
+
+def counts(url: str, *tables: str) -> list[int]:
+    with psycopg.connect(url) as own:
+        count = "select count(*) from turnabout."
+        return [own.execute(count + table).fetchone()[0] for table in tables]  # type: ignore[index]
+
+
+def test_a_lease_goes_with_its_epoch_and_is_extended_as_a_whole(mq, url):
+    queue = made(mq, *map(str, range(30)))
+    generation = opened(mq)
+    assert lease(mq, generation, 0, 20, parts=2) == p.Leased(1, 20)
+    assert mq.store.run(p.EpochExtend("s", generation, 2 * LEASE_MS)) == p.Renewed(20, 0)
+    assert counts(url, "lease", "extension") == [2, 0]
+    assert lease(mq, generation, 1) == p.Leased(2, 10, acked=20)
+    for _ in range(2):
+        plan = mq.store.run(p.EpochPlan("s", generation, 2, 3 * LEASE_MS, 1, "why"))
+    assert (plan.returned, [part.messages for part in plan.parts]) == (9, [1])
+    assert counts(url, "lease", "extension") == [1, 0]
+    assert lease(mq, generation, 2, 0) == p.Leased(2, 0, acked=1)
+    assert counts(url, "lease", "extension", "ready") == [0, 0, 9]
+    assert queue.stats().done == 21
+
+
+@pytest.mark.parametrize("first", ["plan", "extend", "lease", "release"])
+def test_recorded_epochs_outlive_a_crash_that_empties_unlogged_tables(mq, url, first):
+    queue = made(mq, "a", "b", "c")
+    generation = opened(mq)
+    assert lease(mq, generation, 0, 2) == p.Leased(1, 2)
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute(CRASH)
+        read = "select value from turnabout.epoch_rows order by place"
+        assert own.execute(read).fetchall() == [(b"a",), (b"b",)], "by an executor, at once"
+    if first == "plan":
+        plan = mq.store.run(p.EpochPlan("s", generation, 1, LEASE_MS, 3, "why"))
+        assert [part.messages for part in plan.parts] == [2]
+    elif first == "extend":
+        assert mq.store.run(p.EpochExtend("s", generation, LEASE_MS)) == p.Renewed(2, 0)
+    elif first == "release":
+        assert mq.store.run(p.SubscriptionRelease("s")) == 2
+        assert len(queue.receive(9)) == 3
+        return
+    assert [m.text() for m in queue.receive(9)] == ["c"]
+    assert lease(mq, generation, 1) == p.Leased(1, 0, acked=2)
 
 
 def test_history_of_a_server_that_was_further_is_refused_and_can_be_mended(mq, url):

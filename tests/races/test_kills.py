@@ -90,8 +90,11 @@ class Storm(Hammer):
     def _written(self) -> int:
         return self.log.stat().st_size if self.log.exists() else 0
 
+    def _drain(self, mq: Any, most_seconds: float = 25) -> bool:
+        return super()._drain(mq, most_seconds + 2 * self.kills)
+
     def _look(self) -> None:
-        """At any instant after it: who is not rebuilt yet has no places at all."""
+        """Each message that is there stands in one place."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("select turnabout.rebuild()")
             for name, statement in (("strays", STRAYS), ("twice", TWICE)):

@@ -18,8 +18,7 @@ as $$
 declare
     v_queue_id int;
     v_history_ms bigint;
-    v_limited boolean;
-    v_more boolean;  -- more is kept than the common columns of history
+    v_plain boolean;  -- of what ends nothing is kept but the common columns of history
     v_attempt int;
     v_leased_at bigint;
     v_ids bigint[] := ack.ids;
@@ -27,68 +26,75 @@ declare
     v_count int;
     v_now bigint := coalesce(ack.now_ms, turnabout.clock_ms());
 begin
-    select q.id, q.history_ms, q.history_payload or q.events = 'all' or ack.results is not null,
-        q.limited or exists (select from turnabout.channel c where c.queue_id = q.id)
-    into v_queue_id, v_history_ms, v_more, v_limited
+    -- 1. The queue; and the lease, where it is one of all. A transaction that has written nothing
+    --    yet holds no row, so nobody waits for it and it may wait, a little.
+    wait_for_locks := wait_for_locks and cardinality(ack.leases) = 1
+        and ack.attempts[1] = all (ack.attempts) and pg_current_xact_id_if_assigned() is null;
+    select q.id, q.history_ms,
+        not q.history_payload and not q.limited and q.events <> 'all' and ack.results is null
+            and (
+                select 1 from turnabout.channel c where c.queue_id = q.id limit 1
+            ) is null,
+        case when wait_for_locks then (
+            select l.leased_at from turnabout.lease l
+            where l.id = ack.leases[1] and l.queue_id + 0 = q.id
+        ) end
+    into v_queue_id, v_history_ms, v_plain, v_leased_at
     from turnabout.queue q where q.name = ack.queue;
     if not found then
         perform turnabout.find_queue(ack.queue, false);
     end if;
-
-    -- 1. Which rows. A transaction that has written nothing yet holds no row, so nobody waits for
-    --    it and it may wait, a little. Any other waits for nobody.
-    wait_for_locks := wait_for_locks and cardinality(ack.leases) = 1
-        and ack.attempts[1] = all (ack.attempts) and pg_current_xact_id_if_assigned() is null;
-    if wait_for_locks then
-        select l.leased_at into v_leased_at from turnabout.lease l
-        where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id;
-        wait_for_locks := found;
-    end if;
-    if wait_for_locks then
+    if v_leased_at is not null then
         v_attempt := ack.attempts[1];
     else
         v_leases := turnabout.leases_of(v_queue_id, ack.ids, ack.attempts, ack.leases);
         v_ids := turnabout.lock_leases(v_queue_id, ack.ids, ack.attempts, v_leases);
     end if;
 
-    -- 2. End them. Without history and limits nothing has to be known of them but their number.
-    if v_history_ms = 0 and not v_more and not v_limited then
-        delete from turnabout.message m
-        where m.id = any (v_ids) and (v_attempt is null or m.attempt = v_attempt - 1)
-            and m.queue_id + 0 = v_queue_id;
-        get diagnostics v_count = row_count;
-    elsif wait_for_locks and not v_more and not v_limited then
+    -- 2. End them. In the everyday case one statement does all of it.
+    if v_plain and v_leased_at is not null then
         with gone as (
             delete from turnabout.message m
             where m.id = any (v_ids) and m.attempt = v_attempt - 1 and m.queue_id + 0 = v_queue_id
             returning m.id, m.sent_at, m.failures, m.crashes, m.channel, m.last_error
+        ),
+        kept as (
+            insert into turnabout.history (
+                id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
+                channel, error
+            )
+            select g.id, g.sent_at, v_leased_at, v_now, v_queue_id, v_attempt, g.failures,
+                g.crashes, 1, g.channel, g.last_error
+            from gone g
+            where v_history_ms > 0
+        ),
+        counted as (
+            insert into turnabout.tally (queue_id, done)
+            select v_queue_id, count(*) from gone having count(*) > 0
+        ),
+        dropped as (
+            delete from turnabout.lease l
+            where l.id = v_leases[1] and cardinality(l.ids) = (select count(*) from gone)
         )
-        insert into turnabout.history (
-            id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
-            channel, error
-        )
-        select g.id, g.sent_at, v_leased_at, v_now, v_queue_id, v_attempt, g.failures, g.crashes, 1,
-            g.channel, g.last_error
-        from gone g;
-        get diagnostics v_count = row_count;
+        select count(*) into v_count from gone;
     else
         v_count := turnabout.end_done(
             turnabout.find_queue(ack.queue, false), v_ids, v_attempt, v_now, ack.ids,
-            case when wait_for_locks then array[v_leased_at]
+            case when v_leased_at is not null then array[v_leased_at]
                 else turnabout.leased_times(v_leases) end,
             ack.results, ack.result_types);
+        if v_count = cardinality(ack.ids) then
+            perform turnabout.drop_leases(v_leases, v_count);
+        end if;
+        if v_count > 0 then
+            insert into turnabout.tally (queue_id, done) values (v_queue_id, v_count);
+        end if;
     end if;
     if v_count = cardinality(ack.ids) then
-        perform turnabout.drop_leases(v_leases, v_count);
-    elsif wait_for_locks then
+        return null;
+    elsif v_leased_at is not null then
         raise exception 'some leases are not held' using errcode = 'lock_not_available';
     end if;
-
-    -- 3. Count, and name what was lost.
-    if v_count > 0 then
-        insert into turnabout.tally (queue_id, done) values (v_queue_id, v_count);
-    end if;
-    return case when v_count < cardinality(ack.ids)
-        then turnabout.lost(v_queue_id, ack.ids, v_ids) end;
+    return turnabout.lost(v_queue_id, ack.ids, v_ids);
 end
 $$;

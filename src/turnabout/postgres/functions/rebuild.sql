@@ -4,9 +4,9 @@
 -- `restore_leases` brings back.
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
--- neither. Nobody receives until it is done. It needs to see what others have committed, and whoever
--- waits for it must hold nothing: a transaction that has written can't do it. That is an error, to
--- be repeated when somebody else has; without `must` it goes on.
+-- neither. Nobody receives until it is done. Whoever waits for it must hold nothing: a transaction
+-- that has written can't do it. That is an error, to be repeated when somebody else has; without
+-- `must` it goes on.
 create or replace function turnabout.rebuild(must boolean default true) returns void
 language plpgsql
 set enable_nestloop = off
@@ -26,8 +26,7 @@ begin
     if exists (select from turnabout.whole) then
         return;
     end if;
-    if current_setting('transaction_isolation') <> 'read committed'
-        or current_setting('transaction_read_only')::boolean
+    if current_setting('transaction_read_only')::boolean
         or pg_current_xact_id_if_assigned() is not null
     then
         if not must then
@@ -41,6 +40,16 @@ begin
     if exists (select from turnabout.whole) then
         return;
     end if;
+    -- There is one row at most. A transaction above `read committed` can't see the one that another
+    -- rebuild has put in meanwhile, and fails here.
+    begin
+        delete from turnabout.built;
+        insert into turnabout.built (since) values (v_now);
+        update turnabout.built b set xid = b.xmin, relation = b.tableoid;
+    exception when unique_violation then
+        raise exception 'the server has crashed, and its queues were rebuilt just now'
+            using errcode = 'lock_not_available', hint = 'repeat it';
+    end;
 
     -- 1. Leases. Their numbers go on at the clock's microseconds, which are above all that anybody
     --    can have given out since the backup was made, or the replica fell behind. A dump may have
@@ -126,8 +135,5 @@ begin
     select r.queue_id, r.channel from turnabout.ready r where r.limited and r.id > 0
     union
     select c.queue_id, c.name from turnabout.channel c where not c.awake;
-    delete from turnabout.built;
-    insert into turnabout.built (since) values (v_now);
-    update turnabout.built b set xid = b.xmin, relation = b.tableoid;
 end
 $$;

@@ -36,59 +36,116 @@ declare
     v_queue turnabout.queue;  -- read only where more than the next four is needed
     v_queue_id int;
     v_lease_ms bigint;
-    v_plain boolean;          -- not paused, no channel has a row, no events
-    v_odd boolean := false;   -- time has brought something, or a head mark lies in the queue
+    v_plain boolean;           -- nothing special is going on
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     -- Without a turn: after the last possible name, and so around to the first.
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
     v_ids bigint[];
     v_next turnabout.delivery;
     v_got int;
+    v_dead bigint := turnabout.dead_tuples_read();
 begin
-    -- 1. The queue, and what time has brought. Each `exists` costs microseconds, found or not.
-    select q.id, q.lease_ms, not q.paused and not q.limited and q.events <> 'all'
-            and not exists (select from turnabout.channel c where c.queue_id = q.id)
-            and not exists (select from turnabout.wake w where w.queue_id = q.id)
+    -- 1. The queue, and whether nothing special is going on: no channel has or had a policy, nobody
+    --    wants all events, and time has brought nothing: no message that is due, no lease that ran
+    --    out, none that has expired. (Head marks count as expired at once, so the same look finds
+    --    them. Scalar subqueries, as `exists` could become a hash of all rows.)
+    select q.id, coalesce(receive.lease_ms, q.lease_ms),
+        not q.paused and not q.limited and q.events <> 'all' and receive.shards is null
+            and (
+                select 1 from turnabout.channel c where c.queue_id = q.id limit 1
+            ) is null
+            and (select 1 from turnabout.wake w where w.queue_id = q.id limit 1) is null
+            and (
+                select 1 from turnabout.ready r
+                where r.queue_id = q.id and r.expires_at <= v_now limit 1
+            ) is null
     into v_queue_id, v_lease_ms, v_plain
     from turnabout.queue q
     cross join turnabout.whole
     where q.name = receive.queue;
-    if v_queue_id is null then
-        v_queue := turnabout.find_queue(receive.queue);
-        v_queue_id := v_queue.id;
-        v_lease_ms := v_queue.lease_ms;
-        v_plain := false;
-    end if;
-    if receive.check_due then
-        v_odd := turnabout.is_due(v_queue_id, v_now);
-    else
-        v_odd := exists (
-            select from turnabout.ready r where r.queue_id = v_queue_id and r.expires_at = 0
-        );
+
+    if v_plain and receive.check_due then
+        select (
+                select 1 from turnabout.lease l
+                where l.queue_id = q.id and l.until <= v_now and l.until > q.timers_since limit 1
+            ) is null and (
+                select 1 from turnabout.scheduled s
+                where s.queue_id = q.id and s.at <= v_now and s.at > q.timers_since limit 1
+            ) is null and (
+                select 1 from turnabout.scheduled s
+                where s.queue_id = q.id and s.expires_at <= v_now limit 1
+            ) is null
+        into v_plain
+        from turnabout.queue q
+        where q.id = v_queue_id;
     end if;
 
-    -- 2. Take what is next: one statement where nothing special is going on.
-    if v_plain and not v_odd and receive.shards is null then
-        if receive.max_messages = 1 then
-            v_ids := array_remove(
-                array[turnabout.take_one(v_queue_id, v_start, false, v_now)], null);
-        else
-            v_ids := (turnabout.take_many(
-                v_queue_id, receive.max_messages, turnabout.quantum(receive.max_messages),
-                v_start, false, v_now)).ids;
+    -- 2. The everyday case. A single message takes one small statement: the first of the next
+    --    channel that nobody holds; at the end of the names, of the first. (No name lies between a
+    --    name and that name with the least character after it.)
+    if v_plain and receive.max_messages = 1 then
+        return query
+        with gone as (
+            delete from turnabout.ready r
+            where r.ctid = (
+                select head.ctid
+                from (values (v_start || chr(1)), ('')) lap (place)
+                cross join lateral (
+                    select e.ctid from turnabout.ready e
+                    where e.queue_id = v_queue_id and not e.limited
+                        and e.channel >= lap.place collate "C"
+                    order by e.channel, e.priority, e.id
+                    limit 1
+                    for update skip locked
+                ) head
+                limit 1
+            )
+            returning r.id
+        ),
+        taken (
+            id, attempt, channel, priority, payload, content_type, headers, state, failures,
+            crashes, sent_at, origin, at, duration, lease
+        ) as materialized (
+            select m.id, m.attempt + 1, m.channel::text, m.priority,
+                case when not receive.bare then m.payload end, turnabout.type_of(m.content_type),
+                case when not receive.bare then m.headers end,
+                case when not receive.bare then m.state end,
+                m.failures, m.crashes, m.sent_at, m.origin, v_now + v_lease_ms, v_lease_ms,
+                nextval('turnabout.lease_number')
+            from gone g
+            join turnabout.message m on m.id = g.id
+        ),
+        leased as (
+            insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+            select t.lease, t.at, v_now, v_queue_id, array[t.id], array[t.attempt] from taken t
+        )
+        select * from taken;
+        if found then
+            if turnabout.dead_tuples_read() > v_dead + 16 then
+                perform turnabout.set_head_marks(v_queue_id, v_start, 1);
+            end if;
+            return;
         end if;
+    elsif v_plain then
+        v_ids := (turnabout.take_many(
+            v_queue_id, receive.max_messages, turnabout.quantum(receive.max_messages),
+            v_start, false, v_now)).ids;
     end if;
+
+    -- 3. Whatever is going on.
     if v_ids is null or cardinality(v_ids) = 0 then
         v_queue := turnabout.find_queue(receive.queue);
+        v_queue_id := v_queue.id;
+        v_lease_ms := coalesce(receive.lease_ms, v_queue.lease_ms);
         select t.ids, t.turn, t.turn_served into v_ids, v_next.channel, v_next.attempt
         from turnabout.take_next(
             v_queue, receive.max_messages, v_start, receive.served, receive.shard, receive.shards,
             v_now) t;
     end if;
 
-    -- 3. Lease it, or say when to ask again.
+    -- 4. Lease it, or say when to ask again.
     return query select * from turnabout.lease_taken(
-        v_queue_id, v_ids, v_now, coalesce(receive.lease_ms, v_lease_ms), receive.bare);
+        v_queue_id, v_ids, v_now, v_lease_ms, receive.bare);
     get diagnostics v_got = row_count;
     if v_got = 0 then
         v_queue := turnabout.find_queue(receive.queue);

@@ -29,7 +29,8 @@ begin
         return v_lost;
     end if;
     return array_agg(
-        case when t.id = any (v_unwanted) then 'cancelled' else v_lost[t.nr] end order by t.nr)
-    from unnest(release.ids) with ordinality t (id, nr);
+        case when t.unwanted is not null then 'cancelled' else t.lost end order by t.nr)
+    from unnest(turnabout.only(release.ids, release.ids, v_unwanted), v_lost)
+        with ordinality t (unwanted, lost, nr);
 end
 $$;

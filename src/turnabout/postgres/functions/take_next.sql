@@ -38,16 +38,8 @@ begin
 
     -- 2. Where no limited channel has a say, the line without limits is all.
     if not v_limits and shards is null then
-        if most = 1 and not exists (
-            select from turnabout.ready r where r.queue_id = queue.id and r.expires_at = 0
-        ) then
-            ids := array_remove(
-                array[turnabout.take_one(queue.id, start, v_rows, now_ms)], null);
-        end if;
-        if cardinality(ids) = 0 then
-            select t.ids, t.is_dry into ids, v_dry
-            from turnabout.take_many(queue.id, most, v_quantum, start, v_rows, now_ms) t;
-        end if;
+        select t.ids, t.is_dry into ids, v_dry
+        from turnabout.take_many(queue.id, most, v_quantum, start, v_rows, now_ms) t;
     end if;
 
     -- 3. With limits that have a say now, or if others held all that was found: turn by turn.

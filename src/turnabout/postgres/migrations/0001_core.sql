@@ -152,6 +152,7 @@ create index slot_channel on turnabout.slot (queue_id, channel, id);
 -- xmin and table: a row that a restored dump has put in has others, and does not count, since
 -- receipts that were given out after the dump have to be refused.
 create unlogged table turnabout.built (since bigint not null, xid xid, relation oid);
+create unique index built_once on turnabout.built ((true));
 insert into turnabout.built (since)
 values ((extract(epoch from clock_timestamp()) * 1000)::bigint);
 update turnabout.built b set xid = b.xmin, relation = b.tableoid;
