@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 url = migrated_url
 NOW = 1_700_000_000_000
 EMPTY = """
-truncate turnabout.whole, turnabout.ready, turnabout.scheduled, turnabout.lease,
+truncate turnabout.built, turnabout.ready, turnabout.scheduled, turnabout.lease,
     turnabout.extension, turnabout.slot
 """
 """What a crash of the server does."""

@@ -261,10 +261,11 @@ class Life(ScheduleSteps, LooksBack):
         self.agree([self.model.ack(name, r, left[0]) for r in receipts], theirs)
 
     def forge(self, name: str, receipts: list[Receipt], off: int) -> None:
-        """Ack with an attempt that is not its own, or through the wrong queue."""
+        """Ack with another attempt and no number of a lease, or through the wrong queue."""
         if off == 0:
             name = self.grave if name == self.name else self.name
-        self.ack(name, [r._replace(attempt=max(1, r.attempt + off)) for r in receipts], None)
+        forged = [r._replace(attempt=max(1, r.attempt + off), lease=0) for r in receipts]
+        self.ack(name, forged if off else receipts, None)
 
     def defer(self, name: str, receipts: list[Receipt], how: tuple[int, bytes | None]) -> None:
         deferrals = [Deferral(r, *how) for r in receipts]

@@ -60,7 +60,7 @@ class Worker(Follower, actors.Worker):
             "defer": lambda: queue.defer([turnabout.Deferral(receipt, 20)]),
             "fail": lambda: queue.fail([turnabout.Failure(receipt, "no luck", delay_ms=50)]),
         }
-        say = {"op": op, "q": name, "id": message.id, "attempt": message.attempt}
+        say = {"op": op, "q": name, **receipt._asdict()}
         self.call(say, verbs[op], lambda outcomes: type(outcomes[0]).__name__)
 
 

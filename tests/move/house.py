@@ -47,7 +47,7 @@ class House:
             tables = connection.execute(
                 "select string_agg(format('turnabout.%I', tablename), ', ') from pg_tables"
                 " where schemaname = 'turnabout'"
-                " and tablename not in ('version', 'revision', 'permission', 'whole')"
+                " and tablename not in ('version', 'revision', 'permission', 'built')"
             ).fetchone()
             assert tables is not None
             connection.execute(f"truncate {tables[0]} restart identity cascade".encode())

@@ -5,6 +5,7 @@ without unlogged tables. Nothing is lost or charged, and receipts of before are 
 """
 
 import contextlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,12 +14,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 import turnabout
 from tests.conformance.steps import run, sent, texts
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server, program, programs_folder
-from turnabout import Acked, LeaseLost, Policy
+from turnabout import Acked, Forbidden, LeaseLost, Policy
+from turnabout.cli import main
 
 pytestmark = [
     pytest.mark.slow,
@@ -115,7 +118,8 @@ WAYS = {
 class Before:
     """Messages in all places, and receipts of those that are leased, kept from before."""
 
-    def __init__(self, mq: Any) -> None:
+    def __init__(self, mq: Any, url: str) -> None:
+        self.url = url
         queue = self.queue = mq.queue("app/q")
         queue.create(max_attempts=2)
         queue.channel("one").set_policy(Policy(max_concurrency=1))
@@ -152,7 +156,11 @@ class Before:
         assert run(epochs, p.EpochLease(*self.lease, 1, 0, 60_000)).acked == 2
 
     def receive_more(self) -> None:
-        """After the copy was made: a lease that it doesn't know."""
+        """After the copy was made: leases that it doesn't know, more than a sequence logs ahead."""
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "select nextval('turnabout.lease_number') from generate_series(1, 1000)"
+            )
         (self.newer,) = self.queue.receive(10)
         assert self.newer.text() == "ready"
 
@@ -160,12 +168,29 @@ class Before:
 @pytest.mark.parametrize("way", WAYS)
 def test_everything_has_its_place_again(server, name, way):
     with turnabout.connect(server.url(name)) as mq:
-        before = Before(mq)
+        before = Before(mq, server.url(name))
         with (
             WAYS[way](server, name, before.receive_more) as url,
             turnabout.connect(url) as later,
         ):
             check(before, later, url)
+
+
+def test_a_standby_says_that_it_cannot_tell_where_messages_stand(server, name):
+    with turnabout.connect(server.url(name)) as mq:
+        queue = mq.queue("app/q")
+        queue.create()
+        sent(queue, "x")
+    with _copied(server, "-R") as replica, turnabout.connect(replica.url(name)) as mq:
+        queue = mq.queue("app/q")
+        for look in (queue.stats, queue.peek, queue.channels, mq.stats):
+            with pytest.raises(Forbidden, match=r"is a standby: .*use its address"):
+                look()
+        assert mq.queues()[0].name == "app/q"
+        checks = json.loads(
+            CliRunner().invoke(main, ["doctor", "--json", "--url", replica.url(name)]).stdout
+        )["checks"]
+        assert [c["name"] for c in checks if c["level"] == "fail"] == ["primary"]
 
 
 def check(before: Before, later: Any, url: str) -> None:
@@ -175,6 +200,7 @@ def check(before: Before, later: Any, url: str) -> None:
     got = queue.receive(10)
     assert sorted(texts(got)) == ["in the slot", "leased", "ready"]
     assert {(m.failures, m.crashes) for m in got} == {(0, 0)}
+    assert min(m.receipt.lease for m in got) > before.newer.receipt.lease
     stats = queue.stats()
     assert (stats.scheduled, stats.ready, stats.leased, stats.cancelled) == (1, 1, 3, 1)
 

@@ -120,7 +120,7 @@ ON_POSTGRES = {
     "entries": "delete from turnabout.message where channel = 'd'",
     "entries, of scheduled": "insert into turnabout.scheduled (id, at, queue_id, priority, limited,"
     " channel) select id + 1000, {now}, queue_id, priority, limited, channel from turnabout.ready",
-    "unlogged tables": "delete from turnabout.whole",
+    "unlogged tables": "delete from turnabout.built",
     "head marks": "select turnabout.insert_head_mark(queue_id, channel, priority, id + 1)"
     " from turnabout.ready where channel = 'd';"
     "update turnabout.message set sent_at = {old}",

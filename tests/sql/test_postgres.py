@@ -115,9 +115,9 @@ def test_it_is_a_send_like_any_other(url, connection, mq, send):
     mq.queue("work").send("x", **options)
     send(connection, **options)
     rows = connection.execute(
-        "select queue_id, channel, priority, status, limited, at - sent_at as delay,"
-        " headers::jsonb, content_type, expires_at - sent_at as ttl, payload"
-        " from turnabout.message order by id"
+        "select m.queue_id, m.channel, m.priority, s.limited, s.at = m.at, m.at - m.sent_at,"
+        " m.headers::jsonb, m.content_type, m.expires_at - m.sent_at, m.payload"
+        " from turnabout.message m join turnabout.scheduled s on s.id = m.id order by m.id"
     ).fetchall()
     assert rows[0] == rows[1]
     assert rows[0][5:7] == (60_000, options["headers"])

@@ -75,7 +75,7 @@ def _database(url: str) -> Iterator[Check]:
     is_there = True
     for finding in findings(url):
         yield check_of(finding)
-        is_there &= finding.name != "database"
+        is_there &= finding.name not in ("database", "primary")
     if is_there:
         yield from _schema_and_slices(url)
 

@@ -52,7 +52,10 @@ def findings(url: str) -> Iterator[Finding]:
         yield fail("database.unreachable", error=str(error).strip())
         return
     with first:
-        yield from _guarded("server", lambda: _of_server(first))
+        server = _guarded("server", lambda: _of_server(first))
+        yield from server
+        if any(found.name == "primary" for found in server):
+            return  # a standby cannot answer the rest
         yield from _guarded("transactions", lambda: of_transactions(first))
         try:
             second = _connect(url)
@@ -177,8 +180,8 @@ def of_listen(first: Db, second: Db) -> Iterator[Finding]:
 
 
 def _of_database(db: Db) -> Iterator[Finding]:
-    if _one(db, "select to_regclass('turnabout.message') is null or pg_is_in_recovery()"):
-        return  # the checks of the schema and of the server say so
+    if _one(db, "select to_regclass('turnabout.message') is null"):
+        return  # the schema's own check says so
     with db.transaction():
         db.execute("set transaction isolation level repeatable read, read only")
         yield from of_queues(db, _one(db, SQL["now"]))

@@ -31,6 +31,11 @@ NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
+UNLOGGED_ON_A_STANDBY = "get_relation_info"
+"""Where the server refuses to read an unlogged table during recovery. Its text is translated, and
+the SQLSTATE is that of anything that isn't supported.
+"""
+
 
 @contextmanager
 def translated(url: str, queue: str = "") -> Generator[None]:
@@ -63,11 +68,14 @@ def translate(
         return Busy(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
-    if code == "42501":
-        todo = "`turnabout migrate allow` gives a role what it needs"
-        return Forbidden(f"PostgreSQL does not allow it: {text}: {todo}")
-    if code == "25006" or code[:2] == "28":
-        return Forbidden(f"PostgreSQL does not allow it: {text}")
+    if code == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY:
+        return Forbidden(
+            f"{without_secrets(url)} is a standby: where messages stand is in unlogged tables, "
+            "which only the primary has: use its address"
+        )
+    if code in ("42501", "25006") or code[:2] == "28":
+        todo = ": `turnabout migrate allow` gives a role what it needs" * (code == "42501")
+        return Forbidden(f"PostgreSQL does not allow it: {text}{todo}")
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
