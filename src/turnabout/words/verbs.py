@@ -46,6 +46,7 @@ from turnabout.words.verb import (
     IDS,
     MESSAGES,
     RECEIPTS,
+    Change,
     Changes,
     Items,
     NamespaceName,
@@ -63,7 +64,8 @@ class Send(Verb[o.SendOutcome]):
     scope = "produce"
     items = MESSAGES
     nothing = o.Sent(())
-    joins = notifies = merges = True
+    joins = merges = True
+    notifies = Change.READY
     queue: QueueName
     messages: tuple[Outgoing, ...]
 
@@ -96,7 +98,8 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
     items = Items(
         "receipts", id_of=RECEIPTS.id_of, receipt_of=RECEIPTS.receipt_of, beside="results"
     )
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ENDED
     queue: QueueName
     receipts: tuple[Receipt, ...]
     results: tuple[Result | None, ...] = ()
@@ -114,7 +117,8 @@ class Defer(Verb[tuple[o.DeferOutcome, ...]]):
     name = "defer"
     scope = "consume"
     items = DEFERRALS
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ANY
     queue: QueueName
     deferrals: tuple[Deferral, ...]
 
@@ -130,7 +134,8 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
     name = "fail"
     scope = "consume"
     items = FAILURES
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ANY
     queue: QueueName
     failures: tuple[Failure, ...]
 
@@ -159,7 +164,8 @@ class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
     name = "release"
     scope = "consume"
     items = RECEIPTS
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ANY
     queue: QueueName
     receipts: tuple[Receipt, ...]
 
@@ -170,7 +176,8 @@ class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
 
     name = "cancel"
     items = IDS
-    joins = notifies = True
+    joins = True
+    notifies = Change.ANY
     queue: QueueName
     ids: tuple[int, ...]
 
@@ -181,7 +188,7 @@ class Retry(Verb[tuple[o.RetryOutcome, ...]]):
 
     name = "retry"
     items = IDS
-    notifies = True
+    notifies = Change.READY
     queue: QueueName
     ids: tuple[int, ...]
 
@@ -227,7 +234,7 @@ class Purge(Verb[o.Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
     name = "purge"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     channel: str | None = None
     state: State | None = None
@@ -289,7 +296,7 @@ class RedriveStart(Verb[Redrive]):
     """Note a redrive; with `dry_run` only count what it would move."""
 
     name = "redrive_start"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     target: QueueName | None = None
     filter: RedriveFilter = EVERYTHING
@@ -334,7 +341,7 @@ class QueueCreate(Verb[o.CreateOutcome]):
 
     name = "queue_create"
     scope = "consume"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     settings: QueueSettings
 
@@ -354,7 +361,7 @@ class QueueUpdate(Verb[QueueEntry]):
     """Change some settings of a live queue; `fifo` is fixed at creation."""
 
     name = "queue_update"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     changes: Changes
 
@@ -373,7 +380,7 @@ class QueueDelete(Verb[o.Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
     name = "queue_delete"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
 
 
@@ -385,7 +392,8 @@ class PolicySet(Verb[Policy]):
     """
 
     name = "policy_set"
-    joins = notifies = True
+    joins = True
+    notifies = Change.ANY
     queue: QueueName
     channel: str
     changes: Mapping[str, Any]
@@ -416,7 +424,7 @@ class ChannelDelete(Verb[o.Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
     name = "channel_delete"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     channel: str
 
