@@ -21,7 +21,7 @@ WARM_REQUESTS = 200
 RECEIPTS_AT_ONCE = 1_000
 PARKED_AT_ONCE = 250
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
-_RECEIPT = re.compile(rb'"receipt":"(\d+\.\d+)"')
+_RECEIPT = re.compile(rb'"receipt":"([\d.]+)"')
 _SENT = b'{"messages":[{"payload":{"text":"%s"}}]}' % PAYLOAD
 
 

@@ -13,6 +13,7 @@ settings.load_profile("tests")
 gc.disable()  # until all is collected: nearly nothing of it is garbage
 
 pytest_plugins = [
+    "tests.support.memory",
     "tests.support.seeds",
     "tests.support.loops",
     "tests.support.postgres",

@@ -136,14 +136,12 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
 def _database_kind(url: str, clock: Clock | None = None) -> Literal["sqlite", "postgresql"]:
     kind = _kind(url, clock)
     if kind == "http":
-        raise UsageError(f"a pipeline works on the database itself, not on a server: {_DATABASES}")
+        raise UsageError(f"this works on the database itself, not on a server: {_DATABASES}")
     if kind == "sqlite":
         from turnabout.sqlite.store import is_in_memory
 
         if is_in_memory(url):
-            raise UsageError(
-                f"a pipeline's executors are other processes, which share no memory: {_DATABASES}"
-            )
+            raise UsageError(f"no other process reaches a database in memory: {_DATABASES}")
     return kind
 
 

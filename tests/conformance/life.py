@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import (
     initialize,
     precondition,
@@ -63,6 +64,8 @@ from turnabout.words.prepare import result
 from turnabout.words.records import EVERYTHING, RedriveFilter
 
 MOST_CONNECTIONS = 40
+SHRINKING_SECONDS = 60
+"""So long a life that failed is made shorter; what is left is told."""
 
 
 class Life(ScheduleSteps, LooksBack):
@@ -261,7 +264,7 @@ class Life(ScheduleSteps, LooksBack):
         """Ack with an attempt that is not its own, or through the wrong queue."""
         if off == 0:
             name = self.grave if name == self.name else self.name
-        self.ack(name, [Receipt(r.id, max(1, r.attempt + off)) for r in receipts], None)
+        self.ack(name, [r._replace(attempt=max(1, r.attempt + off)) for r in receipts], None)
 
     def defer(self, name: str, receipts: list[Receipt], how: tuple[int, bytes | None]) -> None:
         deferrals = [Deferral(r, *how) for r in receipts]
@@ -471,6 +474,7 @@ def live(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `tend` was drawn
+        patch.setattr(engine, "MAX_SHRINKING_SECONDS", SHRINKING_SECONDS)
         patch.setattr(pacing.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         run_state_machine_as_test(LifeHere if more else seed(start)(LifeHere), settings=chosen)
     return LifeHere.seen

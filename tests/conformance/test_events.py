@@ -173,6 +173,18 @@ def test_what_replaces_a_message_of_its_own_send_is_no_event(queue, clock):
     assert [(e.kind, e.due_at) for e in reader.read()] == [("created", clock.now + 9_000)]
 
 
+def test_a_send_that_replaces_a_message_twice_is_one_event(queue, clock):
+    """It is due when the last of them says. The one that the send puts in comes later."""
+    one, two = (
+        message("x", dedup_key="k", dedup_mode="latest", delay_seconds=delay) for delay in (5, 9)
+    )
+    queue.send_many([one])
+    reader = Reader(queue)
+    assert queue.send_many([message("y"), one, two]).replaced == (1, 2)
+    due = [("deferred", clock.now + 9_000), ("created", clock.now)]
+    assert [(e.kind, e.due_at) for e in reader.read()] == due
+
+
 def test_after_a_crash_it_is_due_when_that_is_noticed(queue, clock):
     sent(queue, "a")
     one(queue, lease_seconds=5)

@@ -12,7 +12,7 @@ from typing import Any
 import turnabout
 from tests.races import actors
 from tests.races.actors import Actor
-from turnabout import Busy, Receipt, WrongVersion
+from turnabout import Busy, WrongVersion
 
 
 class Follower(Actor):
@@ -52,7 +52,7 @@ class Producer(Follower, actors.Producer):
 class Worker(Follower, actors.Worker):
     def settle(self, name: str, op: str, message: Any, verb: Callable[[], Any]) -> None:
         """By the receipt, wherever the queues are by now."""
-        queue, receipt = self.mq.queue(name), Receipt(message.id, message.attempt)
+        queue, receipt = self.mq.queue(name), message.receipt
         verbs: dict[str, Callable[[], Any]] = {
             "ack": lambda: queue.ack([receipt]),
             "release": lambda: queue.release([receipt]),

@@ -79,7 +79,7 @@ def test_a_database_is_opened_for_a_pipeline(url):
 @each(
     ("place", "why"),
     [
-        ("sqlite://", "other processes, which share no memory"),
+        ("sqlite://", "no other process reaches"),
         ("http://localhost:1", "the database itself, not on a server"),
         ("https://tbt_secret@host", "the database itself, not on a server"),
     ],

@@ -1,7 +1,6 @@
 """The schema and how it comes into a database: once, whole, and the same by every way."""
 
 import re
-import subprocess
 import threading
 import time
 from importlib.resources import files
@@ -14,11 +13,10 @@ import pytest
 import turnabout
 from tests.support.doors import migrate
 from tests.support.each import each
-from tests.support.postgres import fresh_database
+from tests.support.postgres import fresh_database, psql
 from tests.upgrade import catalog
 from tests.upgrade.up import ended, start
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
-from turnabout.dev.pgserver import PostgresServer
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.notices import STATEMENTS
@@ -383,15 +381,8 @@ def test_a_database_that_was_never_migrated_says_so(postgres_url):
 
 @pytest.mark.slow
 def test_the_script_by_psql_makes_the_same_schema(postgres_server, postgres_url, migrated):
-    if not isinstance(postgres_server, PostgresServer):
-        pytest.skip("psql comes with our own servers")
-    said = subprocess.run(
-        [postgres_server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", postgres_url],
-        input=";\n".join(["begin", *install.steps(), "commit;"]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    steps = ";\n".join(["begin", *install.steps(), "commit;"])
+    said = psql(postgres_server, postgres_url, steps)
     assert (said.returncode, said.stdout) == (0, ""), said.stderr
     assert catalog.of_postgres(postgres_url) == catalog.of_postgres(migrated)
     assert install.status(postgres_url).pending == ()

@@ -15,7 +15,7 @@ import turnabout
 import turnabout.aio
 from tests.postgres.test_url import and_also
 from tests.support.doors import blocking, migrate
-from tests.support.postgres import GIVEN, VERSIONS, one_migrated_url
+from tests.support.postgres import GIVEN, VERSIONS, one_migrated_url, own_server
 from turnabout import (
     Acked,
     Busy,
@@ -26,7 +26,6 @@ from turnabout import (
     UsageError,
     message,
 )
-from turnabout.dev.pgserver import PostgresServer
 
 pytestmark = pytest.mark.slow  # a database for each
 
@@ -343,11 +342,11 @@ async def test_uncertain_for_asyncio(url, name) -> None:
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda v: f"own-pg{v}")
-def own(request) -> Iterator[PostgresServer]:
+def own(request) -> Iterator[Any]:
     if GIVEN is not None:
         pytest.skip("a given server is not ours to restart")
     settings = {"synchronous_commit": "on", "full_page_writes": "on"}
-    with PostgresServer(request.param, settings=settings) as server:
+    with own_server(request.param, settings=settings) as server:
         server.create_database("app")
         migrate(server.url("app"))
         yield server

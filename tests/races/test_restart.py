@@ -10,9 +10,8 @@ import pytest
 import turnabout
 from tests.conformance.steps import sent
 from tests.support.doors import migrate
-from tests.support.postgres import GIVEN, VERSIONS
+from tests.support.postgres import GIVEN, VERSIONS, own_server
 from turnabout import Unavailable, Uncertain
-from turnabout.dev.pgserver import PostgresServer
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,10 +21,10 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda v: f"pg{v}")
-def server(request) -> Iterator[PostgresServer]:
+def server(request) -> Iterator[Any]:
     """A server of our own, which keeps what it has confirmed."""
     settings = {"synchronous_commit": "on", "full_page_writes": "on"}
-    with PostgresServer(request.param, settings=settings) as server:
+    with own_server(request.param, settings=settings) as server:
         server.create_database("app")
         migrate(server.url("app"))
         yield server

@@ -14,12 +14,8 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.remote.liar import answer, liar
-from tests.support.each import each
 from tests.support.served import Server, served
-from turnabout import wire
-from turnabout.pipeline import verbs as pipeline
 from turnabout.server import verbs as credentials
-from turnabout.server.auth.namespaces import NAMED, inside
 from turnabout.words import verbs as v
 
 pytestmark = pytest.mark.slow
@@ -200,30 +196,12 @@ def test_a_wait_goes_on_over_a_restart(server: Server) -> None:
     assert got == ["after"]
 
 
-@each("namespace", ["", "acme"])
-def test_no_door_carries_a_pipeline(namespace: str) -> None:
-    """Names of its verbs are stored ones, past all tenants."""
-    assert not set(pipeline.VERBS) & (wire.ROUTE_OF.keys() | NAMED.keys() | set(v.VOCABULARY))
-    for verb in (pipeline.LogLook(), pipeline.SubscriptionRelease("s"), pipeline.LogAt(0)):
-        with pytest.raises(turnabout.UsageError, match="no server carries it out"):
-            inside(verb, namespace)
-
-
 def test_what_has_no_place_behind_a_server(server: Server) -> None:
     with turnabout.connect(server.url) as mq:
         with pytest.raises(turnabout.UsageError, match="connect to the database itself"):
             mq.queue("q").within(object())
         with pytest.raises(turnabout.UsageError, match="token_list works on the database"):
             mq.store.run(credentials.TokenList())
-        for verb in (pipeline.LogLook(), pipeline.SubscriptionRelease("s")):
-            with pytest.raises(
-                turnabout.UsageError, match="on the database itself, not on a server"
-            ):
-                mq.store.run(verb)
-            with pytest.raises(
-                turnabout.UsageError, match="on the database itself, not on a server"
-            ):
-                mq.store.run_together([v.Stats("q"), verb])
         with pytest.raises(turnabout.UsageError, match="at most 100 verbs together, not 101"):
             mq.store.run_together([v.Stats("q")] * 101)
         assert mq.store.run_together([]) == []

@@ -129,12 +129,24 @@ def test_a_file_is_used_with_and_without_it(tree: Tree, tmp_path: Path) -> None:
     assert tree.run(*status).startswith("Up to date")
 
 
-@pytest.mark.timeout(1_800 if EVERYTHING else 150)
-def test_the_core_passes_its_tests(tree: Tree) -> None:
+def core_of(tree: Tree) -> list[str]:
+    """Folders of the core's tests. Those of the client need a server."""
     left_out = OTHERS | ({"remote"} if any(s.name == "server" for s in tree.lacks) else set())
     folders = [path for path in (tree.folder / "tests").iterdir() if path.is_dir()]
-    core = [f"tests/{path.name}" for path in folders if path.name not in left_out]
-    words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not http"]
+    return [f"tests/{path.name}" for path in folders if path.name not in left_out]
+
+
+PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
+
+
+def test_all_tests_of_the_core_are_found(tree: Tree) -> None:
+    """None of them imports a slice."""
+    assert " tests collected" in tree.run(*PYTEST, "--collect-only", *core_of(tree))
+
+
+@pytest.mark.timeout(1_800 if EVERYTHING else 150)
+def test_the_core_passes_its_tests(tree: Tree) -> None:
     marked = "not bench and not spark" if EVERYTHING else "not slow and not bench"
-    said = tree.run(*words, "-m", marked, *(core if EVERYTHING else FEW), seconds=1_800)
+    words = [*PYTEST, "-k", "not http", "-m", marked]
+    said = tree.run(*words, *(core_of(tree) if EVERYTHING else FEW), seconds=1_800)
     assert " passed" in said

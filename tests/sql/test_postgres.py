@@ -1,7 +1,6 @@
 """Sending to PostgreSQL without the library: `turnabout.send(…)` and the view `turnabout_inbox`."""
 
 import json
-import subprocess
 import threading
 import time
 from typing import Any
@@ -13,8 +12,7 @@ from psycopg.types.json import Jsonb
 
 import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
-from tests.support.postgres import fresh_database, migrated_url
-from turnabout.dev.pgserver import PostgresServer
+from tests.support.postgres import fresh_database, migrated_url, psql
 from turnabout.postgres import install
 
 pytestmark = pytest.mark.slow  # a database for each
@@ -67,18 +65,6 @@ def with_option(url: str, option: str) -> str:
 
 
 both = pytest.mark.parametrize("send", [call, insert])
-
-
-def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
-    if not isinstance(server, PostgresServer):
-        pytest.skip("psql comes with our own servers")
-    return subprocess.run(
-        [server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_from_psql(postgres_server, url, mq):

@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import os
 import secrets
+import subprocess
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any, Final, LiteralString, Protocol, cast
@@ -46,14 +47,6 @@ class Server(Protocol):
         """The address of a database."""
         ...
 
-    def create_database(self, name: str, template: str | None = None) -> None:
-        """Make a database, empty or as a copy of another, which nobody may be connected to."""
-        ...
-
-    def drop_database(self, name: str) -> None:
-        """Remove a database, with whoever is connected to it."""
-        ...
-
 
 class GivenServer:
     """The server that `TURNABOUT_TEST_POSTGRES` names. It isn't ours: only databases are made."""
@@ -66,21 +59,11 @@ class GivenServer:
         with psycopg.connect(url) as connection:
             self.version = connection.info.server_version // 10_000
 
-    def url(self, database: str = "postgres") -> str:
+    def url(self, database: str = "") -> str:
         """The address of a database on that server."""
+        if not database:
+            return self._url
         return urlsplit(self._url)._replace(path="/" + quote(database, safe="")).geturl()
-
-    def create_database(self, name: str, template: str | None = None) -> None:
-        """Make a database, empty or as a copy of another."""
-        self._say("create database {} template {}", name, template or "template1")
-
-    def drop_database(self, name: str) -> None:
-        """Remove a database, with whoever is connected to it."""
-        self._say("drop database if exists {} with (force)", name)
-
-    def _say(self, statement: LiteralString, *names: str) -> None:
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
 
 class Servers:
@@ -89,6 +72,7 @@ class Servers:
     def __init__(self) -> None:
         self._open: dict[int, Server] = {}
         self._templates: dict[tuple[str, Fill], str] = {}
+        self._masons: dict[str, psycopg.Connection] = {}
 
     def get(self, version: int) -> Server:
         """The server of that version; the given one, whatever its version, when there is one."""
@@ -101,10 +85,27 @@ class Servers:
         key = (server.url(), fill)
         if key not in self._templates:
             name = f"{_run}_template_{next(_number)}"
-            server.create_database(name)
+            self.create_database(server, name)
             self._templates[key] = name  # noted first: dropped even when filling it fails
             fill(server.url(name))
         return self._templates[key]
+
+    def create_database(self, server: Server, name: str, template: str = "template1") -> None:
+        """Make a database, as a copy of another, which nobody may be connected to."""
+        # The other way writes every page to the log.
+        by = " strategy file_copy" if server.version >= 15 else ""
+        self._build(server, "create database {} template {}" + by, name, template)
+
+    def drop_database(self, server: Server, name: str) -> None:
+        """Remove a database, with whoever is connected to it."""
+        self._build(server, "drop database if exists {} with (force)", name)
+
+    def _build(self, server: Server, statement: LiteralString, *names: str) -> None:
+        """By a connection that is kept, as there are hundreds of databases to make."""
+        mason = self._masons.get(server.url())
+        if mason is None or mason.closed:
+            mason = self._masons[server.url()] = psycopg.connect(server.url(), autocommit=True)
+        mason.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
     def close(self) -> None:
         """Stop our servers; on a given one, drop the templates."""
@@ -114,23 +115,44 @@ class Servers:
                 continue
             for (url, _), name in self._templates.items():
                 if url == server.url():
-                    server.drop_database(name)
+                    self.drop_database(server, name)
+        for mason in self._masons.values():
+            mason.close()
         self._open.clear()
         self._templates.clear()
+        self._masons.clear()
 
     @staticmethod
     def _start(version: int) -> Server:
-        if find_spec("turnabout.dev") is None:
-            pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
-        from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
-
-        try:
-            server = PostgresServer(version)
-        except PostgresNotFound as error:
-            # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
-            pytest.fail(str(error), pytrace=False)
+        server = own_server(version)
         server.start()
         return server
+
+
+def own_server(version: int = VERSIONS[-1], **how: Any) -> Any:
+    """A server of one test's own, to be stopped and killed: it starts and ends as a context."""
+    if find_spec("turnabout.dev") is None:
+        pytest.skip("the slice `dev`, which starts PostgreSQL, is not here")
+    from turnabout.dev.pgserver import PostgresNotFound, PostgresServer
+
+    try:
+        return PostgresServer(version, **how)
+    except PostgresNotFound as error:
+        # Not a skip: a run that left out PostgreSQL must not look like one that passed it.
+        pytest.fail(str(error), pytrace=False)
+
+
+def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
+    """What PostgreSQL's own client says of statements."""
+    if isinstance(server, GivenServer):
+        pytest.skip("psql comes with our own servers")
+    return subprocess.run(
+        [server.binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 _servers: Final = Servers()
@@ -148,11 +170,11 @@ def template(server: Server, fill: Fill) -> str:
 def fresh_database(server: Server, fill: Fill | None = None) -> Iterator[str]:
     """The URL of a database for one test, empty or as `fill(url)` leaves it; dropped at the end."""
     name = f"{_run}_{next(_number)}"
-    server.create_database(name, None if fill is None else template(server, fill))
+    _servers.create_database(server, name, "template1" if fill is None else template(server, fill))
     try:
         yield server.url(name)
     finally:
-        server.drop_database(name)
+        _servers.drop_database(server, name)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -38,6 +38,7 @@ types_of_content = st.sampled_from(
      "application/octet-stream", "application/problem+json", "image/png", "json"]
 )  # fmt: skip
 instants = st.integers(0, 2**43)
+LEASES = st.just(0) | st.integers(0, 2**63 - 1)
 NUMBERS: Mapping[str, st.SearchStrategy[int]] = {
     "priority": st.integers(-32_768, 32_767),
     "index": st.just(0),
@@ -47,6 +48,7 @@ NUMBERS: Mapping[str, st.SearchStrategy[int]] = {
     "limit": st.integers(1, 1_000),
     "max_messages": st.integers(1, 1_000),
     "id": st.integers(1, 2**63 - 1),
+    "lease": LEASES,
     "ids": st.integers(1, 2**63 - 1),
     "after_id": st.integers(0, 2**63 - 1),
     "served": st.integers(0, 1_000),
@@ -91,7 +93,9 @@ SCALARS: Mapping[Any, Callable[[str], st.SearchStrategy[Any]]] = {
     str: _text,
     bytes: lambda _: blobs,
     type(None): lambda _: st.none(),
-    Receipt: lambda _: st.builds(Receipt, st.integers(1, 2**63 - 1), st.integers(1, 2**31 - 1)),
+    Receipt: lambda _: st.builds(
+        Receipt, st.integers(1, 2**63 - 1), st.integers(1, 2**31 - 1), LEASES
+    ),
 }
 SPECIAL: dict[Any, st.SearchStrategy[Any]] = {}
 

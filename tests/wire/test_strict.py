@@ -9,8 +9,9 @@ from tests.support.each import each
 from turnabout import wire
 from turnabout.wire import content
 from turnabout.words import verbs as v
-from turnabout.words.entities import Outgoing
-from turnabout.words.errors import UsageError
+from turnabout.words.entities import Delivery, Outgoing, Receipt
+from turnabout.words.errors import Uncertain, UsageError
+from turnabout.words.outcomes import Received
 from turnabout.words.policy import Policy
 
 DEEP = b"[" * 65 + b"]" * 65
@@ -61,6 +62,7 @@ WRONG_BODIES: list[tuple[type[v.Verb[Any]], bytes, str]] = [
     (v.Receive, b'{"wait_seconds": 3601}', "$.wait_seconds: expected float <= 3600"),
     (v.Ack, b'{"receipts": ["1.1", "x"]}', "$.receipts[1]: 'x' is not a receipt"),
     (v.Ack, b'{"receipts": ["1.0"]}', "$.receipts[0]: a receipt's attempt is"),
+    (v.Ack, b'{"receipts": ["1.1.%s"]}' % (b"9" * 19), "$.receipts[0]: a receipt's lease is"),
     (v.Cancel, b'{"ids": [1, 0]}', "$.ids[1]: expected int >= 1"),
     (v.Cancel, b'{"ids": [%s]}' % b",".join([b"1"] * 10_001), "$.ids: expected array"),
     (v.Fail, b'{"failures": [{"receipt": "x"}]}', "$.failures[0].receipt: 'x' is not a receipt"),
@@ -156,6 +158,18 @@ def test_a_payload_is_kept_byte_for_byte() -> None:
     given = b'{"a" : 1.0,\t"a":2e0,\n "b\\u0041": "\xc3\xa4"}'
     verb = wire.load_verb(v.Send, b'{"messages":[{"payload":{"json":  %s  }}]}' % given, queue="q")
     assert verb == v.Send("q", (Outgoing(given, "application/json"),))
+
+
+@each(("lease", "receipt"), [(0, b"4711.2"), (881, b"4711.2.881")])
+def test_a_receipt_says_which_lease_it_is_of(lease: int, receipt: bytes) -> None:
+    given = Delivery(4711, 2, "", 0, b"", "x", None, None, 0, 0, 0, None, 0, 1000, lease)
+    body = wire.dump_answer(v.Receive, Received((given,)))
+    assert b'"receipt":"%s"' % receipt in body
+    assert b'"lease":' not in body
+    (found,) = wire.load_answer(v.Receive, body).deliveries
+    assert found.receipt == given.receipt == Receipt(4711, 2, lease)
+    with pytest.raises(Uncertain, match="is not a receipt"):
+        wire.load_answer(v.Receive, body.replace(receipt, b"4711"))
 
 
 def test_what_a_request_leaves_out() -> None:

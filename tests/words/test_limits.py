@@ -102,22 +102,38 @@ def test_an_error_never_carries_a_whole_payload():
 # --- receipts and shards ---
 
 
-@given(st.integers(1, limits.ID_MAX), st.integers(1, limits.INTEGER_MAX))
-def test_a_receipt_reads_as_it_writes(number, attempt):
-    assert Receipt.parse(str(Receipt(number, attempt))) == Receipt(number, attempt)
+@given(
+    st.integers(1, limits.ID_MAX),
+    st.integers(1, limits.INTEGER_MAX),
+    st.just(0) | st.integers(0, limits.ID_MAX),
+)
+def test_a_receipt_reads_as_it_writes(number, attempt, lease):
+    receipt = Receipt(number, attempt, lease)
+    assert Receipt.parse(str(receipt)) == receipt
+
+
+def test_a_receipt_names_its_lease_where_that_has_a_number():
+    assert str(Receipt(4711, 1)) == "4711.1"
+    assert str(Receipt(4711, 1, 881)) == "4711.1.881"
+    assert Receipt.parse("4711.1") == Receipt(4711, 1, 0) != Receipt(4711, 1, 881)
 
 
 @each(
     "text",
-    ["", "1", "1.", ".1", "1.1.1", "a.1", "-1.1", "1.-1", " 1.1", "1.1\n", "0.1", "1.0", "٣.1",
-     "9" * 20 + ".1", "9" * 19 + ".1", "1." + "9" * 10, None, 11, 1.1, b"1.1"],
+    ["", "1", "1.", ".1", "1.1.", "1.1.x", "1.1.-1", "1.1.1.1", "a.1", "-1.1", "1.-1", " 1.1",
+     "1.1\n", "0.1", "1.0", "٣.1", "9" * 20 + ".1", "9" * 19 + ".1", "1." + "9" * 10,
+     "1.1." + "9" * 19, "1.1." + "9" * 20, None, 11, 1.1, b"1.1"],
 )  # fmt: skip
 def test_what_is_no_receipt_is_refused(text):
     with pytest.raises(UsageError):
         Receipt.parse(text)
 
 
-@each("args", [(0, 1), (1, 0), (True, 1), (1, 1.0), (2**63, 1), (1, 2**31)])
+@each(
+    "args",
+    [(0, 1), (1, 0), (True, 1), (1, 1.0), (2**63, 1), (1, 2**31),
+     (1, 1, -1), (1, 1, True), (1, 1, 2**63)],
+)  # fmt: skip
 def test_a_receipt_out_of_range_is_refused(args):
     with pytest.raises(UsageError):
         Receipt(*args)

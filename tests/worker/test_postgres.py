@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.support.postgres import own_server
 from turnabout import aio, message
 from turnabout._connect import installer
-from turnabout.dev.pgserver import PostgresServer
 from turnabout.worker import AsyncMessage, Worker
 
 pytestmark = pytest.mark.slow
@@ -18,17 +19,15 @@ MESSAGES = 200
 
 
 @pytest.fixture
-def server() -> Iterator[PostgresServer]:
+def server() -> Iterator[Any]:
     """A server of this test's own: it is torn down while it is used."""
-    with PostgresServer(profile="durable") as server:
+    with own_server(profile="durable") as server:
         installer(server.url()).up(server.url())
         yield server
 
 
 @pytest.mark.parametrize("prefetch", [0, 20])
-def test_the_worker_lives_through_a_crash_of_the_server(
-    server: PostgresServer, prefetch: int
-) -> None:
+def test_the_worker_lives_through_a_crash_of_the_server(server: Any, prefetch: int) -> None:
     async def check() -> None:
         worker = Worker(server.url(), poll_seconds=1)
         seen: set[int] = set()

@@ -33,7 +33,7 @@ class AsyncMessage:
 
     def __repr__(self) -> str:
         d = self._delivery
-        return f"<{type(self).__name__} {d.id}.{d.attempt} {self._queue.name}/{d.channel}>"
+        return f"<{type(self).__name__} {d.receipt} {self._queue.name}/{d.channel}>"
 
     @property
     def queue(self) -> AsyncQueue:

@@ -14,6 +14,8 @@ from dataclasses import MISSING, dataclass, is_dataclass
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from turnabout.words.verb import snake
+
 WIDTH = 92
 
 
@@ -108,7 +110,7 @@ def _form(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " | ".join(json.dumps(word) for word in get_args(hint))
     if get_origin(hint) is tuple:
-        return f"[{_form(get_args(hint)[0])}]"
+        return f"[{_form(get_args(hint)[0]) or '…'}]"
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     if len(kinds) == 1:
         return _form(kinds[0])
@@ -116,7 +118,7 @@ def _form(hint: Any) -> str:
         same: dict[str, list[str]] = {}  # outcomes of the same fields are told together
         for kind in kinds:
             fields = "".join(f", {field}" for field in _fields(kind))
-            same.setdefault(fields, []).append(json.dumps(_snake(kind)))
+            same.setdefault(fields, []).append(json.dumps(snake(kind.__name__)))
         told = (f'{{"outcome": {" | ".join(names)}{fields}}}' for fields, names in same.items())
         return " | ".join(told)
     from turnabout.words.entities import Delivery
@@ -124,12 +126,6 @@ def _form(hint: Any) -> str:
     if is_dataclass(hint) or hint is Delivery:
         return "{" + ", ".join(_fields(hint)) + "}"
     return ""
-
-
-def _snake(kind: type) -> str:
-    from turnabout.wire.shapes import snake
-
-    return snake(kind.__name__)
 
 
 def _fields(kind: Any) -> Iterator[str]:

@@ -104,7 +104,7 @@ def _print_and_settle(app: App, queue: Queue, batch: Batch[Message], ack: bool) 
 
 def _delivery(one: Delivery) -> str:
     head = [
-        f"{one.id}.{one.attempt}",
+        str(one.receipt),
         _show.channel(one.channel),
         f"sent {_show.when(one.sent_at)}",
     ]

@@ -7,7 +7,7 @@ stores of databases run these verbs like any other. What they mean: docs/design/
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
@@ -58,7 +58,6 @@ class SubscriptionOpen(Verb[Opened]):
     `owner` is for people: a host, a process, a query. Messages that are leased for it stay so.
     """
 
-    name: ClassVar[str] = "subscription_open"
     subscription: str
     owner: str
 
@@ -94,7 +93,6 @@ class EpochLease(Verb[Leased | Superseded]):
     is the epoch after that one, leased ahead, and those between `after` and it stay leased.
     """
 
-    name: ClassVar[str] = "epoch_lease"
     subscription: str
     generation: int
     queues: tuple[str, ...]
@@ -155,7 +153,6 @@ class EpochPlan(Verb[Planned | NoEpoch | Superseded]):
     of one message ends as dead instead, with `error` as its story, and leaves no part.
     """
 
-    name: ClassVar[str] = "epoch_plan"
     subscription: str
     generation: int
     epoch: int
@@ -182,7 +179,6 @@ class Renewed:
 class EpochExtend(Verb[Renewed | Superseded]):
     """The heartbeat: all unacknowledged epochs' leases run for `lease_ms` from now."""
 
-    name: ClassVar[str] = "epoch_extend"
     subscription: str
     generation: int
     lease_ms: int
@@ -197,7 +193,6 @@ class SubscriptionRelease(Verb[int]):
     `forget` remove the subscription as well. Answers with how many went back.
     """
 
-    name: ClassVar[str] = "subscription_release"
     subscription: str
     forget: bool = False
 
@@ -232,7 +227,6 @@ class Subscription:
 class SubscriptionList(Verb[tuple[Subscription, ...]]):
     """All subscriptions, by name."""
 
-    name: ClassVar[str] = "subscription_list"
     reads = True
 
 
@@ -254,7 +248,6 @@ class StagedMessage:
 class Stage(Verb[None]):
     """Put up to 10,000 messages aside for an attempt, after those that it has already."""
 
-    name: ClassVar[str] = "stage"
     attempt: str
     messages: tuple[StagedMessage, ...]
 
@@ -302,7 +295,6 @@ class Publish(Verb[Published | AlreadyPublished | Refused]):
     with the note that the batch is published, or nothing. Batches of a sink come in order.
     """
 
-    name: ClassVar[str] = "publish"
     sink: str
     batch: int
     attempts: tuple[str, ...]
@@ -319,7 +311,6 @@ class Publish(Verb[Published | AlreadyPublished | Refused]):
 class Unstage(Verb[int]):
     """Remove what these attempts have staged, and what anybody has staged more than a day ago."""
 
-    name: ClassVar[str] = "unstage"
     attempts: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -364,7 +355,6 @@ class LogNext(Verb[LogRange | LogLost | LogAhead]):
     `START` loses nothing: it begins with the oldest row there is. Other text is a UsageError.
     """
 
-    name: ClassVar[str] = "log_next"
     reads = True
     after: str
     limit: int | None = None
@@ -379,7 +369,6 @@ class LogNext(Verb[LogRange | LogLost | LogAhead]):
 class LogAt(Verb[str]):
     """The position before the first row that finished at `at` or later; the end without one."""
 
-    name: ClassVar[str] = "log_at"
     reads = True
     at: int
 
@@ -391,7 +380,6 @@ class LogAt(Verb[str]):
 class LogCut(Verb[tuple[LogRange, ...]]):
     """A range as up to `parts` ranges of about as many rows each, in order."""
 
-    name: ClassVar[str] = "log_cut"
     reads = True
     after: str
     until: str
@@ -420,7 +408,6 @@ class LogState:
 class LogLook(Verb[LogState]):
     """The state of the log."""
 
-    name: ClassVar[str] = "log_look"
     reads = True
 
 
@@ -430,7 +417,6 @@ class LogPurge(Verb[int]):
     before an instant. Answers with how many; call again until there are none.
     """
 
-    name: ClassVar[str] = "log_purge"
     until: str
     finished_before: int
     limit: int = 10_000
@@ -461,7 +447,6 @@ class Watermark:
 class WatermarkSet(Verb[None]):
     """Note how far an archive has come, with the rows that it has in all."""
 
-    name: ClassVar[str] = "watermark_set"
     archive: str
     position: str
     messages: int
@@ -477,7 +462,6 @@ class WatermarkSet(Verb[None]):
 class WatermarkDelete(Verb[bool]):
     """Forget an archive; whether it was there. It holds no purge back any more."""
 
-    name: ClassVar[str] = "watermark_delete"
     archive: str
 
     def __post_init__(self) -> None:
@@ -488,7 +472,6 @@ class WatermarkDelete(Verb[bool]):
 class WatermarkList(Verb[tuple[Watermark, ...]]):
     """All archives, by name."""
 
-    name: ClassVar[str] = "watermark_list"
     reads = True
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import starmap
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from turnabout.postgres.revision import rendered
@@ -12,6 +15,9 @@ from turnabout.postgres.revision import rendered
 Row = Sequence[Any]
 Rows = Sequence[Row]
 Now = int | None
+Parameters = Callable[[Any, Now], Sequence[Any]]
+Answer = Callable[[Any, Rows], Any]
+Notifies = Callable[[Any, Rows], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +25,10 @@ class Call:
     """One function call. `repeatable`: it changes nothing that a second run would spoil."""
 
     text: str
-    parameters: Callable[[Any, Now], Sequence[Any]]
-    answer: Callable[[Any, Rows], Any]
+    sql: bytes
+    """The text, as a connection takes it."""
+    parameters: Parameters
+    answer: Answer
     repeatable: bool = False
     nowait: bytes | None = None
     """The call to make instead when this one met rows that others hold for long, and in a
@@ -28,23 +36,91 @@ class Call:
     """
     without_timers: bytes | None = None
     """The call to make instead when the same was made for that queue in this millisecond."""
-    notifies: Callable[[Any, Rows], Sequence[str]] | None = None
+    notifies: Notifies | None = None
     """The queues that it changed in any way, so that those who wait must be notified; None: as the
     verb says.
     """
     in_parts: bool = False
     """It is called again until it answers 0, so that no transaction grows with the queue."""
-    sql: bytes = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", rendered(self.text))
-        object.__setattr__(self, "sql", self.text.encode())
-        if self.nowait is not None:
-            object.__setattr__(self, "nowait", rendered(self.nowait.decode()).encode())
-        if self.without_timers is not None:
-            object.__setattr__(
-                self, "without_timers", rendered(self.without_timers.decode()).encode()
-            )
+
+def call(
+    text: str,
+    answer: Answer,
+    parameters: Parameters | None = None,
+    *,
+    nowait: str | None = None,
+    without_timers: str | None = None,
+    repeatable: bool = False,
+    notifies: Notifies | None = None,
+    in_parts: bool = False,
+) -> Call:
+    """The call of a text that names what it takes, as in `$queue::text`: fields of the verb, and
+    `now`, the clock; or what `parameters` gives for these names, in the order of the text.
+    """
+    names = list(dict.fromkeys(_NAME.findall(text)))
+
+    def numbered(text: str) -> str:
+        return _NAME.sub(lambda name: f"${names.index(name[1]) + 1}", rendered(text))
+
+    return Call(
+        numbered(text),
+        numbered(text).encode(),
+        parameters or _fields(names),
+        answer,
+        repeatable,
+        None if nowait is None else numbered(nowait).encode(),
+        None if without_timers is None else numbered(without_timers).encode(),
+        notifies,
+        in_parts,
+    )
+
+
+_NAME = re.compile(r"\$([a-z_.]+)")
+
+
+def _fields(names: Sequence[str]) -> Parameters:
+    fields = [None if name == "now" else attrgetter(name) for name in names]
+
+    def parameters(verb: Any, now: Now) -> Sequence[Any]:
+        return [now if field is None else _plain(field(verb)) for field in fields]
+
+    return parameters
+
+
+def _plain(value: Any) -> Any:
+    """A driver takes a tuple for a row, and a list for an array."""
+    return [*value] if isinstance(value, tuple) else value
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def nothing(_verb: Any, _rows: Rows) -> None:
+    """There is no answer."""
+
+
+def single(_verb: Any, rows: Rows) -> Any:
+    """The one value of the one row."""
+    return rows[0][0]
+
+
+def one(make: Callable[..., Any]) -> Answer:
+    """What is made of the columns of the one row."""
+    return lambda _, rows: make(*rows[0])
+
+
+def each(make: Callable[..., Any]) -> Answer:
+    """A tuple of what is made of the columns of each row."""
+    return lambda _, rows: tuple(starmap(make, rows))
+
+
+def in_order(make: Callable[..., Any]) -> Answer:
+    """The same of rows whose first column is a place in the verb's list."""
+    return lambda _, rows: tuple([make(*row[1:]) for row in sorted(rows, key=itemgetter(0))])
+
+
+# --- timers --------------------------------------------------------------------------------------
 
 
 class TimerThrottle:
@@ -72,8 +148,3 @@ class TimerThrottle:
 
 
 _QUEUES_MAX = 1_000
-
-
-def first(row: Row) -> Any:
-    """What rows are put into order by, where their first column is a place in the verb's list."""
-    return row[0]

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from typing import Any
 
 from turnabout.words import limits
 from turnabout.words import verbs as v
@@ -136,7 +136,6 @@ class FoundToken:
 class NamespaceSet(Verb[Namespace]):
     """Make a namespace, or set its quotas anew."""
 
-    name: ClassVar[str] = "namespace_set"
     namespace: Namespace
 
 
@@ -144,7 +143,6 @@ class NamespaceSet(Verb[Namespace]):
 class NamespaceList(Verb[tuple[Namespace, ...]]):
     """All namespaces by name; the unnamed one only if quotas or tokens were set for it."""
 
-    name: ClassVar[str] = "namespace_list"
     reads = True
 
 
@@ -152,7 +150,6 @@ class NamespaceList(Verb[tuple[Namespace, ...]]):
 class NamespaceDelete(Verb[bool]):
     """Remove a namespace and its tokens; whether it was there. UsageError while it has queues."""
 
-    name: ClassVar[str] = "namespace_delete"
     namespace: str
 
 
@@ -160,7 +157,6 @@ class NamespaceDelete(Verb[bool]):
 class TokenCreate(Verb[Token]):
     """Keep a new token; its namespace is made if it is missing."""
 
-    name: ClassVar[str] = "token_create"
     id: str
     digest: bytes
     namespace: str
@@ -185,7 +181,6 @@ class TokenCreate(Verb[Token]):
 class TokenFind(Verb[FoundToken | None]):
     """The token of that id, live or not; None if there never was one."""
 
-    name: ClassVar[str] = "token_find"
     reads = True
     id: str
 
@@ -194,7 +189,6 @@ class TokenFind(Verb[FoundToken | None]):
 class TokenList(Verb[tuple[Token, ...]]):
     """Tokens of all namespaces or of one, the newest first, expired and revoked ones too."""
 
-    name: ClassVar[str] = "token_list"
     reads = True
     namespace: str | None = None
 
@@ -203,7 +197,6 @@ class TokenList(Verb[tuple[Token, ...]]):
 class TokenRevoke(Verb[Token | None]):
     """End a token now; one that was revoked stays as it is. None: there is none of that id."""
 
-    name: ClassVar[str] = "token_revoke"
     id: str
 
 

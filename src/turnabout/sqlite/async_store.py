@@ -17,7 +17,6 @@ from turnabout.sqlite._url import place
 from turnabout.sqlite._writer import GROUP_MAX, Pending
 from turnabout.sqlite.joined import AsyncSqliteJoined, SqliteConnections
 from turnabout.store import AsyncStore
-from turnabout.words.entities import Receipt
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import Received
 from turnabout.words.verb import Change
@@ -199,7 +198,7 @@ class AsyncSqliteStore(AsyncStore):
             verbs, answers = pending.verb.verbs, pending.answer or ()
         for verb, answer in zip(verbs, answers, strict=False):  # no answers: there was an error
             if isinstance(verb, Receive) and isinstance(answer, Received):
-                receipts = tuple(Receipt(d.id, d.attempt) for d in answer.deliveries)
+                receipts = tuple(d.receipt for d in answer.deliveries)
                 if not receipts:
                     continue
                 release = Pending(Release(verb.queue, receipts))

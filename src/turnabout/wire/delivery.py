@@ -12,7 +12,7 @@ from turnabout.words.errors import UsageError
 
 
 class Delivery(msgspec.Struct, forbid_unknown_fields=True):
-    """A message as `receive` hands it out. The receipt is for the verbs that come after."""
+    """A message as `receive` hands it out. Later verbs take its receipt as it is."""
 
     receipt: str
     id: int
@@ -34,9 +34,9 @@ class Delivery(msgspec.Struct, forbid_unknown_fields=True):
 def dump(given: entities.Delivery) -> Delivery:
     """The delivery with its receipt."""
     id_, attempt, channel, priority, payload, kind, headers, state = given[:8]
-    failures, crashes, sent_at, origin, lease_until, lease_ms = given[8:]
+    failures, crashes, sent_at, origin, lease_until, lease_ms, lease = given[8:]
     return Delivery(
-        f"{id_}.{attempt}",
+        entities.receipt_text(id_, attempt, lease),
         id_,
         attempt,
         channel,
@@ -55,7 +55,7 @@ def dump(given: entities.Delivery) -> Delivery:
 
 
 def load(said: Delivery) -> entities.Delivery:
-    """The delivery again. Raises: UsageError if bytes, headers or the origin are none."""
+    """The delivery again. Raises: UsageError if receipt, bytes, headers or origin are none."""
     headers: str | None = None
     if said.headers is not UNSET:
         headers = _headers(bytes(said.headers))
@@ -76,6 +76,7 @@ def load(said: Delivery) -> entities.Delivery:
         None if said.origin is UNSET else _origin(bytes(said.origin)),
         said.lease_until,
         ms_of(said.lease_seconds),
+        entities.Receipt.parse(said.receipt).lease,
     )
 
 

@@ -22,7 +22,6 @@ from turnabout.wire.shapes import (
     getter,
     loader,
     parts_of,
-    snake,
     struct_of,
 )
 from turnabout.words import verbs as v
@@ -254,7 +253,7 @@ def _in_an_object(kind: Kind, name: str, form: Form) -> Form:
     struct = msgspec.defstruct(
         f"{kind.__name__}Answer",
         [(name, form.type)],
-        namespace={"__doc__": f"What `{snake(kind.__name__)}` answers."},
+        namespace={"__doc__": f"What `{kind.name}` answers."},
         forbid_unknown_fields=True,
         module=__name__,
     )

@@ -7,7 +7,6 @@ none had before. `docs/design/server.md` has the rules.
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -33,6 +32,7 @@ from turnabout.words.entities import Delivery, Outgoing, Receipt
 from turnabout.words.errors import UsageError
 from turnabout.words.policy import QueueSettings
 from turnabout.words.records import Result
+from turnabout.words.verb import snake
 
 Turning = Callable[[Any], Any]
 
@@ -302,9 +302,3 @@ def _content_ways(
         return struct(*values)
 
     return loader(make, parts), dumper(dump_parts, parts)
-
-
-@cache
-def snake(name: str) -> str:
-    """`CancelRequested` as `cancel_requested`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -5,7 +5,7 @@ They are the core's, as a server and a pipeline need them of the messages themse
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from turnabout.words.entities import Outgoing
 from turnabout.words.value import value
@@ -39,7 +39,6 @@ class QueueTotals:
 class Totals(Verb[tuple[QueueTotals, ...]]):
     """Counts of all queues, or of a namespace's, by name."""
 
-    name: ClassVar[str] = "totals"
     reads = True
     namespace: str | None = None
     bytes: bool = False
@@ -50,7 +49,6 @@ class Totals(Verb[tuple[QueueTotals, ...]]):
 class Repeats(Verb[bool]):
     """Whether earlier messages stand for all of these, so that a send of them puts nothing in."""
 
-    name: ClassVar[str] = "repeats"
     reads = True
     queue: str
     messages: tuple[Outgoing, ...]

@@ -27,40 +27,52 @@ from turnabout.words.verb import OriginJson, QueueName
 
 State = Literal["scheduled", "ready", "leased"]
 
-_RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})")
+_RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})(?:\.([0-9]{1,19}))?")
 
 
 class _ReceiptFields(NamedTuple):
     id: int
     attempt: int
+    lease: int
 
 
 class Receipt(_ReceiptFields):
-    """One delivery of one message: its id and the attempt, which fences every later verb."""
+    """One delivery of one message: its id, and the attempt and the lease's number, which fence
+    every later verb. 0 is the lease of a store that does not number them, or an unknown one.
+    """
 
     __slots__ = ()
 
-    def __new__(cls, id: int, attempt: int) -> Self:  # noqa: A002  (the field is `id`)
+    def __new__(cls, id: int, attempt: int, lease: int = 0) -> Self:  # noqa: A002  (the field)
         """Checked, as it may come from anywhere."""
         limits.whole(id, "a receipt's id", 1, limits.ID_MAX)
         limits.whole(attempt, "a receipt's attempt", 1, limits.INTEGER_MAX)
-        return _ReceiptFields.__new__(cls, id, attempt)
+        limits.whole(lease, "a receipt's lease", 0, limits.ID_MAX)
+        return _ReceiptFields.__new__(cls, id, attempt, lease)
 
     def __str__(self) -> str:
-        return f"{self.id}.{self.attempt}"
+        return receipt_text(*self)
 
     @classmethod
     def parse(cls, text: object) -> Receipt:
-        """The receipt in its text form, `id.attempt`, as the command line and HTTP carry it."""
+        """The receipt in its text form, `id.attempt` or `id.attempt.lease`, as the command line
+        and HTTP carry it.
+        """
         match = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise UsageError(f"{limits.shown(text)} is not a receipt: expected one like 4711.1")
-        return cls(int(match[1]), int(match[2]))
+        return cls(int(match[1]), int(match[2]), int(match[3] or 0))
 
 
-_handed_out: Callable[[tuple[int, int]], Receipt]
+_handed_out: Callable[[tuple[int, int, int]], Receipt]
 _handed_out = partial(tuple.__new__, Receipt)  # pyright: ignore[reportUnknownMemberType]
 """A receipt that is not checked, as a store handed it out."""
+
+
+def receipt_text(id_: int, attempt: int, lease: int) -> str:
+    """A receipt's text form: what `Receipt.parse` reads."""
+    return f"{id_}.{attempt}.{lease}" if lease else f"{id_}.{attempt}"
+
 
 _USUAL_TYPES = frozenset(
     {"application/octet-stream", "application/json", "text/plain; charset=utf-8"}
@@ -135,6 +147,8 @@ class Delivery(NamedTuple):
     origin_json: OriginJson | None
     lease_until: int
     lease_ms: int
+    lease: int = 0
+    """The number of its lease; 0 where the store does not number them."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -149,7 +163,7 @@ class Delivery(NamedTuple):
     @property
     def receipt(self) -> Receipt:
         """The proof of this lease."""
-        return _handed_out(self[:2])
+        return _handed_out((self.id, self.attempt, self.lease))
 
 
 @value

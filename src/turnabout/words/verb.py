@@ -6,6 +6,7 @@ so that a new verb is stated in one place. The verbs are in `verbs`; slices have
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import IntFlag
 from operator import attrgetter, itemgetter
@@ -86,11 +87,17 @@ FAILURES = Items("failures", id_of=attrgetter("receipt.id"), receipt_of=attrgett
 IDS = Items("ids", id_of=_itself)
 
 
+def snake(name: str) -> str:
+    """`CancelRequested` as `cancel_requested`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
 @value
 class Verb(Generic[A]):
     """A request to a store; `A` is what it answers."""
 
     name: ClassVar[str]
+    """Its class's, in snake case: of `QueueCreate` it is `queue_create`."""
     scope: ClassVar[Scope] = "operate"
     """The least that a token or a role must be allowed to; `operate` includes the other two."""
     items: ClassVar[Items | None] = None
@@ -108,6 +115,9 @@ class Verb(Generic[A]):
     """A server may carry out several as one, if they differ in their items only."""
     lists: ClassVar[bool] = False
     """Without a queue's name it is about all queues that its caller may ask about."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = snake(cls.__name__)
 
     def carried_bytes(self) -> int:
         """The size of what it brings for its messages, as far as that can be large."""

@@ -60,7 +60,6 @@ from turnabout.words.verb import (
 class Send(Verb[o.SendOutcome]):
     """All of the messages or none (P3). A missing queue is made with default settings."""
 
-    name = "send"
     scope = "produce"
     items = MESSAGES
     nothing = o.Sent(())
@@ -78,7 +77,6 @@ class Send(Verb[o.SendOutcome]):
 class Receive(Verb[o.Received]):
     """Up to `max_messages` deliveries, channels in turn from `turn` on (P5, P8 to P12)."""
 
-    name = "receive"
     scope = "consume"
     joins = merges = True
     queue: QueueName
@@ -93,7 +91,6 @@ class Receive(Verb[o.Received]):
 class Ack(Verb[tuple[o.AckOutcome, ...]]):
     """Done. One outcome per receipt, same order (P6, P7)."""
 
-    name = "ack"
     scope = "consume"
     items = Items(
         "receipts", id_of=RECEIPTS.id_of, receipt_of=RECEIPTS.receipt_of, beside="results"
@@ -114,7 +111,6 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
 class Defer(Verb[tuple[o.DeferOutcome, ...]]):
     """Back for later, uncharged, with new state or the saved one."""
 
-    name = "defer"
     scope = "consume"
     items = DEFERRALS
     joins = settles = merges = True
@@ -131,7 +127,6 @@ class Defer(Verb[tuple[o.DeferOutcome, ...]]):
 class Fail(Verb[tuple[o.FailOutcome, ...]]):
     """This attempt failed: back after a back-off, or dead."""
 
-    name = "fail"
     scope = "consume"
     items = FAILURES
     joins = settles = merges = True
@@ -148,7 +143,6 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     """Leases run for `lease_ms` from now; never shorter than they run already."""
 
-    name = "extend"
     scope = "consume"
     items = RECEIPTS
     joins = merges = True
@@ -161,7 +155,6 @@ class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
 class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
     """Given back at once, uncharged, as at a worker's stop."""
 
-    name = "release"
     scope = "consume"
     items = RECEIPTS
     joins = settles = merges = True
@@ -174,7 +167,6 @@ class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
 class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
     """Waiting messages end as cancelled; for leased ones the wish is noted."""
 
-    name = "cancel"
     items = IDS
     joins = True
     notifies = Change.ANY
@@ -186,7 +178,6 @@ class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
 class Retry(Verb[tuple[o.RetryOutcome, ...]]):
     """Waiting messages are ready now, their charges forgotten."""
 
-    name = "retry"
     items = IDS
     notifies = Change.READY
     queue: QueueName
@@ -197,7 +188,6 @@ class Retry(Verb[tuple[o.RetryOutcome, ...]]):
 class Peek(Verb[tuple[Peeked, ...]]):
     """Unfinished messages by id, after `after_id`, of one state or channel if named."""
 
-    name = "peek"
     reads = True
     queue: QueueName
     limit: int = 20
@@ -210,7 +200,6 @@ class Peek(Verb[tuple[Peeked, ...]]):
 class Stats(Verb[tuple[QueueStats, ...]]):
     """Counts of one queue, or of all by name, or of all in a namespace."""
 
-    name = "stats"
     scope = "consume"
     reads = lists = True
     queue: QueueName | None = None
@@ -222,7 +211,6 @@ class Stats(Verb[tuple[QueueStats, ...]]):
 class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     """The channels with the most unfinished messages."""
 
-    name = "stats_of_channels"
     scope = "consume"
     reads = True
     queue: QueueName
@@ -233,7 +221,6 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
 class Purge(Verb[o.Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
-    name = "purge"
     notifies = Change.ANY
     queue: QueueName
     channel: str | None = None
@@ -244,7 +231,6 @@ class Purge(Verb[o.Purged]):
 class Endings(Verb[tuple[Ending | None, ...]]):
     """How these messages of the queue ended; None while one is unfinished."""
 
-    name = "endings"
     scope = "consume"
     items = IDS
     reads = True
@@ -256,7 +242,6 @@ class Endings(Verb[tuple[Ending | None, ...]]):
 class History(Verb[HistoryPage]):
     """Finished messages, the newest first, on from `cursor`."""
 
-    name = "history"
     reads = True
     queue: QueueName
     limit: int = 20
@@ -274,7 +259,6 @@ class History(Verb[HistoryPage]):
 class Clear(Verb[o.Cleared]):
     """Remove the oldest rows of history, at most `limit`."""
 
-    name = "clear"
     queue: QueueName
     which: Literal["done", "failed", "all"]
     limit: int | None = None
@@ -284,7 +268,6 @@ class Clear(Verb[o.Cleared]):
 class Events(Verb[EventPage]):
     """What happened after `cursor`; without one no events, and the cursor of now."""
 
-    name = "events"
     reads = True
     queue: QueueName
     cursor: str | None = None
@@ -295,7 +278,6 @@ class Events(Verb[EventPage]):
 class RedriveStart(Verb[Redrive]):
     """Note a redrive; with `dry_run` only count what it would move."""
 
-    name = "redrive_start"
     notifies = Change.ANY
     queue: QueueName
     target: QueueName | None = None
@@ -309,7 +291,6 @@ class RedriveStart(Verb[Redrive]):
 class RedriveStep(Verb[Redrive]):
     """Move the next messages of a running redrive, as many as its rate allows by now."""
 
-    name = "redrive_step"
     id: int
     namespace: NamespaceName | None = None
     """If it is of that namespace; else UsageError, as if there were none."""
@@ -319,7 +300,6 @@ class RedriveStep(Verb[Redrive]):
 class RedriveCancel(Verb[Redrive]):
     """Stop a running redrive where it is; one that has ended is left as it is."""
 
-    name = "redrive_cancel"
     id: int
     namespace: NamespaceName | None = None
 
@@ -328,7 +308,6 @@ class RedriveCancel(Verb[Redrive]):
 class RedriveList(Verb[tuple[Redrive, ...]]):
     """Redrives of all queues or one, the newest first."""
 
-    name = "redrive_list"
     reads = lists = True
     queue: QueueName | None = None
     limit: int = 20
@@ -339,7 +318,6 @@ class RedriveList(Verb[tuple[Redrive, ...]]):
 class QueueCreate(Verb[o.CreateOutcome]):
     """Make a queue, and its dead-letter queue with it."""
 
-    name = "queue_create"
     scope = "consume"
     notifies = Change.ANY
     queue: QueueName
@@ -350,7 +328,6 @@ class QueueCreate(Verb[o.CreateOutcome]):
 class QueueGet(Verb[QueueEntry]):
     """A queue with its settings."""
 
-    name = "queue_get"
     scope = "consume"
     reads = True
     queue: QueueName
@@ -360,7 +337,6 @@ class QueueGet(Verb[QueueEntry]):
 class QueueUpdate(Verb[QueueEntry]):
     """Change some settings of a live queue; `fifo` is fixed at creation."""
 
-    name = "queue_update"
     notifies = Change.ANY
     queue: QueueName
     changes: Changes
@@ -370,7 +346,6 @@ class QueueUpdate(Verb[QueueEntry]):
 class QueueList(Verb[tuple[QueueEntry, ...]]):
     """All queues with their settings, by name."""
 
-    name = "queue_list"
     reads = lists = True
     namespace: NamespaceName | None = None
 
@@ -379,7 +354,6 @@ class QueueList(Verb[tuple[QueueEntry, ...]]):
 class QueueDelete(Verb[o.Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
-    name = "queue_delete"
     notifies = Change.ANY
     queue: QueueName
 
@@ -391,7 +365,6 @@ class PolicySet(Verb[Policy]):
     Holds for every lease granted after it. The answer is the channel's own policy from now on.
     """
 
-    name = "policy_set"
     joins = True
     notifies = Change.ANY
     queue: QueueName
@@ -404,7 +377,6 @@ class PolicySet(Verb[Policy]):
 class PolicyGet(Verb[Policy]):
     """The channel's own policy; `NO_POLICY` where it has none."""
 
-    name = "policy_get"
     reads = joins = True
     queue: QueueName
     channel: str
@@ -414,7 +386,6 @@ class PolicyGet(Verb[Policy]):
 class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     """Channels with a policy of their own, by name."""
 
-    name = "policy_list"
     reads = True
     queue: QueueName
 
@@ -423,7 +394,6 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
 class ChannelDelete(Verb[o.Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
-    name = "channel_delete"
     notifies = Change.ANY
     queue: QueueName
     channel: str
@@ -433,7 +403,6 @@ class ChannelDelete(Verb[o.Deleted]):
 class ScheduleSet(Verb[ScheduleEntry]):
     """Make or replace a schedule; `next_at` is its first due time, worked out by the caller."""
 
-    name = "schedule_set"
     schedule: Schedule
     next_at: int | None
 
@@ -442,7 +411,6 @@ class ScheduleSet(Verb[ScheduleEntry]):
 class ScheduleDelete(Verb[bool]):
     """Remove a schedule; whether it was there."""
 
-    name = "schedule_delete"
     schedule: ScheduleName
 
 
@@ -450,7 +418,6 @@ class ScheduleDelete(Verb[bool]):
 class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     """Schedules by name, of one queue if named; with `due`, those that are due and not paused."""
 
-    name = "schedule_list"
     scope = "consume"
     reads = lists = True
     queue: QueueName | None = None
@@ -466,7 +433,6 @@ class ScheduleFire(Verb[o.FireOutcome]):
     overlap that it does not allow, or one sent for that time already; set the next due time.
     """
 
-    name = "schedule_fire"
     scope = "consume"
     schedule: ScheduleName
     due_at: int
@@ -480,7 +446,6 @@ class Maintain(Verb[None]):
     a step of each redrive.
     """
 
-    name = "maintain"
     scope = "consume"
     queue: QueueName
 

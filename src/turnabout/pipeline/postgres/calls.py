@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnabout.pipeline import verbs as p
-from turnabout.postgres.call import Call, Now, Row, Rows
+from turnabout.postgres.call import Call, Now, Rows, call, each, nothing, one, single
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import ID_MAX, shown
 from turnabout.words.outcomes import ChannelFull, QueueFull
@@ -48,24 +48,8 @@ def _position(
 # --- leases by the batch -------------------------------------------------------------------------
 
 
-def _lease_parameters(verb: p.EpochLease, now: Now) -> Sequence[Any]:
-    return (
-        verb.subscription,
-        verb.generation,
-        list(verb.queues),
-        verb.after,
-        verb.max_messages,
-        verb.lease_ms,
-        verb.parts,
-        verb.by_channel,
-        verb.beyond,
-        now,
-    )
-
-
-def _leased(verb: p.EpochLease, rows: Rows) -> p.Leased | p.Superseded:
-    ((owner, epoch, messages, acked, lost, _),) = rows
-    return p.Superseded(owner) if owner is not None else p.Leased(epoch, messages, acked, lost)
+def _leased(owner: str | None, *leased: Any) -> p.Leased | p.Superseded:
+    return p.Leased(*leased[:4]) if owner is None else p.Superseded(owner)
 
 
 def _planned(verb: p.EpochPlan, rows: Rows) -> p.Planned | p.NoEpoch | p.Superseded:
@@ -78,16 +62,14 @@ def _planned(verb: p.EpochPlan, rows: Rows) -> p.Planned | p.NoEpoch | p.Superse
     return p.Planned(some, plans, returned, dead)
 
 
-def _renewed(verb: p.EpochExtend, rows: Rows) -> p.Renewed | p.Superseded:
-    ((owner, messages, lost),) = rows
-    return p.Superseded(owner) if owner is not None else p.Renewed(messages, lost)
+def _renewed(owner: str | None, messages: int, lost: int) -> p.Renewed | p.Superseded:
+    return p.Renewed(messages, lost) if owner is None else p.Superseded(owner)
 
 
-def _subscription(row: Row) -> p.Subscription:
-    name, owner, generation, epoch, acked, messages, until, most, queues, opened, seen = row
-    return p.Subscription(
-        name, owner, generation, epoch, acked, messages, until, most, tuple(queues), opened, seen
-    )
+def _subscription(*row: Any) -> p.Subscription:
+    *plain, queues, opened_at, seen_at = row
+    times = {"opened_at": opened_at, "seen_at": seen_at}
+    return p.Subscription(*plain, queues=tuple(queues), **times)
 
 
 def _changed_queues(verb: Any, rows: Rows) -> Sequence[str]:
@@ -124,16 +106,7 @@ def _stage_parameters(verb: p.Stage, now: Now) -> Sequence[Any]:
     )
 
 
-def _published(
-    verb: p.Publish, rows: Rows
-) -> (
-    p.Published
-    | p.AlreadyPublished
-    | p.PublishedLater
-    | p.StageIncomplete
-    | ChannelFull
-    | QueueFull
-):
+def _published(verb: p.Publish, rows: Rows) -> p.Published | p.AlreadyPublished | p.Refused:
     ((state, sent, duplicates, channel, most, size, _),) = rows
     match state:
         case "published":
@@ -173,136 +146,114 @@ def _cut(verb: p.LogCut, rows: Rows) -> tuple[p.LogRange, ...]:
     return tuple(ranges)
 
 
-def _state(verb: p.LogLook, rows: Rows) -> p.LogState:
-    ((end_xid, end_id, floor_xid, floor_id, waiting_ms),) = rows
+def _state(
+    end_xid: str, end_id: int, floor_xid: str, floor_id: int, waiting_ms: int | None
+) -> p.LogState:
     return p.LogState(_position(end_xid, end_id), _position(floor_xid, floor_id), waiting_ms)
 
 
-def _watermark(row: Row) -> p.Watermark:
-    return p.Watermark(*row)
-
-
 CALLS: dict[type[Any], Call] = {
-    p.SubscriptionOpen: Call(
-        "select * from turnabout_pipeline.subscription_open($1::text, $2::text, $3::bigint)",
-        lambda s, now: (s.subscription, s.owner, now),
-        lambda s, rows: p.Opened(*rows[0]),
+    p.SubscriptionOpen: call(
+        "select * from turnabout_pipeline.subscription_open($subscription::text, $owner::text,"
+        " $now::bigint)",
+        one(p.Opened),
         repeatable=True,
     ),
-    p.SubscriptionRelease: Call(
-        "select * from turnabout_pipeline.subscription_release($1::text, $2::boolean, $3::bigint)",
-        lambda s, now: (s.subscription, s.forget, now),
-        lambda s, rows: rows[0][0],
+    p.SubscriptionRelease: call(
+        "select * from turnabout_pipeline.subscription_release($subscription::text,"
+        " $forget::boolean, $now::bigint)",
+        single,
         notifies=_changed_queues,
     ),
-    p.SubscriptionList: Call(
+    p.SubscriptionList: call(
         "select * from turnabout_pipeline.subscription_list()",
-        lambda s, now: (),
-        lambda s, rows: tuple(map(_subscription, rows)),
+        each(_subscription),
         repeatable=True,
     ),
-    p.EpochLease: Call(
-        "select * from turnabout_pipeline.epoch_lease($1::text, $2::bigint, $3::text[],"
-        " $4::bigint, $5::int, $6::bigint, $7::int, $8::boolean, $9::bigint, $10::bigint)",
-        _lease_parameters,
-        _leased,
+    p.EpochLease: call(
+        "select * from turnabout_pipeline.epoch_lease($subscription::text, $generation::bigint,"
+        " $queues::text[], $after::bigint, $max_messages::int, $lease_ms::bigint, $parts::int,"
+        " $by_channel::boolean, $beyond::bigint, $now::bigint)",
+        one(_leased),
         repeatable=True,
         notifies=_changed_queues,
     ),
-    p.EpochPlan: Call(
-        "select * from turnabout_pipeline.epoch_plan($1::text, $2::bigint, $3::bigint,"
-        " $4::bigint, $5::int, $6::text, $7::bigint)",
-        lambda e, now: (
-            e.subscription,
-            e.generation,
-            e.epoch,
-            e.lease_ms,
-            e.max_plans,
-            e.error,
-            now,
-        ),
+    p.EpochPlan: call(
+        "select * from turnabout_pipeline.epoch_plan($subscription::text, $generation::bigint,"
+        " $epoch::bigint, $lease_ms::bigint, $max_plans::int, $error::text, $now::bigint)",
         _planned,
         notifies=_changed_queues,
     ),
-    p.EpochExtend: Call(
-        "select * from turnabout_pipeline.epoch_extend($1::text, $2::bigint, $3::bigint,"
-        " $4::bigint)",
-        lambda e, now: (e.subscription, e.generation, e.lease_ms, now),
-        _renewed,
+    p.EpochExtend: call(
+        "select * from turnabout_pipeline.epoch_extend($subscription::text, $generation::bigint,"
+        " $lease_ms::bigint, $now::bigint)",
+        one(_renewed),
         repeatable=True,
     ),
-    p.Stage: Call(
-        "select turnabout_pipeline.stage($1::text, $2::text[], $3::bytea[], $4::text[], $5::text[],"
-        " $6::smallint[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[],"
-        " $12::bigint[], $13::text[], $14::bigint)",
+    p.Stage: call(
+        "select turnabout_pipeline.stage($attempt::text, $queues::text[], $payloads::bytea[],"
+        " $types::text[], $channels::text[], $priorities::smallint[], $delays::bigint[],"
+        " $headers::text[], $ttls::bigint[], $keys::text[], $modes::text[], $windows::bigint[],"
+        " $scopes::text[], $now::bigint)",
+        nothing,
         _stage_parameters,
-        lambda s, rows: None,
     ),
-    p.Publish: Call(
-        "select * from turnabout_pipeline.publish($1::text, $2::bigint, $3::text[], $4::bigint,"
-        " $5::bigint)",
-        lambda s, now: (s.sink, s.batch, list(s.attempts), s.messages, now),
+    p.Publish: call(
+        "select * from turnabout_pipeline.publish($sink::text, $batch::bigint, $attempts::text[],"
+        " $messages::bigint, $now::bigint)",
         _published,
         repeatable=True,
         notifies=_changed_queues,
     ),
-    p.Unstage: Call(
-        "select turnabout_pipeline.unstage($1::text[], $2::bigint)",
-        lambda s, now: (list(s.attempts), now),
-        lambda s, rows: rows[0][0],
+    p.Unstage: call(
+        "select turnabout_pipeline.unstage($attempts::text[], $now::bigint)",
+        single,
         repeatable=True,
     ),
-    p.LogNext: Call(
+    p.LogNext: call(
         "select state, xid::text, id, known_xid::text, known_id, messages, more"
-        " from turnabout_pipeline.log_next($1::xid8, $2::bigint, $3::xid8, $4::bigint, $5::bigint,"
-        " $6::boolean)",
-        lambda n, now: (*_numbers(n.after), n.limit, n.ignore_loss),
+        " from turnabout_pipeline.log_next($xid::xid8, $id::bigint, $known_xid::xid8,"
+        " $known_id::bigint, $limit::bigint, $ignore_loss::boolean)",
         _next,
+        lambda n, now: (*_numbers(n.after), n.limit, n.ignore_loss),
         repeatable=True,
     ),
-    p.LogAt: Call(
-        "select xid::text, id, known_xid::text,"
-        " known_id from turnabout_pipeline.log_at($1::bigint)",
-        lambda n, now: (n.at,),
-        lambda n, rows: _position(*rows[0]),
+    p.LogAt: call(
+        "select xid::text, id, known_xid::text, known_id"
+        " from turnabout_pipeline.log_at($at::bigint)",
+        one(_position),
         repeatable=True,
     ),
-    p.LogCut: Call(
-        "select xid::text, id, messages"
-        " from turnabout_pipeline.log_cut($1::xid8, $2::bigint, $3::xid8, $4::bigint, $5::int)",
-        lambda c, now: (*_place(c.after), *_place(c.until), c.parts),
+    p.LogCut: call(
+        "select xid::text, id, messages from turnabout_pipeline.log_cut($after_xid::xid8,"
+        " $after_id::bigint, $until_xid::xid8, $until_id::bigint, $parts::int)",
         _cut,
+        lambda c, now: (*_place(c.after), *_place(c.until), c.parts),
         repeatable=True,
     ),
-    p.LogLook: Call(
+    p.LogLook: call(
         "select end_xid::text, end_id, floor_xid::text, floor_id, waiting_ms"
-        " from turnabout_pipeline.log_look($1::bigint)",
-        lambda n, now: (now,),
-        _state,
+        " from turnabout_pipeline.log_look($now::bigint)",
+        one(_state),
         repeatable=True,
     ),
-    p.LogPurge: Call(
-        "select turnabout_pipeline.log_purge($1::xid8, $2::bigint, $3::bigint, $4::bigint,"
-        " $5::boolean)",
+    p.LogPurge: call(
+        "select turnabout_pipeline.log_purge($xid::xid8, $id::bigint, $finished_before::bigint,"
+        " $limit::bigint, $dry_run::boolean)",
+        single,
         lambda n, now: (*_place(n.until), n.finished_before, n.limit, n.dry_run),
-        lambda n, rows: rows[0][0],
     ),
-    p.WatermarkSet: Call(
-        "select turnabout_pipeline.watermark_set($1::text, $2::text, $3::xid8, $4::bigint,"
-        " $5::bigint, $6::bigint)",
+    p.WatermarkSet: call(
+        "select turnabout_pipeline.watermark_set($archive::text, $position::text, $xid::xid8,"
+        " $id::bigint, $messages::bigint, $now::bigint)",
+        nothing,
         lambda w, now: (w.archive, w.position, *_place(w.position), w.messages, now),
-        lambda w, rows: None,
         repeatable=True,
     ),
-    p.WatermarkDelete: Call(
-        "select turnabout_pipeline.watermark_delete($1::text)",
-        lambda w, now: (w.archive,),
-        lambda w, rows: rows[0][0],
-    ),
-    p.WatermarkList: Call(
-        "select * from turnabout_pipeline.watermark_list($1::bigint)",
-        lambda w, now: (now,),
-        lambda w, rows: tuple(map(_watermark, rows)),
+    p.WatermarkDelete: call("select turnabout_pipeline.watermark_delete($archive::text)", single),
+    p.WatermarkList: call(
+        "select * from turnabout_pipeline.watermark_list($now::bigint)",
+        each(p.Watermark),
         repeatable=True,
     ),
 }

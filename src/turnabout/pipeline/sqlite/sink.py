@@ -45,14 +45,7 @@ def stage(connection: Connection, verb: p.Stage, now: int) -> None:
 
 def publish(
     connection: Connection, verb: p.Publish, now: int
-) -> (
-    p.Published
-    | p.AlreadyPublished
-    | p.PublishedLater
-    | p.StageIncomplete
-    | ChannelFull
-    | QueueFull
-):
+) -> p.Published | p.AlreadyPublished | p.Refused:
     """Send what was staged, with the note of its batch, or nothing."""
     _queue.be_here(connection)
     about = {"sink": verb.sink, "batch": verb.batch, "attempts": json.dumps(verb.attempts)}

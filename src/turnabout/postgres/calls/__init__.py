@@ -85,12 +85,7 @@ def notified(call: Call, verb: Any, rows: Rows) -> Sequence[Notice]:
     """What those who wait must be told after a call."""
     if call.notifies is not None:
         return [Notice(queue) for queue in call.notifies(verb, rows)]
-    return notices_of(verb)
-
-
-def notices_of(verb: Any) -> Sequence[Notice]:
-    """The same for a verb that only says itself what it changes."""
     if not verb.notifies:
         return ()
-    count = None if verb.items is None else len(verb.items.of(verb))
-    return (Notice(verb.queue, verb.notifies, count),)
+    most = None if verb.items is None else len(verb.items.of(verb))
+    return (Notice(verb.queue, verb.notifies, most),)

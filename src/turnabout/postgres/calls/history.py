@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Row, Rows
+from turnabout.postgres.call import Call, Now, Rows, call, each, one
 from turnabout.words import verbs as v
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 from turnabout.words.outcomes import Cleared
-from turnabout.words.records import (
-    Ending,
-    Event,
-    EventPage,
-    HistoryEntry,
-    HistoryPage,
-    Result,
-)
+from turnabout.words.records import Ending, Event, EventPage, HistoryEntry, HistoryPage, Result
 
 _CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,19})")
 _PLACE = re.compile(_CURSOR.pattern + r"(?:\.([0-9]{1,19}\.[0-9]{1,9}\.[1-4]))?")
@@ -49,46 +43,32 @@ def _result(data: bytes | None, content_type: str | None) -> Result | None:
     return None if data is None or content_type is None else Result(data, content_type)
 
 
-def _endings(verb: v.Endings, rows: Rows) -> tuple[Ending | None, ...]:
-    return tuple(map(_ending, rows))
-
-
-def _ending(row: Row) -> Ending | None:
-    id_, outcome, finished_at, attempt, failures, crashes, error, data, content_type = row
+def _ending(id_: int, outcome: Any, *row: Any) -> Ending | None:
     if outcome is None:
         return None
     if outcome == "unknown":
         return Ending(id_, outcome)
-    result = _result(data, content_type)
-    return Ending(id_, outcome, finished_at, attempt, failures, crashes, error, result)
+    *plain, data, content_type = row
+    return Ending(id_, outcome, *plain, result=_result(data, content_type))
 
 
 def _history_parameters(verb: v.History, now: Now) -> Sequence[Any]:
     """One more is asked for: whether there is more."""
     match = None if verb.cursor is None else _match(_PLACE, verb.cursor, "history")
-    return (
-        verb.queue,
-        verb.limit + 1,
-        verb.outcome,
-        verb.channel,
-        verb.error,
-        verb.finished_from,
-        verb.finished_until,
-        *((None, None) if match is None else match.group(1, 2)),
-        now,
-        None if match is None else match[3],
-    )
+    finished, id_, rest = (None, None, None) if match is None else match.group(1, 2, 3)
+    wanted = (verb.outcome, verb.channel, verb.error, verb.finished_from, verb.finished_until)
+    return (verb.queue, verb.limit + 1, *wanted, finished, id_, now, rest)
 
 
 def _history(verb: v.History, rows: Rows) -> HistoryPage:
-    entries = tuple(map(_entry, rows[: verb.limit]))
+    entries = tuple(starmap(_entry, rows[: verb.limit]))
     if len(rows) <= verb.limit:
         return HistoryPage(entries, None)
     last, rest = entries[-1], rows[verb.limit - 1][-1]
     return HistoryPage(entries, f"{last.finished_at}.{last.id}.{rest}")
 
 
-def _entry(row: Row) -> HistoryEntry:
+def _entry(*row: Any) -> HistoryEntry:
     *plain, data, result_type, payload, content_type, headers, _ = row
     kept: Any = None
     if content_type is not None:  # the payload was kept
@@ -124,29 +104,29 @@ def _events(verb: v.Events, rows: Rows) -> EventPage:
 
 
 CALLS: dict[type[Any], Call] = {
-    v.Endings: Call(
-        "select * from turnabout.endings($1::text, $2::bigint[], $3::bigint)",
-        lambda e, now: (e.queue, "{" + ",".join(map(str, e.ids)) + "}", now),
-        _endings,
+    v.Endings: call(
+        "select * from turnabout.endings($queue::text, $ids::bigint[], $now::bigint)",
+        each(_ending),
         repeatable=True,
     ),
-    v.History: Call(
-        "select * from turnabout.history($1::text, $2::int, $3::text, $4::text, $5::text,"
-        " $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::text)",
-        _history_parameters,
+    v.History: call(
+        "select * from turnabout.history($queue::text, $limit::int, $outcome::text, $channel::text,"
+        " $error::text, $finished_from::bigint, $finished_until::bigint, $before_at::bigint,"
+        " $before_id::bigint, $now::bigint, $before::text)",
         _history,
+        _history_parameters,
         repeatable=True,
     ),
-    v.Clear: Call(
-        "select turnabout.clear($1::text, $2::text, $3::int)",
+    v.Clear: call(
+        "select turnabout.clear($queue::text, $which::text, $limit::int)",
+        one(Cleared),
         _clear_parameters,
-        lambda c, rows: Cleared(rows[0][0]),
         in_parts=True,
     ),
-    v.Events: Call(
-        "select * from turnabout.events($1::text, $2::xid8, $3::bigint, $4::int)",
-        _events_parameters,
+    v.Events: call(
+        "select * from turnabout.events($queue::text, $xid::xid8, $number::bigint, $limit::int)",
         _events,
+        _events_parameters,
         repeatable=True,
     ),
 }

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from turnabout.postgres.call import Call, Now, Row, Rows
+from turnabout.postgres.call import Call, Now, call, each, nothing, one
 from turnabout.words import verbs as v
 from turnabout.words.entities import ChannelPolicy, ChannelStats, QueueEntry, QueueStats
 from turnabout.words.errors import UsageError
@@ -27,17 +27,15 @@ from turnabout.words.policy import (
 _ENTRY = f"name, dead_letter, created_at, {', '.join(SETTINGS_COLUMNS)}"
 
 
-def _entry(row: Row) -> QueueEntry:
-    columns = dict(zip(SETTINGS_COLUMNS, row[3:], strict=True))
-    if columns["dead_letter"] == row[0] + DEAD_SUFFIX:
+def _entry(name: str, dead_letter: str | None, created_at: int, *settings: Any) -> QueueEntry:
+    columns = dict(zip(SETTINGS_COLUMNS, settings, strict=True))
+    if columns["dead_letter"] == name + DEAD_SUFFIX:
         columns["dead_letter"] = None  # as it is unless somebody names another
-    return QueueEntry(row[0], settings_of(columns), row[1], row[2])
+    return QueueEntry(name, settings_of(columns), dead_letter, created_at)
 
 
-def _create_answer(verb: v.QueueCreate, rows: Rows) -> Created | AlreadyExists:
-    made, *row = rows[0]
-    entry = _entry(row)
-    return Created(entry) if made else AlreadyExists(entry)
+def _created(is_new: object, *row: Any) -> Created | AlreadyExists:
+    return Created(_entry(*row)) if is_new else AlreadyExists(_entry(*row))
 
 
 def _update_parameters(verb: v.QueueUpdate, now: Now) -> Sequence[Any]:
@@ -66,11 +64,8 @@ def _columns_of(setting: str, value: Any) -> Sequence[str]:
 def policy_columns(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that a change of policy sets, checked."""
     policy = NO_POLICY.changed(changes)
-    row: dict[str, Any] = {
-        **policy_row(policy),
-        "paused": policy.paused,
-        "pause_reason": policy.pause_reason,
-    }
+    paused = {"paused": policy.paused, "pause_reason": policy.pause_reason}
+    row: dict[str, Any] = {**policy_row(policy), **paused}
     wanted = {name if name != "rate" else "rate_count" for name in changes}
     return {
         column: value
@@ -93,91 +88,68 @@ def _policy(columns: Mapping[str, Any] | None) -> Policy:
     )
 
 
-def _policy_answer(verb: Any, rows: Rows) -> Policy:
-    return _policy(rows[0][0])
-
-
-def _stats_answer(verb: v.Stats, rows: Rows) -> tuple[QueueStats, ...]:
-    return tuple(QueueStats(*row) for row in rows)
+def _channel_policy(name: str, columns: Mapping[str, Any]) -> ChannelPolicy:
+    return ChannelPolicy(name, _policy(columns))
 
 
 CALLS: dict[type[Any], Call] = {
-    v.Stats: Call(
-        "select * from turnabout.stats($1::text, $2::bigint, $3::text)",
-        lambda s, now: (s.queue, now, s.namespace),
-        _stats_answer,
+    v.Stats: call(
+        "select * from turnabout.stats($queue::text, $now::bigint, $namespace::text)",
+        each(QueueStats),
         repeatable=True,
     ),
-    v.StatsOfChannels: Call(
-        "select * from turnabout.stats_of_channels($1::text, $2::int, $3::bigint)",
-        lambda s, now: (s.queue, s.limit, now),
-        lambda s, rows: tuple(ChannelStats(*row) for row in rows),
+    v.StatsOfChannels: call(
+        "select * from turnabout.stats_of_channels($queue::text, $limit::int, $now::bigint)",
+        each(ChannelStats),
         repeatable=True,
     ),
-    v.Purge: Call(
-        "select turnabout.purge($1::text, $2::text, $3::text, 10000, $4::bigint)",
-        lambda p, now: (p.queue, p.channel, p.state, now),
-        lambda p, rows: Purged(rows[0][0]),
+    v.Purge: call(
+        "select turnabout.purge($queue::text, $channel::text, $state::text, 10000, $now::bigint)",
+        one(Purged),
         in_parts=True,
     ),
-    v.ChannelDelete: Call(
-        "select turnabout.channel_delete($1::text, $2::text, 10000, $3::bigint)",
-        lambda c, now: (c.queue, c.channel, now),
-        lambda c, rows: Deleted(rows[0][0]),
+    v.ChannelDelete: call(
+        "select turnabout.channel_delete($queue::text, $channel::text, 10000, $now::bigint)",
+        one(Deleted),
         in_parts=True,
     ),
-    v.QueueCreate: Call(
-        "with made as (select * from turnabout.queue_create($1::text, $2::jsonb, $3::bigint))"
+    v.QueueCreate: call(
+        "with made as (select * from"
+        " turnabout.queue_create($queue::text, $settings::jsonb, $now::bigint))"
         f" select true, {_ENTRY} from made where id is not null"
         f" union all select false, {_ENTRY}"
-        " from turnabout.queue_list((select $1::text from made where id is null))"
+        " from turnabout.queue_list((select $queue::text from made where id is null))"
         " where (select id from made) is null",
+        one(_created),
         lambda q, now: (q.queue, json.dumps(settings_row(q.settings)), now),
-        _create_answer,
     ),
-    v.QueueGet: Call(
-        f"select {_ENTRY} from turnabout.queue_list($1::text)",
-        lambda q, now: (q.queue,),
-        lambda q, rows: _entry(rows[0]),
-        repeatable=True,
+    v.QueueGet: call(
+        f"select {_ENTRY} from turnabout.queue_list($queue::text)", one(_entry), repeatable=True
     ),
-    v.QueueUpdate: Call(
-        f"select {_ENTRY} from turnabout.queue_update($1::text, $2::jsonb, $3::bigint)",
+    v.QueueUpdate: call(
+        f"select {_ENTRY} from turnabout.queue_update($queue::text, $changes::jsonb, $now::bigint)",
+        one(_entry),
         _update_parameters,
-        lambda q, rows: _entry(rows[0]),
     ),
-    v.QueueList: Call(
-        f"select {_ENTRY} from turnabout.queue_list(null, $1::text)",
-        lambda q, now: (q.namespace,),
-        lambda q, rows: tuple(map(_entry, rows)),
+    v.QueueList: call(
+        f"select {_ENTRY} from turnabout.queue_list(null, $namespace::text)",
+        each(_entry),
         repeatable=True,
     ),
-    v.QueueDelete: Call(
-        "select turnabout.queue_delete($1::text)",
-        lambda q, now: (q.queue,),
-        lambda q, rows: Deleted(rows[0][0]),
-    ),
-    v.PolicySet: Call(
-        "select turnabout.policy_set($1::text, $2::text, $3::jsonb, $4::boolean, $5::bigint)",
+    v.QueueDelete: call("select turnabout.queue_delete($queue::text)", one(Deleted)),
+    v.PolicySet: call(
+        "select turnabout.policy_set($queue::text, $channel::text, $changes::jsonb,"
+        " $replace::boolean, $now::bigint)",
+        one(_policy),
         _policy_parameters,
-        _policy_answer,
     ),
-    v.PolicyGet: Call(
-        "select turnabout.policy_get($1::text, $2::text)",
-        lambda p, now: (p.queue, p.channel),
-        _policy_answer,
-        repeatable=True,
+    v.PolicyGet: call(
+        "select turnabout.policy_get($queue::text, $channel::text)", one(_policy), repeatable=True
     ),
-    v.PolicyList: Call(
-        "select * from turnabout.policy_list($1::text)",
-        lambda p, now: (p.queue,),
-        lambda p, rows: tuple(ChannelPolicy(name, _policy(columns)) for name, columns in rows),
-        repeatable=True,
+    v.PolicyList: call(
+        "select * from turnabout.policy_list($queue::text)", each(_channel_policy), repeatable=True
     ),
-    v.Maintain: Call(
-        "select turnabout.maintain($1::text, $2::bigint)",
-        lambda t, now: (t.queue, now),
-        lambda t, rows: None,
-        repeatable=True,
+    v.Maintain: call(
+        "select turnabout.maintain($queue::text, $now::bigint)", nothing, repeatable=True
     ),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Row, Rows
+from turnabout.postgres.call import Call, Now, Rows, call, each
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
 from turnabout.words.outcomes import Received
@@ -14,16 +15,15 @@ from turnabout.words.outcomes import Received
 
 def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
     shard, turn = verb.shard, verb.turn
-    return (
-        verb.queue,
-        verb.max_messages,
-        verb.lease_ms,
-        turn.channel,
-        turn.served,
-        None if shard is None else shard.index,
-        None if shard is None else shard.count,
-        now,
-    )
+    part = (None, None) if shard is None else (shard.index, shard.count)
+    limits = (verb.max_messages, verb.lease_ms)
+    return (verb.queue, *limits, turn.channel, turn.served, *part, now)
+
+
+_RECEIVE = (
+    "$queue::text, $most::int, $lease_ms::bigint, $channel::text, $served::int, $index::int,"
+    " $count::int, $now::bigint"
+)
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
@@ -32,17 +32,13 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
     """
     last = rows[-1]
     if last[0] is not None:
-        return Received(tuple(map(Delivery._make, rows)))
+        return Received(tuple(starmap(Delivery, rows)))
     if len(rows) == 1:
         return Received((), last[12])
-    return Received(tuple(map(Delivery._make, rows[:-1])), None, Turn(last[2], last[1]))
+    return Received(tuple(starmap(Delivery, rows[:-1])), None, Turn(last[2], last[1]))
 
 
-def _peek_answer(verb: v.Peek, rows: Rows) -> tuple[Peeked, ...]:
-    return tuple(map(_peeked, rows))
-
-
-def _peeked(row: Row) -> Peeked:
+def _peeked(*row: Any) -> Peeked:
     *plain, headers, state, error, origin, expires_at, wish = row
     return Peeked(
         *plain,
@@ -56,22 +52,18 @@ def _peeked(row: Row) -> Peeked:
 
 
 CALLS: dict[type[Any], Call] = {
-    v.Receive: Call(
-        "select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text,"
-        " $5::int, $6::int, $7::int, $8::bigint)",
-        _receive_parameters,
+    v.Receive: call(
+        f"select * from turnabout.receive({_RECEIVE})",
         _receive_answer,
+        _receive_parameters,
         repeatable=True,
-        nowait=b"select * from turnabout.receive_within($1::text, $2::int, $3::bigint,"
-        b" $4::text, $5::int, $6::int, $7::int, $8::bigint)",
-        without_timers=b"select * from turnabout.receive($1::text, $2::int, $3::bigint, $4::text,"
-        b" $5::int, $6::int, $7::int, $8::bigint, check_due => false)",
+        nowait=f"select * from turnabout.receive_within({_RECEIVE})",
+        without_timers=f"select * from turnabout.receive({_RECEIVE}, check_due => false)",
     ),
-    v.Peek: Call(
-        "select * from turnabout.peek($1::text, $2::int, $3::text, $4::text, $5::bigint,"
-        " $6::bigint)",
-        lambda p, now: (p.queue, p.limit, p.state, p.channel, p.after_id, now),
-        _peek_answer,
+    v.Peek: call(
+        "select * from turnabout.peek($queue::text, $limit::int, $state::text, $channel::text,"
+        " $after_id::bigint, $now::bigint)",
+        each(_peeked),
         repeatable=True,
     ),
 }

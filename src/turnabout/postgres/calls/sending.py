@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Rows
+from turnabout.postgres.call import Call, Now, Rows, call
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import ChannelFull, QueueFull, SendOutcome, Sent
@@ -71,11 +71,12 @@ def _send_answer(verb: v.Send, rows: Rows) -> SendOutcome:
 
 
 CALLS: dict[type[Any], Call] = {
-    v.Send: Call(
-        "select * from turnabout.send($1::text, $2::bytea[], $3::text, $4::text[], $5::smallint[],"
-        " $6::bigint[], $7::text[], $8::text[], $9::bigint, $10::bigint[], $11::text[],"
-        " $12::text[], $13::bigint[], $14::text[])",
-        _send_parameters,
+    v.Send: call(
+        "select * from turnabout.send($queue::text, $payloads::bytea[], $type::text,"
+        " $channels::text[], $priorities::smallint[], $delays::bigint[], $headers::text[],"
+        " $types::text[], $now::bigint, $ttls::bigint[], $keys::text[], $modes::text[],"
+        " $windows::bigint[], $scopes::text[])",
         _send_answer,
+        _send_parameters,
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Rows, first
+from turnabout.postgres.call import Call, Now, Rows, call, in_order
 from turnabout.words import verbs as v
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
@@ -40,16 +40,11 @@ def _attempts(receipts: Sequence[Receipt]) -> str:
 
 def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
     receipts, results = verb.receipts, verb.results
-    if not any(results):
-        return verb.queue, _ids(receipts), _attempts(receipts), now, None, None
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        now,
-        [None if r is None else r.data for r in results],
-        [None if r is None else r.content_type for r in results],
-    )
+    data = kinds = None
+    if any(results):
+        data = [None if r is None else r.data for r in results]
+        kinds = [None if r is None else r.content_type for r in results]
+    return verb.queue, _ids(receipts), _attempts(receipts), now, data, kinds
 
 
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
@@ -76,28 +71,15 @@ def _otherwise(now: Any) -> Cancelled | LeaseLost:
 def _defer_parameters(verb: v.Defer, now: Now) -> Sequence[Any]:
     items = verb.deferrals
     receipts = [d.receipt for d in items]
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        [d.delay_ms for d in items],
-        [d.state for d in items],
-        now,
-    )
+    delays, states = [d.delay_ms for d in items], [d.state for d in items]
+    return verb.queue, _ids(receipts), _attempts(receipts), delays, states, now
 
 
 def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
     items = verb.failures
     receipts = [f.receipt for f in items]
-    return (
-        verb.queue,
-        _ids(receipts),
-        _attempts(receipts),
-        [f.error for f in items],
-        [f.retry for f in items],
-        [f.delay_ms for f in items],
-        now,
-    )
+    how = [f.error for f in items], [f.retry for f in items], [f.delay_ms for f in items]
+    return verb.queue, _ids(receipts), _attempts(receipts), *how, now
 
 
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
@@ -105,20 +87,12 @@ def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     return verb.queue, _ids(receipts), _attempts(receipts), verb.lease_ms, now
 
 
-def _defer_answer(verb: v.Defer, rows: Rows) -> tuple[Any, ...]:
-    ordered = sorted(rows, key=first)
-    return tuple(Deferred(at) if now is None else _otherwise(now) for _, at, now in ordered)
+def _deferred(at: int, now: Any) -> Deferred | Cancelled | LeaseLost:
+    return Deferred(at) if now is None else _otherwise(now)
 
 
-def _extend_answer(verb: v.Extend, rows: Rows) -> tuple[Any, ...]:
-    return tuple(
-        Extended(at, wish) if now is None else LeaseLost(now)
-        for _, at, wish, now in sorted(rows, key=first)
-    )
-
-
-def _fail_answer(verb: v.Fail, rows: Rows) -> tuple[Any, ...]:
-    return tuple(_failed(*row[1:]) for row in sorted(rows, key=first))
+def _extended(at: int, wish: Any, now: Any) -> Extended | LeaseLost:
+    return Extended(at, wish) if now is None else LeaseLost(now)
 
 
 def _failed(
@@ -139,14 +113,6 @@ def _failed(
             raise BrokenInvariant(f"fail answered {outcome} at {at}: please report this")
 
 
-def _cancel_answer(verb: v.Cancel, rows: Rows) -> tuple[Any, ...]:
-    return tuple(_CANCELLED[outcome] for _, outcome in sorted(rows, key=first))
-
-
-def _retry_answer(verb: v.Retry, rows: Rows) -> tuple[Any, ...]:
-    return tuple(_RETRIED[outcome] for _, outcome in sorted(rows, key=first))
-
-
 _CANCELLED: Mapping[str, Any] = {
     "cancelled": Cancelled(),
     "requested": CancelRequested(),
@@ -160,50 +126,47 @@ _RETRIED: Mapping[str, Any] = {
 }
 
 
-def _id_parameters(verb: v.Cancel | v.Retry, now: Now) -> Sequence[Any]:
-    return verb.queue, "{" + ",".join(map(str, verb.ids)) + "}", now
-
-
+_ACK = (
+    "select turnabout.ack($queue::text, $ids::bigint[], $attempts::int[], $now::bigint, {waits},"
+    " $data::bytea[], $kinds::text[])"
+)
 CALLS: dict[type[Any], Call] = {
-    v.Ack: Call(
-        "select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, true,"
-        " $5::bytea[], $6::text[])",
-        _ack_parameters,
+    v.Ack: call(
+        _ACK.format(waits="true"),
         _settled(Acked()),
-        nowait=b"select turnabout.ack($1::text, $2::bigint[], $3::int[], $4::bigint, false,"
-        b" $5::bytea[], $6::text[])",
+        _ack_parameters,
+        nowait=_ACK.format(waits="false"),
     ),
-    v.Defer: Call(
-        "select * from turnabout.defer($1::text, $2::bigint[], $3::int[], $4::bigint[],"
-        " $5::bytea[], $6::bigint)",
+    v.Defer: call(
+        "select * from turnabout.defer($queue::text, $ids::bigint[], $attempts::int[],"
+        " $delays::bigint[], $states::bytea[], $now::bigint)",
+        in_order(_deferred),
         _defer_parameters,
-        _defer_answer,
     ),
-    v.Fail: Call(
-        "select * from turnabout.fail($1::text, $2::bigint[], $3::int[], $4::text[], $5::boolean[],"
-        " $6::bigint[], $7::bigint)",
+    v.Fail: call(
+        "select * from turnabout.fail($queue::text, $ids::bigint[], $attempts::int[],"
+        " $errors::text[], $retry::boolean[], $delays::bigint[], $now::bigint)",
+        in_order(_failed),
         _fail_parameters,
-        _fail_answer,
     ),
-    v.Extend: Call(
-        "select * from turnabout.extend($1::text, $2::bigint[], $3::int[], $4::bigint, $5::bigint)",
+    v.Extend: call(
+        "select * from turnabout.extend($queue::text, $ids::bigint[], $attempts::int[],"
+        " $lease_ms::bigint, $now::bigint)",
+        in_order(_extended),
         _extend_parameters,
-        _extend_answer,
         repeatable=True,
     ),
-    v.Release: Call(
-        "select turnabout.release($1::text, $2::bigint[], $3::int[], $4::bigint)",
-        _release_parameters,
+    v.Release: call(
+        "select turnabout.release($queue::text, $ids::bigint[], $attempts::int[], $now::bigint)",
         _settled(Released()),
+        _release_parameters,
     ),
-    v.Cancel: Call(
-        "select * from turnabout.cancel($1::text, $2::bigint[], $3::bigint)",
-        _id_parameters,
-        _cancel_answer,
+    v.Cancel: call(
+        "select * from turnabout.cancel($queue::text, $ids::bigint[], $now::bigint)",
+        in_order(_CANCELLED.__getitem__),
     ),
-    v.Retry: Call(
-        "select * from turnabout.retry($1::text, $2::bigint[], $3::bigint)",
-        _id_parameters,
-        _retry_answer,
+    v.Retry: call(
+        "select * from turnabout.retry($queue::text, $ids::bigint[], $now::bigint)",
+        in_order(_RETRIED.__getitem__),
     ),
 }

@@ -5,34 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now
+from turnabout.postgres.call import Call, Now, call, each, single
 from turnabout.words.administration import QueueTotals, Repeats, Totals
 
 
 def _repeats_parameters(verb: Repeats, now: Now) -> Sequence[Any]:
-    messages = verb.messages
-    return (
-        verb.queue,
-        [m.channel for m in messages],
-        [m.dedup_key for m in messages],
-        [m.dedup_mode for m in messages],
-        [m.dedup_scope for m in messages],
-        now,
-    )
+    names = ("channel", "dedup_key", "dedup_mode", "dedup_scope")
+    return (verb.queue, *([getattr(m, name) for m in verb.messages] for name in names), now)
 
 
 CALLS: dict[type[Any], Call] = {
-    Totals: Call(
-        "select * from turnabout.totals($1::text, $2::boolean, $3::bigint)",
-        lambda t, now: (t.namespace, t.bytes, now),
-        lambda t, rows: tuple(QueueTotals(*row) for row in rows),
+    Totals: call(
+        "select * from turnabout.totals($namespace::text, $bytes::boolean, $now::bigint)",
+        each(QueueTotals),
         repeatable=True,
     ),
-    Repeats: Call(
-        "select turnabout.repeats($1::text, $2::text[], $3::text[], $4::text[], $5::text[],"
-        " $6::bigint)",
+    Repeats: call(
+        "select turnabout.repeats($queue::text, $channels::text[], $keys::text[], $modes::text[],"
+        " $scopes::text[], $now::bigint)",
+        single,
         _repeats_parameters,
-        lambda r, rows: rows[0][0],
         repeatable=True,
     ),
 }

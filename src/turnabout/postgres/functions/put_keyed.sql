@@ -12,6 +12,7 @@ declare
     v_what text;
     v_until bigint;
     v_put bigint[] := '{}';
+    v_replaced bigint[] := '{}';
     v_channels text[] := '{}';
     v_rows boolean := queue.limited
         or exists (select from turnabout.channel c where c.queue_id = queue.id);
@@ -57,8 +58,8 @@ begin
             perform turnabout.replace_message(
                 queue, v_id, v_one.payload, v_one.content_type, v_one.headers, v_one.priority,
                 v_one.delay, v_one.expires_at, now_ms);
-            if queue.events = 'all' and v_id <> all (v_put) then
-                perform turnabout.note_events(queue, array[v_id], 'deferred', now_ms);
+            if v_id <> all (v_put) then
+                v_replaced := v_replaced || v_id;
             end if;
             replaced := replaced || (v_one.nr - 1)::int;
         else
@@ -88,6 +89,9 @@ begin
         end if;
         ids := ids || v_id;
     end loop;
+    if queue.events = 'all' then
+        perform turnabout.note_events(queue, v_replaced, 'deferred', now_ms);
+    end if;
     if cardinality(v_put) = 0 then
         return;
     end if;

@@ -33,7 +33,7 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
         return Received((), 0)  # there is more to step over: the next call goes on
     if robin.chosen:
         _lease(connection, queue, robin, lease_ms, now)
-        lease = (now + lease_ms, lease_ms)
+        lease = (now + lease_ms, lease_ms, 0)  # leases have no numbers here
         return Received(tuple([_delivery(row + lease) for row in robin.chosen]), turn=robin.turn)
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))

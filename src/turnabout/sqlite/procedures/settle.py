@@ -94,7 +94,7 @@ class _HeldMessages:
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
     queue = _queue.need(connection, verb.queue)
-    ids, attempts = zip(*verb.receipts, strict=True)
+    ids, attempts, _ = zip(*verb.receipts, strict=True)
     finish = _finish.Finish(connection, queue, now)
     if _end_together(connection, finish, ids, attempts, verb.results):
         return (_ACKED,) * len(ids)
