@@ -163,7 +163,7 @@ def installer(url: str) -> ModuleType:
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """What a store's doctor finds in a file, or on a PostgreSQL server."""
+    """The findings of a store's doctor in a file, or on a PostgreSQL server."""
     if _kind(url) == "sqlite":
         from turnabout.sqlite import doctor
 
@@ -174,7 +174,7 @@ def findings(url: str) -> Iterator[Finding]:
 
 
 def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
-    """What a slice's questions count. Its tables must be there: the schema is up to date."""
+    """The counts of a slice's questions. Its tables must be there: the schema is up to date."""
     if _kind(url) == "sqlite":
         from turnabout.sqlite import doctor
 

@@ -94,7 +94,7 @@ class Watch:
         return max(self._look_at - time.monotonic(), 0.01)
 
     def found(self, *, any_there: bool, more_due: bool = False) -> None:
-        """What the look has shown; `more_due`: there was more to fire than fits in one go."""
+        """Note what the look has shown; `more_due`: there was more to fire than fits in one go."""
         with self._lock:
             self.is_idle = not any_there
             if self.is_idle:

@@ -24,7 +24,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a slice brings. Each part is the name of a module or package; None: nothing.
+    """The parts of a slice. Each is the name of a module or package; None: nothing.
 
     verbs     `VERBS`: the classes of its verbs
     sqlite    `PROCEDURES`: one for each verb; beside them `sql/` and `migrations/`

@@ -108,7 +108,7 @@ def _refuse_what_decides_nothing(schedule: Schedule) -> None:
 
 
 def firing(schedule: Schedule, due_at: int, now: int) -> Firing:
-    """What `missed` says about a due time that has come, at `now`."""
+    """The step that `missed` wants for a due time that has come, at `now`."""
     match schedule.missed:
         case "all":
             return Firing(due_at, skip=False, next_at=next_due(schedule, due_at))
@@ -122,7 +122,7 @@ def firing(schedule: Schedule, due_at: int, now: int) -> Firing:
 
 
 def firings(entry: ScheduleEntry, now: int, most: int) -> list[Firing]:
-    """What to do, in order, to catch up with `now`: at most `most` steps, the rest another time."""
+    """The steps, in order, to catch up with `now`: at most `most` steps, the rest another time."""
     steps: list[Firing] = []
     due_at, last_at = entry.next_at, entry.last_at
     while due_at is not None and due_at <= now and len(steps) < most:
@@ -273,7 +273,7 @@ _FORM = (
 
 
 def _times(schedule: Schedule) -> tuple[object, ...]:
-    """What decides when a schedule is due."""
+    """The fields that decide when a schedule is due."""
     return (
         schedule.cron,
         schedule.zone,

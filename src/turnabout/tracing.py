@@ -302,7 +302,7 @@ class AsyncTracedStore(AsyncForwardingStore):
 
 
 def spans(tracing: Tracing) -> Spans:
-    """What makes the spans. Raises: UsageError for another word, and without OpenTelemetry."""
+    """The maker of spans. Raises: UsageError for another word, and without OpenTelemetry."""
     limits.choice(tracing, "tracing", CHOICES)
     return Spans(parent=tracing == "parent")
 

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import turnabout
+from tests.support.command_line import Runner
 from turnabout._connect import installer
-from turnabout.dev.demo import flights, main
+from turnabout.dev.demo import flights
 from turnabout.dev.demo.ledger import DemoLedger, Reader
 from turnabout.words.errors import UsageError
 
 
 @pytest.mark.slow
-def test_a_small_demo_with_a_kill(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--rows", "2000", "--lease", "1"]) == 0
-    out = capsys.readouterr().out
+def test_a_small_demo_with_a_kill(run: Runner) -> None:
+    out = run("demo", "--rows", "2000", "--lease", "1").out
     assert "was killed (SIGKILL) while it held" in out
     assert "nothing lost: all 2,000 flights were handled" in out
     assert "Verdict: every promise was kept." in out
 
 
 @pytest.mark.slow
-def test_the_verdict_as_json_and_what_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verdict_as_json_and_what_is_kept(tmp_path: Path, run: Runner) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
-    assert main(["--rows", "500", "--no-kill", "--json", "--workers", "2", "--url", url]) == 0
-    captured = capsys.readouterr()
-    verdict = json.loads(captured.out)
+    words = ("--rows", "500", "--no-kill", "--json", "--workers", "2")
+    verdict = run("demo", *words, "--url", url).document()
     assert verdict["good"] is True
     assert verdict["redelivered"] == 0
     assert {service["carrier"] for service in verdict["services"]} >= {"UA", "B6", "EV"}
@@ -39,12 +35,11 @@ def test_the_verdict_as_json_and_what_is_kept(
 
 
 @pytest.mark.slow
-def test_the_same_on_postgresql(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--rows", "10", "--url", postgres_url]) == 2
-    assert "turnabout migrate up" in capsys.readouterr().out
+def test_the_same_on_postgresql(postgres_url: str, run: Runner) -> None:
+    refused = run("demo", "--rows", "10", "--url", postgres_url, code=2)
+    assert "turnabout migrate up" in refused.err
     installer(postgres_url).up(postgres_url)
-    assert main(["--rows", "2000", "--lease", "1", "--url", postgres_url]) == 0
-    out = capsys.readouterr().out
+    out = run("demo", "--rows", "2000", "--lease", "1", "--url", postgres_url).out
     assert "was killed (SIGKILL) while it held" in out
     assert "Verdict: every promise was kept." in out
 
@@ -57,18 +52,16 @@ def one_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_flight")
-def test_a_database_that_is_away_is_told_without_its_password(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_database_that_is_away_is_told_without_its_password(run: Runner) -> None:
     url = "postgresql://me:S3cret@127.0.0.1:1/db?password=S3cret"
-    assert main(["--rows", "10", "--url", url]) == 3
-    assert "S3cret" not in "".join(capsys.readouterr())
+    ran = run("demo", "--rows", "10", "--url", url, code=3)
+    assert "S3cret" not in ran.out + ran.err
 
 
 @pytest.mark.usefixtures("one_flight")
-def test_a_url_that_names_no_store_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--rows", "10", "--url", "redis://nowhere"]) == 2
-    assert "no store for 'redis'" in capsys.readouterr().out
+def test_a_url_that_names_no_store_is_told(run: Runner) -> None:
+    ran = run("demo", "--rows", "10", "--url", "redis://nowhere", code=2)
+    assert "no store for 'redis'" in ran.err
 
 
 def test_missing_data_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

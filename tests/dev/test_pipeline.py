@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from turnabout.dev.demo import main
+from tests.support.command_line import Runner
 from turnabout.dev.demo.pipeline import Archive, jain, judge, show_page
 from turnabout.pipeline.results import QueueReport, Reported, Times
 
@@ -56,21 +55,19 @@ def test_a_browser_is_for_somebody_who_looks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_spark_the_command_to_install_it_is_told_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, run: Runner
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "turnabout.pipeline", None)
-    assert main(["--rows", "10", "--pipeline"]) == 2
-    out = " ".join(capsys.readouterr().out.split())
-    assert "pip install '.[spark-jre]'" in out
-    assert "Reading" not in out
+    ran = run("demo", "--rows", "10", "--pipeline", code=2)
+    assert "pip install '.[spark-jre]'" in ran.err
+    assert "Reading" not in ran.out
 
 
 def test_flights_are_archived_and_reported(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, run: Runner
 ) -> None:
     words = ["--rows", "500", "--no-kill", "--workers", "2", "--json", "--pipeline", "--no-open"]
-    assert main([*words, "--out", str(tmp_path)]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = run("demo", *words, "--out", str(tmp_path)).document()
     assert "archived: 500 rows in the lake, 500 messages done" in [
         c["text"] for c in told["checks"]
     ]

@@ -27,7 +27,7 @@ async def entries_of(store: AsyncStore, verb: History) -> AsyncIterator[HistoryE
 
 
 async def clear_in_parts(store: AsyncStore, verb: Clear) -> Cleared:
-    """What one long `clear` would remove, in many short ones."""
+    """The work of one long `clear`, in many short ones."""
     removed = 0
     while True:
         left = CLEAR_ROWS if verb.limit is None else min(CLEAR_ROWS, verb.limit - removed)

@@ -97,7 +97,7 @@ class AsyncMessage:
 
     @property
     def state(self) -> bytes | None:
-        """What the last `defer` saved; None if it saved nothing."""
+        """The state that the last `defer` saved; None if it saved none."""
         return self._delivery.state
 
     @property

@@ -206,7 +206,7 @@ async def fire_when_due(shared: Shared) -> None:
 async def _fire_all(
     store: AsyncStore, due: Sequence[ScheduleEntry]
 ) -> tuple[list[ScheduledMessage], list[TurnaboutError]]:
-    """What was sent, and what kept a schedule from it: the others must not wait for that one."""
+    """The messages sent, and errors of schedules: the others must not wait for those."""
     sent: list[ScheduledMessage] = []
     errors: list[TurnaboutError] = []
     for entry in due:

@@ -1,4 +1,4 @@
-"""What all handles of one connection share."""
+"""The state that all handles of one connection share."""
 
 from __future__ import annotations
 

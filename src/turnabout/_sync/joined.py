@@ -48,7 +48,7 @@ class JoinedQueue(Queue):
 
 
 class BatchBlock:
-    """What `turnabout.batch()` gives: a `with` block that notes what to do, and does it at its end.
+    """`turnabout.batch()`: a `with` block that notes verbs, and runs them at its end.
 
     All of it in one transaction; nothing at all if the block raises.
     """

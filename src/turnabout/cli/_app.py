@@ -27,7 +27,7 @@ OK, NEGATIVE, USAGE, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 @dataclass
 class App:
-    """What the global options say; one for each run of the program."""
+    """The global options; one for each run of the program."""
 
     given_url: str | None = None
     as_json: bool = False

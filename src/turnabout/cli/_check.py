@@ -1,4 +1,4 @@
-"""What a check of `doctor` finds, and the words that all checks share."""
+"""The findings of `doctor`'s checks, and the words that all checks share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a doctor says with --json. `url`: the database, without its password; None: none."""
+    """The answer of a doctor with --json. `url`: the database, without its password; None: none."""
 
     url: str | None
     ok: bool

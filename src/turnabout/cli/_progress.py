@@ -11,7 +11,7 @@ from turnabout.cli import _show
 
 
 class Bar(Protocol):
-    """What a command tells about how far it is."""
+    """Where a command tells how far it is."""
 
     def __call__(self, done: int, position: float) -> None:
         """How many messages are done; `position` is in the units of the total."""

@@ -22,7 +22,7 @@ WhenFull = Literal["stop", "skip", "wait"]
 
 @dataclass
 class SendReport:
-    """What was sent; printed by --json."""
+    """The counts of a send; printed by --json."""
 
     queue: str
     sent: int

@@ -57,24 +57,12 @@ def is_coloured(stream: Any = None) -> bool:
 # --- colours -------------------------------------------------------------------------------------
 
 
-def bold(text: str) -> str:
-    return click.style(text, bold=True) if is_coloured() else text
+def _styled(**style: Any) -> Callable[[str], str]:
+    return lambda text: click.style(text, **style) if is_coloured() else text
 
 
-def dim(text: str) -> str:
-    return click.style(text, dim=True) if is_coloured() else text
-
-
-def green(text: str) -> str:
-    return click.style(text, fg="green") if is_coloured() else text
-
-
-def yellow(text: str) -> str:
-    return click.style(text, fg="yellow") if is_coloured() else text
-
-
-def bad(text: str) -> str:
-    return click.style(text, fg="red", bold=True) if is_coloured() else text
+bold, dim = _styled(bold=True), _styled(dim=True)
+green, yellow, bad = _styled(fg="green"), _styled(fg="yellow"), _styled(fg="red", bold=True)
 
 
 def red(text: str) -> str:

@@ -53,7 +53,7 @@ def doctor(app: App) -> None:
 
 
 def _all(url: str) -> Iterator[Check]:
-    yield ok("Turnabout", _version("turnabout") or "from its source folder")
+    yield ok("Turnabout", version_of("turnabout") or "from its source folder")
     yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _libraries()
     if _places.is_sqlite(url) or _places.is_postgres(url):
@@ -66,7 +66,7 @@ def _all(url: str) -> Iterator[Check]:
 
 
 def _database(url: str) -> Iterator[Check]:
-    """What the store's doctor finds, then what is asked by verbs."""
+    """The findings of the store's doctor, then the answers of verbs."""
     from turnabout._connect import findings
 
     if _places.is_postgres(url) and find_spec("psycopg") is None:
@@ -100,7 +100,7 @@ def _server(url: str) -> Iterator[Check]:
 
 
 def _libraries() -> Check:
-    found = {name: _version(name) for name in LIBRARIES}
+    found = {name: version_of(name) for name in LIBRARIES}
     text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
     missing = [name for name, number in found.items() if number is None]
     if missing:
@@ -111,14 +111,15 @@ def _libraries() -> Check:
 
 def _schema_and_slices(url: str) -> Iterator[Check]:
     """Slices look by their own verbs, which an older schema does not know."""
-    schema = _schema(url)
+    schema = schema_of(url)
     yield schema
     if schema.level == "ok":
         for module in slices.modules("checks"):
             yield from module.checks(url)
 
 
-def _schema(url: str) -> Check:
+def schema_of(url: str) -> Check:
+    """How far the database has come."""
     from turnabout._connect import installer
 
     try:
@@ -134,7 +135,8 @@ def _schema(url: str) -> Check:
     return ok("schema", f"up to date, at step {status.current}")
 
 
-def _version(name: str) -> str | None:
+def version_of(name: str) -> str | None:
+    """Of a package; None: it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

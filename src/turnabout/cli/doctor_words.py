@@ -286,7 +286,7 @@ def check_of(finding: Finding, words_of: Mapping[str, Words] = WORDS) -> Check:
 
 
 def checks_of_slice(url: str, slice_: Slice, words: Mapping[str, Words]) -> Iterator[Check]:
-    """What a slice's own `doctor.sql` counts, in its words."""
+    """The counts of a slice's own `doctor.sql`, in its words."""
     from turnabout._connect import counts_of
 
     for finding in counts_of(url, slice_):

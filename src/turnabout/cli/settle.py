@@ -267,7 +267,7 @@ def _each(
     kind: Kind,
     act: Callable[[Queue, Sequence[Any]], Sequence[Any]],
 ) -> Iterator[tuple[Any, Any]]:
-    """What was named, from the arguments or the input, each with its outcome."""
+    """The messages named, in the arguments or the input, each with its outcome."""
     named = named or _from_input(kind)
     with app.queue(name) as queue:
         for i in range(0, len(named), PER_CALL):

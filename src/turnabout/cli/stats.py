@@ -36,7 +36,7 @@ def queue_name(one: QueueStats) -> str:
 
 
 def blocked(one: ChannelStats) -> str:
-    """What holds it back."""
+    """The reason that holds it back."""
     return "" if one.blocked is None else BLOCKED[one.blocked]
 
 

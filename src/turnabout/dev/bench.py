@@ -24,7 +24,7 @@ PACE_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class BenchPlan:
-    """What to measure with."""
+    """The settings of a measurement."""
 
     seconds: float
     threads: int
@@ -49,7 +49,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """What was measured, where and with what."""
+    """A measurement: the numbers, where they were taken, and with what."""
 
     url: str
     queue: str
@@ -90,7 +90,7 @@ class Bench:
         self._ends_at = 0.0
 
     def phases(self) -> dict[str, Callable[[], list[Measured]]]:
-        """What to run, by title."""
+        """The measurements to run, by title."""
         batch = self._plan.batch
         return {
             "send, one by one": lambda: self._sending("send", 1),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,30 +40,28 @@ DATABASE = "turnabout"
     json="the verdict, as one document",
 )
 @option("--rows", "Flights. [default: all]", click.IntRange(1))
-@option("--workers", "Worker processes. [default: 3]", click.IntRange(1))
+@option("--workers", "Worker processes.", click.IntRange(1), 3)
 @option("--batch", "Flights that a worker takes at once.", click.IntRange(1))
-@option("--lease", "How long a worker holds them. [default: 3s]", DURATION)
+@option("--lease", "How long a worker holds them.", DURATION, "3s")
 @option("--no-kill", "Let all workers live.", bool)
 @option("--keep", "Leave the queue and the workers' diaries.", bool)
 @option("--pipeline", "Then archive it all with Spark, and report.", bool)
-@option("--out", "Where the lake and the report go (--pipeline).", metavar="FOLDER")
+@option("--out", "Where the lake and the report go (--pipeline).",
+        click.Path(path_type=Path), metavar="FOLDER")  # fmt: skip
 @option("--no-open", "Don't open the report in a browser.", bool)
-def demo(app: App, **given: float | bool | str | None) -> None:
+def demo(app: App, no_kill: bool, no_open: bool, **given: Any) -> None:
     """See it work: a year of flights, and a worker killed on the way.
 
     In the end it is counted that nothing was lost. It uses a new SQLite file of its own, unless
     --url names a database; TURNABOUT_URL is left alone, as that may be the one you work with.
     """
-    from turnabout.dev.demo import main
+    from turnabout.dev.demo.run import DemoOptions, run
 
-    words: list[str] = []
-    for name, value in {**given, "json": app.as_json, "url": app.given_url}.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(flag)
-        elif value is not None and value is not False:
-            words.append(f"{flag}={value:.15g}" if isinstance(value, float) else f"{flag}={value}")
-    raise click.exceptions.Exit(main(words))
+    options = DemoOptions(
+        app.given_url, kill=not no_kill, opens=not no_open, as_json=app.as_json, **given
+    )
+    if not run(options):
+        raise click.exceptions.Exit(NEGATIVE)
 
 
 # --- dev -----------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class Mover:
         return report
 
     def _may_change_over(self) -> None:
-        """What would stop the last step is found out before the file is closed."""
+        """Find out what would stop the last step, before the file is closed."""
         given = self._source.last_given()
         if given > self._begun.seen_id + RESERVE:
             raise UsageError(
@@ -316,7 +316,7 @@ class Mover:
 
 
 def queues_of(source: Source) -> tuple[MovedQueue, ...]:
-    """What is in the file. Inside a snapshot."""
+    """The contents of the file. Inside a snapshot."""
     messages, leased = source.message_counts(), source.leased_counts()
     history, policies = source.history_counts(), source.policy_counts()
     return tuple(

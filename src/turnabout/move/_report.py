@@ -20,7 +20,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class MovedQueue:
-    """What was in a queue: messages (leased ones among them), rows of history, policies."""
+    """The contents of a queue: messages (leased ones among them), rows of history, policies."""
 
     queue: str
     messages: int

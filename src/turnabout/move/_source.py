@@ -220,7 +220,7 @@ class Source:
         return self._one("count_batches") if self._knows_pipelines() else 0
 
     def left(self) -> Left:
-        """What stays behind of pipelines."""
+        """The rows of pipelines that stay behind."""
         if not self._knows_pipelines():
             return Left()
         return Left(*self._connection.execute(SQL["left"]).fetchone())
@@ -254,7 +254,7 @@ class Source:
         return self._connection.execute(SQL["all_messages"])
 
     def changes(self, after: int, most: int) -> SourceChanges:
-        """What was noted after a number."""
+        """The changes noted after a number."""
         messages: dict[int, None] = {}
         history: list[tuple[int, int, int, int]] = []
         rows = self._all("changes", after=after, most=most)

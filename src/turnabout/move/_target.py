@@ -91,7 +91,7 @@ class Target:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """What is written inside is committed together."""
+        """Commit what is written inside together."""
         with translated(self._url), self._connection.transaction():
             yield
 
@@ -386,7 +386,7 @@ class Target:
 
 
 def _in_use(what: Literal["queues", "schedules"], names: Sequence[str], place: str) -> str:
-    """What to say of queues or schedules of the target that are there already."""
+    """The complaint about queues or schedules that the target has already."""
     return (
         f"{place} has {what} of these names already: {', '.join(names)}. Delete them there "
         f"(`turnabout {what[:-1]} delete`), or move to another database; senders and workers "

@@ -100,7 +100,7 @@ def _tell(app: App, found: Moved, done: str) -> None:
 
 
 def _tell_of_pipelines(found: Moved) -> None:
-    """What stays behind of pipelines, and what that means for them."""
+    """Tell what stays behind of pipelines, and what that means for them."""
     left = found.left
     if left.subscriptions:
         text = "Left behind: " + _show.plural(

@@ -1,4 +1,4 @@
-"""What jobs and reports answer: values that need neither Spark nor the lake."""
+"""The answers of jobs and reports: values that need neither Spark nor the lake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Archived:
-    """What a run of `archive` has done.
+    """The results of a run of `archive`.
 
     rows, files, bytes, batches  of this run      total  rows of the archive in all
     lost  batches before which rows were gone (`skip_lost`)
@@ -42,7 +42,7 @@ class Archived:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a run of `compact` has done.
+    """The results of a run of `compact`.
 
     before, after  files of the days that it worked on      removed  old files that nobody needs
     """
@@ -58,7 +58,7 @@ class Compacted:
 
 @dataclass(frozen=True)
 class PurgeReport:
-    """What was removed, or with `dry_run` would be.
+    """The files and rows removed, or with `dry_run` those that would be.
 
     archive, position  the archive that has come least far, and how far: the bound
     files, bytes       of the lakes, checked
@@ -116,7 +116,7 @@ class LakeArchive:
 
 @dataclass(frozen=True)
 class LakeContents:
-    """What is in a lake. staged_…: of runs that go on, or were killed."""
+    """The contents of a lake. staged_…: of runs that go on, or were killed."""
 
     archives: tuple[LakeArchive, ...]
     staged_folders: int
@@ -166,7 +166,7 @@ class QueueReport:
 
 @dataclass(frozen=True)
 class Reported:
-    """What a run of `report` has found, and the files it wrote.
+    """The findings of a run of `report`, and the files it wrote.
 
     first, until  the time that it is about, in milliseconds; None where there were no messages
     sentences     the summary at the top of the page

@@ -106,7 +106,7 @@ def single(_verb: Any, rows: Rows) -> Any:
 
 
 def one(make: Callable[..., Any]) -> Answer:
-    """What is made of the columns of the one row."""
+    """The answer, from the columns of the one row."""
     return lambda _, rows: make(*rows[0])
 
 

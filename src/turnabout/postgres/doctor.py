@@ -62,7 +62,7 @@ def findings(url: str) -> Iterator[Finding]:
 
 
 def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
-    """What the questions of a slice count, which are in `doctor.sql` of its part."""
+    """The counts of a slice's questions, which are in `doctor.sql` of its part."""
     folder = slice_.folder("postgres")
     if folder is None:
         return
@@ -181,7 +181,7 @@ def _of_database(db: Db) -> Iterator[Finding]:
 
 
 def of_queues(db: Db, now: int) -> Iterator[Finding]:
-    """What the tables say."""
+    """The findings in the tables."""
 
     def count(name: str) -> int:
         return _one(db, SQL[name], now=now)

@@ -83,6 +83,6 @@ def translate(
 
 
 def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> TurnaboutError:
-    """What a failed call means for its caller: a repeatable one cannot have done harm."""
+    """The error of a failed call for its caller: a repeatable one cannot have done harm."""
     queue = getattr(verb, "queue", None) or ""
     return translate(error, url, queue, sent=not call_of(type(verb)).repeatable)

@@ -43,89 +43,21 @@ CHECK = (
     " (select max(oldest) from turnabout.version where slice = ''),"
     f" (select digest from turnabout.revision where place = '{schema()}')"
 )
-"""What a library asks at its first connection; `check_schema` reads the answer."""
-
-_DROP = """
--- A function's result cannot be changed in place, so the old set goes first; in one transaction.
-do $$
-declare
-    old regprocedure;
-begin
-    for old in
-        select p.oid from pg_proc p
-        where p.pronamespace = to_regnamespace('{schema}') and p.prorettype <> 'trigger'::regtype
-    loop
-        execute format('drop function %s', old);
-    end loop;
-end
-$$;
-"""
-
-_PROTECT = """
--- Only roles with a permission may call a function; it then acts with the rights of its owner.
-do $$
-declare
-    f record;
-begin
-    for f in
-        select p.oid::regprocedure as name, p.proname = any (array[{names}]) as open
-        from pg_proc p where p.pronamespace = '{schema}'::regnamespace
-    loop
-        execute format('revoke execute on function %s from public', f.name);
-        if f.open then
-            execute format(
-                'alter function %s security definer set search_path = pg_catalog, pg_temp', f.name);
-        end if;
-    end loop;
-end
-$$;
-"""
-
-_GRANT = """
-do $$
-begin
-    perform turnabout.forget_strangers();
-    perform turnabout.grant_to(p.role_name) from turnabout.permission p group by p.role_name;
-end
-$$;
-"""
-
-_DAYS = """
--- The first partitions of history; maintain makes those that follow.
-do $$
-begin
-    for i in 0 .. 2 loop
-        perform turnabout.maintain_days(turnabout.clock_ms());
-    end loop;
-end
-$$;
-"""
+"""The question of a library at its first connection; `check_schema` reads the answer."""
 
 
-_DROP_SETS = """
--- Sets of functions that are called no longer, with those that were made for them.
-do $$
-declare
-    gone text;
-    old regprocedure;
-begin
-    for gone in select r.place from turnabout.revision r where {which} loop
-        for old in select p.oid from pg_proc p where p.pronamespace = to_regnamespace(gone) loop
-            execute format('drop function %s', old);
-        end loop;
-        execute format('drop schema if exists %I', gone);
-        delete from turnabout.revision r where r.place = gone;
-    end loop;
-end
-$$;
-"""
+def _text(name: str) -> str:
+    return "\n" + text_of(files("turnabout.postgres") / f"{name}.sql")
 
+
+_DROP, _PROTECT, _GRANT = _text("sets/drop"), _text("sets/protect"), _text("sets/grant")
+_DAYS, _DROP_SETS = _text("sets/days"), _text("sets/drop_sets")
 _SET_MISSING = "this version is not installed yet: run `turnabout migrate up` first"
 
 
 @dataclass(frozen=True, slots=True)
 class _Ledger:
-    """What is installed in a database: the last step of each part, the oldest revision that works
+    """The state of a database: the last step of each part, the oldest revision that works
     on it, and the digests of sets by their schemas. Empty: nothing.
     """
 
@@ -167,7 +99,7 @@ def functions() -> str:
 
 
 def digest(part: CallPart | None = None) -> str:
-    """What the functions of the core, or of a slice, look like in this library."""
+    """The digest of the functions of the core, or of a slice, in this library."""
     if part is None or part is core():
         return core().digest(latest(), _DROP, _PROTECT)
     return part.digest(_DROP, _PROTECT)

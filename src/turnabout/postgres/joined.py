@@ -47,7 +47,7 @@ def check_open(*, in_transaction: bool) -> None:
 
 
 def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None:
-    """What has to be committed before the verb, by a connection of the store's own.
+    """The verb that has to be committed before this one, by a connection of the store's own.
 
     A `receive` first makes ready what is due and wakes channels that changed: in the caller's
     transaction it would hold the rows of all these channels until the end. A queue that is missing

@@ -61,7 +61,7 @@ class CallPart:
         return [name for name in self.kinds["operate"] if name not in _WITHOUT_TABLES]
 
     def digest(self, *more: str) -> str:
-        """What its set looks like, in 16 characters."""
+        """The digest of its set, in 16 characters."""
         texts = "\n".join((self.functions(), *more, self.kinds_as_json()))
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
 

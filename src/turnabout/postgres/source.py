@@ -40,7 +40,7 @@ def sql_files(package: str, folder: str) -> list[Traversable]:
 
 
 def text_of(file: Traversable) -> str:
-    """What stands in a file."""
+    """The text of a file."""
     return file.read_text(encoding="utf-8")
 
 

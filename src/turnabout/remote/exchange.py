@@ -37,7 +37,7 @@ ANSWER_BYTES_MAX = 512 * 1024 * 1024
 NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 """No connection was made, so nothing was asked."""
 FROM_BETWEEN = {502: True, 503: False, 504: True}
-"""What a proxy answers for a server that it cannot reach; True: it may have reached it before."""
+"""The answers of a proxy for a server that it cannot reach; True: it may have reached it before."""
 
 
 class Endless(httpx2.TransportError):
@@ -46,7 +46,7 @@ class Endless(httpx2.TransportError):
 
 @dataclass(slots=True)
 class Answer:
-    """What came back."""
+    """The response."""
 
     status: int
     is_plain: bool

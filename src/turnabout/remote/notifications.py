@@ -33,7 +33,7 @@ class RemoteNotifier(Notifier):
         self._told: dict[str, ServerVersion] = {}
 
     def told(self, queue: str) -> ServerVersion | None:
-        """What the server said last."""
+        """The server's last word."""
         return self._told.get(queue)
 
     def learn(self, queue: str, version: ServerVersion) -> None:

@@ -36,7 +36,7 @@ class RemoteStore(Store):
         self._begin()
 
     def _begin(self) -> None:
-        """What belongs to this process."""
+        """The state of this process alone."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._running = 0

@@ -126,7 +126,7 @@ class Errors:
 
 
 def _answer_error(scope: Scope, error: Exception) -> Response:
-    """What an API let through."""
+    """The answer to an error that an API let through."""
     status, body = error_body(error)
     if status == 500:  # a bug, of which the client is told nothing
         about = {"request_id": scope["state"].get("request_id", "")}

@@ -1,4 +1,4 @@
-"""What the APIs of one server share."""
+"""The state that the APIs of one server share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServerContext(Services):
     options: ServerOptions
     admission: Admission
     counts: ServerCounts
-    """What `/metrics` shows of this process."""
+    """The part of `/metrics` that is about this process."""
     connections: Callable[[], int] = lambda: 0
     """How many there are now; 0 where another server than ours runs the app."""
 

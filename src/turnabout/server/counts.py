@@ -87,7 +87,7 @@ class ServerCounts:
     # --- verbs -----------------------------------------------------------------------------------
 
     def carried(self, verb: Verb[Any], answer: Any) -> None:
-        """What a verb did with messages."""
+        """Count what a verb did with messages."""
         kind = type(verb)
         if kind is Receive:
             self._received(answer.deliveries)

@@ -32,7 +32,7 @@ from turnabout.words.value import value
 
 BACKLOG = 2_048
 SEND_BUFFER_BYTES = 128 * 1024
-"""What the system keeps of answers on each connection. Left alone it takes megabytes: more memory
+"""The system's buffer of answers on each connection. Left alone it takes megabytes: more memory
 than ours for clients that are slow, and it says that an answer is gone which nobody has read.
 """
 FILES_BESIDE = 128
@@ -55,7 +55,7 @@ log = logging.getLogger("turnabout.server")
 
 @value
 class Serving:
-    """What a server that has begun tells about itself."""
+    """Where a server that has begun is found."""
 
     url: str
     port: int

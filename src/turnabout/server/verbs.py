@@ -225,8 +225,8 @@ def scopes_text(given: Iterable[Scope]) -> str:
 
 
 def kept_scopes(text: str) -> tuple[Scope, ...]:
-    """What `scopes_text` made. Verbs that only a newer library knows are passed over: here they
-    allow nothing.
+    """The scopes in a text of `scopes_text`. Verbs that only a newer library knows are passed over:
+    here they allow nothing.
     """
     kept: list[Scope] = []
     for one in json.loads(text):
@@ -256,7 +256,7 @@ def parse_token(text: str) -> tuple[str, bytes] | None:
 
 
 def digest(secret: str) -> bytes:
-    """What is kept of a secret: its SHA-256. Secrets are 256 random bits, so nothing slower is
+    """A secret as it is kept: its SHA-256. Secrets are 256 random bits, so nothing slower is
     needed: there is no dictionary to try.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

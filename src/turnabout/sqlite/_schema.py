@@ -77,7 +77,7 @@ def beyond(since: Mapping[str, int]) -> list[Migration]:
 
 
 def statements(steps: Sequence[Migration]) -> list[str]:
-    """What applies these steps and notes them; to be run in order, in one transaction."""
+    """Statements that apply these steps and note them; to be run in order, in one transaction."""
     found = [LEDGER] if steps else []
     for step in steps:
         found += split(step.sql)

@@ -42,7 +42,7 @@ class AsyncSqliteStore(AsyncStore):
         self._writing: threading.Thread | None = None
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="turnabout-sqlite-reader")
         self._late: list[Pending[Any]] = []
-        """What is to be given back when the writer's thread has ended."""
+        """Calls to be given back when the writer's thread has ended."""
         self._closed = False
 
     async def run(self, verb: Verb[A]) -> A:

@@ -58,7 +58,7 @@ def findings(url: str) -> Iterator[Finding]:
 
 
 def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
-    """What the questions of a slice count, which are in `doctor.sql` of its part."""
+    """The counts of a slice's questions, which are in `doctor.sql` of its part."""
     folder = slice_.folder("sqlite")
     if folder is None:
         return
@@ -109,7 +109,7 @@ def _of_file(path: Path) -> Iterator[Finding]:
 
 
 def _of_database(path: Path, at: Place) -> Iterator[Finding]:
-    """What is inside, as one snapshot."""
+    """The findings inside, as one snapshot."""
     with contextlib.closing(_opened(path)) as db:
         mode = _one(db, "pragma journal_mode")
         if mode == "wal":
@@ -130,7 +130,7 @@ def _of_database(path: Path, at: Place) -> Iterator[Finding]:
 
 
 def of_queues(db: sqlite3.Connection, now: int) -> Iterator[Finding]:
-    """What the tables say."""
+    """The findings in the tables."""
 
     def count(name: str) -> int:
         return _one(db, SQL[name], now=now)

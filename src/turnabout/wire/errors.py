@@ -50,7 +50,7 @@ _TEXTS: Mapping[str, str] = {
     "internal": "an error of the server's: its log has it",
     "forbidden": "the server's database does not allow it",
 }
-"""What a client is told where the text might speak of what is behind the server."""
+"""The words for a client where the text might speak of what is behind the server."""
 
 
 _TELL = (e.Unavailable, e.Forbidden, e.Uncertain)

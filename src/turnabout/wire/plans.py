@@ -42,7 +42,7 @@ class RoutePlan:
     """By name: fields of the path and the query."""
     body: tuple[FieldPart, ...]
     struct: Any
-    """What the body is read with."""
+    """The type that the body is read as."""
     decode: Callable[[bytes], Any]
     load: Callable[[Any], list[Any]]
     """The values of the body's fields, in their order."""
@@ -163,7 +163,7 @@ CHANGED: Mapping[Kind, type[QueueSettings | Policy]] = {
     v.QueueUpdate: QueueSettings,
     v.PolicySet: Policy,
 }
-"""What the changes of these verbs are changes of."""
+"""The values that these verbs change."""
 
 
 @cache

@@ -10,5 +10,5 @@ UPGRADE_HINT = "update your clone of Turnabout (git pull) and run: pip install .
 
 
 def install_hint(extra: str) -> str:
-    """What to type to get an extra, such as `postgres`."""
+    """The command that installs an extra, such as `postgres`."""
     return f"in a clone of Turnabout, run: pip install '.[{extra}]'"

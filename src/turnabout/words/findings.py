@@ -47,7 +47,7 @@ them; the last two are about tables that PostgreSQL alone has.
 
 @value
 class Finding:
-    """What one check found.
+    """The result of one check.
 
     what   the name of the check, and after a dot, where a check can find several things, which one
     facts  the numbers and names that it found
@@ -65,7 +65,7 @@ class Finding:
 
 @value
 class QueueCounts:
-    """What one queue's tables hold; every number is read by its own count, in one snapshot."""
+    """The contents of a queue's tables; every number is read by its own count, in one snapshot."""
 
     queue: str
     paused: bool

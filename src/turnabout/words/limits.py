@@ -135,19 +135,19 @@ def payload(data: object, most: int = PAYLOAD_BYTES_MAX) -> bytes:
 
 def state(data: object) -> bytes:
     """Saved state: bytes, not more than a mebibyte."""
-    if not isinstance(data, bytes):
-        raise UsageError(f"state is bytes, not {type(data).__name__}")
-    if len(data) > STATE_BYTES_MAX:
-        raise UsageError(f"state has {len(data):,} bytes, over the limit of {STATE_BYTES_MAX:,}")
-    return data
+    return _at_most(data, "state", STATE_BYTES_MAX)
 
 
 def result(data: object) -> bytes:
     """The result of an ack: bytes, not more than a mebibyte."""
+    return _at_most(data, "a result's data", RESULT_BYTES_MAX)
+
+
+def _at_most(data: object, what: str, most: int) -> bytes:
     if not isinstance(data, bytes):
-        raise UsageError(f"a result's data is bytes here, not {type(data).__name__}")
-    if len(data) > RESULT_BYTES_MAX:
-        raise UsageError(f"the result has {len(data):,} bytes, over {RESULT_BYTES_MAX:,}")
+        raise UsageError(f"{what} is bytes here, not {type(data).__name__}")
+    if len(data) > most:
+        raise UsageError(f"{what} has {len(data):,} bytes, over the limit of {most:,}")
     return data
 
 

@@ -56,7 +56,7 @@ class QueueFull:
 
 @value
 class Received:
-    """What `receive` hands out, in turn by channel; when empty, when to ask again."""
+    """The messages of a `receive`, in turn by channel; when empty, when to ask again."""
 
     deliveries: tuple[Delivery, ...]
     retry_after_ms: int | None = None

@@ -32,7 +32,7 @@ class PlannedVerb(Generic[A]):
 
     @property
     def outcome(self) -> A:
-        """What came of it. Raises: UsageError as long as it has not been done."""
+        """The outcome. Raises: UsageError as long as it has not been done."""
         if self._told is None:
             raise UsageError("a batch runs at the end of its `with` block: read outcomes after it")
         return self._told[0]
@@ -43,7 +43,7 @@ class PlannedVerb(Generic[A]):
 
 
 class BatchPlan:
-    """What a block notes."""
+    """The notes of a block."""
 
     def __init__(self, max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX) -> None:
         self._max_payload_bytes = max_payload_bytes

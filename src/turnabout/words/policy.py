@@ -200,32 +200,17 @@ class QueueSettings:
         return replace(self, **changes)
 
 
+def column_of(setting: str) -> str:
+    """The column that a store keeps a setting in: durations in milliseconds, shares in percent."""
+    if setting == "backoff_jitter":
+        return "backoff_jitter_percent"
+    return setting.replace("_seconds", "_ms")
+
+
 def settings_row(settings: QueueSettings) -> dict[str, int | str | bool | None]:
     """The columns that a store keeps for a queue's settings, in order."""
-    failed = settings.history_failed_seconds
-    return {
-        "lease_ms": limits.lease_ms(settings.lease_seconds),
-        "max_attempts": settings.max_attempts,
-        "backoff_ms": _ms(settings.backoff_seconds),
-        "backoff_max_ms": _ms(settings.backoff_max_seconds),
-        "backoff_jitter_percent": round(settings.backoff_jitter * 100),
-        "delay_ms": _ms(settings.delay_seconds),
-        "fifo": settings.fifo,
-        "paused": settings.paused,
-        "pause_reason": settings.pause_reason,
-        "on_exhausted": settings.on_exhausted,
-        "dead_letter": settings.dead_letter,
-        "ttl_ms": None if settings.ttl_seconds is None else limits.ttl_ms(settings.ttl_seconds),
-        "max_messages": settings.max_messages,
-        "dedup_mode": settings.dedup_mode,
-        "dedup_window_ms": limits.window_ms(settings.dedup_window_seconds),
-        "dedup_scope": settings.dedup_scope,
-        "history_ms": _ms(settings.history_seconds),
-        "history_failed_ms": None if failed is None else _ms(failed),
-        "history_payload": settings.history_payload,
-        "events": settings.events,
-        **policy_row(settings.policy),
-    }
+    row = {column_of(name): _kept(name, getattr(settings, name)) for name in _PLAIN}
+    return {**row, **policy_row(settings.policy)}
 
 
 def policy_row(policy: Policy) -> dict[str, int | None]:
@@ -244,29 +229,8 @@ def policy_row(policy: Policy) -> dict[str, int | None]:
 
 def settings_of(row: Mapping[str, Any]) -> QueueSettings:
     """The settings in a queue's row; the inverse of `settings_row`."""
-    return QueueSettings(
-        lease_seconds=row["lease_ms"] / 1000,
-        max_attempts=row["max_attempts"],
-        backoff_seconds=row["backoff_ms"] / 1000,
-        backoff_max_seconds=row["backoff_max_ms"] / 1000,
-        backoff_jitter=row["backoff_jitter_percent"] / 100,
-        delay_seconds=row["delay_ms"] / 1000,
-        fifo=bool(row["fifo"]),
-        paused=bool(row["paused"]),
-        pause_reason=row["pause_reason"],
-        on_exhausted=row["on_exhausted"],
-        dead_letter=row["dead_letter"],
-        ttl_seconds=_seconds(row["ttl_ms"]),
-        max_messages=row["max_messages"],
-        dedup_mode=row["dedup_mode"],
-        dedup_window_seconds=row["dedup_window_ms"] / 1000,
-        dedup_scope=row["dedup_scope"],
-        history_seconds=row["history_ms"] / 1000,
-        history_failed_seconds=_seconds(row["history_failed_ms"]),
-        history_payload=bool(row["history_payload"]),
-        events=row["events"],
-        policy=policy_of(row, paused=False, pause_reason=None),
-    )
+    plain: dict[str, Any] = {name: _set(name, row[column_of(name)]) for name in _PLAIN}
+    return QueueSettings(**plain, policy=policy_of(row, paused=False, pause_reason=None))
 
 
 def policy_of(row: Mapping[str, Any], *, paused: bool, pause_reason: str | None) -> Policy:
@@ -289,8 +253,22 @@ def as_dict(value: Policy | QueueSettings) -> dict[str, Any]:
     return asdict(value)
 
 
-def _seconds(ms: int | None) -> float | None:
-    return None if ms is None else ms / 1000
+def _kept(name: str, value: Any) -> Any:
+    """A setting as its column has it."""
+    if name == "backoff_jitter":
+        return round(value * 100)
+    return _ms(value) if name.endswith("_seconds") and value is not None else value
+
+
+def _set(name: str, kept: Any) -> Any:
+    """The inverse of `_kept`; SQLite keeps what is true or false as a number."""
+    if kept is None:
+        return None
+    if name == "backoff_jitter":
+        return kept / 100
+    if name.endswith("_seconds"):
+        return kept / 1000
+    return bool(kept) if name in _FLAGS else kept
 
 
 def _ms(seconds: float) -> int:
@@ -313,5 +291,7 @@ def _first(value: _T | None, default: _T | None) -> _T | None:
     return default if value is None else value
 
 
+_PLAIN = tuple(f.name for f in fields(QueueSettings) if f.name != "policy")
+_FLAGS = frozenset(f.name for f in fields(QueueSettings) if isinstance(f.default, bool))
 POLICY_COLUMNS = tuple(policy_row(NO_POLICY))
 SETTINGS_COLUMNS = tuple(settings_row(QueueSettings()))

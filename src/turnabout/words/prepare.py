@@ -1,4 +1,4 @@
-"""What users hand in, checked and made into the plain values that verbs carry."""
+"""Values that users hand in, checked and made into the plain ones that verbs carry."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def message_of(given: Any, max_payload_bytes: int) -> Outgoing:
 
 
 def result(value: Any) -> Result | None:
-    """What an ack leaves: bytes, text or JSON, like a payload; None for no result."""
+    """The result of an ack: bytes, text or JSON, like a payload; None for no result."""
     if value is None or isinstance(value, Result):
         return value
     return Result(*encode(value))

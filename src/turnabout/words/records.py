@@ -24,7 +24,7 @@ EventKind = Literal[
 
 @value
 class Result:
-    """What an ack leaves for those who wait for the message: bytes, like a payload."""
+    """The result that an ack leaves for those who wait for the message: bytes, like a payload."""
 
     data: bytes
     content_type: str

@@ -5,7 +5,7 @@ Instants are milliseconds since 1970.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
@@ -60,6 +60,19 @@ class Schedule:
         limits.flag(self.paused, "paused")
         marks = {"schedule": self.name, "due-at": str(limits.FOREVER_MS)}  # each message has them
         limits.headers({**(self.message.headers or {}), **marks})
+
+
+TIMING = tuple(name for name in Schedule.__dataclass_fields__ if name != "message")
+"""Of a schedule's row: all but its message."""
+
+
+def row_of(schedule: Schedule) -> dict[str, Any]:
+    """What stores keep of a schedule. `template`: its message's fields but for the payload."""
+    message = schedule.message
+    fields = {name: getattr(message, name) for name in Outgoing.__dataclass_fields__}
+    template = {**fields, "headers": message.headers and dict(message.headers)}
+    row = {name: getattr(schedule, name) for name in TIMING}
+    return {**row, "payload": template.pop("payload"), "template": template}
 
 
 @value

@@ -266,7 +266,7 @@ class Clear(Verb[o.Cleared]):
 
 @value
 class Events(Verb[EventPage]):
-    """What happened after `cursor`; without one no events, and the cursor of now."""
+    """Events after `cursor`; without one no events, and the cursor of now."""
 
     reads = True
     queue: QueueName

@@ -60,7 +60,7 @@ AsyncHandler = Callable[[AsyncMessage], Awaitable[object]]
 
 @dataclass(slots=True)
 class WorkerStats:
-    """What a worker has done so far."""
+    """Counts of what a worker has done so far."""
 
     handled: int = 0
     """Acked, or settled by the handler itself."""
@@ -87,7 +87,7 @@ class Job:
 
 
 class Surroundings(Protocol):
-    """What a consumer asks of the run that it is part of."""
+    """The part of a run that its consumers use."""
 
     turnabout: AsyncTurnabout
     until_empty: bool

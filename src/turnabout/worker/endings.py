@@ -90,7 +90,7 @@ def ending_of(end: BaseException | Returned) -> Ending:
 
 
 def _result(value: object) -> Result | None:
-    """What a handler returned, if it can be kept. If not, its work is done all the same: doing it
+    """The result of a handler, if it can be kept. If not, its work is done all the same: doing it
     again would not help.
     """
     try:

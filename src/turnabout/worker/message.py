@@ -26,44 +26,17 @@ from turnabout.worker.loop import HeldLeases, Lease
 A = TypeVar("A")
 
 
-class Message(_sync.Message):
-    """A message in a handler of the ordinary kind, which runs in a thread."""
+class _HeldMessage:
+    """What a handler may know of its message's lease."""
 
-    __slots__ = ("_lease",)
-
-    def __init__(self, queue: _sync.Queue, delivery: Delivery, lease: Lease) -> None:
-        super().__init__(queue, delivery)
-        self._lease = lease
+    __slots__ = ()
+    _lease: Lease
 
     @property
     def lost(self) -> bool:
-        """True once the lease is lost: stop, as another worker has the message or will have it."""
-        return self._lease.lost
-
-    @property
-    def cancel_requested(self) -> bool:
-        """True once a cancel of the message was requested: end soon; unless it is acked, it ends
-        as cancelled. Heartbeats find out.
+        """True once the lease is lost: stop, as another worker has the message or will have it. The
+        task of an `async` handler is cancelled, too.
         """
-        return self._lease.cancel_requested
-
-    def mark_settled(self) -> None:
-        """Tell the worker that you ended the message elsewhere, as in your own transaction."""
-        self._lease.settled = True
-
-
-class AsyncMessage(_async.AsyncMessage):
-    """A message in an `async` handler."""
-
-    __slots__ = ("_lease",)
-
-    def __init__(self, queue: _async.AsyncQueue, delivery: Delivery, lease: Lease) -> None:
-        super().__init__(queue, delivery)
-        self._lease = lease
-
-    @property
-    def lost(self) -> bool:
-        """True once the lease is lost; the handler's task is then cancelled too."""
         return self._lease.lost
 
     @property
@@ -76,6 +49,26 @@ class AsyncMessage(_async.AsyncMessage):
     def mark_settled(self) -> None:
         """Tell the worker that you ended the message elsewhere, as in your own transaction."""
         self._lease.settled = True
+
+
+class Message(_HeldMessage, _sync.Message):
+    """A message in a handler of the ordinary kind, which runs in a thread."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, queue: _sync.Queue, delivery: Delivery, lease: Lease) -> None:
+        super().__init__(queue, delivery)
+        self._lease = lease
+
+
+class AsyncMessage(_HeldMessage, _async.AsyncMessage):
+    """A message in an `async` handler."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, queue: _async.AsyncQueue, delivery: Delivery, lease: Lease) -> None:
+        super().__init__(queue, delivery)
+        self._lease = lease
 
 
 class WatchedStore(AsyncForwardingStore):
@@ -112,7 +105,7 @@ class WatchedStore(AsyncForwardingStore):
                 lease.verbs -= 1
 
     def note(self, verb: Verb[Any], answer: object) -> None:
-        """What the answer says of the worker's leases."""
+        """Note what the answer says of the worker's leases."""
         leases = self._named(verb)
         if not leases:
             return

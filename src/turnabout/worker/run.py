@@ -34,7 +34,7 @@ SETTLE_SECONDS = 5.0
 
 
 class Run:
-    """What `Consumer` calls its surroundings; made by `Worker.run_async`, used once."""
+    """The surroundings of a `Consumer`; made by `Worker.run_async`, used once."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Run:
         done.cancel()
 
     async def _give_back(self, takes: Sequence[asyncio.Task[None]]) -> None:
-        """What a `receive` under way still brings is given back. Then tell the database all."""
+        """Give back what a `receive` under way still brings. Then tell the database all."""
         await asyncio.wait(takes, timeout=SETTLE_SECONDS)
         await asyncio.gather(*(consumer.flush(SETTLE_SECONDS) for consumer in self._consumers))
 

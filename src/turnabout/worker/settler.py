@@ -34,7 +34,7 @@ BATCH_MAX = 1_000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 Outcome = AckOutcome | DeferOutcome | FailOutcome | ReleaseOutcome
 Answer = Outcome | Literal["probably", "untold"]
-"""What the database said; or that a lost answer probably meant yes; or that it was not reached."""
+"""The database's answer; or that a lost answer probably meant yes; or that it was not reached."""
 
 Told = Callable[[Lease, Ending, Answer], None]
 """Called when a message is over: its lease, how it was to end, and the answer to that."""

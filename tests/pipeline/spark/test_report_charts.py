@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.each import each
 from turnabout.pipeline.reports import charts
-from turnabout.pipeline.reports.charts import Band, Heat, Range, Series, axes, units
+from turnabout.pipeline.reports.charts import Band, ChartRow, Series, axes, units
 from turnabout.pipeline.reports.charts.svg import Svg, tag
 from turnabout.pipeline.reports.charts.units import DAY, HOUR, MINUTE, SECOND
 
@@ -119,7 +119,7 @@ def test_bands_have_gaps_where_nothing_is() -> None:
 
 
 def test_heat_is_darker_where_waits_were_longer() -> None:
-    chart = charts.heat_map("who", STARTS, HOUR, [Heat("a", [1, 10, 1e6, None, 1])])
+    chart = charts.heat_map("who", STARTS, HOUR, [ChartRow("a", [1, 10, 1e6, None, 1])])
     shades = [e.get("class") for e in ET.fromstring(chart).iter("rect") if len(e)]
     assert shades == ["cell h0", "cell h1", "cell h6", "cell h0"]
 
@@ -129,7 +129,7 @@ def test_lines_and_ranges() -> None:
     dots = [float(e.get("cy", "")) for e in ET.fromstring(line).iter("circle")]
     assert len(dots) == 4
     assert dots[0] < dots[1] < dots[2]
-    row = charts.ranges("slow", [Range("a" * 50, [1, 10, 100])], ("p50", "p90", "p99"))
+    row = charts.ranges("slow", [ChartRow("a" * 50, [1, 10, 100])], ("p50", "p90", "p99"))
     assert f"{'a' * 16}…" in texts(row)
     assert f"{'a' * 50}: p50 1 ms, p90 10 ms, p99 100 ms" in texts(row)
 
@@ -140,15 +140,15 @@ def test_nothing_to_show_is_said() -> None:
         charts.bands("t", STARTS, HOUR, Band(("p50",), [None] * 5)),
         charts.lines("t", STARTS, HOUR, [Series("j", "x", [None] * 5)]),
         charts.ranges("t", [], ()),
-        charts.heat_map("t", STARTS, HOUR, [Heat("a", [None] * 5)]),
+        charts.heat_map("t", STARTS, HOUR, [ChartRow("a", [None] * 5)]),
     ):
         assert "Nothing to show." in texts(chart)
 
 
 def test_no_name_gets_out_of_its_text() -> None:
     for chart in (
-        charts.ranges(HOSTILE, [Range(HOSTILE, [1, 2, 3])], ("p50", "p90", "p99")),
-        charts.heat_map(HOSTILE, STARTS, HOUR, [Heat(HOSTILE, [1] * 5)]),
+        charts.ranges(HOSTILE, [ChartRow(HOSTILE, [1, 2, 3])], ("p50", "p90", "p99")),
+        charts.heat_map(HOSTILE, STARTS, HOUR, [ChartRow(HOSTILE, [1] * 5)]),
         charts.stacks(HOSTILE, STARTS, HOUR, [Series(HOSTILE, "done", [1] * 5)]),
     ):
         chart.encode()  # no half of a surrogate pair

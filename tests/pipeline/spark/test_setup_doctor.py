@@ -102,7 +102,7 @@ def test_packages_that_will_not_do_are_named(
     without_spark: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, "2.0"))
+    monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, "2.0"))
     level, text, advice = checks(run(code=1))["packages"]
     assert (level, advice) == ("fail", todo)
     assert set(versions) & set(text.replace(",", "").split())

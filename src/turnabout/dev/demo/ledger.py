@@ -29,7 +29,7 @@ class DemoLedger:
     carriers: Counter[str] = field(default_factory=Counter[str])
     """Rows of each carrier that were acked."""
     held: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
-    """What each worker holds now: its receipts by row."""
+    """The receipts that each worker holds now, by row."""
     ready: set[str] = field(default_factory=set[str])
     stalled: set[str] = field(default_factory=set[str])
     troubles: int = 0

@@ -30,7 +30,7 @@ ALIKE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What was found in the lake, by looking at its rows."""
+    """The findings in the lake, by looking at its rows."""
 
     rows: int
     ids: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -25,96 +24,83 @@ from turnabout.dev.demo.ledger import DemoLedger
 from turnabout.dev.demo.shift import Shift, ShiftPlan
 from turnabout.dev.demo.show import Scene, Show
 from turnabout.dev.demo.verdict import DemoSent, Verdict
-from turnabout.words.errors import TurnaboutError, Unavailable
 from turnabout.words.urls import without_secrets
 
 SEND_ROWS = 5_000
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo as the command line says."""
-    given = _parser().parse_args(argv)
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the command line asks for."""
+
+    url: str | None
+    rows: int | None
+    workers: int
+    batch: int | None
+    lease: float
+    kill: bool
+    keep: bool
+    pipeline: bool
+    out: Path | None
+    opens: bool
+    as_json: bool
+
+    def plan(self, folder: Path) -> ShiftPlan:
+        """The shift that this comes to; its files go to `folder`."""
+        rows = min(self.rows or flights.FLIGHTS, flights.FLIGHTS)
+        name = f"demo-{secrets.token_hex(4)}"
+        return ShiftPlan(
+            self.url or f"sqlite:///{folder / 'demo.db'}",
+            # A namespace of its own: what else is in that database is not archived.
+            f"{name}/flights" if self.pipeline else name,
+            folder,
+            rows,
+            self.workers,
+            # In a small demo too, each worker gets several batches.
+            self.batch or min(500, max(1, rows // (self.workers * 8))),
+            self.lease,
+            self.kill and self.workers > 1,  # somebody has to be left to do the work
+        )
+
+
+def run(options: DemoOptions) -> bool:
+    """Run the demo; whether every promise was kept."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a log in ASCII may lose a dot, not the run
-    out = Console(highlight=False, soft_wrap=False, stderr=given.json)
+    console = Console(highlight=False, soft_wrap=False, stderr=options.as_json)
     folder = Path(tempfile.mkdtemp(prefix="turnabout-demo-"))
-    plan = _plan(given, folder)
+    plan = options.plan(folder)
     try:
-        if given.pipeline:
+        if options.pipeline:
             pipeline.need()
-        with Show(out, live=out.is_terminal) as show:
-            found = _run(plan, show, keep=given.keep, out=_out(given))
-        return _tell(found, show, as_json=given.json, opens=not given.no_open)
-    except TurnaboutError as error:
-        # `turnabout[spark]` isn't markup, and a command meant for copying stays on one line.
-        out.print(str(error), markup=False, soft_wrap=True)
-        return 3 if isinstance(error, Unavailable) else 2
-    except KeyboardInterrupt:
-        out.print("stopped")
-        return 130
+        with Show(console, live=console.is_terminal) as show:
+            found = _run(plan, show, keep=options.keep, out=_out(options))
+        _tell(found, show, as_json=options.as_json, opens=options.opens)
+        return found.verdict.good
     finally:
-        if given.keep:
-            out.print(f"kept: {folder} and the queue {plan.queue} at {without_secrets(plan.url)}")
+        if options.keep:
+            console.print(
+                f"kept: {folder} and the queue {plan.queue} at {without_secrets(plan.url)}"
+            )
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="turnabout demo",
-        description="Work off a year of flights, fairly by carrier, while a worker is killed.",
-    )
-    parser.add_argument("--url", help="where: sqlite:///… or postgresql://… (default: a new file)")
-    parser.add_argument("--rows", type=int, default=flights.FLIGHTS, help="flights (default: all)")
-    parser.add_argument("--workers", type=int, default=3, help="worker processes (default: 3)")
-    parser.add_argument("--batch", type=int, help="flights that a worker takes at once")
-    parser.add_argument("--lease", type=float, default=3.0, help="seconds of a lease (default: 3)")
-    parser.add_argument("--no-kill", action="store_true", help="let all workers live")
-    parser.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
-    parser.add_argument("--keep", action="store_true", help="leave the queue and the diaries")
-    parser.add_argument(
-        "--pipeline", action="store_true", help="archive it all with Spark, and make a report"
-    )
-    parser.add_argument("--out", type=Path, help="where the lake and the report go (--pipeline)")
-    parser.add_argument("--no-open", action="store_true", help="don't open the report")
-    return parser
-
-
-def _plan(given: argparse.Namespace, folder: Path) -> ShiftPlan:
-    rows = min(max(given.rows, 1), flights.FLIGHTS)
-    workers = max(given.workers, 1)
-    kill = not given.no_kill and workers > 1  # somebody has to be left to do the work
-    # In a small demo too, each worker gets several batches.
-    batch = given.batch or min(500, max(1, rows // (workers * 8)))
-    name = f"demo-{secrets.token_hex(4)}"
-    return ShiftPlan(
-        given.url or f"sqlite:///{folder / 'demo.db'}",
-        # A namespace of its own: what else is in that database is not archived.
-        f"{name}/flights" if given.pipeline else name,
-        folder,
-        rows,
-        workers,
-        batch,
-        given.lease,
-        kill,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a run has come to."""
+    """The results of a run."""
 
     verdict: Verdict
     ledger: DemoLedger
     second: pipeline.Outcome | None
 
 
-def _out(given: argparse.Namespace) -> Path | None:
+def _out(options: DemoOptions) -> Path | None:
     """Where the lake and the report go; they stay when the demo is over."""
-    if not given.pipeline:
+    if not options.pipeline:
         return None
-    return (given.out or Path(tempfile.mkdtemp(prefix="turnabout-report-"))).absolute()
+    return (options.out or Path(tempfile.mkdtemp(prefix="turnabout-report-"))).absolute()
 
 
 def _run(plan: ShiftPlan, show: Show, *, keep: bool, out: Path | None) -> _Found:
@@ -153,7 +139,7 @@ def _run(plan: ShiftPlan, show: Show, *, keep: bool, out: Path | None) -> _Found
     return _Found(verdict, ledger, second)
 
 
-def _tell(found: _Found, show: Show, *, as_json: bool, opens: bool) -> int:
+def _tell(found: _Found, show: Show, *, as_json: bool, opens: bool) -> None:
     verdict, second = found.verdict, found.second
     if as_json:
         more: dict[str, object] = {}
@@ -169,7 +155,6 @@ def _tell(found: _Found, show: Show, *, as_json: bool, opens: bool) -> int:
         show.console.print(f"The lake:   {second.lake}", soft_wrap=True)
         if opens:
             pipeline.show_page(second.page, is_terminal=show.console.is_terminal)
-    return 0 if verdict.good else 1
 
 
 @contextlib.contextmanager
@@ -204,4 +189,4 @@ def _send(queue: turnabout.Queue, data: Sequence[Flight], show: Show) -> float:
     return time.monotonic() - started_at
 
 
-__all__ = ["main"]
+__all__ = ["DemoOptions", "run"]

@@ -24,7 +24,7 @@ SMALL_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ShiftPlan:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     url: str
     queue: str
@@ -84,7 +84,7 @@ class Shift:
         self._look(0.0)
 
     def verdict(self) -> Verdict:
-        """What follows from it all."""
+        """The verdict on it all."""
         killing = None
         if self._held is not None:
             killing = Killing(self._victim, frozenset(self._held), self._use_late(self._held))

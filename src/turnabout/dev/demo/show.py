@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from rich import box
@@ -26,7 +25,7 @@ LOG_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What there is to see at one moment of the work."""
+    """The picture at one moment of the work."""
 
     title: str
     done: int
@@ -72,12 +71,7 @@ class Show:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 

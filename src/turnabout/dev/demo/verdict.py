@@ -23,7 +23,7 @@ BLOCK = 1_600
 
 @dataclass(frozen=True, slots=True)
 class DemoSent:
-    """What was sent, for comparison: how many flights, and how late together, by carrier."""
+    """The messages sent, for comparison: how many flights, and how late together, by carrier."""
 
     sizes: Mapping[str, int]
     late: Mapping[str, int]

@@ -27,7 +27,7 @@ WAIT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the parent process tells a worker."""
+    """The parent process's instructions for a worker."""
 
     url: str
     queue: str

@@ -50,7 +50,7 @@ def environment() -> dict[str, str]:
 
 
 class _ProgramOptions(TypedDict, total=False):
-    """What subprocess is told besides the command."""
+    """The arguments of subprocess besides the command."""
 
     env: dict[str, str]
     stdin: int
@@ -149,7 +149,7 @@ def _number_in(folder: Path) -> int:
 
 @functools.cache
 def version_line(binaries: Path) -> str:
-    """What `postgres --version` says, or an empty text when it can't run here."""
+    """The answer of `postgres --version`, or an empty text when it can't run here."""
     try:
         said = subprocess.run(
             [binaries / "postgres", "--version"], check=False, capture_output=True, text=True

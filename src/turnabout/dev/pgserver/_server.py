@@ -111,7 +111,7 @@ class PostgresServer:
 
     @property
     def log(self) -> Path:
-        """What the server wrote."""
+        """The server's log."""
         return self._work / "server.log"
 
     @property

@@ -136,7 +136,7 @@ class JobRun:
             _disk.remove_folder(self.folder / "rows")
 
     def _sweep(self) -> None:
-        """What runs that were killed while they chose have left, a day ago."""
+        """Remove what runs that were killed while they chose have left, a day ago."""
         for path in self._staging.glob("replay.*"):
             if path.stat().st_mtime < time.time() - _STALE_SECONDS:
                 _disk.remove_folder(path)

@@ -1,4 +1,4 @@
-"""What touches the disk: each step that a kill can fall between is a function here.
+"""The steps that touch the disk: each that a kill can fall between is a function here.
 
 A file counts when it is synced and has its name; a name counts when its folder is synced.
 """

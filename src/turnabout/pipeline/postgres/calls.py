@@ -84,7 +84,7 @@ def _stage_parameters(verb: p.Stage, now: Now) -> Sequence[Any]:
     messages = [staged.message for staged in verb.messages]
 
     def column(value: Callable[[Any], Any]) -> list[Any] | None:
-        """What all messages leave at its default is not sent at all."""
+        """A column that all messages leave at its default is not sent at all."""
         values = [value(message) for message in messages]
         return values if any(v is not None for v in values) else None
 

@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined
 
 from turnabout import __version__
 from turnabout.pipeline.reports import charts, facts, summary
-from turnabout.pipeline.reports.charts import Band, Heat, Range, Series, units
+from turnabout.pipeline.reports.charts import Band, ChartRow, Series, units
 from turnabout.pipeline.reports.charts.svg import Svg, legal
 from turnabout.pipeline.reports.facts import ReportFacts, Row, ms
 from turnabout.words.records import OUTCOMES
@@ -159,7 +159,7 @@ def _overview(found: ReportFacts) -> Iterator[Figure]:
         charts.ranges(
             "Waiting by queue, p50 to p99",
             [
-                Range(summary.queue_name(row), [row[f"wait_{name}_ms"] for name in QUANTILES])
+                ChartRow(summary.queue_name(row), [row[f"wait_{name}_ms"] for name in QUANTILES])
                 for row in slow
             ],
             QUANTILES,
@@ -281,7 +281,7 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
         charts.ranges(
             f"{whose}: waiting of the slowest channels, p50 to p99",
             [
-                Range(
+                ChartRow(
                     summary.channel_name(row["channel"]),
                     [row[f"wait_{quantile}_ms"] for quantile in QUANTILES],
                 )
@@ -300,7 +300,7 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
             starts,
             found.coarse_ms,
             [
-                Heat(
+                ChartRow(
                     summary.channel_name(row["channel"]),
                     [cells.get((row["channel"], start)) for start in starts],
                 )

@@ -31,7 +31,7 @@ COLUMNS: Final = (
     "finished_at",
     "error",
 )
-"""What is needed of a row of the log: no payloads, no results."""
+"""The columns needed of a row of the log: no payloads, no results."""
 
 COUNTS: Final = ("messages", *OUTCOMES, "leased", "attempts", "failures", "crashes")
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -51,7 +51,7 @@ PARTICULARS: Final = (
     (r"\b(?=[a-fA-F]*[0-9])(?=[0-9]*[a-fA-F])[0-9a-fA-F]{8,}\b", "#hex"),
     (r"[0-9]+(?:[.,:][0-9]+)*", "#"),
 )
-"""What makes errors of one kind differ: ids, addresses in memory, digests, numbers."""
+"""The parts in which errors of one kind differ: ids, addresses in memory, digests, numbers."""
 
 
 def narrow(rows: DataFrame) -> DataFrame:
@@ -188,7 +188,7 @@ def fairness(by_channel: DataFrame) -> DataFrame:
 
 
 def failures(narrowed: DataFrame) -> DataFrame:
-    """What has gone wrong: messages with an error, or dead without one, by queue and by the kind
+    """The failures: messages with an error, or dead without one, by queue and by the kind
     of error, which is its last line without what is particular (`kind_of`).
     """
     told = narrowed.where(F.col("error").isNotNull() | (F.col("outcome") == "dead"))

@@ -12,14 +12,15 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from turnabout.cli._check import Check, fail, ok
+from turnabout.cli.doctor import schema_of, version_of
 from turnabout.pipeline.spark import java
 from turnabout.pipeline.verbs import SubscriptionRelease
 from turnabout.words.errors import TurnaboutError
-from turnabout.words.extras import UPGRADE_HINT, install_hint
+from turnabout.words.extras import install_hint
 from turnabout.words.limits import DEAD_SUFFIX
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Doctor:
             yield "Sending and leasing a message", self._stream
 
     def _packages(self) -> Check:
-        found = {name: _version(name) for name in PACKAGES}
+        found = {name: version_of(name) for name in PACKAGES}
         text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         text = f"Python {platform.python_version()}, {text}"
         missing = [name for name, number in found.items() if number is None]
@@ -89,19 +90,13 @@ class Doctor:
     def _database(self) -> Check:
         if self._url is None:
             return ok("database", "a temporary SQLite file; name yours with --url")
-        from turnabout._connect import installer, place
+        from turnabout._connect import place
 
         try:
             place(self._url)
-            status = installer(self._url).status(self._url)
         except TurnaboutError as error:
             return fail("database", str(error), "fix this, then run it again")
-        if status.too_new:
-            return fail("database", "newer than this library", UPGRADE_HINT)
-        if status.pending:
-            text = f"not applied yet: {', '.join(status.pending)}"
-            return fail("database", text, "run: turnabout migrate up")
-        return ok("database", f"reached, up to date, at step {status.current}")
+        return replace(schema_of(self._url), name="database")
 
     def _query(self) -> Check:
         started = time.monotonic()
@@ -192,17 +187,10 @@ def _own_queue(url: str | None) -> Generator[tuple[str, str]]:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, without the pages of Python and Java that Spark puts around it."""
+    """The text of an error, without the pages of Python and Java that Spark puts around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Of an error in a worker, the line that ends Python's traceback is the one that helps.
     causes = [line for line in lines if re.match(r"(\w+\.)*[A-Z]\w+: \S", line)]
     if any(line.startswith("Traceback") for line in lines) and causes:
         return causes[-1][:400]
     return f"{type(error).__name__}: {' '.join(lines[:2])}"[:400]
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -49,7 +49,7 @@ _log = getLogger(__name__)
 
 
 class EpochPartition(InputPartition):
-    """What one task reads: parts of an epoch, each with the number of messages recorded."""
+    """The input of one task: parts of an epoch, each with the number of messages recorded."""
 
     def __init__(self, subscription: str, epoch: int, parts: Sequence[Part]) -> None:
         super().__init__(epoch)
@@ -81,7 +81,7 @@ class _Ahead(threading.Thread):
 
 @dataclass
 class _LeaseDriver:
-    """What the driver's reader knows beyond its settings; it is never pickled."""
+    """The state of the driver's reader beyond its settings; it is never pickled."""
 
     generation: int | None = None
     acked: int = -1
@@ -289,7 +289,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         raise AssertionError
 
     def _brought(self, after: int) -> Leased | None:
-        """What was leased ahead for a call with this start; None: nothing that can be used."""
+        """The epoch leased ahead for a call with this start; None: there is none to use."""
         ahead, self._driver.ahead = self._driver.ahead, None
         if ahead is None:
             return None

@@ -1,4 +1,4 @@
-"""What the options of mode `lease` say."""
+"""The options of mode `lease`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnabout.words.errors import UsageError
 
 @dataclass(frozen=True)
 class LeaseSettings:
-    """What the options say about leases."""
+    """The options about leases."""
 
     subscription: str
     subscribe: tuple[str, ...] | None

@@ -45,7 +45,7 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What the options say about the log, as a stream."""
+    """The options about the log, as a stream."""
 
     subscribe: tuple[str, ...] | None
     pattern: str | None
@@ -137,7 +137,7 @@ def lost(answer: LogLost | LogAhead, after: str) -> UsageError:
 
 
 class LogPartition(InputPartition):
-    """What one task reads: a range of the log, and how many rows it has in all.
+    """The input of one task: a range of the log, and how many rows it has in all.
 
     since  where the whole batch begins, if the task is to look whether rows behind that are gone
     """
@@ -160,7 +160,7 @@ class LogPartition(InputPartition):
 
 @dataclass
 class _LogDriver:
-    """What the driver's reader knows; it is never pickled."""
+    """The state of the driver's reader; it is never pickled."""
 
     until: str | None = None
     """Of AvailableNow: where the log ended at the start."""

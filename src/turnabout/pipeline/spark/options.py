@@ -217,7 +217,7 @@ class Options:
         return "mode" in self._known
 
     def _unknown(self, name: str) -> str:
-        """What is wrong with a name, and what was meant, perhaps."""
+        """The fault of a name, and what was meant, perhaps."""
         for option in OPTIONS:
             if option.name.lower() == name.lower():
                 return f"{option.name} is an option of {_roles(option)}; it has no meaning here"

@@ -118,7 +118,7 @@ def rows(batch: Any) -> Iterator[Row]:
 
 
 def dead_letter(invalid: Invalid, queue: str, target: str, max_bytes: int) -> StagedMessage:
-    """What stands for an invalid row in `target`, the queue's dead-letter queue: its payload,
+    """The message for an invalid row in `target`, the queue's dead-letter queue: its payload,
     channel, content type and headers, as far as they are valid, and the reason.
     """
     row = invalid.row

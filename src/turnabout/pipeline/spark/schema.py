@@ -65,7 +65,7 @@ LOG: Final[Mapping[str, Column]] = {
     "content_type": STRING,
     "headers": HEADERS,
 }
-"""What became of messages: mode `log` and mode `history`."""
+"""The columns of mode `log` and mode `history`."""
 
 DEAD: Final[Mapping[str, Column]] = {
     "namespace": STRING,
@@ -98,7 +98,7 @@ SINK: Final[Mapping[str, Column]] = {
     "ttl_seconds": DOUBLE,
     "dedup_key": STRING,
 }
-"""What the sink takes; only `value` is needed, and it may be a string instead."""
+"""The columns that the sink takes; only `value` is needed, and it may be a string instead."""
 
 BY_MODE: Final[Mapping[str, Mapping[str, Column]]] = {
     "lease": LEASE,

@@ -30,14 +30,14 @@ RUNTIME: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-"""What every session needs that reads or writes with Turnabout."""
+"""The settings of every session that reads or writes with Turnabout."""
 
 OWN: Final = {
     **RUNTIME,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
 }
-"""What a session has besides if it is ours alone."""
+"""The other settings of a session that is ours alone."""
 
 
 def session(
@@ -153,7 +153,7 @@ def _settings(*, is_local: bool) -> dict[str, str]:
 
 
 def java_options() -> str:
-    """What the driver's Java is told: which messages to log, and on a small machine to be quick."""
+    """Settings of the driver's Java: which messages to log, and on a small machine to be quick."""
     options = [f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"]
     if (os.cpu_count() or 1) <= SMALL_CORES:
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]

@@ -31,7 +31,7 @@ _MEANT: Final = {
     "delay": "delay_seconds",
     "ttl": "ttl_seconds",
 }
-"""What it is called elsewhere."""
+"""Its names elsewhere."""
 
 
 def check_schema(schema: StructType, *, has_queue: bool) -> None:

@@ -154,7 +154,7 @@ class BatchReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        """What each task reads."""
+        """The input of each task."""
         try:
             if self._mode == opt.DEAD:
                 return [log.LogPartition(START, None, None, self._names_of_dead())]

@@ -16,6 +16,7 @@ from turnabout.pipeline.sqlite.statements import statements
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import _queue
 from turnabout.sqlite.procedures._round_robin import Head
+from turnabout.sqlite.procedures._rows import value_of
 from turnabout.sqlite.procedures.receive import take
 from turnabout.sqlite.procedures.settle import ack_all, fail, release
 from turnabout.words.entities import FIRST_TURN, Failure, Receipt, Turn
@@ -126,18 +127,8 @@ def subscription_list(
     _queue.be_here(connection)
     found = connection.execute(statements("subscription_list")["all"])
     return tuple(
-        p.Subscription(
-            name=row["name"],
-            owner=row["owner"],
-            generation=row["generation"],
-            epoch=row["epoch"],
-            acked=row["acked"],
-            messages=row["messages"],
-            lease_until=row["lease_until"],
-            limit=row["max_messages"],
-            queues=tuple(json.loads(row["queues"])),
-            opened_at=row["opened_at"],
-            seen_at=row["seen_at"],
+        value_of(
+            p.Subscription, row, limit=row["max_messages"], queues=tuple(json.loads(row["queues"]))
         )
         for row in found
     )

@@ -173,7 +173,7 @@ class _Walk:
         return (ID_MAX if limit is None else limit) - left
 
     def _shares(self, left: int) -> dict[int, int]:
-        """What each queue may give: those with less behind them leave the others more. What is
+        """How much each queue may give: those with less behind them leave the others more. What is
         behind is not counted; some places may have no row.
         """
         behind = sorted(

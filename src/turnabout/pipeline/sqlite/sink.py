@@ -163,7 +163,7 @@ class _Sending:
 
 
 def _shared(m: Outgoing) -> tuple[Any, ...]:
-    """What messages staged together most often have in common."""
+    """The fields that messages staged together most often have in common."""
     return (
         *(m.priority, m.delay_ms, m.ttl_ms, m.dedup_mode, m.dedup_window_ms, m.dedup_scope),
         m.content_type,

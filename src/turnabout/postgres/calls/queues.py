@@ -18,6 +18,7 @@ from turnabout.words.policy import (
     SETTINGS_COLUMNS,
     Policy,
     QueueSettings,
+    column_of,
     policy_of,
     policy_row,
     settings_of,
@@ -56,9 +57,7 @@ def _columns_of(setting: str, value: Any) -> Sequence[str]:
         if not isinstance(value, Mapping):
             return POLICY_COLUMNS
         return tuple(policy_columns(cast("Mapping[str, Any]", value)))
-    if setting == "backoff_jitter":
-        return ("backoff_jitter_percent",)
-    return (setting.replace("_seconds", "_ms"),)
+    return (column_of(setting),)
 
 
 def policy_columns(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,25 +10,18 @@ from turnabout.postgres.call import Call, Now, Rows, call, each, one, single
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Fired, FireOutcome, NotDue
-from turnabout.words.schedules import Schedule, ScheduleEntry
+from turnabout.words.schedules import Schedule, ScheduleEntry, row_of
 
 _SCHEDULE = (
     "name, queue, template::text, payload, cron, zone, every_ms, anchor, at, missed, overlap, gap,"
     " fold, paused, next_at, last_at, last_id, sent"
 )
-_TEMPLATE = tuple(
-    name for name in Outgoing.__dataclass_fields__ if name not in ("payload", "headers")
-)
-_COLUMNS = tuple(name for name in Schedule.__dataclass_fields__ if name != "message")
 
 
 def _set_parameters(verb: v.ScheduleSet, now: Now) -> Sequence[Any]:
-    given = verb.schedule
-    message = given.message
-    template = {name: getattr(message, name) for name in _TEMPLATE}
-    row = {name: getattr(given, name) for name in _COLUMNS}
-    row["template"] = {**template, "headers": message.headers and dict(message.headers)}
-    return now, json.dumps({**row, "next_at": verb.next_at}), message.payload
+    row = row_of(verb.schedule)
+    payload = row.pop("payload")
+    return now, json.dumps({**row, "next_at": verb.next_at}), payload
 
 
 def _schedule(

@@ -13,7 +13,7 @@ from turnabout.words.outcomes import ChannelFull, QueueFull, SendOutcome, Sent
 
 
 def _send_parameters(verb: v.Send, now: Now) -> Sequence[Any]:
-    """What all messages leave at its default is not sent at all."""
+    """A column that all messages leave at its default is not sent at all."""
     messages = verb.messages
     kind = messages[0].content_type
     plain = all(map(_is_plain, messages))

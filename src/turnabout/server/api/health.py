@@ -43,7 +43,7 @@ class HealthCheck:
 
 
 class Health:
-    """What is known of the store, not older than a second."""
+    """The store's state, not older than a second."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context

@@ -260,7 +260,7 @@ def _of_store(context: ServerContext) -> Iterable[Metric]:
 
 
 def measures(context: ServerContext) -> Mapping[str, float]:
-    """What the store tells about itself in this process."""
+    """The store's own numbers in this process."""
     return context.store.measures()
 
 

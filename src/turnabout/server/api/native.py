@@ -38,7 +38,7 @@ from turnabout.words.payload import BYTES
 A = TypeVar("A")
 
 Handler = Callable[[Request], Awaitable[None]]
-"""What happens at one path by one method: it answers by itself."""
+"""The handler of one path and method: it answers by itself."""
 
 KEY_BYTES_MAX = 200
 """Of an `Idempotency-Key`: a dedup key is made of it."""
@@ -81,7 +81,7 @@ class PathApp:
 
 
 class Native:
-    """What happens at the paths of this API."""
+    """The handlers of this API's paths."""
 
     def __init__(self, context: ServerContext) -> None:
         self.context = context
@@ -225,7 +225,7 @@ class Native:
         return caller, call
 
     async def _read(self, body: bytes, load: Callable[[], A]) -> A:
-        """What a body says. A large one is read off the loop, one at a time."""
+        """The body, read. A large one is read off the loop, one at a time."""
         if len(body) <= LARGE_BODY_BYTES:
             return load()
         async with self._reading:

@@ -36,7 +36,7 @@ STRANGE_SECONDS = 1.0
 
 @value
 class Asked:
-    """What is asked of a queue's signal."""
+    """A question to a queue's signal."""
 
     seen: int | None = None
     instance: str | None = None
@@ -61,7 +61,7 @@ class Waiting:
 
     @contextmanager
     def shared(self, caller: AuthorizedStore, queue: str) -> Generator[Shared]:
-        """What the loops of the face need, for as long as one waits."""
+        """The state that the loops of the face share, for as long as one waits."""
         name = stored(queue, caller.namespace)
         poller, users = self._pollers.get(name) or (EndingPoller(self.context.batched, name), 0)
         self._pollers[name] = (poller, users + 1)
@@ -128,7 +128,7 @@ class Waiting:
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, A]) -> A | None:
-    """What comes of the work; None when the client has gone, and the work is given up."""
+    """The result of the work; None when the client has gone, and the work is given up."""
     task = asyncio.ensure_future(work)
     try:
         while True:

@@ -47,7 +47,7 @@ REFUSED = (
     "find it in TURNABOUT_TOKEN"
 )
 PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
-"""What a proxy puts on a request: the client is somewhere else then."""
+"""Headers that a proxy puts on a request: the client is somewhere else then."""
 
 
 class _Known:
@@ -290,7 +290,7 @@ def _authorization(scope: Scope) -> bytes | None:
 
 
 def _token_in(given: bytes) -> str | None:
-    """What the header carries as a token: after `Bearer`, or as the password after `Basic`."""
+    """The token in the header: after `Bearer`, or as the password after `Basic`."""
     scheme, _, rest = given.partition(b" ")
     scheme, rest = scheme.lower(), rest.strip()
     if scheme == b"basic":

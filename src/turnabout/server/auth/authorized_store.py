@@ -30,7 +30,7 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class Services:
-    """What callers' verbs run on."""
+    """The stores that callers' verbs run on."""
 
     store: AsyncStore
     """The store itself."""

@@ -49,7 +49,7 @@ names; an `Origin` as JSON.
 
 
 def _plain_types(hint: Any) -> Iterator[Any]:
-    """What a type hint is made of."""
+    """The types that a type hint is made of."""
     if get_origin(hint) in {Union, UnionType, tuple}:
         for part in get_args(hint):
             yield from _plain_types(part)

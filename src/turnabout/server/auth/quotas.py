@@ -47,7 +47,7 @@ class Bucket:
         return 0.0
 
     def put_back(self) -> None:
-        """What was taken was not used."""
+        """Give back a request that was counted and not made."""
         self._left += 1.0
 
 
@@ -67,7 +67,7 @@ class Amount:
 
 
 class NamespaceUsage:
-    """What one namespace holds: as measured last, and what this process has let in since then.
+    """The contents of one namespace: as measured last, and what this process has let in since then.
 
     A send that is under way while others measure may be in the figure or not: it is counted beside
     it, so that the quota errs on the side of refusing.
@@ -212,7 +212,7 @@ class Quotas:
             )
 
     def usage(self, namespace: str) -> NamespaceUsage | None:
-        """What bounds the namespace's sends; None: nothing does."""
+        """The usage that bounds the namespace's sends; None: nothing does."""
         return self._usages.get(namespace)
 
 

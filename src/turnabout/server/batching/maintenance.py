@@ -34,7 +34,7 @@ class Maintenance:
         self._share = 0
 
     async def before_look(self, queue: str) -> None:
-        """What comes before a look for messages, as `receive` of the library does it."""
+        """Do what comes before a look for messages, as `receive` of the library does."""
         if self._must_maintain(queue):
             await self._maintain(queue)
         await self.fire()
@@ -55,7 +55,7 @@ class Maintenance:
             await self.step()
 
     async def step(self) -> None:
-        """What is to be done each second."""
+        """The work of each second."""
         with suppress(Unavailable, Uncertain, Forbidden):  # the next time will do
             await fire_when_due(self._shared)
             if not self._left:

@@ -28,7 +28,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Mergeable:
-    """What there is to know of a kind of verb that can be merged."""
+    """How verbs of one kind are merged."""
 
     key: Callable[[Any], Key]
     """Verbs of one key can become one."""

@@ -137,7 +137,7 @@ def _usage(
     *,
     measured: bool,
 ) -> list[NamespaceRow]:
-    """What each namespace has, by name; of namespaces that nobody has set, too."""
+    """The queues of each namespace, by name; of namespaces that nobody has set, too."""
     now = round(time.time() * 1000)
     kept = {one.name: one for one in namespaces}
     queues: dict[str, list[QueueTotals]] = {name: [] for name in kept}

@@ -42,7 +42,7 @@ from turnabout.words.verbs import (
 )
 
 _BEFORE = "Something went wrong: "
-"""What hq says before the text of an error."""
+"""The words that hq puts before the text of an error."""
 _MOST = {"max_attempts": INTEGER_MAX, "visibility_timeout_seconds": LEASE_SECONDS_MAX}
 _HASH_BITS = 59
 _NAMES_MAX = 10_000
@@ -197,7 +197,7 @@ class _HqNames:
         self._known: dict[tuple[str, int], str] = {}
 
     def uuid(self, caller: AuthorizedStore, queue: str, id_: int) -> str:
-        """What hq's clients know a message by."""
+        """The id that hq's clients know a message by."""
         self._note(caller.namespace, queue)
         free = id_ << _HASH_BITS | _hash(queue)
         high, middle, low = free >> 74, free >> 62 & 0xFFF, free & (1 << 62) - 1

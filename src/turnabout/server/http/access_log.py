@@ -101,7 +101,7 @@ def _request_id(scope: Scope) -> bytes:
 
 
 def _about(scope: Scope) -> dict[str, Any]:
-    """What the log may say of a request. Never a header, a body or a query string."""
+    """The line of a request. Never a header, a body or a query string."""
     about: dict[str, Any] = {
         "request_id": scope["state"]["request_id"],
         "route": template(scope),

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 import httptools
 
-from turnabout.server.http import refusals
 from turnabout.server.http.exchange import HttpExchange
+from turnabout.server.http.refusals import Refusal
 
 if TYPE_CHECKING:
     from turnabout.server.http.connection_reaper import ConnectionReaper
@@ -40,14 +40,6 @@ class ConnectionPhase(Enum):
     """The whole request is here; its answer is not."""
     LEAVING = "leaving"
     """Nothing more is read for a purpose; what was written may still be taken."""
-
-
-class Refusal(Exception):
-    """Stops the parser: this request is answered here."""
-
-    def __init__(self, status: int, code: str, limit: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.limit, self.message = status, code, limit, message
 
 
 class ClientConnection(asyncio.Protocol):
@@ -97,10 +89,8 @@ class ClientConnection(asyncio.Protocol):
         there.add(self)
         self.deadline = self.loop.time() + self.options.head_seconds
         if len(there) > self.options.max_connections:
-            self._refuse(
-                503, "busy", "max_connections",
-                "this server has all the connections it accepts: repeat later, or use another one",
-            )  # fmt: skip
+            text = "all the connections it accepts: repeat later, or use another one"
+            self._refuse(Refusal(503, "busy", "max_connections", f"this server has {text}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is left to look after; what has not begun never will."""
@@ -127,13 +117,13 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._feed(data)
         except Refusal as refusal:
-            self._refuse(refusal.status, refusal.code, refusal.limit, refusal.message)
+            self._refuse(refusal)
             return
         if (
             self._unused > self.options.max_header_bytes
             and self.phase is not ConnectionPhase.LEAVING
         ):
-            self._refuse(431, "headers_too_large", "max_header_bytes", self._too_large())
+            self._refuse(self._too_large())
 
     def pause_writing(self) -> None:
         """The client takes less than it is given: not for ever."""
@@ -198,7 +188,7 @@ class ClientConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The head is whole: the request may be answered from now on."""
         if self._header_bytes > self.options.max_header_bytes:
-            raise Refusal(431, "headers_too_large", "max_header_bytes", self._too_large())
+            raise self._too_large()
         if self.parser.get_method() == b"CONNECT":
             raise Refusal(400, "usage", "syntax", "this server is not a proxy")
         for name, value in self._headers:
@@ -316,7 +306,8 @@ class ClientConnection(asyncio.Protocol):
         else:
             what = "headers" if self.phase is ConnectionPhase.HEAD else "body"
             limit = "head_seconds" if self.phase is ConnectionPhase.HEAD else "body_seconds"
-            self._refuse(408, "too_slow", limit, f"the {what} of this request took too long")
+            text = f"the {what} of this request took too long"
+            self._refuse(Refusal(408, "too_slow", limit, text))
 
     def _begin(self, phase: ConnectionPhase, seconds: float) -> None:
         self.phase = phase
@@ -346,12 +337,14 @@ class ClientConnection(asyncio.Protocol):
         self.parser = httptools.HttpRequestParser(self)
         return b"\r\n".join([*head, b"", b""]) + rest
 
-    def _too_large(self) -> str:
-        return f"the request line and headers have at most {self.options.max_header_bytes:,} bytes"
+    def _too_large(self) -> Refusal:
+        most = self.options.max_header_bytes
+        text = f"the request line and headers have at most {most:,} bytes"
+        return Refusal(431, "headers_too_large", "max_header_bytes", text)
 
-    def _refuse(self, status: int, code: str, limit: str, message: str) -> None:
+    def _refuse(self, refusal: Refusal) -> None:
         """Answer here, and leave. Earlier requests on the same connection are answered first."""
-        self.reaper.counts.refused(limit)
+        self.reaper.counts.refused(refusal.limit)
         if self.phase is ConnectionPhase.BODY and self._exchanges:
             newest = self._exchanges.pop()
             if newest.is_started:
@@ -362,7 +355,7 @@ class ClientConnection(asyncio.Protocol):
             self._begin(ConnectionPhase.LEAVING, NEVER)
             self._owes = True
             return
-        self._leave(refusals.raw_refusal(status, code, message, retryable=status == 503))
+        self._leave(refusal.raw())
 
     def _leave(self, answer: bytes = b"") -> None:
         """Say that nothing more will come, and read on for a moment."""

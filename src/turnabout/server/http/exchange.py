@@ -87,7 +87,7 @@ class HttpExchange:
     # --- the app's side -------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """What has come of the body since the last call, or that the client has gone."""
+        """The part of the body that has come since the last call, or that the client has gone."""
         connection = self._connection
         if self.expects and not connection.transport.is_closing():
             connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -49,7 +49,7 @@ def told(error: BaseException) -> str:
 
 
 class _Formatter(logging.Formatter):
-    """What both forms share: exceptions without texts, and the second net."""
+    """The part that both forms share: exceptions without texts, and the second net."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
         return told(ei[1]) if ei[1] is not None else ""

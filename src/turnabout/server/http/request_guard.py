@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout.server.admission import Admission
 from turnabout.server.counts import ServerCounts
-from turnabout.server.http import refusals
+from turnabout.server.http.refusals import Refusal
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions, is_loopback
 from turnabout.words.limits import shown
@@ -40,17 +40,6 @@ _CORS = (
     (b"access-control-max-age", b"600"),
 )
 _EXPOSED = (b"access-control-expose-headers", b"retry-after, turnabout-fence, x-request-id")
-
-
-class GuardRefusal(Exception):
-    """A request that no API sees."""
-
-    def __init__(
-        self, status: int, code: str, limit: str, message: str, *, retryable: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.limit, self.message = status, code, limit, message
-        self.retryable = retryable
 
 
 class RequestGuard:
@@ -108,7 +97,7 @@ class RequestGuard:
                 body = _Body(self, receive)
                 receive = body.receive
             await self.app(scope, receive, answer)
-        except GuardRefusal as refused:
+        except Refusal as refused:
             self._counts.refused(refused.limit)
             if not started:
                 await _refuse(refused, answer)
@@ -124,29 +113,28 @@ class RequestGuard:
         if scope["path"] in ALWAYS:
             return
         if self._lifecycle.closing:
-            raise GuardRefusal(
+            raise Refusal(
                 503, "unavailable", "closing",
-                "the server is closing: repeat at another one, or later", retryable=True,
+                "the server is closing: repeat at another one, or later",
             )  # fmt: skip
         if self._admission.is_full:
-            raise GuardRefusal(
+            raise Refusal(
                 503, "busy", "max_pending",
                 f"{self._admission.pending:,} requests are under way, and no more may be "
                 "(max_pending): repeat later",
-                retryable=True,
             )  # fmt: skip
 
     def _check_host(self, scope: Scope, host: list[bytes]) -> None:
         if scope["path"] in ALWAYS:
             return
         if len(host) != 1:
-            raise GuardRefusal(400, "usage", "host", "a request has exactly one Host header")
+            raise Refusal(400, "usage", "host", "a request has exactly one Host header")
         given = host[0]
         if given in self._good:
             return
         name = _host_name(given)
         if not self._is_ours(name):
-            raise GuardRefusal(
+            raise Refusal(
                 400, "usage", "host",
                 f"this server is not known as {shown(name)}: if it should be, start it with "
                 f"--allow-host {name if name.isprintable() and name else 'NAME'}",
@@ -185,29 +173,26 @@ class RequestGuard:
         return None
 
     @staticmethod
-    def _foreign(origin: str) -> GuardRefusal:
-        return GuardRefusal(
+    def _foreign(origin: str) -> Refusal:
+        return Refusal(
             403, "forbidden", "origin",
             f"pages of {shown(origin)} may not use this server: if they should, start it with "
             "--allow-origin and the page's scheme, host and port",
         )  # fmt: skip
 
-    def _too_large(self) -> GuardRefusal:
+    def _too_large(self) -> Refusal:
         most = self._options.max_body_bytes
-        return GuardRefusal(
-            413, "too_large", "max_body_bytes", f"a body has at most {most:,} bytes"
-        )
+        return Refusal(413, "too_large", "max_body_bytes", f"a body has at most {most:,} bytes")
 
     @staticmethod
-    def _too_many() -> GuardRefusal:
-        return GuardRefusal(
+    def _too_many() -> Refusal:
+        return Refusal(
             503, "busy", "max_body_bytes",
             "the bodies of other requests take all the memory that there is for them: repeat later",
-            retryable=True,
         )  # fmt: skip
 
     def take(self, body: _Body, more: int) -> None:
-        """Count bytes of a body that is kept until its request ends. Raises: GuardRefusal."""
+        """Count bytes of a body that is kept until its request ends. Raises: Refusal."""
         admission, most = self._admission, self._options.max_body_bytes
         body.taken += more
         admission.body_bytes += more
@@ -290,7 +275,7 @@ async def _preflight(scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _refuse(refused: GuardRefusal, send: Send) -> None:
-    headers, body = refusals.refusal(refused.code, refused.message, retryable=refused.retryable)
+async def _refuse(refused: Refusal, send: Send) -> None:
+    headers, body = refused.answer()
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

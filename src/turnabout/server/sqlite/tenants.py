@@ -9,6 +9,7 @@ from pathlib import Path
 from turnabout.server import verbs as c
 from turnabout.sqlite import _statements
 from turnabout.sqlite._connection import Connection
+from turnabout.sqlite.procedures._rows import value_of
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 
@@ -30,16 +31,8 @@ _LIST = statements("token_list")
 def namespace_set(connection: Connection, verb: c.NamespaceSet, now: int) -> c.Namespace:
     """Make a namespace, or set its quotas anew."""
     given = verb.namespace
-    connection.execute(
-        _SET["set"],
-        {
-            "name": given.name,
-            "max_messages": given.max_messages,
-            "max_bytes": given.max_bytes,
-            "requests_per_second": given.requests_per_second,
-            "now": now,
-        },
-    )
+    columns = {name: getattr(given, name) for name in c.Namespace.__dataclass_fields__}
+    connection.execute(_SET["set"], {**columns, "now": now})
     return c.Namespace(*connection.execute(_SET["find"], {"name": given.name}).fetchone())
 
 
@@ -92,13 +85,7 @@ def token_find(connection: Connection, verb: c.TokenFind, now: int) -> c.FoundTo
     row = _find(connection, verb.id)
     if row is None:
         return None
-    quotas = c.Namespace(
-        row["namespace"],
-        row["max_messages"],
-        row["max_bytes"],
-        row["requests_per_second"],
-        row["since"],
-    )
+    quotas = value_of(c.Namespace, row, name=row["namespace"], created_at=row["since"])
     return c.FoundToken(_token(row), row["digest"], quotas, now)
 
 
@@ -121,12 +108,4 @@ def _find(connection: Connection, id_: str) -> sqlite3.Row | None:
 
 
 def _token(row: sqlite3.Row) -> c.Token:
-    return c.Token(
-        row["id"],
-        row["namespace"],
-        row["label"],
-        c.kept_scopes(row["scopes"]),
-        row["created_at"],
-        row["expires_at"],
-        row["revoked_at"],
-    )
+    return value_of(c.Token, row, scopes=c.kept_scopes(row["scopes"]))

@@ -29,7 +29,7 @@ def policy(row: sqlite3.Row) -> Policy:
 
 
 class ChannelChanges:
-    """What happened to the channels of a queue: how many messages and leases more or fewer."""
+    """Changes of a queue's channels: how many messages and leases more or fewer."""
 
     __slots__ = ("_counts",)
 

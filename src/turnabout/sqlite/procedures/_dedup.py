@@ -23,7 +23,7 @@ _Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Entry:
-    """What a key points at: a message that is there, or the n-th that this send puts in (`fresh`);
+    """The target of a key: a message that is there, or the n-th that this send puts in (`fresh`);
     and what it is now. Nothing of it is true once it has ended.
     """
 
@@ -49,7 +49,7 @@ class _Entry:
 
 
 class DedupPlan:
-    """What a send with keys comes to. Nothing is written before `write`: it may be refused."""
+    """The effect of a send with keys. Nothing is written before `write`: it may be refused."""
 
     def __init__(
         self, connection: Connection, queue: Queue, messages: Sequence[Outgoing], now: int
@@ -118,7 +118,7 @@ class DedupPlan:
         return ("" if scope == "queue" else f"/{message.channel}", message.dedup_key)
 
     def _place(self, place: int, message: Outgoing) -> _Entry:
-        """What stands for a message of the send."""
+        """The entry that stands for a message of the send."""
         if message.dedup_key is None:
             return self._put_in(message)
         key = self._key(message)

@@ -241,7 +241,7 @@ class RoundRobin:
             self._take(name, visit, turns)
 
     def _take(self, name: str, visit: Visit, quantum: int, *, served: int = 0) -> None:
-        """What a visit gives: a quantum times the weight, less what its turn gave already."""
+        """Take what a visit gives: a quantum times the weight, less what its turn gave already."""
         if not self._left:
             return
         share = quantum * (visit.weight - served)

@@ -9,7 +9,7 @@ _SQL = statements("savepoint")
 
 
 class Savepoint:
-    """What is done from its making on, up to `keep` or `undo`.
+    """The work from its making on, up to `keep` or `undo`.
 
     Optimistically, no savepoint is made, and to undo is to start over: that is dearer, so a part
     that is `often` undone makes one all the same.

@@ -10,6 +10,7 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _floor, _queue
+from turnabout.sqlite.procedures._rows import value_of
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import ID_MAX, shown
 from turnabout.words.outcomes import Cleared
@@ -87,38 +88,14 @@ def _place(cursor: str | None) -> tuple[int, int]:
 
 
 def _ending(row: sqlite3.Row) -> Ending:
-    return Ending(
-        row["id"],
-        row["outcome"],
-        row["finished_at"],
-        row["attempt"],
-        row["failures"],
-        row["crashes"],
-        row["error"],
-        _result(row),
-    )
+    return value_of(Ending, row, result=_result(row))
 
 
 def _entry(row: sqlite3.Row) -> HistoryEntry:
     headers: Any = None
     if row["content_type"] is not None:  # the payload was kept
         headers = {} if row["headers"] is None else json.loads(row["headers"])
-    return HistoryEntry(
-        id=row["id"],
-        channel=row["channel"],
-        outcome=row["outcome"],
-        sent_at=row["sent_at"],
-        leased_at=row["leased_at"],
-        finished_at=row["finished_at"],
-        attempt=row["attempt"],
-        failures=row["failures"],
-        crashes=row["crashes"],
-        error=row["error"],
-        result=_result(row),
-        payload=row["payload"],
-        content_type=row["content_type"],
-        headers=headers,
-    )
+    return value_of(HistoryEntry, row, result=_result(row), headers=headers)
 
 
 def _result(row: sqlite3.Row) -> Result | None:

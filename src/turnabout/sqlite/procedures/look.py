@@ -11,6 +11,7 @@ from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _queue
 from turnabout.sqlite.procedures._channel_limits import ChannelLimits
 from turnabout.sqlite.procedures._queue import Queue
+from turnabout.sqlite.procedures._rows import value_of
 from turnabout.words.entities import (
     NO_HEADERS,
     ChannelPolicy,
@@ -131,41 +132,28 @@ def _peeked(row: sqlite3.Row, now: int) -> Peeked:
         state = "leased"
     elif row["at"] > now:
         state = "scheduled"
-    return Peeked(
-        id=row["id"],
+    return value_of(
+        Peeked,
+        row,
         state=state,
-        channel=row["channel"],
-        priority=row["priority"],
-        attempt=row["attempt"],
-        failures=row["failures"],
-        crashes=row["crashes"],
-        sent_at=row["sent_at"],
         due_at=row["sent_at"] if state == "ready" else row["at"],
-        payload=row["payload"],
-        content_type=row["content_type"],
         headers=NO_HEADERS if row["headers"] is None else json.loads(row["headers"]),
         saved_state=row["state"],
         error=row["last_error"],
         origin=None if row["origin"] is None else Origin(**json.loads(row["origin"])),
-        expires_at=row["expires_at"],
         cancel_requested=bool(row["cancel_requested"]),
     )
 
 
 def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
-    return QueueStats(
+    return value_of(
+        QueueStats,
+        row,
         queue=row["name"],
-        scheduled=row["scheduled"],
         ready=_queue.unfinished(row) - row["scheduled"] - row["leased"],
-        leased=row["leased"],
-        sent=row["sent"],
-        done=row["done"],
-        dead=row["dead"],
         cancelled=row["cancelled"] - row["expired"],
-        expired=row["expired"],
         oldest_ready_ms=None if row["oldest"] is None else max(0, now - row["oldest"]),
         paused=bool(row["paused"]),
-        pause_reason=row["pause_reason"],
     )
 
 

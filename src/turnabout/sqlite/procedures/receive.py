@@ -54,7 +54,7 @@ def take(
 def _choose(
     connection: Connection, queue: Queue, verb: Receive, now: int, steps: Steps
 ) -> RoundRobin | None:
-    """What is to be leased; None: there is more to step over than one call does."""
+    """The messages to lease; None: there is more to step over than one call does."""
     finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     robin = RoundRobin(connection, queue, verb, now, steps)
     if queue["paused"]:

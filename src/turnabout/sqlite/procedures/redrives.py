@@ -9,6 +9,7 @@ from typing import Any
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _queue
+from turnabout.sqlite.procedures._rows import value_of
 from turnabout.words.errors import UsageError
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.records import Redrive, RedriveFilter
@@ -32,10 +33,7 @@ def redrive_start(connection: Connection, verb: RedriveStart, now: int) -> Redri
             "queue_id": queue["id"],
             "queue": verb.queue,
             "target": verb.target,
-            "channel": verb.filter.channel,
-            "died_from": verb.filter.died_from,
-            "died_until": verb.filter.died_until,
-            "error": verb.filter.error,
+            **{name: getattr(verb.filter, name) for name in RedriveFilter.__dataclass_fields__},
             "per_second": verb.per_second,
             "max_redrives": verb.max_redrives,
             "state": "dry_run" if verb.dry_run else "running",
@@ -119,7 +117,7 @@ class _RedriveWalk:
         return len(found) < _LOOK_AT
 
     def count(self) -> None:
-        """What all of its steps would come to, as things are now."""
+        """The sum of all its steps, as things are now."""
         row = self._row
         names = ("target", "max_redrives", "channel", "died_from", "died_until", "error")
         parameters = {**{name: row[name] for name in names}, "queue": row["queue_id"]}
@@ -217,16 +215,4 @@ def _need(connection: Connection, id_: int, namespace: str | None = None) -> sql
 
 
 def _redrive(row: sqlite3.Row) -> Redrive:
-    return Redrive(
-        id=row["id"],
-        queue=row["queue"],
-        target=row["target"],
-        filter=RedriveFilter(row["channel"], row["died_from"], row["died_until"], row["error"]),
-        per_second=row["per_second"],
-        state=row["state"],
-        moved=row["moved"],
-        skipped=row["skipped"],
-        created_at=row["created_at"],
-        finished_at=row["finished_at"],
-        next_at=row["next_at"],
-    )
+    return value_of(Redrive, row, filter=value_of(RedriveFilter, row))

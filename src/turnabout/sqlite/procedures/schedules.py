@@ -12,25 +12,13 @@ from turnabout.sqlite.procedures import _queue
 from turnabout.sqlite.procedures.send import send
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Fired, FireOutcome, NotDue, Sent
-from turnabout.words.schedules import Schedule, ScheduleEntry
+from turnabout.words.schedules import TIMING, Schedule, ScheduleEntry, row_of
 from turnabout.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet, Send
 
 _SET = statements("schedule_set")
 _DELETE = statements("schedule_delete")
 _LIST = statements("schedule_list")
 _FIRE = statements("schedule_fire")
-_TEMPLATE = (
-    "content_type",
-    "channel",
-    "priority",
-    "delay_ms",
-    "headers",
-    "ttl_ms",
-    "dedup_key",
-    "dedup_mode",
-    "dedup_window_ms",
-    "dedup_scope",
-)
 
 
 def schedule_set(connection: Connection, verb: ScheduleSet, now: int) -> ScheduleEntry:
@@ -40,32 +28,12 @@ def schedule_set(connection: Connection, verb: ScheduleSet, now: int) -> Schedul
     given = verb.schedule
     if _queue.find(connection, given.queue) is None:
         _queue.make(connection, given.queue, None, now)
-    template = {name: getattr(given.message, name) for name in _TEMPLATE}
-    if template["headers"] is not None:
-        template["headers"] = dict(template["headers"])
-    connection.execute(
-        _SET["set"],
-        {
-            "name": given.name,
-            "queue": given.queue,
-            "template": json.dumps(template, ensure_ascii=False),
-            "payload": given.message.payload,
-            "cron": given.cron,
-            "zone": given.zone,
-            "every_ms": given.every_ms,
-            "anchor": given.anchor,
-            "at": given.at,
-            "missed": given.missed,
-            "overlap": given.overlap,
-            "gap": given.gap,
-            "fold": given.fold,
-            "paused": given.paused,
-            "next_at": verb.next_at,
-        },
-    )
-    row = _find(connection, given.name)
-    assert row is not None
-    return _entry(row, now)
+    row = {**row_of(given), "next_at": verb.next_at}
+    template = json.dumps(row["template"], ensure_ascii=False)
+    connection.execute(_SET["set"], {**row, "template": template})
+    made = _find(connection, given.name)
+    assert made is not None
+    return _entry(made, now)
 
 
 def schedule_delete(connection: Connection, verb: ScheduleDelete, _now: int) -> bool:
@@ -78,13 +46,8 @@ def schedule_list(
 ) -> tuple[ScheduleEntry, ...]:
     """Schedules by name."""
     step = "due" if verb.due else "all" if verb.namespace is None else "of_namespace"
-    parameters = {
-        "queue": verb.queue,
-        "now": now,
-        "name": verb.schedule,
-        "namespace": verb.namespace,
-    }
-    found = connection.execute(_LIST[step], parameters)
+    which = {"queue": verb.queue, "name": verb.schedule, "namespace": verb.namespace}
+    found = connection.execute(_LIST[step], {**which, "now": now})
     return tuple(sorted((_entry(row, now) for row in found), key=lambda e: e.schedule.name))
 
 
@@ -141,25 +104,7 @@ def _find(connection: Connection, name: str) -> sqlite3.Row | None:
 
 
 def _entry(row: sqlite3.Row, now: int) -> ScheduleEntry:
-    return ScheduleEntry(
-        Schedule(
-            name=row["name"],
-            queue=row["queue"],
-            message=_message(row),
-            cron=row["cron"],
-            zone=row["zone"],
-            every_ms=row["every_ms"],
-            anchor=row["anchor"],
-            at=row["at"],
-            missed=row["missed"],
-            overlap=row["overlap"],
-            gap=row["gap"],
-            fold=row["fold"],
-            paused=bool(row["paused"]),
-        ),
-        next_at=row["next_at"],
-        last_at=row["last_at"],
-        last_id=row["last_id"],
-        sent=row["sent"],
-        now=now,
-    )
+    timing = {name: row[name] for name in TIMING}
+    timing["paused"] = bool(row["paused"])
+    schedule = Schedule(**timing, message=_message(row))
+    return ScheduleEntry(schedule, row["next_at"], row["last_at"], row["last_id"], row["sent"], now)

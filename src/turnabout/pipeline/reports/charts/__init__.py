@@ -11,13 +11,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from turnabout.pipeline.reports.charts import axes, units
 from turnabout.pipeline.reports.charts.axes import Scale
 from turnabout.pipeline.reports.charts.svg import Svg, path, tag
 
-__all__ = ["Band", "Heat", "Range", "Series", "bands", "heat_map", "lines", "ranges", "stacks"]
+__all__ = ["Band", "ChartRow", "Series", "bands", "heat_map", "lines", "ranges", "stacks"]
+
+V = TypeVar("V")
 
 WIDTH: Final = 560.0
 HEIGHT: Final = 220.0
@@ -51,19 +53,13 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Range:
-    """A row of a chart of ranges: some quantiles of one channel, in milliseconds."""
+class ChartRow(Generic[V]):
+    """A row of a chart of ranges: quantiles of one channel, in milliseconds. Or of a heat map: a
+    value for each step of time, None where there is none.
+    """
 
     name: str
-    values: Sequence[float]
-
-
-@dataclass(frozen=True)
-class Heat:
-    """A row of a heat map: a value for each step of time, None where there is none."""
-
-    name: str
-    values: Sequence[float | None]
+    values: Sequence[V]
 
 
 def stacks(title: str, starts: Sequence[int], step_ms: int, series: Sequence[Series]) -> Svg:
@@ -164,7 +160,7 @@ def lines(title: str, starts: Sequence[int], step_ms: int, series: Sequence[Seri
     return _chart(title, HEIGHT, parts)
 
 
-def ranges(title: str, rows: Sequence[Range], names: Sequence[str]) -> Svg:
+def ranges(title: str, rows: Sequence[ChartRow[float]], names: Sequence[str]) -> Svg:
     """A row each: from the lowest to the highest quantile, thick up to the middle one."""
     if not rows:
         return _nothing(title)
@@ -190,7 +186,9 @@ def ranges(title: str, rows: Sequence[Range], names: Sequence[str]) -> Svg:
     return _chart(title, height, parts)
 
 
-def heat_map(title: str, starts: Sequence[int], step_ms: int, rows: Sequence[Heat]) -> Svg:
+def heat_map(
+    title: str, starts: Sequence[int], step_ms: int, rows: Sequence[ChartRow[float | None]]
+) -> Svg:
     """A cell for each row and step of time; darker is longer, by its logarithm. Milliseconds."""
     known = [value for row in rows for value in row.values if value is not None]
     if not known:

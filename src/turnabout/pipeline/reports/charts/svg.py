@@ -28,7 +28,7 @@ def tag(name: str, *children: str, **attributes: str | float | None) -> Svg:
 
 
 def path(points: list[tuple[float, float]], *, closed: bool = False) -> str:
-    """What `d` of a path says for these points in order."""
+    """The value of a path's `d` for these points in order."""
     steps = " L".join(f"{_value(x)} {_value(y)}" for x, y in points)
     return f"M{steps}{'Z' if closed else ''}"
 
