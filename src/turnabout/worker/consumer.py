@@ -201,7 +201,7 @@ class Consumer:
             self.give_back_waiting()
 
     async def _wait(self, nothing: Batch[PlainMessage]) -> None:
-        """Until there may be more. First others must know that we wait, and one more look is due."""
+        """Until there may be more. First others must know that we wait, then look once more."""
         store, queue = self._run.turnabout.store, self.job.queue
         seen, self._seen = self._seen, None
         if seen is None:
