@@ -1,8 +1,9 @@
 """Waiting for a change in a queue, and notifying the waiters: one class for all stores, any thread.
 
-Each queue has a version here, which changes with every notification that may matter to its
-waiters. A waiter asks for the version before it looks, so it misses nothing in between. Where
-notifications come from (this process, other processes, a server) is the stores' business.
+Each queue has a version here for each kind of change, which changes with every notification that
+may matter to its waiters. A waiter asks for the version before it looks, so it misses nothing in
+between. Where notifications come from (this process, other processes, a server) is the stores'
+business.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+
+from turnabout.words.verb import Change
 
 Callback = Callable[[], object]
 
@@ -21,22 +24,23 @@ class Notifier:
         """`begins` is called whenever somebody begins to wait on a queue."""
         self._begins = begins
         self._lock = threading.Lock()  # never held while a callback runs
-        self._versions: dict[str, int] = {}
+        self._versions: dict[tuple[str, Change], int] = {}
         self._all = 0
-        self._waiting: dict[str, list[Callback]] = {}
+        self._waiting: dict[str, list[tuple[Callback, Change]]] = {}
         self.closed = False
 
-    def version(self, queue: str) -> int:
-        """The version now."""
-        return self._all + self._versions.get(queue, 0)
+    def version(self, queue: str, change: Change = Change.ANY) -> int:
+        """The version now, as far as these changes go."""
+        return self._all + sum(self._versions.get((queue, one), 0) for one in _PARTS[change])
 
-    def notify(self, *queues: str) -> None:
-        """Something changed in these queues."""
+    def notify(self, *queues: str, change: Change = Change.ANY) -> None:
+        """This may have changed in these queues."""
         with self._lock:
             callbacks: list[Callback] = []
             for queue in queues:
-                self._versions[queue] = self._versions.get(queue, 0) + 1
-                callbacks += self._waiting.pop(queue, ())
+                for one in _PARTS[change]:
+                    self._versions[queue, one] = self._versions.get((queue, one), 0) + 1
+                callbacks += self._pop(queue, change)
         _call(callbacks)
 
     def notify_all(self) -> None:
@@ -46,22 +50,31 @@ class Notifier:
             callbacks = self._everyone()
         _call(callbacks)
 
-    def release(self, queue: str) -> None:
+    def release(self, queue: str, change: Change = Change.ANY) -> None:
         """Nothing is known to have changed, but waiters should look for themselves."""
         with self._lock:
-            callbacks = self._waiting.pop(queue, [])
+            callbacks = self._pop(queue, change)
         _call(callbacks)
 
-    def is_waited_for(self, queue: str) -> bool:
-        """Whether anybody waits on the queue."""
-        return queue in self._waiting
+    def is_waited_for(self, queue: str, change: Change = Change.ANY) -> bool:
+        """Whether anybody waits for such a change in the queue."""
+        return any(change & wanted for _, wanted in self._waiting.get(queue, ()))
 
-    def subscribe(self, queue: str, seen: int, callback: Callback) -> bool:
+    def waited_for(self) -> list[tuple[str, Change]]:
+        """The queues where somebody waits, and for what."""
+        with self._lock:
+            return sorted(
+                {(queue, one) for queue, some in self._waiting.items() for _, one in some}
+            )
+
+    def subscribe(
+        self, queue: str, seen: int, callback: Callback, change: Change = Change.ANY
+    ) -> bool:
         """Have `callback` called once, at the next change. False: it has changed already."""
         with self._lock:
-            if self.closed or self.version(queue) != seen:
+            if self.closed or self.version(queue, change) != seen:
                 return False
-            self._waiting.setdefault(queue, []).append(callback)
+            self._waiting.setdefault(queue, []).append((callback, change))
         if self._begins is not None:
             self._begins(queue)
         return True
@@ -69,22 +82,24 @@ class Notifier:
     def unsubscribe(self, queue: str, callback: Callback) -> None:
         """No longer; nothing if it was called already."""
         with self._lock:
-            callbacks = self._waiting.get(queue, [])
-            with suppress(ValueError):
-                callbacks.remove(callback)
-            if not callbacks:
+            left = [one for one in self._waiting.get(queue, ()) if one[0] != callback]
+            if left:
+                self._waiting[queue] = left
+            else:
                 self._waiting.pop(queue, None)
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """Return when the version is no longer `seen`, or after `seconds`."""
         changed = threading.Event()
         try:
-            if self.subscribe(queue, seen, changed.set):
+            if self.subscribe(queue, seen, changed.set, change):
                 changed.wait(seconds)
         finally:
             self.unsubscribe(queue, changed.set)
 
-    async def wait_async(self, queue: str, seen: int, seconds: float) -> None:
+    async def wait_async(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
         """The same on an event loop; notifications may come from other threads."""
         import asyncio
 
@@ -95,7 +110,7 @@ class Notifier:
                 loop.call_soon_threadsafe(changed.set)
 
         try:
-            if self.subscribe(queue, seen, tell):
+            if self.subscribe(queue, seen, tell, change):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), seconds)
         finally:
@@ -109,9 +124,25 @@ class Notifier:
         _call(callbacks)
 
     def _everyone(self) -> list[Callback]:
-        callbacks = [callback for waiting in self._waiting.values() for callback in waiting]
+        callbacks = [callback for waiting in self._waiting.values() for callback, _ in waiting]
         self._waiting.clear()
         return callbacks
+
+    def _pop(self, queue: str, change: Change) -> list[Callback]:
+        """Those whom the change is for wait no longer."""
+        waiting = self._waiting.pop(queue, [])
+        left = [one for one in waiting if not one[1] & change]
+        if left:
+            self._waiting[queue] = left
+        return [callback for callback, wanted in waiting if wanted & change]
+
+
+_PARTS = {
+    Change.NOTHING: (),
+    Change.READY: (Change.READY,),
+    Change.ENDED: (Change.ENDED,),
+    Change.ANY: (Change.READY, Change.ENDED),
+}
 
 
 def _call(callbacks: Iterable[Callback]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from turnabout.words.errors import UsageError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -33,14 +34,17 @@ class Store(Protocol):
         """
         ...
 
-    def signal(self, queue: str) -> int:
-        """A number that changes when something may have been sent to the queue, or ended in it.
-        Ask before the look, so that nothing that comes in between is slept over.
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
+        """A number that changes when such a change may have come to the queue. Ask before the last
+        look, so that nothing that comes in between is slept over; not before a look that is likely
+        to find something, since others are told of those who wait.
         """
         ...
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return when `signal(queue)` is no longer `seen`, or after `seconds`. May return early."""
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
+        """Return when `signal(queue, change)` is no longer `seen`, or after `seconds`. May return
+        early.
+        """
         ...
 
     def within(self, connection: object) -> Joined:
@@ -74,14 +78,19 @@ class AsyncStore(Protocol):
         """
         ...
 
-    async def signal(self, queue: str) -> int:
-        """A number that changes when something may have been sent to the queue, or ended in it.
-        Ask before the look, so that nothing that comes in between is slept over.
+    async def signal(self, queue: str, change: Change = Change.ANY) -> int:
+        """A number that changes when such a change may have come to the queue. Ask before the last
+        look, so that nothing that comes in between is slept over; not before a look that is likely
+        to find something, since others are told of those who wait.
         """
         ...
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return when `signal(queue)` is no longer `seen`, or after `seconds`. May return early."""
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
+        """Return when `signal(queue, change)` is no longer `seen`, or after `seconds`. May return
+        early.
+        """
         ...
 
     def within(self, connection: object) -> AsyncJoined:
@@ -130,8 +139,8 @@ class Connections(Protocol):
         """As `Store.within`, for a thread: `run` carries out a verb on the store itself."""
         ...
 
-    def wake(self, queue: str, /) -> Awaitable[None]:
-        """As `Joined.wake`."""
+    def wake(self, queue: str, change: Change = Change.ANY, /) -> Awaitable[None]:
+        """As `Joined.wake`; only those who wait for such a change."""
         ...
 
 
@@ -148,11 +157,11 @@ class Joined(Store, Protocol):
         """Notify the queue's waiters; after the commit, since no verb did."""
         ...
 
-    def signal(self, queue: str) -> NoReturn:
+    def signal(self, queue: str, change: Change = Change.ANY) -> NoReturn:
         """Refused: nobody waits while holding a transaction."""
         raise _no_waiting()
 
-    def wait(self, queue: str, seen: int, seconds: float) -> NoReturn:
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> NoReturn:
         """Refused, as `signal`."""
         raise _no_waiting()
 
@@ -175,11 +184,13 @@ class AsyncJoined(AsyncStore, Protocol):
         """Notify the queue's waiters; after the commit, since no verb did."""
         ...
 
-    async def signal(self, queue: str) -> NoReturn:
+    async def signal(self, queue: str, change: Change = Change.ANY) -> NoReturn:
         """Refused: nobody waits while holding a transaction."""
         raise _no_waiting()
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> NoReturn:
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> NoReturn:
         """Refused, as `signal`."""
         raise _no_waiting()
 
@@ -213,13 +224,13 @@ class ForwardingStore(Store):
         """Carry out some verbs in one transaction."""
         return self._store.run_together(verbs)
 
-    def signal(self, queue: str) -> int:
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""
-        return self._store.signal(queue)
+        return self._store.signal(queue, change)
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """As the store's."""
-        self._store.wait(queue, seen, seconds)
+        self._store.wait(queue, seen, seconds, change)
 
     def within(self, connection: object) -> Joined:
         """As the store's."""
@@ -248,13 +259,15 @@ class AsyncForwardingStore(AsyncStore):
         """Carry out some verbs in one transaction."""
         return await self._store.run_together(verbs)
 
-    async def signal(self, queue: str) -> int:
+    async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""
-        return await self._store.signal(queue)
+        return await self._store.signal(queue, change)
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
         """As the store's."""
-        await self._store.wait(queue, seen, seconds)
+        await self._store.wait(queue, seen, seconds, change)
 
     def within(self, connection: object) -> AsyncJoined:
         """As the store's."""

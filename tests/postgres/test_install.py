@@ -19,6 +19,7 @@ from tests.upgrade.up import ended, start
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
+from turnabout.postgres.notices import STATEMENTS
 from turnabout.postgres.parts import core, latest, parts
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
 from turnabout.postgres.source import statements
@@ -89,8 +90,9 @@ def test_a_set_calls_itself_and_nothing_but_itself():
 
 
 def test_what_nobody_calls_is_not_there():
-    """Each function is called by another, or is a verb's."""
+    """Each function is called by another, or is a verb's, or is for those who wait."""
     called = [(call.text, (call.nowait or b"").decode()) for call in CALLS.values()]
+    called += [(text.decode(), "") for text in STATEMENTS]
     texts = "\n".join([*FILES.values(), *(text for both in called for text in both)])
     calls = re.findall(r"turnabout\w*\.(\w+)\(", texts)
     assert {name for name in FILES if calls.count(name) < 2} == set()

@@ -100,6 +100,10 @@ class Beside:
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
 
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
     def answer(self, seconds: float = 40) -> Any:
         self._thread.join(seconds)
         assert not self._thread.is_alive(), "still waiting"

@@ -36,11 +36,11 @@ class Watched:
     async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         return await self.store.run_together(verbs)
 
-    async def signal(self, queue: str) -> int:
-        return await self.store.signal(queue)
+    async def signal(self, queue: str, *change: Any) -> int:
+        return await self.store.signal(queue, *change)
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        await self.store.wait(queue, seen, seconds)
+    async def wait(self, queue: str, seen: int, seconds: float, *change: Any) -> None:
+        await self.store.wait(queue, seen, seconds, *change)
 
     def within(self, connection: object) -> Any:
         return self.store.within(connection)

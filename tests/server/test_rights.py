@@ -73,7 +73,7 @@ class Said:
         self.asked.append(verb)
         return Received(())
 
-    async def signal(self, queue: str) -> int:
+    async def signal(self, queue: str, _: Any) -> int:
         self.asked.append(v.Maintain(queue))
         return 1
 

@@ -11,6 +11,7 @@ from turnabout._sync.shared import Shared
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import Unavailable, Uncertain
 from turnabout.words.turns import in_turn
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Maintain, Receive
 
 
@@ -20,14 +21,18 @@ def receive_in_turn(
     """Deliveries in the order of turns; if there are none, when to ask again."""
     store = shared.store
     ends_at = time.monotonic() + wait_seconds if wait_seconds else 0.0
+    seen: int | None = None
     while True:
-        seen = store.signal(verb.queue) if wait_seconds else 0
         deliveries, retry_after_ms = _receive_once(shared, verb)
         left = ends_at - time.monotonic() if wait_seconds else 0.0
         if deliveries or left <= 0:
             return deliveries, retry_after_ms
+        if seen is None:  # say that somebody waits, and look once more
+            seen = store.signal(verb.queue, Change.READY)
+            continue
         pause = left if retry_after_ms is None else min(left, retry_after_ms / 1000)
-        store.wait(verb.queue, seen, min(pause, shared.watch.until_look()))
+        store.wait(verb.queue, seen, min(pause, shared.watch.until_look()), Change.READY)
+        seen = None
         if shared.is_closed:
             return (), None
 

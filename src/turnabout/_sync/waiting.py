@@ -8,6 +8,7 @@ from turnabout._sync.shared import Shared
 from turnabout.pacing import Patience
 from turnabout.words.errors import Unavailable, Uncertain
 from turnabout.words.records import Ending
+from turnabout.words.verb import Change
 
 
 def wait_for(
@@ -26,12 +27,13 @@ def wait_for(
             is_last = patience.is_over(time.monotonic())
             try:
                 # The signal before the look: no ending between the two is slept over.
-                seen = store.signal(queue)
+                seen = store.signal(queue, Change.ENDED)
                 patience.looked(time.monotonic())
                 found.update(poller.look(one for one in ids if one not in found))
                 if is_last or all(one in found for one in ids):
                     break
-                store.wait(queue, seen, patience.for_hint(time.monotonic()))
+                pause = patience.for_hint(time.monotonic())
+                store.wait(queue, seen, pause, Change.ENDED)
             except (Unavailable, Uncertain):
                 if is_last:
                     raise

@@ -1,82 +1,166 @@
-"""Waiting of an asyncio store: one task listens on one connection for all who wait."""
+"""Waiting of an asyncio store: one task listens, and polls, for all who wait."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import psycopg
+from psycopg import sql
 
-from turnabout.postgres.notifier import DebouncedNotifier
+from turnabout.postgres.notices import (
+    ADD_WAITERS,
+    PAUSE_SECONDS,
+    QUEUES_TO_LOOK,
+    REMOVE_WAITERS,
+    Notice,
+    Notices,
+    told_by,
+)
+from turnabout.postgres.notifier import ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.verb import Change
+
+Run = Callable[[bytes, Sequence[Any]], Awaitable[Sequence[Any]]]
+
+CLOSE_SECONDS = 1.0
+"""How long the end may take."""
 
 
 class AsyncListener:
     """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
 
     def __init__(
-        self, options: PostgresOptions, send_late: Callable[[str], Awaitable[None]]
+        self, options: PostgresOptions, run: Run, tell: Callable[[], Awaitable[None]]
     ) -> None:
-        """`send_late` notifies other processes; it is called at the end of a pause."""
+        """`run` runs a statement by itself. `tell` takes the notices that are due and tells them,
+        if there is a connection that is idle.
+        """
         self._options = options
-        self._send_late = send_late
-        self._notifier = DebouncedNotifier()
-        self._task: asyncio.Task[None] | None = None
+        self._run = run
+        self._tell = tell
+        self._notifier = ListeningNotifier(options)
+        self.notices = Notices(self._notifier.process)
         self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
-        self._late: set[asyncio.Task[None]] = set()
+        self._is_listening = False
+        self._writing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._late: asyncio.Task[None] | None = None
 
-    def changed(self, queue: str) -> bool:
-        """A queue was changed here. True: notify the other processes now."""
-        return self._notifier.changed(queue, self._later)
+    def changed(self, notices: Sequence[Notice]) -> None:
+        """Something was changed here. Only the database knows whose slots an end has freed."""
+        pending, notifier = self.notices, self._notifier
+        for notice in notices:
+            queue, change = notice.queue, notice.change
+            is_heard = notifier.is_waited_for(queue, Change.READY)
+            notifier.notify(queue, change=change if self._options.listen else Change.ANY)
+            pending.add((notice._replace(is_heard=True) if is_heard else notice,))
 
-    def _later(self, queue: str, seconds: float) -> None:
-        async def send() -> None:
-            await asyncio.sleep(seconds)
-            self._notifier.sent_late(queue)
-            await self._send_late(queue)
+    def has_room(self, queue: str) -> None:
+        """Receivers of this process may look: an end has freed a slot."""
+        self._notifier.notify(queue, change=Change.READY)
 
-        task = asyncio.ensure_future(send())
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
-
-    async def signal(self, queue: str) -> int:
+    async def signal(self, queue: str, change: Change) -> int:
         """How often the queue changed, from now on in other processes as well."""
-        if self._task is None and self._options.listen:
-            self._task = asyncio.ensure_future(self._listen())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ready.wait(), 1.0)
-        return self._notifier.version(queue)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._keep_listening())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ready.wait(), 1.0)
+        seen = self._notifier.version(queue, change)
+        if self._is_listening and self._notifier.want((queue, change)):
+            async with self._writing:
+                await self._write(self._notifier.to_write())
+        return seen
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return when it is no longer `seen`, or after `seconds`."""
-        await self._notifier.wait_async(queue, seen, seconds)
+    async def wait(self, queue: str, seen: int, seconds: float, change: Change) -> None:
+        """Return when it is no longer `seen`, or after `seconds`; polling is for receivers only."""
+        if change != Change.READY:
+            seconds = min(seconds, self._options.poll_seconds)
+        await self._notifier.wait_async(queue, seen, seconds, change)
 
-    async def _listen(self) -> None:
+    def tell_later(self) -> None:
+        """There are notices that cannot be told yet."""
+        if self._late is None or self._late.done():
+            self._late = asyncio.ensure_future(self._tell_when_due())
+
+    async def _tell_when_due(self) -> None:
+        while self.notices.are_pending:
+            await asyncio.sleep(self.notices.left(time.monotonic()) or PAUSE_SECONDS)
+            await self._tell()
+
+    async def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
+        """Rows of this process; where that fails, polling must do."""
+        if places:
+            with contextlib.suppress(psycopg.Error, TurnaboutError):
+                await self._run(ADD_WAITERS, self._notifier.parameters(places, sweep=sweep))
+                self._notifier.were_written(places)
+
+    async def _keep_listening(self) -> None:
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(
-                    self._options.conninfo, autocommit=True
-                )
-                async with connection:
-                    await connection.execute("listen turnabout")
-                    self._ready.set()
-                    self._notifier.notify_all()
-                    async for note in connection.notifies():
-                        self._notifier.notify(note.payload)
-            except psycopg.Error:
+                if self._options.listen:
+                    await self._listen()
                 self._ready.set()
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(self._options.poll_seconds)
+                await self._poll()
+            except (psycopg.Error, TurnaboutError):
+                self._is_listening = False
+                self._ready.set()
+                self._notifier.lost()
+                await asyncio.sleep(min(self._options.poll_seconds, 1.0))
 
-    def stop(self) -> None:
+    async def _listen(self) -> None:
+        """Until the connection breaks."""
+        async with await psycopg.AsyncConnection.connect(
+            self._options.conninfo, autocommit=True
+        ) as connection:
+            channel = sql.Identifier(self._notifier.listens_on)
+            await connection.execute(sql.SQL("listen {}").format(channel))
+            self._is_listening = True
+            self._notifier.lost()
+            self._ready.set()
+            while True:
+                poll_at = time.monotonic() + self._options.poll_seconds
+                while (left := poll_at - time.monotonic()) > 0:
+                    async for note in connection.notifies(timeout=left):
+                        self._hear(note.payload)
+                await self._poll()
+
+    def _hear(self, payload: str) -> None:
+        queue, change = told_by(payload)
+        if not self._notifier.told(queue, change):
+            self.notices.add((Notice(queue, Change.READY, 1),))
+            self.tell_later()
+
+    async def _poll(self) -> None:
+        """What came without a notification, for all receivers in one call."""
+        queues = [queue for queue, wanted in self._notifier.waited_for() if wanted & Change.READY]
+        if queues:
+            within_ms = round(self._options.poll_seconds * 1000)
+            try:
+                found = await self._run(QUEUES_TO_LOOK, (queues, within_ms))
+            except (psycopg.Error, TurnaboutError):
+                self._notifier.notify_all()  # the error is for those who wait
+                return
+            for (queue,) in found:
+                self._notifier.notify(queue, change=Change.READY)
+        if self._is_listening:
+            async with self._writing:
+                places = self._notifier.to_renew(time.monotonic())
+                await self._write(places, sweep=True)
+
+    async def stop(self) -> None:
         """Listen no longer; all who wait return."""
-        for task in self._tasks():
+        tasks = [task for task in (self._late, self._task) if task is not None]
+        for task in tasks:
             task.cancel()
-        self._notifier.notify_all()
-
-    async def join(self) -> None:
-        """Wait until that is so."""
-        await asyncio.gather(*self._tasks(), return_exceptions=True)
-
-    def _tasks(self) -> list[asyncio.Task[None]]:
-        return [*self._late, *([self._task] if self._task else [])]
+        self._notifier.lost()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._is_listening:
+            with contextlib.suppress(psycopg.Error, TurnaboutError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._run(REMOVE_WAITERS, (self._notifier.process,))

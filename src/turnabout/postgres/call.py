@@ -37,7 +37,8 @@ class Call:
     without_timers: bytes | None = None
     """The call to make instead when the same was made for that queue in this millisecond."""
     notifies: Notifies | None = None
-    """The queues that it changed, so that those who wait must be notified; None: as the verb says.
+    """The queues that it changed in any way, so that those who wait must be notified; None: as the
+    verb says.
     """
     in_parts: bool = False
     """It is called again until it answers 0, so that no transaction grows with the queue."""

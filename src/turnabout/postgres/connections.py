@@ -11,6 +11,7 @@ from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres.errors import translated
 from turnabout.postgres.joined import Now
 from turnabout.postgres.url import PostgresOptions
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 
@@ -20,12 +21,16 @@ class PostgresConnections:
     receives = True
 
     def __init__(
-        self, options: PostgresOptions, clock: Now, wake: Callable[[str], Awaitable[None]]
+        self, options: PostgresOptions, clock: Now, wake: Callable[[str, Change], Awaitable[None]]
     ) -> None:
         self._options = options
         self._clock = clock
         self._known: set[str] = set()
-        self.wake = wake
+        self._wake = wake
+
+    async def wake(self, queue: str, change: Change = Change.ANY, /) -> None:
+        """See `turnabout.store.Connections`."""
+        await self._wake(queue, change)
 
     def open(self) -> psycopg.Connection[Any]:
         """A connection of psycopg's."""

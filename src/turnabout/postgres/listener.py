@@ -1,86 +1,197 @@
-"""Waiting of a blocking store: one thread listens on one connection for all who wait."""
+"""Waiting of a blocking store: one thread listens, and polls, for all who wait."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import psycopg
+from psycopg import sql
 
-from turnabout.postgres.notifier import DebouncedNotifier
+from turnabout.postgres.notices import (
+    ADD_WAITERS,
+    PAUSE_SECONDS,
+    QUEUES_TO_LOOK,
+    REMOVE_WAITERS,
+    Notice,
+    Notices,
+    told_by,
+)
+from turnabout.postgres.notifier import ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.verb import Change
+
+Run = Callable[[bytes, Sequence[Any]], Sequence[Any]]
+
+CLOSE_SECONDS = 0.5
+"""How long the listening thread may take to notice that the store was closed."""
 
 
 class Listener:
     """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
 
-    def __init__(self, options: PostgresOptions, send_late: Callable[[str], None]) -> None:
-        """`send_late` notifies other processes; it is called at the end of a pause."""
+    def __init__(self, options: PostgresOptions, run: Run, tell: Callable[[], None]) -> None:
+        """`run` runs a statement by itself. `tell` takes the notices that are due and tells them,
+        if there is a connection that is idle.
+        """
         self._options = options
-        self._send_late = send_late
-        self._notifier = DebouncedNotifier()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
+        self._run = run
+        self._tell = tell
         self._closed = threading.Event()
+        self._begin()
+
+    def _begin(self) -> None:
+        """What belongs to this process."""
         self._pid = os.getpid()
+        self._notifier = ListeningNotifier(self._options)
+        self._notices = Notices(self._notifier.process)
+        self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
+        self._is_listening = False
+        self._writing = threading.Lock()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._late: threading.Thread | None = None
+        self._has_late = threading.Event()
 
-    def changed(self, queue: str) -> bool:
-        """A queue was changed here. True: notify the other processes now."""
-        return self._notifier.changed(queue, self._later)
+    @property
+    def notices(self) -> Notices:
+        """What other processes are to be told. A child tells, and listens, for itself."""
+        if self._pid != os.getpid():
+            self._begin()
+        return self._notices
 
-    def _later(self, queue: str, seconds: float) -> None:
-        def send() -> None:
-            self._notifier.sent_late(queue)
-            if not self._closed.is_set():
-                self._send_late(queue)
+    def changed(self, notices: Sequence[Notice]) -> None:
+        """Something was changed here. Only the database knows whose slots an end has freed."""
+        pending, notifier = self.notices, self._notifier
+        for notice in notices:
+            queue, change = notice.queue, notice.change
+            is_heard = notifier.is_waited_for(queue, Change.READY)
+            notifier.notify(queue, change=change if self._options.listen else Change.ANY)
+            pending.add((notice._replace(is_heard=True) if is_heard else notice,))
 
-        timer = threading.Timer(seconds, send)
-        timer.daemon = True
-        timer.start()
+    def has_room(self, queue: str) -> None:
+        """Receivers of this process may look: an end has freed a slot."""
+        self._notifier.notify(queue, change=Change.READY)
 
-    def signal(self, queue: str) -> int:
+    def signal(self, queue: str, change: Change) -> int:
         """How often the queue changed, from now on in other processes as well."""
-        if self._pid != os.getpid():  # a forked child listens for itself
-            self._pid, self._notifier, self._thread = os.getpid(), DebouncedNotifier(), None
-            self._lock, self._ready = threading.Lock(), threading.Event()
-        if self._thread is None and self._options.listen:
-            with self._lock:
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._listen, name="turnabout-listen", daemon=True
-                    )
-                    self._thread.start()
-            self._ready.wait(1.0)
-        return self._notifier.version(queue)
+        if self._pid != os.getpid():
+            self._begin()
+        if self._thread is None:
+            self._thread = self._started("_thread", self._keep_listening, "turnabout-listen")
+        self._ready.wait(1.0)
+        seen = self._notifier.version(queue, change)
+        if self._is_listening and self._notifier.want((queue, change)):
+            with self._writing:
+                self._write(self._notifier.to_write())
+        return seen
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return when it is no longer `seen`, or after `seconds`."""
-        self._notifier.wait(queue, seen, seconds)
+    def wait(self, queue: str, seen: int, seconds: float, change: Change) -> None:
+        """Return when it is no longer `seen`, or after `seconds`; polling is for receivers only."""
+        if change != Change.READY:
+            seconds = min(seconds, self._options.poll_seconds)
+        self._notifier.wait(queue, seen, seconds, change)
 
-    def _listen(self) -> None:
+    def tell_later(self) -> None:
+        """There are notices that cannot be told yet."""
+        if self._late is None:
+            self._late = self._started("_late", self._keep_telling, "turnabout-notify")
+        self._has_late.set()
+
+    def _started(self, name: str, work: Callable[[], None], thread_name: str) -> threading.Thread:
+        """The thread of that name; one for all."""
+        with self._starting:
+            thread: threading.Thread | None = getattr(self, name)
+            if thread is None:
+                thread = threading.Thread(target=work, name=thread_name, daemon=True)
+                thread.start()
+            return thread
+
+    def _keep_telling(self) -> None:
+        """At the end of a busy stretch. Within it the calls do it that come anyway."""
+        while not self._closed.is_set():
+            self._has_late.wait()
+            self._has_late.clear()
+            while self._notices.are_pending and not self._closed.is_set():
+                self._closed.wait(self._notices.left(time.monotonic()) or PAUSE_SECONDS)
+                self._tell()
+
+    def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
+        """Rows of this process; where that fails, polling must do."""
+        if places:
+            with contextlib.suppress(psycopg.Error, TurnaboutError):
+                self._run(ADD_WAITERS, self._notifier.parameters(places, sweep=sweep))
+                self._notifier.were_written(places)
+
+    def _keep_listening(self) -> None:
         while not self._closed.is_set():
             try:
-                with psycopg.connect(self._options.conninfo, autocommit=True) as connection:
-                    connection.execute("listen turnabout")
-                    self._ready.set()
-                    self._notifier.notify_all()
-                    while not self._closed.is_set():
-                        for note in connection.notifies(timeout=0.5):
-                            self._notifier.notify(note.payload)
-                            if self._closed.is_set():
-                                return
-            except psycopg.Error:
+                if self._options.listen:
+                    self._listen()
+                    continue
                 self._ready.set()
-                self._closed.wait(1.0)
+                if not self._closed.wait(self._options.poll_seconds):
+                    self._poll()
+            except (psycopg.Error, TurnaboutError):
+                self._is_listening = False
+                self._ready.set()
+                self._notifier.lost()
+                self._closed.wait(min(self._options.poll_seconds, 1.0))
+
+    def _listen(self) -> None:
+        """Until the connection breaks, or the store is closed."""
+        with psycopg.connect(self._options.conninfo, autocommit=True) as connection:
+            channel = sql.Identifier(self._notifier.listens_on)
+            connection.execute(sql.SQL("listen {}").format(channel))
+            self._is_listening = True
+            self._notifier.lost()
+            self._ready.set()
+            while True:
+                poll_at = time.monotonic() + self._options.poll_seconds
+                while (left := poll_at - time.monotonic()) > 0:
+                    for note in connection.notifies(timeout=min(left, CLOSE_SECONDS)):
+                        self._hear(note.payload)
+                    if self._closed.is_set():
+                        process = (self._notifier.process,)
+                        psycopg.RawCursor(connection).execute(REMOVE_WAITERS, process)
+                        return
+                self._poll()
+
+    def _hear(self, payload: str) -> None:
+        queue, change = told_by(payload)
+        if not self._notifier.told(queue, change):
+            self._notices.add((Notice(queue, Change.READY, 1),))
+            self.tell_later()
+
+    def _poll(self) -> None:
+        """What came without a notification, for all receivers in one call."""
+        queues = [queue for queue, wanted in self._notifier.waited_for() if wanted & Change.READY]
+        if queues:
+            within_ms = round(self._options.poll_seconds * 1000)
+            try:
+                found = self._run(QUEUES_TO_LOOK, (queues, within_ms))
+            except (psycopg.Error, TurnaboutError):
+                self._notifier.notify_all()  # the error is for those who wait
+                return
+            for (queue,) in found:
+                self._notifier.notify(queue, change=Change.READY)
+        if self._is_listening:
+            with self._writing:
+                places = self._notifier.to_renew(time.monotonic())
+                self._write(places, sweep=True)
 
     def stop(self) -> None:
         """Listen no longer; all who wait return."""
         self._closed.set()
-        self._notifier.notify_all()
-
-    def join(self) -> None:
-        """Wait until that is so."""
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(2.0)
+        self._has_late.set()
+        self._notifier.lost()
+        if self._pid != os.getpid():
+            return
+        for thread in (self._thread, self._late):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(2.0)

@@ -1,47 +1,93 @@
-"""When other processes are notified of a change in a queue.
+"""A notifier that knows which of its waiters the database has a row of.
 
-A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a
-lock that would make all senders of the server commit one after another. At most one per queue and
-50 ms goes out, and one at the end of a busy stretch, so that the last send is noticed as well.
+Such a row (the table `waiter`) is for others: they notify this process, and remove the row with
+that. It is written before the last look of somebody who then waits, and is good for a while; as
+long as it is waited there, it is renewed.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import secrets
+from collections.abc import Sequence
+from typing import Any
 
 from turnabout.notifier import Notifier
+from turnabout.postgres.url import PostgresOptions
+from turnabout.words.verb import Change
 
-NOTIFY = b"select pg_notify('turnabout', $1::text)"
+Place = tuple[str, Change]
 
-PAUSE_SECONDS = 0.05
+VALID_SECONDS_MIN = 10.0
+POLLS_VALID = 3
+"""A row outlasts this many polls, unless they are shorter than that."""
 
 
-class DebouncedNotifier(Notifier):
-    """A notifier that also says when other processes are to be notified."""
+class ListeningNotifier(Notifier):
+    """See the module. Of one store in one process, whose name for others is `process`."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: PostgresOptions) -> None:
         super().__init__()
-        self._quiet_until: dict[str, float] = {}
-        self._put_off: set[str] = set()
+        self.process = secrets.token_hex(8)
+        self._valid = max(VALID_SECONDS_MIN, POLLS_VALID * options.poll_seconds)
+        self._renew_at = 0.0
+        self._written: set[Place] = set()
+        self._wanted: set[Place] = set()
+        self._taken: set[Place] = set()
 
-    def changed(self, queue: str, later: Callable[[str, float], None]) -> bool:
-        """The queue was changed here. True: notify the other processes now.
+    @property
+    def listens_on(self) -> str:
+        """The channel for LISTEN."""
+        return f"turnabout_{self.process}"
 
-        If not now, `later` is called once for this stretch with the pause to keep; it ends the
-        stretch by `sent_late`.
+    def told(self, queue: str, change: Change) -> bool:
+        """Another process says so, and has removed our row. False: nobody here receives there now,
+        so it is for somebody else.
         """
-        self.notify(queue)
-        now = time.monotonic()
-        left = self._quiet_until.get(queue, 0.0) - now
-        if left <= 0:
-            self._quiet_until[queue] = now + PAUSE_SECONDS
-            return True
-        if queue not in self._put_off:
-            self._put_off.add(queue)
-            later(queue, left)
-        return False
+        is_waited_for = change != Change.READY or self.is_waited_for(queue, change)
+        for place in ((queue, change), (queue, Change.ANY)):
+            self._taken.add(place)
+            self._written.discard(place)
+        self.notify(queue, change=change)
+        return is_waited_for
 
-    def sent_late(self, queue: str) -> None:
-        """The late notification goes out, or was given up: the next stretch begins."""
-        self._put_off.discard(queue)
+    def want(self, place: Place) -> bool:
+        """A row is needed there. False: it is written."""
+        if place in self._written:
+            return False
+        self._wanted.add(place)
+        return True
+
+    def to_write(self) -> list[Place]:
+        """The rows that are needed. Only one caller at a time writes some."""
+        self._taken.clear()
+        wanted, self._wanted = self._wanted, set()
+        return sorted(wanted)
+
+    def to_renew(self, now: float) -> list[Place]:
+        """The rows that are to be written again, from time to time: all that are of use."""
+        if now < self._renew_at:
+            return []
+        self._renew_at = now + self._valid / 2
+        places = self.waited_for()
+        self._written.intersection_update(places)
+        self._taken.clear()
+        return places
+
+    def parameters(self, places: Sequence[Place], *, sweep: bool = False) -> Sequence[Any]:
+        """Of `ADD_WAITERS`."""
+        return (
+            self.process,
+            [queue for queue, _ in places],
+            [int(change) for _, change in places],
+            round(self._valid * 1000),
+            sweep,
+        )
+
+    def were_written(self, places: Sequence[Place]) -> None:
+        """They are in the database, unless somebody has removed them already."""
+        self._written.update(set(places) - self._taken)
+
+    def lost(self) -> None:
+        """The rows may be gone, or notifications were missed: all look for themselves."""
+        self._written.clear()
+        self.notify_all()

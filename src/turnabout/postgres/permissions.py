@@ -14,6 +14,7 @@ from typing import Any
 
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import CALLS
+from turnabout.postgres.notices import STATEMENTS
 from turnabout.words import verbs as v
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import KINDS
@@ -37,4 +38,5 @@ def functions_of_slice(name: str, calls: Mapping[type[v.Verb[Any]], Call]) -> li
 def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:
     calls = [CALLS[verb] for verb in verbs]
     texts = [text for call in calls for text in (call.text, (call.nowait or b"").decode())]
+    texts += [statement.decode() for statement in STATEMENTS]
     return {name for text in texts for name in _CALLED.findall(text)}

@@ -13,6 +13,7 @@ from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry_async, open_async
 from turnabout.store import AsyncStore
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -60,7 +61,7 @@ class AsyncRemoteStore(AsyncStore):
         """Send these headers with each request, as they are then: a trace's context."""
         self._exchange.context = context
 
-    async def signal(self, queue: str) -> int:
+    async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
         if self._notifier.told(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
@@ -68,7 +69,9 @@ class AsyncRemoteStore(AsyncStore):
                 self._notifier.learn(queue, told)
         return self._notifier.version(queue)
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
         """Return on a change in the queue, or after `seconds`."""
         await self._notifier.wait_async(queue, seen, seconds)
 

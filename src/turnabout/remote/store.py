@@ -20,6 +20,7 @@ from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry, open_blocking
 from turnabout.store import Store
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -81,7 +82,7 @@ class RemoteStore(Store):
         """Send these headers with each request, as they are then: a trace's context."""
         self._exchange.context = context
 
-    def signal(self, queue: str) -> int:
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
         if self._notifier.told(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
@@ -89,7 +90,7 @@ class RemoteStore(Store):
                 self._notifier.learn(queue, told)
         return self._notifier.version(queue)
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """Return on a change in the queue, or after `seconds`."""
         if self._pid != os.getpid():
             self._begin()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from turnabout.notifier import Callback, Notifier
+from turnabout.words.verb import Change
 
 LOOK_SECONDS = 0.01
 
@@ -29,15 +30,17 @@ class FileNotifier(Notifier):
         self._wanted = threading.Event()
         self._looker: threading.Thread | None = None
 
-    def signal(self, queue: str) -> int:
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """The version, with the commits of all processes in it."""
         self._look()
-        return self.version(queue)
+        return self.version(queue, change)
 
-    def subscribe(self, queue: str, seen: int, callback: Callback) -> bool:
+    def subscribe(
+        self, queue: str, seen: int, callback: Callback, change: Change = Change.ANY
+    ) -> bool:
         """See `Notifier.subscribe`."""
         self._look()
-        return super().subscribe(queue, seen, callback)
+        return super().subscribe(queue, seen, callback, change)
 
     def close(self) -> None:
         """All waiters return, and nobody looks any more."""

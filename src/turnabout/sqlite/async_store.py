@@ -19,6 +19,7 @@ from turnabout.sqlite.joined import AsyncSqliteJoined, SqliteConnections
 from turnabout.store import AsyncStore
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import Received
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Release, Verb
 
 A = TypeVar("A")
@@ -60,13 +61,15 @@ class AsyncSqliteStore(AsyncStore):
         await self._engine()
         return await self._through_writer(Transaction(tuple(verbs)))
 
-    async def signal(self, queue: str) -> int:
+    async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version, which changes after every commit that may matter to receivers of the queue."""
-        return (await self._open()).notifier.signal(queue)
+        return (await self._open()).notifier.signal(queue, change)
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
-        await (await self._open()).notifier.wait_async(queue, seen, seconds)
+        await (await self._open()).notifier.wait_async(queue, seen, seconds, change)
 
     def within(self, connection: object) -> AsyncSqliteJoined:
         """A store that runs verbs in the caller's transaction."""

@@ -20,6 +20,7 @@ from turnabout.sqlite._errors import our_errors, translated
 from turnabout.sqlite._url import Place
 from turnabout.store import AsyncJoined, Joined
 from turnabout.words.errors import Busy, UsageError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -106,7 +107,7 @@ class SqliteConnections:
         """A blocking store on a connection."""
         return SqliteJoined(self._engine, connection)
 
-    async def wake(self, queue: str) -> None:
+    async def wake(self, queue: str, change: Change = Change.ANY, /) -> None:
         """Nothing: waiters look every 10 ms."""
 
 

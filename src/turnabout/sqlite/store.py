@@ -13,6 +13,7 @@ from turnabout.sqlite._url import place
 from turnabout.sqlite.joined import SqliteJoined
 from turnabout.store import Store
 from turnabout.words.errors import UsageError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -60,13 +61,13 @@ class SqliteStore(Store):
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
         return self._engine().writer.run(Transaction(tuple(verbs)))
 
-    def signal(self, queue: str) -> int:
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version number; it changes after every commit that may matter to receivers."""
-        return self._engine().notifier.signal(queue)
+        return self._engine().notifier.signal(queue, change)
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """Return when `signal(queue)` is no longer `seen`, or after `seconds`, or at `close`."""
-        self._engine().notifier.wait(queue, seen, seconds)
+        self._engine().notifier.wait(queue, seen, seconds, change)
 
     def within(self, connection: object) -> SqliteJoined:
         """A store that runs verbs in the caller's transaction."""

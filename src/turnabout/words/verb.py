@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import IntFlag
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -28,6 +29,17 @@ OriginJson = Annotated[str, "origin"]
 """An `Origin` as JSON, which has a queue's name in it."""
 
 Scope = Literal["produce", "consume", "operate"]
+
+
+class Change(IntFlag):
+    """What there may be in a queue after a verb, for those who wait there."""
+
+    NOTHING = 0
+    READY = 1
+    """A message that a receiver may have; or room for another delivery, where there are limits."""
+    ENDED = 2
+    """A message that has ended. Where channels have limits, its slot is free for a receiver."""
+    ANY = 3
 
 
 class Items:
@@ -97,8 +109,8 @@ class Verb(Generic[A]):
     """It may run in the caller's transaction."""
     settles: ClassVar[bool] = False
     """It ends the leases that it names."""
-    notifies: ClassVar[bool] = False
-    """Afterwards those who wait at its queue look again: a message may be ready, or have ended."""
+    notifies: ClassVar[Change] = Change.NOTHING
+    """For which waiters at its queue it is worth looking again afterwards."""
     merges: ClassVar[bool] = False
     """A server may carry out several as one, if they differ in their items only."""
     lists: ClassVar[bool] = False

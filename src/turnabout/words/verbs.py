@@ -46,6 +46,7 @@ from turnabout.words.verb import (
     IDS,
     MESSAGES,
     RECEIPTS,
+    Change,
     Changes,
     Items,
     NamespaceName,
@@ -62,7 +63,8 @@ class Send(Verb[o.SendOutcome]):
     scope = "produce"
     items = MESSAGES
     nothing = o.Sent(())
-    joins = notifies = merges = True
+    joins = merges = True
+    notifies = Change.READY
     queue: QueueName
     messages: tuple[Outgoing, ...]
 
@@ -93,7 +95,8 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
     items = Items(
         "receipts", id_of=RECEIPTS.id_of, receipt_of=RECEIPTS.receipt_of, beside="results"
     )
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ENDED
     queue: QueueName
     receipts: tuple[Receipt, ...]
     results: tuple[Result | None, ...] = ()
@@ -110,7 +113,8 @@ class Defer(Verb[tuple[o.DeferOutcome, ...]]):
 
     scope = "consume"
     items = DEFERRALS
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ANY
     queue: QueueName
     deferrals: tuple[Deferral, ...]
 
@@ -125,7 +129,8 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 
     scope = "consume"
     items = FAILURES
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ANY
     queue: QueueName
     failures: tuple[Failure, ...]
 
@@ -152,7 +157,8 @@ class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
 
     scope = "consume"
     items = RECEIPTS
-    joins = settles = notifies = merges = True
+    joins = settles = merges = True
+    notifies = Change.ANY
     queue: QueueName
     receipts: tuple[Receipt, ...]
 
@@ -162,7 +168,8 @@ class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
     """Waiting messages end as cancelled; for leased ones the wish is noted."""
 
     items = IDS
-    joins = notifies = True
+    joins = True
+    notifies = Change.ANY
     queue: QueueName
     ids: tuple[int, ...]
 
@@ -172,7 +179,7 @@ class Retry(Verb[tuple[o.RetryOutcome, ...]]):
     """Waiting messages are ready now, their charges forgotten."""
 
     items = IDS
-    notifies = True
+    notifies = Change.READY
     queue: QueueName
     ids: tuple[int, ...]
 
@@ -214,7 +221,7 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
 class Purge(Verb[o.Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     channel: str | None = None
     state: State | None = None
@@ -271,7 +278,7 @@ class Events(Verb[EventPage]):
 class RedriveStart(Verb[Redrive]):
     """Note a redrive; with `dry_run` only count what it would move."""
 
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     target: QueueName | None = None
     filter: RedriveFilter = EVERYTHING
@@ -312,7 +319,7 @@ class QueueCreate(Verb[o.CreateOutcome]):
     """Make a queue, and its dead-letter queue with it."""
 
     scope = "consume"
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     settings: QueueSettings
 
@@ -330,7 +337,7 @@ class QueueGet(Verb[QueueEntry]):
 class QueueUpdate(Verb[QueueEntry]):
     """Change some settings of a live queue; `fifo` is fixed at creation."""
 
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     changes: Changes
 
@@ -347,7 +354,7 @@ class QueueList(Verb[tuple[QueueEntry, ...]]):
 class QueueDelete(Verb[o.Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
 
 
@@ -358,7 +365,8 @@ class PolicySet(Verb[Policy]):
     Holds for every lease granted after it. The answer is the channel's own policy from now on.
     """
 
-    joins = notifies = True
+    joins = True
+    notifies = Change.ANY
     queue: QueueName
     channel: str
     changes: Mapping[str, Any]
@@ -386,7 +394,7 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
 class ChannelDelete(Verb[o.Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
-    notifies = True
+    notifies = Change.ANY
     queue: QueueName
     channel: str
 

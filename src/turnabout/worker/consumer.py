@@ -26,6 +26,7 @@ from turnabout.words.batch import Batch
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
 from turnabout.words.outcomes import Cancelled, Extended, LeaseLost
+from turnabout.words.verb import Change
 from turnabout.worker.endings import (
     Defer,
     Done,
@@ -128,6 +129,8 @@ class Consumer:
         self._news = asyncio.Event()
         self._leases_changed = asyncio.Event()
         self._beat_at = float("inf")
+        self._seen: int | None = None
+        """Of the queue, if the last look found nothing and others know since then that we wait."""
 
     # --- taking ----------------------------------------------------------------------------------
 
@@ -158,9 +161,7 @@ class Consumer:
 
     async def _take_once(self, room: int) -> None:
         queue, run = self.job.queue, self._run
-        store = run.turnabout.store
         mark = run.emptiness.mark()
-        seen = await store.signal(queue)
         asked_at = time.monotonic()
         try:
             batch = await self._queue.receive(
@@ -172,12 +173,13 @@ class Consumer:
             # Deleted while we work on it. The next send makes it again; until then it is empty.
             batch = Batch[PlainMessage]([], None)
         if batch:
+            self._seen = None
             self._took(batch, asked_at)
             return
         if run.until_empty and await self._is_empty(batch) and run.emptiness.found(queue, mark):
             run.stop("all queues are empty")
             return
-        await self._wait(seen, pause_seconds(batch.retry_after_seconds, run.poll_seconds))
+        await self._wait(batch)
 
     async def _is_empty(self, batch: Batch[PlainMessage]) -> bool:
         """Nothing was handed out. What only waits for its rate still counts as work to do."""
@@ -198,9 +200,15 @@ class Consumer:
         else:
             self.give_back_waiting()
 
-    async def _wait(self, seen: int, seconds: float) -> None:
-        """Until something was sent, or changed here, or for `seconds`."""
-        signal = asyncio.create_task(self._run.turnabout.store.wait(self.job.queue, seen, seconds))
+    async def _wait(self, nothing: Batch[PlainMessage]) -> None:
+        """Until there may be more. First others must know that we wait, then look once more."""
+        store, queue = self._run.turnabout.store, self.job.queue
+        seen, self._seen = self._seen, None
+        if seen is None:
+            self._seen = await store.signal(queue, Change.READY)
+            return
+        seconds = pause_seconds(nothing.retry_after_seconds, self._run.poll_seconds)
+        signal = asyncio.create_task(store.wait(queue, seen, seconds, Change.READY))
         news = asyncio.create_task(self._news.wait())
         try:
             await asyncio.wait({signal, news}, return_when=asyncio.FIRST_COMPLETED)

@@ -19,6 +19,7 @@ from turnabout.store import AsyncForwardingStore, AsyncStore, Joined, Store
 from turnabout.words.entities import Delivery, Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.outcomes import Extended, LeaseLost
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 from turnabout.worker.loop import HeldLeases, Lease
 
@@ -148,13 +149,13 @@ class BridgeStore(Store):
         """Carry out some verbs on the worker's loop and wait for the answers."""
         return self._on_loop(self._store.run_together(verbs))
 
-    def signal(self, queue: str) -> int:
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""
-        return self._on_loop(self._store.signal(queue))
+        return self._on_loop(self._store.signal(queue, change))
 
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
+    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """As the store's."""
-        self._on_loop(self._store.wait(queue, seen, seconds))
+        self._on_loop(self._store.wait(queue, seen, seconds, change))
 
     def within(self, connection: object) -> Joined:
         """Refused: this store lives on the worker's loop."""

@@ -25,10 +25,11 @@ from turnabout.words.batch import Batch
 from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import Disconnected, QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.outcomes import Cancelled, LeaseLost
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Ack, Defer, Fail, Verb
 from turnabout.worker.consumer import Consumer, Job, Surroundings
 from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of
-from turnabout.worker.loop import HeldLeases, Lease, LeaseStage, Phase, pause_seconds
+from turnabout.worker.loop import HeldLeases, Lease, LeaseStage, Phase
 from turnabout.worker.message import Message, WatchedStore
 from turnabout.worker.sessions import TransactionSession, joined_queue, open_session
 from turnabout.worker.threads import End
@@ -128,18 +129,18 @@ class TransactionConsumer(Consumer):
     async def _take_once(self, room: int) -> None:
         queue, run = self.job.queue, self._run
         mark = run.emptiness.mark()
-        seen = await run.turnabout.store.signal(queue)
         self._done.clear()
         try:
             batch = await self._guard(self._turn())
         finally:
             self._done.set()
         if batch:
+            self._seen = None
             return
         if run.until_empty and await self._is_empty(batch) and run.emptiness.found(queue, mark):
             run.stop("all queues are empty")
             return
-        await self._wait(seen, pause_seconds(batch.retry_after_seconds, run.poll_seconds))
+        await self._wait(batch)
 
     async def _guard(self, turn: Awaitable[T]) -> T:
         """Whatever the connection's library raises: the transaction is undone, try on a new one."""
@@ -201,7 +202,7 @@ class TransactionConsumer(Consumer):
             await session.rollback()
             return
         if lease.settled and raised is None:
-            await self._commit(session)
+            await self._commit(session, Change.ANY)
             stats.handled += 1
             return
         (outcome,) = await session.run(_verb(self.job.queue, lease.receipt, ending))
@@ -210,7 +211,7 @@ class TransactionConsumer(Consumer):
             await session.rollback()
             self._note_loss(lease)
             return
-        await self._commit(session)
+        await self._commit(session, Change.ENDED if isinstance(ending, Done) else Change.ANY)
         match ending:
             case _ if isinstance(outcome, Cancelled):
                 stats.cancelled += 1
@@ -223,9 +224,9 @@ class TransactionConsumer(Consumer):
         if raised is not None and not isinstance(raised, (Exception, asyncio.CancelledError)):
             self._run.broken(raised)
 
-    async def _commit(self, session: TransactionSession) -> None:
+    async def _commit(self, session: TransactionSession, change: Change) -> None:
         await session.commit()
-        await self._run.turnabout.store.connections().wake(self.job.queue)
+        await self._run.turnabout.store.connections().wake(self.job.queue, change)
 
     async def _opened(self) -> TransactionSession:
         connections = self._run.turnabout.store.connections()

@@ -30,6 +30,7 @@ class AsyncPool:
         self._changed = Condition()
         self._open = 0
         self._waiting = 0
+        self._borrowed = 0
         self._pid = os.getpid()
         self._checked = False
         self._closed = False
@@ -51,8 +52,28 @@ class AsyncPool:
                 return connection
             await self._drop(connection)
 
-    async def put(self, connection: AsyncConnection) -> None:
+    def borrow(self) -> AsyncConnection | None:
+        """One that nobody uses, for a moment: who finds none meanwhile waits instead of opening
+        another.
+        """
+        if self._pid != os.getpid():
+            return None
+        self._borrowed += 1
+        try:
+            return self._idle.pop()
+        except IndexError:
+            self._borrowed -= 1
+            return None
+
+    @property
+    def has_any(self) -> bool:
+        """Whether a connection is open."""
+        return self._open > 0
+
+    async def put(self, connection: AsyncConnection, *, borrowed: bool = False) -> None:
         """Give it back; one that broke is dropped."""
+        if borrowed:
+            self._borrowed -= 1
         if self._closed or connection.closed:
             await self._drop(connection)
         else:
@@ -61,7 +82,7 @@ class AsyncPool:
                 await self.forget()
             if self._waiting:
                 async with self._changed:
-                    self._changed.notify()
+                    self._changed.notify(self._waiting if borrowed else 1)
 
     async def forget(self) -> None:
         """Close what is idle: the server is another one now."""
@@ -107,7 +128,9 @@ class AsyncPool:
             return True
 
     def _has_some(self) -> bool:
-        return bool(self._idle) or self._open < self._options.max_connections
+        return bool(self._idle) or (
+            self._open < self._options.max_connections and not self._borrowed
+        )
 
     async def _wait(self) -> bool:
         self._waiting += 1
@@ -145,6 +168,6 @@ class AsyncPool:
 
     def _after_fork(self) -> None:
         """A child must not speak on its parent's sockets: leave them alone, open new ones."""
-        self._idle, self._open, self._waiting = deque(), 0, 0
+        self._idle, self._open, self._waiting, self._borrowed = deque(), 0, 0, 0
         self._changed = Condition()
         self._pid = os.getpid()

@@ -8,8 +8,8 @@ Nothing is opened until the first call.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -22,9 +22,10 @@ from turnabout.postgres.async_listener import AsyncListener
 from turnabout.postgres.call import Call, TimerThrottle
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
-from turnabout.postgres.notifier import NOTIFY
+from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -39,7 +40,7 @@ class AsyncPostgresStore(store.AsyncStore):
         self._known: set[str] = set()
         self._throttle = TimerThrottle()
         self._pool = AsyncPool(self._options)
-        self._listener = AsyncListener(self._options, self._send_late)
+        self._listener = AsyncListener(self._options, self._run_alone, self._tell_late)
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one call of its function."""
@@ -92,7 +93,7 @@ class AsyncPostgresStore(store.AsyncStore):
         if not verbs:
             return []
         connection = await self._begin()
-        changed: set[str] = set()
+        changed: list[Notice] = []
         committing = False
         try:
             answers = [await self._inside(connection, verb, changed) for verb in verbs]
@@ -107,7 +108,7 @@ class AsyncPostgresStore(store.AsyncStore):
         except BaseException:
             await self._drop(connection)
             raise
-        await self._notify(connection, sorted(changed))
+        await self._notify(connection, changed)
         return answers
 
     async def _begin(self) -> AsyncConnection:
@@ -128,7 +129,9 @@ class AsyncPostgresStore(store.AsyncStore):
                 return connection
         raise AssertionError("the second round ends")
 
-    async def _inside(self, connection: AsyncConnection, verb: Verb[Any], changed: set[str]) -> Any:
+    async def _inside(
+        self, connection: AsyncConnection, verb: Verb[Any], changed: list[Notice]
+    ) -> Any:
         """A verb in the transaction of that connection. Nothing in it waits for rows."""
         exchange = exchange_of(verb)
         try:
@@ -141,7 +144,7 @@ class AsyncPostgresStore(store.AsyncStore):
                     if (error.sqlstate or "").startswith("PQ"):
                         raise meaning(error, self._options.url, part) from error
                     raise
-                changed.update(notified(call, part, rows))
+                changed.extend(notified(call, part, rows))
                 call, part = exchange.send(rows)
         except StopIteration as end:
             return end.value
@@ -157,42 +160,69 @@ class AsyncPostgresStore(store.AsyncStore):
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    async def _notify(self, connection: AsyncConnection, queues: Sequence[str]) -> None:
-        """Notify waiters, here and elsewhere, that queues changed; then the connection goes back.
+    async def _notify(self, connection: AsyncConnection, notices: Sequence[Notice]) -> None:
+        """Notify waiters of changes, here and elsewhere; then the connection goes back."""
+        try:
+            if notices:
+                self._listener.changed(notices)
+            if self._listener.notices.are_pending:
+                await self._tell(connection)
+        finally:
+            await self._pool.put(connection)
+
+    async def _tell(self, connection: AsyncConnection) -> None:
+        """Tell other processes what is due, or see to it that it will be told.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """
+        told = self._listener.notices.take(time.monotonic())
+        if told is None:
+            self._listener.tell_later()
+            return
         try:
-            for queue in queues:
-                if self._listener.changed(queue):
-                    await connection.run(NOTIFY, (queue,))
+            for (queue,) in await connection.run(NOTIFY_WAITERS, told):
+                self._listener.has_room(queue)
         except psycopg.Error:
             pass
+        except BaseException:
+            await connection.close()
+            raise
+
+    async def _tell_late(self) -> None:
+        """Tell what was put off, on a connection that nobody uses: none is opened for that. If all
+        are used, the first to put one back does it.
+        """
+        connection = self._pool.borrow()
+        if connection is not None:
+            try:
+                await self._tell(connection)
+            finally:
+                await self._pool.put(connection, borrowed=True)
+        elif not self._pool.has_any:
+            self._listener.notices.forget()
+
+    async def _run_alone(self, sql: bytes, parameters: Sequence[Any]) -> Sequence[Any]:
+        """A statement of the listener's. Raises: psycopg.Error, and as the pool."""
+        connection = await self._pool.take()
+        try:
+            return await connection.run(sql, parameters)
+        except psycopg.Error:
+            raise
         except BaseException:
             await connection.close()
             raise
         finally:
             await self._pool.put(connection)
 
-    async def _send_late(self, queue: str) -> None:
-        """Send the notification that the listener has put off: to other processes only."""
-        with suppress(psycopg.Error, TurnaboutError):
-            connection = await self._pool.take()
-            try:
-                await connection.run(NOTIFY, (queue,))
-            except BaseException:
-                await connection.close()
-                raise
-            finally:
-                await self._pool.put(connection)
+    async def signal(self, queue: str, change: Change = Change.ANY) -> int:
+        """A number that changes when such a change may have come to the queue."""
+        return await self._listener.signal(queue, change)
 
-    async def signal(self, queue: str) -> int:
-        """A number that changes when something may have been sent to the queue."""
-        return await self._listener.signal(queue)
-
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return when the queue changed, or after `seconds`, at most the polling interval."""
-        await self._listener.wait(queue, seen, min(seconds, self._options.poll_seconds))
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
+        """Return when the queue changed, or after `seconds`."""
+        await self._listener.wait(queue, seen, seconds, change)
 
     # --- the caller's transaction, and the end ---------------------------------------------------
 
@@ -200,8 +230,8 @@ class AsyncPostgresStore(store.AsyncStore):
         """A store that runs verbs in the transaction of that connection."""
         return AsyncPostgresJoined(connection, self.run, self._wake, self._clock, self._known)
 
-    async def _wake(self, queue: str) -> None:
-        await self._notify(await self._pool.take(), (queue,))
+    async def _wake(self, queue: str, change: Change = Change.ANY) -> None:
+        await self._notify(await self._pool.take(), (Notice(queue, change),))
 
     # asyncio only
     def connections(self) -> store.Connections:
@@ -216,6 +246,5 @@ class AsyncPostgresStore(store.AsyncStore):
 
     async def close(self) -> None:
         """Close the connections; waiting calls return."""
-        self._listener.stop()
+        await self._listener.stop()
         await self._pool.close()
-        await self._listener.join()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,9 +16,10 @@ from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call, TimerThrottle
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
-from turnabout.postgres.notifier import NOTIFY
+from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -33,7 +34,7 @@ class PostgresStore(store.Store):
         self._known: set[str] = set()
         self._throttle = TimerThrottle()
         self._pool = Pool(self._options)
-        self._listener = Listener(self._options, self._send_late)
+        self._listener = Listener(self._options, self._run_alone, self._tell_late)
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one call of its function."""
@@ -86,7 +87,7 @@ class PostgresStore(store.Store):
         if not verbs:
             return []
         connection = self._begin()
-        changed: set[str] = set()
+        changed: list[Notice] = []
         committing = False
         try:
             answers = [self._inside(connection, verb, changed) for verb in verbs]
@@ -101,7 +102,7 @@ class PostgresStore(store.Store):
         except BaseException:
             self._drop(connection)
             raise
-        self._notify(connection, sorted(changed))
+        self._notify(connection, changed)
         return answers
 
     def _begin(self) -> LibpqConnection:
@@ -122,7 +123,9 @@ class PostgresStore(store.Store):
                 return connection
         raise AssertionError("the second round ends")
 
-    def _inside(self, connection: LibpqConnection, verb: Verb[Any], changed: set[str]) -> Any:
+    def _inside(
+        self, connection: LibpqConnection, verb: Verb[Any], changed: list[Notice]
+    ) -> Any:
         """A verb in the transaction of that connection. Nothing in it waits for rows."""
         exchange = exchange_of(verb)
         try:
@@ -135,7 +138,7 @@ class PostgresStore(store.Store):
                     if (error.sqlstate or "").startswith("PQ"):
                         raise meaning(error, self._options.url, part) from error
                     raise
-                changed.update(notified(call, part, rows))
+                changed.extend(notified(call, part, rows))
                 call, part = exchange.send(rows)
         except StopIteration as end:
             return end.value
@@ -151,42 +154,69 @@ class PostgresStore(store.Store):
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    def _notify(self, connection: LibpqConnection, queues: Sequence[str]) -> None:
-        """Notify waiters, here and elsewhere, that queues changed; then the connection goes back.
+    def _notify(self, connection: LibpqConnection, notices: Sequence[Notice]) -> None:
+        """Notify waiters of changes, here and elsewhere; then the connection goes back."""
+        try:
+            if notices:
+                self._listener.changed(notices)
+            if self._listener.notices.are_pending:
+                self._tell(connection)
+        finally:
+            self._pool.put(connection)
+
+    def _tell(self, connection: LibpqConnection) -> None:
+        """Tell other processes what is due, or see to it that it will be told.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """
+        told = self._listener.notices.take(time.monotonic())
+        if told is None:
+            self._listener.tell_later()
+            return
         try:
-            for queue in queues:
-                if self._listener.changed(queue):
-                    connection.run(NOTIFY, (queue,))
+            for (queue,) in connection.run(NOTIFY_WAITERS, told):
+                self._listener.has_room(queue)
         except psycopg.Error:
             pass
+        except BaseException:
+            connection.close()
+            raise
+
+    def _tell_late(self) -> None:
+        """Tell what was put off, on a connection that nobody uses: none is opened for that. If all
+        are used, the first to put one back does it.
+        """
+        connection = self._pool.borrow()
+        if connection is not None:
+            try:
+                self._tell(connection)
+            finally:
+                self._pool.put(connection, borrowed=True)
+        elif not self._pool.has_any:
+            self._listener.notices.forget()
+
+    def _run_alone(self, sql: bytes, parameters: Sequence[Any]) -> Sequence[Any]:
+        """A statement of the listener's. Raises: psycopg.Error, and as the pool."""
+        connection = self._pool.take()
+        try:
+            return connection.run(sql, parameters)
+        except psycopg.Error:
+            raise
         except BaseException:
             connection.close()
             raise
         finally:
             self._pool.put(connection)
 
-    def _send_late(self, queue: str) -> None:
-        """Send the notification that the listener has put off: to other processes only."""
-        with suppress(psycopg.Error, TurnaboutError):
-            connection = self._pool.take()
-            try:
-                connection.run(NOTIFY, (queue,))
-            except BaseException:
-                connection.close()
-                raise
-            finally:
-                self._pool.put(connection)
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
+        """A number that changes when such a change may have come to the queue."""
+        return self._listener.signal(queue, change)
 
-    def signal(self, queue: str) -> int:
-        """A number that changes when something may have been sent to the queue."""
-        return self._listener.signal(queue)
-
-    def wait(self, queue: str, seen: int, seconds: float) -> None:
-        """Return when the queue changed, or after `seconds`, at most the polling interval."""
-        self._listener.wait(queue, seen, min(seconds, self._options.poll_seconds))
+    def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
+        """Return when the queue changed, or after `seconds`."""
+        self._listener.wait(queue, seen, seconds, change)
 
     # --- the caller's transaction, and the end ---------------------------------------------------
 
@@ -194,8 +224,8 @@ class PostgresStore(store.Store):
         """A store that runs verbs in the transaction of that connection."""
         return PostgresJoined(connection, self.run, self._wake, self._clock, self._known)
 
-    def _wake(self, queue: str) -> None:
-        self._notify(self._pool.take(), (queue,))
+    def _wake(self, queue: str, change: Change = Change.ANY) -> None:
+        self._notify(self._pool.take(), (Notice(queue, change),))
 
     def measures(self) -> dict[str, float]:
         """What this process knows of its connections."""
@@ -205,4 +235,3 @@ class PostgresStore(store.Store):
         """Close the connections; waiting calls return."""
         self._listener.stop()
         self._pool.close()
-        self._listener.join()

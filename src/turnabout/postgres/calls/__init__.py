@@ -24,6 +24,7 @@ from turnabout.postgres.calls import (
     totals,
 )
 from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.postgres.notices import Notice
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
 
@@ -80,8 +81,11 @@ def _parts(call: Call, verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Row
             return replace(answer, messages=total)
 
 
-def notified(call: Call, verb: Any, rows: Rows) -> Sequence[str]:
-    """The queues that a call changed, so that those who wait must be notified."""
+def notified(call: Call, verb: Any, rows: Rows) -> Sequence[Notice]:
+    """What those who wait must be told after a call."""
     if call.notifies is not None:
-        return call.notifies(verb, rows)
-    return (verb.queue,) if verb.notifies else ()
+        return [Notice(queue) for queue in call.notifies(verb, rows)]
+    if not verb.notifies:
+        return ()
+    most = None if verb.items is None else len(verb.items.of(verb))
+    return (Notice(verb.queue, verb.notifies, most),)

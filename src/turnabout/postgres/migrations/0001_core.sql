@@ -358,3 +358,17 @@ create type turnabout.delivery as (
     lease_ms bigint,
     lease bigint     -- its number
 );
+
+-- Processes that wait for something in a queue, until they are notified or `until` has passed.
+-- changes: 1 a message for a receiver, 2 an end of a message, 3 either. A crash of the server
+-- empties it: then waiters poll, and are back after a few seconds.
+create unlogged table turnabout.waiter (
+    until bigint not null,
+    changes smallint not null,
+    queue text collate "C" not null,
+    process text collate "C" not null,
+    primary key (process, queue, changes)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- Only what is still valid is read: what died before lies behind it, however old a snapshot is.
+create index waiter_valid on turnabout.waiter (queue, until);

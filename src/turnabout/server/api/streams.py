@@ -26,6 +26,7 @@ from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.errors import TurnaboutError, Unavailable, UsageError
 from turnabout.words.records import Ending, Event
+from turnabout.words.verb import Change
 
 ALIVE_SECONDS = 15.0
 """A comment this often keeps proxies from closing a silent stream."""
@@ -84,13 +85,14 @@ async def _endings(shared: Shared, queue: str, ids: tuple[int, ...]) -> AsyncGen
     left = set(ids)
     with poller.waiting():
         while left and not shared.is_closed:
-            seen = await store.signal(queue)
+            seen = await store.signal(queue, Change.ENDED)
             patience.looked(time.monotonic())
             for ending in (await poller.look(sorted(left))).values():
                 left.discard(ending.id)
                 yield _event("ending", _data(Ending, ending))
             if left:
-                await store.wait(queue, seen, patience.for_hint(time.monotonic()))
+                pause = patience.for_hint(time.monotonic())
+                await store.wait(queue, seen, pause, Change.ENDED)
                 await asyncio.sleep(patience.before_look(time.monotonic()))
     if not left:
         yield _event("end", b"{}")

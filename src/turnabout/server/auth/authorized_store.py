@@ -22,6 +22,7 @@ from turnabout.words import verbs as v
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.namespaces import stored
 from turnabout.words.outcomes import NotDue, Received
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
 
 A = TypeVar("A")
@@ -133,15 +134,17 @@ class AuthorizedStore(AsyncStore):
             raise
         return outside(received, rights.namespace)
 
-    async def signal(self, queue: str) -> int:
+    async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
-        return await self.services.store.signal(self._known(queue))
+        return await self.services.store.signal(self._known(queue), change)
 
-    async def wait(self, queue: str, seen: int, seconds: float) -> None:
+    async def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
         """As `AsyncStore.wait`; ends when the server closes."""
         name = self._known(queue)
         async with self.services.lifecycle.ends_with_it():
-            await self.services.store.wait(name, seen, seconds)
+            await self.services.store.wait(name, seen, seconds, change)
 
     def within(self, connection: object) -> NoReturn:
         """Refused: a transaction is the database's, not the server's."""

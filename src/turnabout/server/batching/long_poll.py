@@ -25,6 +25,7 @@ from turnabout.words.entities import FIRST_TURN, Delivery, Shard, Turn
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.outcomes import Received
 from turnabout.words.turns import in_turn
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Release
 
 Gone = Callable[[], Awaitable[bool]]
@@ -202,6 +203,7 @@ class QueueWaiters:
         "_long_poll",
         "_pending",
         "_retry_at",
+        "_seen",
         "_verb",
     )
 
@@ -215,6 +217,8 @@ class QueueWaiters:
         self._listener: asyncio.Task[None] | None = None
         self._hungry_at = 0.0
         self._retry_at: float | None = None
+        self._seen: int | None = None
+        """Of the queue, if the last look found nothing and others know since then that we wait."""
         long_poll.start(self._go())
 
     def join(self, waiter: Waiter) -> None:
@@ -253,9 +257,7 @@ class QueueWaiters:
     async def _look(self) -> None:
         """One look for all waiters, and the wait for the next one."""
         await self._rest()
-        queue = self._verb.queue
-        waits = any(waiter.wait_seconds for waiter in self._pending)
-        seen = await self._long_poll.store.signal(queue) if waits else 0
+        seen, self._seen = self._seen, None
         self._changed.clear()
         self._pending = {waiter: None for waiter in self._pending if not waiter.answer.done()}
         line = list(self._pending)
@@ -272,7 +274,12 @@ class QueueWaiters:
                 await self._gather(len(line))
             return
         self._turn_away(hungry, received.retry_after_ms)
-        if self._pending:
+        if all(waiter.answer.done() for waiter in self._pending):
+            await self._changed.wait()
+        elif seen is None:  # others are told that somebody waits, and then one more look is due
+            store = self._long_poll.store
+            self._seen = await store.signal(self._verb.queue, Change.READY)
+        else:
             self._hungry_at = time.monotonic()
             await self._wait(seen)
 
@@ -324,10 +331,13 @@ class QueueWaiters:
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._changed.wait()
+        if not self._listener.done():  # it was somebody who came, or something was due
+            self._seen = seen
 
     async def _listen(self, seen: int) -> None:
         try:
-            await self._long_poll.store.wait(self._verb.queue, seen, LISTEN_SECONDS)
+            store = self._long_poll.store
+            await store.wait(self._verb.queue, seen, LISTEN_SECONDS, Change.READY)
         except TurnaboutError:
             await asyncio.sleep(GAP_SECONDS_MAX)  # the next look finds out
         finally:

@@ -1,0 +1,30 @@
+-- Of these queues, those where it is worth looking: something is ready, or will be within
+-- `within_ms`, or maintenance has something to do. For a process whose receivers wait: one call for
+-- all of them finds what came without a notification.
+-- plans: pinned
+create or replace function turnabout.queues_to_look(queues text[], within_ms int)
+returns setof text
+language plpgsql as $$
+declare
+    v_queue turnabout.queue;
+    v_now bigint := turnabout.clock_ms();
+begin
+    for v_queue in
+        select q.* from turnabout.queue q
+        where q.name = any (queues_to_look.queues collate "C")
+    loop
+        if exists (
+            select from turnabout.nothing_ready(v_queue, v_now) n where n.at <= within_ms
+        ) or exists (
+            select from turnabout.message m
+            where m.queue_id = v_queue.id and m.expires_at <= v_now and m.status < 2
+        ) or exists (
+            select from turnabout.redrive r
+            where r.queue_id = v_queue.id and r.state = 'running'
+                and (r.next_at is null or r.next_at <= v_now)
+        ) then
+            return next v_queue.name;
+        end if;
+    end loop;
+end
+$$;

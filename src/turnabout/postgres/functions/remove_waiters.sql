@@ -1,0 +1,8 @@
+-- A process waits no longer, in no queue.
+-- plans: pinned
+create or replace function turnabout.remove_waiters(process text) returns void
+language plpgsql as $$
+begin
+    delete from turnabout.waiter w where w.process = remove_waiters.process;
+end
+$$;
