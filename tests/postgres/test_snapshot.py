@@ -478,16 +478,7 @@ def test_messages_behind_head_marks_are_found_by_every_way(passing, old, how):
             " turnabout.receive('q', 300, shard => s, shards => 2, now_ms => %s) r",
             [passing.now],
         ).fetchall()
-        assert (
-            len(
-                [
-                    row
-                    for row in rows
-                    if row[1] is not None and row[4] is not None and row[5] is not None
-                ]
-            )
-            == 200
-        )
+        assert sum(row[4] is not None and row[5] is not None for row in rows) == 200
         return
     if how == "policy":
         for n in range(3):

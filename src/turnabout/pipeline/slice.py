@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="94b5c9aa44311346",
+    digest="5dc3ddea86d4db0c",
 )

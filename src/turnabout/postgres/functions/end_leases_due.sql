@@ -1,9 +1,9 @@
--- Leases that ran out, about `most` messages of them: those are charged as a crash, and become ready
--- or die, or end as cancelled if somebody asked for that. Settled ones are no longer of their lease.
--- Of a lease that has messages which run longer, or which others hold just now, these stay.
+-- Leases that ran out, about `most` messages of them: those are charged as a crash, and become
+-- ready or die, or end as cancelled if somebody asked for that. Settled ones are no longer of their
+-- lease. Of a lease that has messages which run longer, or which others hold just now, these stay.
 --
--- Leases and messages are locked first, and only then is it read how long they run: what was extended
--- a moment ago runs on.
+-- Leases and messages are locked first, and only then is it read how long they run: what was
+-- extended a moment ago runs on.
 create or replace function turnabout.end_leases_due(
     queue turnabout.queue, now_ms bigint, most int
 ) returns void

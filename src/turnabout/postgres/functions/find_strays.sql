@@ -1,6 +1,7 @@
 -- Messages that stand nowhere, as a transaction leaves them that was prepared before a crash of the
--- server and committed after it, get their place. Of a share of all messages: the oldest, since that
--- is what a stray becomes in a queue that moves, or those from a random id on. Answers with how many.
+-- server and committed after it, get their place. Of a share of all messages: the oldest, since
+-- that is what a stray becomes in a queue that moves, or those from a random id on. Answers with
+-- how many.
 -- plans: pinned
 create or replace function turnabout.find_strays(
     queue turnabout.queue, now_ms bigint, from_id bigint default null, most int default 10000

@@ -1,8 +1,9 @@
 -- What a send with a dedup key is, by the key's entry, whose lock the caller has: `new`, or the
 -- `duplicate` of the message with that id, or its content is to `replace` that of the message.
 --
--- Where it matters that the message still waits, its place is locked: nobody starts on it before this
--- transaction has ended. So work that a suppressed send stands for never begins before its time.
+-- Where it matters that the message still waits, its place is locked: nobody starts on it before
+-- this transaction has ended. So work that a suppressed send stands for never begins before its
+-- time.
 create or replace function turnabout.judge_key(
     queue_id int, scope text, key text, mode text, now_ms bigint, out id bigint, out what text
 )

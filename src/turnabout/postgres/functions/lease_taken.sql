@@ -26,8 +26,8 @@ begin
     ),
     leased as (
         insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
-        select v_lease, now_ms + lease_taken.lease_ms, now_ms, lease_taken.queue_id, array_agg(t.id),
-            array_agg(t.attempt)
+        select v_lease, now_ms + lease_taken.lease_ms, now_ms, lease_taken.queue_id,
+            array_agg(t.id), array_agg(t.attempt)
         from taken t
         having count(*) > 0
     )

@@ -1,6 +1,6 @@
--- A crash of the server has emptied the unlogged tables (so has a failover to a replica, or a restore
--- of a backup): every message gets a place again. Leases of before are void: their receipts name a
--- lease that is no more. What slices have recorded of leases in tables that last, their
+-- A crash of the server has emptied the unlogged tables (so has a failover to a replica, or a
+-- restore of a backup): every message gets a place again. Leases of before are void: their receipts
+-- name a lease that is no more. What slices have recorded of leases in tables that last, their
 -- `restore_leases` brings back.
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
@@ -34,7 +34,8 @@ begin
         end if;
         raise exception 'the server has crashed, and its queues are not rebuilt yet'
             using errcode = 'lock_not_available',
-            hint = 'roll back, receive or call turnabout.rebuild() outside of a transaction, repeat';
+            hint = 'roll back, receive or call turnabout.rebuild() outside of a transaction,'
+                ' repeat';
     end if;
     perform pg_advisory_xact_lock(hashtextextended('turnabout.rebuild', 0));
     if exists (select from turnabout.whole) then
@@ -98,8 +99,8 @@ begin
     ) w
     join turnabout.queue q on q.id = w.queue_id;
 
-    -- 3. Places for what has none. Inserted about in the order of the line's index, which takes half
-    --    the time; to sort by all of its columns would take what that saves.
+    -- 3. Places for what has none. Inserted about in the order of the line's index, which takes
+    -- half the time; to sort by all of its columns would take what that saves.
     insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
     select m.id, m.at, m.expires_at, m.queue_id, m.priority,
         q.limited or c.name is not null, m.channel

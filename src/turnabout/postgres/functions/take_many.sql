@@ -1,12 +1,12 @@
 -- Take up to `most` heads from the line without limits, the channels in turn.
 --
--- One statement does it all. The skip scan finds the next channels: each step is one index probe for
--- the first entry after a channel; at the end of the names it goes on at their start, and a name
--- beyond `start` ends it (tested outside the probe, where it cannot become a filter that walks every
--- entry). Heads are locked from where the probe landed on, and taken. A landing on a mark (an id
--- below zero, see set_head_marks) goes on at its mark. The scan runs only as far as its channels are
--- asked for; whether the whole turn is shorter than a batch, so that each channel has to give more
--- than the quantum, is seen from its first `v_visits`.
+-- One statement does it all. The skip scan finds the next channels: each step is one index probe
+-- for the first entry after a channel; at the end of the names it goes on at their start, and a
+-- name beyond `start` ends it (tested outside the probe, where it cannot become a filter that walks
+-- every entry). Heads are locked from where the probe landed on, and taken. A landing on a mark (an
+-- id below zero, see set_head_marks) goes on at its mark. The scan runs only as far as its channels
+-- are asked for; whether the whole turn is shorter than a batch, so that each channel has to give
+-- more than the quantum, is seen from its first `v_visits`.
 --
 -- `is_dry`: there is nothing to find. Else, where fewer came than were asked for, others hold what
 -- there is.

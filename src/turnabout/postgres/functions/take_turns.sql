@@ -1,13 +1,13 @@
--- Take up to `most` heads where channels with limits have a say, or a shard is asked for: limited and
--- unlimited channels in turn by name, by weight, from `start` on.
+-- Take up to `most` heads where channels with limits have a say, or a shard is asked for: limited
+-- and unlimited channels in turn by name, by weight, from `start` on.
 --
 -- Each visit takes `quantum` times the channel's weight. Once a whole turn is in sight, what is
 -- left is shared by weight, so that few channels need few rounds. Rounds that find only messages
 -- that move over, or rows that others hold, could go on for long in a large queue: there is a
 -- limit.
 --
--- `served`: how much of its weight `start` has had in this turn. `turn` and `turn_served` tell where
--- the next turn starts; null: the messages themselves do.
+-- `served`: how much of its weight `start` has had in this turn. `turn` and `turn_served` tell
+-- where the next turn starts; null: the messages themselves do.
 create or replace function turnabout.take_turns(
     queue turnabout.queue, most int, quantum int, start text, served int, limits boolean,
     shard int, shards int, now_ms bigint,

@@ -43,11 +43,12 @@ create table turnabout.queue (
     ) stored
 );
 
--- Unfinished messages: what each is, written by send and deleted by whoever ends it. Where it stands
--- is in the unlogged tables below: in `ready` or `scheduled`, or in neither, which is leased.
+-- Unfinished messages: what each is, written by send and deleted by whoever ends it. Where it
+-- stands is in the unlogged tables below: in `ready` or `scheduled`, or in neither, which is
+-- leased.
 --
--- attempt: how many leases of it have ended; whatever ends one without ending the message raises it,
--- so it fences every receipt. Fixed-width columns first, so that rows carry no padding.
+-- attempt: how many leases of it have ended; whatever ends one without ending the message raises
+-- it, so it fences every receipt. Fixed-width columns first, so that rows carry no padding.
 create table turnabout.message (
     id bigint generated always as identity primary key,
     sent_at bigint not null,
@@ -148,8 +149,8 @@ create unlogged table turnabout.slot (
 
 create index slot_channel on turnabout.slot (queue_id, channel, id);
 
--- One row while all of these are whole: none after a crash, until they are rebuilt. It knows its own
--- xmin and table: a row that a restored dump has put in has others, and does not count, since
+-- One row while all of these are whole: none after a crash, until they are rebuilt. It knows its
+-- own xmin and table: a row that a restored dump has put in has others, and does not count, since
 -- receipts that were given out after the dump have to be refused.
 create unlogged table turnabout.built (since bigint not null, xid xid, relation oid);
 create unique index built_once on turnabout.built ((true));

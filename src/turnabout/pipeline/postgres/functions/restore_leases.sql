@@ -1,6 +1,6 @@
 -- After a crash of the server (turnabout.rebuild): leases of recorded epochs run on, under their
--- numbers, so that a batch that is repeated finds its messages; at least as long as a lease of their
--- queue, so that a reader has time to come back. Answers with the numbers.
+-- numbers, so that a batch that is repeated finds its messages; at least as long as a lease of
+-- their queue, so that a reader has time to come back. Answers with the numbers.
 create or replace function turnabout_pipeline.restore_leases(now_ms bigint) returns bigint[]
 language plpgsql as $$
 declare
