@@ -372,7 +372,7 @@ def check_timers(caller: Caller) -> None:
     assert len(seen.rows) == 10
     timers = seen.entries_of("scheduled_due") + seen.entries_of("lease_due")
     assert timers <= share + DEAD, str(seen)
-    assert seen.blocks <= 60 + 45 * (share + 10), str(seen)
+    assert seen.blocks <= 60 + 50 * (share + 10), str(seen)
 
 
 @pytest.fixture(scope="module")
