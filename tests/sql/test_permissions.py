@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from tests.upgrade import catalog
 from turnabout import Acked, Forbidden, UsageError
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
+from turnabout.postgres.notices import STATEMENTS
 from turnabout.postgres.permissions import functions_of_kinds
 from turnabout.postgres.revision import schema
 from turnabout.words.administration import ADMINISTRATION
@@ -121,7 +123,10 @@ def test_a_producer_sends_and_does_nothing_else(owner, role):
     with turnabout.connect(owner) as mq:
         payloads = [m.text() for m in mq.queue("work").receive(10)]
     assert payloads == ["by the library", "in a transaction", "by hand", "by the view"]
-    assert callable_by(producer, owner) == {"turnabout.send", f"{schema()}.send"}
+    waiting = {name for text in STATEMENTS for name in re.findall(r"\.(\w+)\(", text.decode())}
+    assert callable_by(producer, owner) == {
+        f"{place}.{name}" for place in ("turnabout", schema()) for name in {"send", *waiting}
+    }
 
 
 @pytest.mark.parametrize("kind", ["produce", "consume", "operate"])

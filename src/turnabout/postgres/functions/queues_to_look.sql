@@ -16,8 +16,11 @@ begin
         if exists (
             select from turnabout.nothing_ready(v_queue, v_now) n where n.at <= within_ms
         ) or exists (
-            select from turnabout.message m
-            where m.queue_id = v_queue.id and m.expires_at <= v_now and m.status < 2
+            select from turnabout.ready r
+            where r.queue_id = v_queue.id and r.expires_at <= v_now
+        ) or exists (
+            select from turnabout.scheduled s
+            where s.queue_id = v_queue.id and s.expires_at <= v_now
         ) or exists (
             select from turnabout.redrive r
             where r.queue_id = v_queue.id and r.state = 'running'
