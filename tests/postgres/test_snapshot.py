@@ -148,9 +148,9 @@ def entries(noted: list[Touched]) -> int:
     [
         (1, 100, PASSED, 4_000),
         (1, 10, 8_000, 1_500),
-        (1, 1, 2_000, 400),
+        (1, 1, 1_000, 400),
         (50, 100, PASSED, 8_000),
-        (50, 10, PASSED, 3_000),
+        pytest.param(50, 10, PASSED, 3_000, marks=pytest.mark.long),
     ],
 )
 def test_a_receive_reads_few_entries_however_many_have_passed(  # noqa: PLR0917  (parameters)

@@ -234,12 +234,15 @@ def test_notices_of_a_moment_are_told_together() -> None:
     notices = Notices("me")
     assert notices.take(1.0) is None
     notices.add([Notice("b", Change.READY, 1)])
-    assert notices.take(1.0) == (["b"], [1], [1], "me")
+    assert notices.take(1.0) == (["b"], [1], [1], [None])
     notices.add([Notice("b", Change.READY, 2), Notice("a", Change.ENDED, 3)])
     notices.add([Notice("b", Change.READY, 3), Notice("a", Change.ENDED)])
     assert notices.take(1.0 + PAUSE_SECONDS / 2) is None
     assert 0 < notices.left(1.0 + PAUSE_SECONDS / 2) < PAUSE_SECONDS
-    assert notices.take(1.0 + PAUSE_SECONDS) == (["a", "b"], [2, 1], [None, 5], "me")
+    told = notices.take(1.0 + PAUSE_SECONDS)
+    assert told == (["a", "b"], [2, 1], [None, 5], [None, None])
+    notices.add([Notice("b", Change.READY, 1, is_heard=True)])
+    assert notices.take(9.0) == (["b"], [1], [1], ["me"])
     assert not notices.are_pending
     notices.add([Notice("b")])
     notices.forget()

@@ -15,7 +15,7 @@ from turnabout.words.outcomes import Cancelled
 pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.needs("sharing")]
 
 MANY = 150
-SECONDS = 2.0
+SECONDS = 1.2
 TRIES = 5
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database, only_newest
+from tests.support.seeds import EVERYTHING
 from tests.upgrade import catalog
 from tests.upgrade.up import ended, start
 from turnabout._connect import installer
 
-KILLS = 10
+KILLS = 10 if EVERYTHING else 4
 
 
 def ten_at_once(nursery: Any, url: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from turnabout._async.queue import AsyncQueue
 from turnabout._async.receiving import receive_once
@@ -64,12 +63,7 @@ class AsyncBatchBlock:
         self._is_entered = True
         return self._plan
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: object, _trace: object) -> None:
         verbs = self._plan.close()
         if error is None and verbs:
             self._plan.tell(await self._store.run_together(verbs))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from turnabout._sync.queue import Queue
 from turnabout._sync.receiving import receive_once
@@ -64,12 +63,7 @@ class BatchBlock:
         self._is_entered = True
         return self._plan
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         verbs = self._plan.close()
         if error is None and verbs:
             self._plan.tell(self._store.run_together(verbs))

@@ -65,9 +65,18 @@ class Listener:
             self._begin()
         return self._notices
 
-    def changed(self, queue: str, change: Change) -> None:
-        """A queue was changed here. Only the database knows whose slots an end has freed."""
-        self._notifier.changed(queue, change if self._options.listen else Change.ANY)
+    def changed(self, notices: Sequence[Notice]) -> None:
+        """Something was changed here. Only the database knows whose slots an end has freed."""
+        pending, notifier = self.notices, self._notifier
+        for notice in notices:
+            queue, change = notice.queue, notice.change
+            is_heard = notifier.is_waited_for(queue, Change.READY)
+            notifier.notify(queue, change=change if self._options.listen else Change.ANY)
+            pending.add((notice._replace(is_heard=True) if is_heard else notice,))
+
+    def has_room(self, queue: str) -> None:
+        """Receivers of this process may look: an end has freed a slot."""
+        self._notifier.notify(queue, change=Change.READY)
 
     def signal(self, queue: str, change: Change) -> int:
         """How often the queue changed, from now on in other processes as well."""

@@ -22,7 +22,7 @@ from turnabout.words.verb import Change
 PAUSE_SECONDS = 0.004
 
 NOTIFY_WAITERS = rendered(
-    "select * from turnabout.notify_waiters($1::text[], $2::smallint[], $3::int[], $4::text)"
+    "select * from turnabout.notify_waiters($1::text[], $2::smallint[], $3::int[], $4::text[])"
 ).encode()
 ADD_WAITERS = rendered(
     "select turnabout.add_waiters($1::text, $2::text[], $3::smallint[], $4::int, $5::boolean)"
@@ -39,6 +39,8 @@ class Notice(NamedTuple):
     queue: str
     change: Change = Change.ANY
     most: int | None = None
+    is_heard: bool = False
+    """Receivers of this process were notified already: they count among these."""
 
 
 class Notices:
@@ -48,7 +50,7 @@ class Notices:
         """`process`: the name by which it waits itself."""
         self._process = process
         self._lock = threading.Lock()
-        self._pending: dict[tuple[str, Change], int | None] = {}
+        self._pending: dict[tuple[str, Change, bool], int | None] = {}
         self._free_at = 0.0
 
     @property
@@ -59,8 +61,8 @@ class Notices:
     def add(self, notices: Sequence[Notice]) -> None:
         """To be told as soon as may be."""
         with self._lock:
-            for queue, change, count in notices:
-                key = (queue, change)
+            for queue, change, count, is_heard in notices:
+                key = (queue, change, is_heard)
                 before = self._pending.get(key, 0)
                 self._pending[key] = None if count is None or before is None else before + count
 
@@ -82,10 +84,10 @@ class Notices:
         # All of the calls of all processes in the same order, as they lock rows.
         told = sorted(pending.items())
         return (
-            [queue for (queue, _), _ in told],
-            [int(change) for (_, change), _ in told],
+            [queue for (queue, _, _), _ in told],
+            [int(change) for (_, change, _), _ in told],
             [None if count is None else min(count, _COUNT_MAX) for _, count in told],
-            self._process,
+            [self._process if is_heard else None for (_, _, is_heard), _ in told],
         )
 
     def forget(self) -> None:

@@ -44,15 +44,11 @@ class ListeningNotifier(Notifier):
         so it is for somebody else.
         """
         is_waited_for = change != Change.READY or self.is_waited_for(queue, change)
-        self.changed(queue, change)
-        return is_waited_for
-
-    def changed(self, queue: str, change: Change) -> None:
-        """Waiters are notified; their row may be gone."""
         for place in ((queue, change), (queue, Change.ANY)):
             self._taken.add(place)
             self._written.discard(place)
         self.notify(queue, change=change)
+        return is_waited_for
 
     def want(self, place: Place) -> bool:
         """A row is needed there. False: it is written."""

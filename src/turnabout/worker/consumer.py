@@ -201,9 +201,7 @@ class Consumer:
             self.give_back_waiting()
 
     async def _wait(self, nothing: Batch[PlainMessage]) -> None:
-        """Until something was sent, or changed here, or is due. Not at once: first others must know
-        that somebody waits, and then one more look is due.
-        """
+        """Until there may be more. First others must know that we wait, then look once more."""
         store, queue = self._run.turnabout.store, self.job.queue
         seen, self._seen = self._seen, None
         if seen is None:

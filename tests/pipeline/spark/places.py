@@ -28,9 +28,9 @@ def placed(store: str, folder: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=[STORES[0], pytest.param(STORES[1], marks=pytest.mark.slow)])
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A fresh database, of each kind in turn."""
+    """A fresh database of that kind."""
     with placed(request.param, tmp_path) as url:
         yield url
 

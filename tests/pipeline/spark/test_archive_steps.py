@@ -55,6 +55,7 @@ def run(access: Access, lake: Lake, archive: str = "archive", **how: Any) -> Arc
         return archiver.run(**how)
 
 
+@pytest.mark.driving
 @pytest.mark.slow
 def test_all_that_finished_is_there_once(
     access: Access, lake: Lake, mq: turnabout.Turnabout
@@ -119,6 +120,7 @@ def test_killed_between_each_two_steps(
     assert after > 20
 
 
+@pytest.mark.driving
 def test_a_long_transaction_that_ends_late_is_not_missed(
     access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
 ) -> None:
@@ -193,6 +195,7 @@ def test_it_goes_on_until_it_is_told_to_stop(
 # --- purge ---
 
 
+@pytest.mark.driving
 def test_purge_removes_what_is_archived_and_nothing_else(
     access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
 ) -> None:

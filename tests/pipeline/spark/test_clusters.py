@@ -37,7 +37,7 @@ SECONDS_MAX = 300
 TOOLS = ("basename", "bash", "cat", "chmod", "dirname", "env", "ls", "readlink", "sh", "uname")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.long, pytest.mark.spark]  # four Javas: three quarters of a minute each
 
 
 def environment() -> dict[str, str]:
@@ -145,7 +145,6 @@ def wait_for(log: Path, pattern: str) -> str:
     return found[0]
 
 
-@pytest.mark.long
 def test_a_cluster_that_loses_a_machine_on_postgresql(tmp_path: Path, bare: dict[str, str]) -> None:
     server = postgres._servers.get(0 if postgres.GIVEN else 18)
     found = java.find()

@@ -128,6 +128,7 @@ def once(texts: list[str]) -> Counter[str]:
     return Counter(texts)
 
 
+@pytest.mark.driving
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_that_dies(
     mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str

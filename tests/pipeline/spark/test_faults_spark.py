@@ -98,6 +98,7 @@ def test_an_executor_dies_and_a_batch_fails(
     check(mq)
 
 
+@pytest.mark.long  # every day as it is played in `test_faults`
 @on_postgres
 def test_the_checkpoint_loses_files(pipeline: Pipeline, mq: turnabout.Turnabout) -> None:
     assert pipeline.run() == [0, 1]
@@ -134,6 +135,7 @@ def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     check(mq)
 
 
+@pytest.mark.long
 @on_postgres
 def test_the_checkpoint_is_lost_between_publishing_and_acknowledgement(
     pipeline: Pipeline, mq: turnabout.Turnabout

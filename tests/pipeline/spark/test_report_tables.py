@@ -133,6 +133,7 @@ def test_kinds_of_errors(spark: SparkSession) -> None:
     assert {row["error"]: row["kind"] for row in kinds} == said
 
 
+@pytest.mark.long  # every day docs/how-to/report.md, and the page by itself in test_report_page
 def test_a_report_of_a_database_by_the_command(spark: SparkSession, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
     hostile = "<script>alert(1)</script>"

@@ -48,6 +48,7 @@ def names(mq: turnabout.Turnabout) -> list[str]:
     return [entry.name for entry in mq.queues()]
 
 
+@pytest.mark.driving
 def test_a_stream_batch_is_sent_once(mq: turnabout.Turnabout, made: Sink) -> None:
     writer: Any = pickle.loads(pickle.dumps(StreamWriter(made, None)))
     tasks = [writer.write(iter([numbers(0, 3), numbers(3, 5)])), writer.write(iter([]))]
@@ -109,6 +110,7 @@ def test_what_is_aborted_is_never_sent(mq: turnabout.Turnabout, made: Sink) -> N
     assert payloads(mq) == ["0", "1"]
 
 
+@pytest.mark.driving
 def test_two_queues_headers_delays_and_keys(mq: turnabout.Turnabout, made: Sink) -> None:
     rows = batch(
         value=pa.array(["a", "b", "c", "c again"]),
@@ -202,6 +204,7 @@ def test_an_invalid_row_that_no_queue_is_known_for(mq: turnabout.Turnabout, plac
         StreamWriter(made, None).write(iter([rows]))
 
 
+@pytest.mark.driving
 def test_a_full_channel_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sink) -> None:
     emails = mq.queue("emails")
     emails.create(policy=Policy(max_size=3))
@@ -226,6 +229,7 @@ def test_a_full_queue_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sink)
     assert payloads(mq) == []
 
 
+@pytest.mark.driving
 @pytest.mark.parametrize("happened", [False, True])
 def test_a_publishing_whose_answer_is_lost_is_tried_again(
     mq: turnabout.Turnabout,

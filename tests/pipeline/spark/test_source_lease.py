@@ -56,6 +56,7 @@ def subscription(mq: turnabout.Turnabout, name: str = "s") -> p.Subscription:
     return next(one for one in mq.store.run(p.SubscriptionList()) if one.name == name)
 
 
+@pytest.mark.driving
 def test_every_message_once_and_acknowledged(mq: turnabout.Turnabout, query: Made) -> None:
     sent = send(mq, 25)
     stream = query().start(available_now=True)
@@ -67,6 +68,7 @@ def test_every_message_once_and_acknowledged(mq: turnabout.Turnabout, query: Mad
     assert subscription(mq).owner == lease.owner()
 
 
+@pytest.mark.driving
 def test_rows_carry_what_a_message_is(mq: turnabout.Turnabout, query: Made) -> None:
     sent = mq.queue("emails").send(
         {"to": "ann"}, channel="ann", priority=3, headers={"trace": "1", "käse": "ß"}
@@ -89,6 +91,7 @@ def test_a_narrow_schema_reads_only_its_columns(mq: turnabout.Turnabout, query: 
     assert {tuple(row) for row in stream.start().trigger()} == {("channel", "message_id")}
 
 
+@pytest.mark.driving
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
     mq: turnabout.Turnabout, query: Made, kill: str
@@ -188,6 +191,7 @@ def test_a_released_subscription_says_so(mq: turnabout.Turnabout, query: Made) -
 # --- poison ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.driving
 def test_a_poison_message_does_not_stop_the_stream(
     mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -225,6 +229,7 @@ def test_asked_twice_in_one_run_is_no_failure(mq: turnabout.Turnabout, query: Ma
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
+@pytest.mark.driving
 def test_lost_leases_are_left_out_or_fail_the_batch(
     mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -308,6 +313,7 @@ def test_queues_of_a_pattern_join_while_it_runs(mq: turnabout.Turnabout, query: 
     assert mq.queue("other-report-b").stats().ready == 3
 
 
+@pytest.mark.driving
 def test_key_order(mq: turnabout.Turnabout, query: Made) -> None:
     queue = mq.queue("emails")
     for n in range(60):
@@ -329,6 +335,7 @@ def test_key_order(mq: turnabout.Turnabout, query: Made) -> None:
     assert all(numbers == sorted(numbers) for numbers in seen.values())
 
 
+@pytest.mark.driving
 def test_policies_hold(mq: turnabout.Turnabout, query: Made) -> None:
     queue = mq.queue("emails")
     queue.create()

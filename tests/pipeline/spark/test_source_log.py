@@ -58,6 +58,7 @@ def ids_of(stream: Query) -> list[int]:
     return [row["message_id"] for batch in sorted(stream.sink) for row in stream.sink[batch]]
 
 
+@pytest.mark.driving
 def test_everything_once_in_batches(mq: turnabout.Turnabout, query: Made) -> None:
     ids = finish(mq, 25)
     stream = query().start(available_now=True)
@@ -68,6 +69,7 @@ def test_everything_once_in_batches(mq: turnabout.Turnabout, query: Made) -> Non
     assert ids_of(stream) == ids + more
 
 
+@pytest.mark.driving
 def test_a_replay_is_exact(mq: turnabout.Turnabout, query: Made) -> None:
     finish(mq, 10)
     stream = query().start()
@@ -124,6 +126,7 @@ def test_the_lag_can_be_seen(mq: turnabout.Turnabout, query: Made) -> None:
     assert stream.reader.reportLatestOffset() == {"position": mq.store.run(p.LogLook()).end}
 
 
+@pytest.mark.driving
 def test_history_that_is_gone(
     mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -221,6 +224,7 @@ def token(mq: turnabout.Turnabout, namespace: str, *scopes: str) -> str:
     return c.token_text(id_, secret)
 
 
+@pytest.mark.driving
 def test_namespaces_and_tokens(mq: turnabout.Turnabout, place: str, query: Made) -> None:
     acme, other = finish(mq, 3, "acme/emails"), finish(mq, 3, "zeta/emails")
     reports, free = finish(mq, 3, "acme/reports"), finish(mq, 3, "emails")
@@ -315,6 +319,7 @@ def test_history_between_two_instants(mq: turnabout.Turnabout, place: str) -> No
     assert read(place, IDS, mode="history", endingTimestamp=start) == []
 
 
+@pytest.mark.driving
 def test_what_a_running_transaction_holds_back_is_history_but_not_log(
     mq: turnabout.Turnabout, place: str
 ) -> None:
@@ -331,6 +336,7 @@ def test_what_a_running_transaction_holds_back_is_history_but_not_log(
     assert [r["message_id"] for r in read(place, IDS, mode="log")] == ids
 
 
+@pytest.mark.driving
 def test_the_dead(mq: turnabout.Turnabout, place: str) -> None:
     for name in ("emails", "reports"):
         queue = mq.queue(name)
@@ -351,6 +357,7 @@ def test_the_dead(mq: turnabout.Turnabout, place: str) -> None:
     assert len(read(place, mode="dead", token=scoped, subscribe="emails")) == 1
 
 
+@pytest.mark.driving
 def test_filters_reach_the_database(mq: turnabout.Turnabout, place: str) -> None:
     ids = finish(mq, 3, channel="ann") + finish(mq, 3, channel="Ärger")
     every = read(place, mode="history", includeValue=False)

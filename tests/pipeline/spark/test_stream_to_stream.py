@@ -21,6 +21,7 @@ SECONDS_MAX = 240
 """Of one run, start of Java and all, on a busy machine."""
 
 
+@pytest.mark.long  # every day the second half of what was killed, below
 def test_it_prints_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
     with placed("sqlite", tmp_path) as place:
         run(EXAMPLE, place, str(tmp_path / "checkpoint"))

@@ -170,30 +170,24 @@ class _Work:
         from turnabout.pipeline.reports import facts, page, summary, tables
 
         self._all = 5 + facts.PARTS
-        narrowed = tables.narrow(self._rows).cache()
-        try:
+        with tables.cached(tables.narrow(self._rows)) as narrowed:
             bounds = narrowed.agg(f.count(f.lit(1)), f.min("ended_ms"), f.max("ended_ms")).first()
             assert bounds is not None
             self._messages = bounds[0]
             self._done()
             first = bounds[1] if self._since is None else self._since
             until = self._until or (None if bounds[2] is None else bounds[2] + 1)
-            by_hour = tables.hours(narrowed, first or 0, until or 0).cache()
-            kinds = tables.failures(narrowed).cache()
-            try:
-                files = [
-                    _write(by_hour, folder / "hours.parquet", (*tables.CHANNEL, "hour")),
-                    self._done(
-                        _write(kinds, folder / "failures.parquet", (*tables.QUEUE, "error"))
-                    ),
-                    self._done(
-                        _write(
-                            tables.fairness(by_hour),
-                            folder / "fairness.parquet",
-                            (*tables.QUEUE, "hour"),
-                        )
-                    ),
-                ]
+            with (
+                tables.cached(tables.hours(narrowed, first or 0, until or 0)) as by_hour,
+                tables.cached(tables.failures(narrowed)) as kinds,
+            ):
+                files = [_write(by_hour, folder / "hours.parquet", (*tables.CHANNEL, "hour"))]
+                for table, name, order in (
+                    (kinds, "failures", (*tables.QUEUE, "error")),
+                    (tables.fairness(by_hour), "fairness", (*tables.QUEUE, "hour")),
+                ):
+                    files.append(_write(table, folder / f"{name}.parquet", order))
+                    self._done()
                 found = None
                 if self._messages:
                     found = facts.gather(
@@ -205,11 +199,6 @@ class _Work:
                         top=top,
                         done=self._done,
                     )
-            finally:
-                by_hour.unpersist()
-                kinds.unpersist()
-        finally:
-            narrowed.unpersist()
         sentences = tuple(summary.sentences(found))
         html = page.html(found, sentences, source, self._since, self._until)
         _replace(folder / "report.html", html.encode("utf-8", "replace"))
@@ -224,11 +213,10 @@ class _Work:
             seconds=time.monotonic() - began,
         )
 
-    def _done(self, thing: Any = None) -> Any:
+    def _done(self) -> None:
         """One more part is done."""
         self._parts += 1
         self._progress(self._messages, min(self._parts / self._all, 1.0))
-        return thing
 
 
 def _queues(found: ReportFacts) -> list[QueueReport]:

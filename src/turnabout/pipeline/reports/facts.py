@@ -81,15 +81,12 @@ def gather(
     queues.sort(key=lambda row: (-row["messages"], row["namespace"], row["queue"]))
     total = _total(narrowed, queues)
     done()
-    by_channel = tables.merged(by_hour, CHANNEL).cache()
-    try:
+    with tables.cached(tables.merged(by_hour, CHANNEL)) as by_channel:
         fair = {_name(row): row for row in _rows(tables.fairness(by_channel))}
         channel_count = by_channel.count()
         busiest = by_channel.orderBy(F.desc("messages"), *CHANNEL).limit(top)
         chosen = _rows(_of(_chosen(by_channel), queues[:QUEUES_DRAWN]))
         listed = _rows(busiest)
-    finally:
-        by_channel.unpersist()
     done()
     worst = _rows(kinds.orderBy(F.desc("messages"), *QUEUE, "error").limit(top))
     done()
@@ -119,7 +116,9 @@ def gather(
         steps=_by_queue(steps),
         coarse_fair=_by_queue(coarse_fair),
         heat=_by_queue(heat),
-        timed=_by_queue({**quantiles[_channel(row)], **_places(row)} for row in chosen),
+        timed=_by_queue(
+            {**quantiles[_channel(row)], "busy": row["busy"], "slow": row["slow"]} for row in chosen
+        ),
     )
 
 
@@ -202,10 +201,6 @@ def _name(row: Row) -> Name:
 
 def _channel(row: Row) -> tuple[str, str, str]:
     return (*_name(row), row["channel"])
-
-
-def _places(row: Row) -> Row:
-    return {"busy": row["busy"], "slow": row["slow"]}
 
 
 def _by_queue(rows: Iterable[Row]) -> dict[Name, Sequence[Row]]:

@@ -156,14 +156,7 @@ def _overview(found: ReportFacts) -> Iterator[Figure]:
     yield Figure(
         "Waiting by queue",
         "p50, p90, p99; the longest first",
-        charts.ranges(
-            "Waiting by queue, p50 to p99",
-            [
-                ChartRow(summary.queue_name(row), [row[f"wait_{name}_ms"] for name in QUANTILES])
-                for row in slow
-            ],
-            QUANTILES,
-        ),
+        _waits("Waiting by queue", {summary.queue_name(row): row for row in slow}),
     )
 
 
@@ -278,16 +271,9 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
     yield Figure(
         "Longest waits",
         "the channels with the longest mean wait: p50, p90, p99",
-        charts.ranges(
-            f"{whose}: waiting of the slowest channels, p50 to p99",
-            [
-                ChartRow(
-                    summary.channel_name(row["channel"]),
-                    [row[f"wait_{quantile}_ms"] for quantile in QUANTILES],
-                )
-                for row in slow
-            ],
-            QUANTILES,
+        _waits(
+            f"{whose}: waiting of the slowest channels",
+            {summary.channel_name(row["channel"]): row for row in slow},
         ),
     )
     busy = _first(timed, "busy")
@@ -308,6 +294,15 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
             ],
         ),
     )
+
+
+def _waits(told: str, rows: Mapping[str, Row]) -> Svg:
+    """From half of the messages to nearly all, by name."""
+    ranges = [
+        ChartRow(name, [row[f"wait_{quantile}_ms"] for quantile in QUANTILES])
+        for name, row in rows.items()
+    ]
+    return charts.ranges(f"{told}, p50 to p99", ranges, QUANTILES)
 
 
 def _first(channels: Sequence[Row], place: str) -> list[Row]:
@@ -331,29 +326,27 @@ def _tables(found: ReportFacts) -> Iterator[Table]:
         yield _table_of_failures(found)
 
 
-MEASURES: Final = (
-    ("messages", "messages that ended"),
-    ("done", ""),
-    ("dead", ""),
-    ("cancelled", ""),
-    ("expired", ""),
-    ("attempts", "deliveries"),
-    ("failures", "attempts that failed"),
-    ("crashes", "leases that ran out"),
-    ("wait p50", "half waited no longer than this"),
-    ("p90", "one in ten waited longer"),
-    ("p99", "one in a hundred waited longer"),
-    ("max", "the longest wait"),
-    ("handling p50", "half took no longer than this"),
-    ("p99", "one in a hundred took longer"),
-)
-_COUNTED: Final = ("messages", *OUTCOMES, "attempts", "failures", "crashes")
-_TIMED: Final = ("wait_p50", "wait_p90", "wait_p99", "wait_max", "handle_p50", "handle_p99")
+COUNTED: Final = {
+    "messages": "messages that ended",
+    **dict.fromkeys(OUTCOMES, ""),
+    "attempts": "deliveries",
+    "failures": "attempts that failed",
+    "crashes": "leases that ran out",
+}
+TIMED: Final = {
+    "wait_p50": ("wait p50", "half waited no longer than this"),
+    "wait_p90": ("p90", "one in ten waited longer"),
+    "wait_p99": ("p99", "one in a hundred waited longer"),
+    "wait_max": ("max", "the longest wait"),
+    "handle_p50": ("handling p50", "half took no longer than this"),
+    "handle_p99": ("p99", "one in a hundred took longer"),
+}
+MEASURES: Final = (*COUNTED.items(), *TIMED.values())
 
 
 def _measures(row: Mapping[str, Any]) -> list[Cell]:
-    cells = [Cell(units.count(row[name]), row[name]) for name in _COUNTED]
-    for name in _TIMED:
+    cells = [Cell(units.count(row[name]), row[name]) for name in COUNTED]
+    for name in TIMED:
         value = row.get(f"{name}_ms")
         cells.append(Cell(units.duration(value), -1 if value is None else value))
     return cells
@@ -369,7 +362,6 @@ def _table_of_queues(found: ReportFacts) -> Table:
         ]
         for row in found.queues[:LISTED]
     ]
-    rest = _rest(found.queues[LISTED:], 1, "queue", after=2)
     return Table(
         "Queues",
         (
@@ -379,7 +371,7 @@ def _table_of_queues(found: ReportFacts) -> Table:
             ("fair share", "Jain’s index of the messages done by channel"),
         ),
         rows,
-        rest=rest,
+        rest=_rest(found, found.queues[:LISTED], len(found.queues), ("queue",), after=2),
     )
 
 
@@ -395,21 +387,14 @@ def _table_of_channels(found: ReportFacts) -> Table:
         ]
         for row in found.channels
     ]
-    others = found.channel_count - len(rows)
-    rest: list[Cell] = []
-    if others:
-        left = {
-            name: found.total[name] - sum(row[name] for row in found.channels) for name in _COUNTED
-        }
-        rest = [Cell(f"{others:,} other channel{'' if others == 1 else 's'}"), Cell("")]
-        rest += _measures(left)
+    rest = _rest(found, found.channels, found.channel_count, ("channel", ""))
     return Table(
         "Channels",
         (("channel", ""), ("queue", ""), *MEASURES),
         rows,
         left=2,
         rest=rest,
-        note="The busiest first." if others else "",
+        note="The busiest first." if rest else "",
     )
 
 
@@ -446,13 +431,17 @@ def _example(row: Row) -> str:
     return f"message {row['example_id']}: {row['example']}" if row["example"] else ""
 
 
-def _rest(rows: Sequence[Row], left: int, noun: str, after: int) -> list[Cell]:
-    if not rows:
+def _rest(
+    found: ReportFacts, rows: Sequence[Row], count: int, left: Sequence[str], after: int = 0
+) -> list[Cell]:
+    """The last row: how many more than `rows` there are of `left[0]`, and what they come to."""
+    others = count - len(rows)
+    if not others:
         return []
-    plural = "" if len(rows) == 1 else "s"
-    sums = {name: sum(row[name] for row in rows) for name in _COUNTED}
-    head = [Cell(f"{len(rows):,} other {noun}{plural}"), *[Cell("")] * (left - 1)]
-    return [*head, *_measures(sums), *[Cell("–")] * after]
+    noun, *blank = left
+    sums = {name: found.total[name] - sum(row[name] for row in rows) for name in COUNTED}
+    head = f"{others:,} other {noun}{'' if others == 1 else 's'}"
+    return [Cell(head), *map(Cell, blank), *_measures(sums), *[Cell("–")] * after]
 
 
 def _text(text: str) -> Cell:

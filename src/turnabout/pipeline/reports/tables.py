@@ -8,7 +8,8 @@ second are rounded to three digits first, so that what Spark has to remember is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -75,6 +76,16 @@ def narrow(rows: DataFrame) -> DataFrame:
 def _length(begun: Column, ended: Column) -> Column:
     """Null if one of them is. Never below 0: clocks of two databases differ, and queues move."""
     return F.when(ended < begun, F.lit(0)).otherwise(ended - begun)
+
+
+@contextmanager
+def cached(table: DataFrame) -> Generator[DataFrame]:
+    """A table that is read several times, computed once."""
+    table.cache()
+    try:
+        yield table
+    finally:
+        table.unpersist()
 
 
 def start_of(step_ms: int) -> Column:

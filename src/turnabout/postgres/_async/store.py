@@ -162,13 +162,10 @@ class AsyncPostgresStore(store.AsyncStore):
 
     async def _notify(self, connection: AsyncConnection, notices: Sequence[Notice]) -> None:
         """Notify waiters of changes, here and elsewhere; then the connection goes back."""
-        pending = self._listener.notices
         try:
             if notices:
-                for queue, change, _ in notices:
-                    self._listener.changed(queue, change)
-                pending.add(notices)
-            if pending.are_pending:
+                self._listener.changed(notices)
+            if self._listener.notices.are_pending:
                 await self._tell(connection)
         finally:
             await self._pool.put(connection)
@@ -184,7 +181,7 @@ class AsyncPostgresStore(store.AsyncStore):
             return
         try:
             for (queue,) in await connection.run(NOTIFY_WAITERS, told):
-                self._listener.changed(queue, Change.READY)
+                self._listener.has_room(queue)
         except psycopg.Error:
             pass
         except BaseException:

@@ -156,13 +156,10 @@ class PostgresStore(store.Store):
 
     def _notify(self, connection: LibpqConnection, notices: Sequence[Notice]) -> None:
         """Notify waiters of changes, here and elsewhere; then the connection goes back."""
-        pending = self._listener.notices
         try:
             if notices:
-                for queue, change, _ in notices:
-                    self._listener.changed(queue, change)
-                pending.add(notices)
-            if pending.are_pending:
+                self._listener.changed(notices)
+            if self._listener.notices.are_pending:
                 self._tell(connection)
         finally:
             self._pool.put(connection)
@@ -178,7 +175,7 @@ class PostgresStore(store.Store):
             return
         try:
             for (queue,) in connection.run(NOTIFY_WAITERS, told):
-                self._listener.changed(queue, Change.READY)
+                self._listener.has_room(queue)
         except psycopg.Error:
             pass
         except BaseException:

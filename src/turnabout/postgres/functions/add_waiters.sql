@@ -1,5 +1,5 @@
--- A process says that it waits in these queues, for `valid_ms` unless it says so again. It looks for
--- messages afterwards, once more: what was sent before others could see its rows is there by then.
+-- A process says that it waits in these queues, for `valid_ms` unless it says so again. Afterwards
+-- it looks once more: what was sent before others could see its rows is there by then.
 -- `sweep`: remove what killed processes left behind there, a minute after it was valid.
 -- plans: pinned
 create or replace function turnabout.add_waiters(

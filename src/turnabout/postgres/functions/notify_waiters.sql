@@ -2,15 +2,15 @@
 -- transaction of its own: so whoever says that it waits either is seen here, or sees the change.
 --
 -- One element of the arrays is one queue: `changes` says what there may be (1 messages for
--- receivers, 2 ends of messages, 3 both), and `counts` how many. As many receivers are notified, and
--- no longer wait then; those for whom ends matter, all. An end may free a slot: where channels have
--- limits it is for a receiver, too.
+-- receivers, 2 ends of messages, 3 both), and `counts` how many. That many receivers are notified,
+-- and their rows are gone; those for whom ends matter, all. An end may free a slot: where channels
+-- have limits it is for a receiver, too.
 --
--- Rows of the caller's own process (`own`) come first, and get no NOTIFY: it has told its receivers,
--- or does so for each queue that this answers with.
+-- `own`: the caller's own process, where it has receivers that it has notified itself. They count,
+-- and their row stays; an end that is for them is answered with the queue.
 -- plans: pinned
 create or replace function turnabout.notify_waiters(
-    queues text[], changes smallint[], counts int[], own text
+    queues text[], changes smallint[], counts int[], own text[]
 ) returns setof text
 language plpgsql as $$
 declare
@@ -20,11 +20,12 @@ declare
     v_taken text[];
 begin
     for v_wanted in
-        select c.queue, c.change, c.count
-        from unnest(notify_waiters.queues, notify_waiters.changes, notify_waiters.counts)
-            c (queue, change, count)
+        select c.queue, c.change, c.count, c.own
+        from unnest(
+            notify_waiters.queues, notify_waiters.changes, notify_waiters.counts, notify_waiters.own
+        ) c (queue, change, count, own)
     loop
-        -- 1. Who waits there: for most calls nobody, and that is all.
+    -- 1. Who waits there: for most calls nobody, and that is all.
         select bool_or(w.changes = 1) as receivers, bool_or(w.changes > 1) as others
         into v_found
         from turnabout.waiter w
@@ -40,19 +41,21 @@ begin
                 select w.process
                 from turnabout.waiter w
                 where w.queue = v_wanted.queue collate "C" and w.until > v_now and w.changes = 1
-                order by w.process is distinct from notify_waiters.own, w.until desc
+                order by w.process is distinct from v_wanted.own, w.until desc
                 limit v_wanted.count
                 for update skip locked
             );
+            if v_wanted.own = any (v_taken) then
+                v_taken := array_remove(v_taken, v_wanted.own);
+                if v_wanted.change & 1 = 0 then
+                    return next v_wanted.queue;
+                end if;
+            end if;
             delete from turnabout.waiter w
             where w.process = any (v_taken) and w.queue = v_wanted.queue collate "C"
                 and w.changes = 1;
             perform pg_notify('turnabout_' || t.process, '1 ' || v_wanted.queue)
-            from unnest(v_taken) t (process)
-            where t.process is distinct from notify_waiters.own;
-            if v_wanted.change & 1 = 0 and notify_waiters.own = any (v_taken) then
-                return next v_wanted.queue;
-            end if;
+            from unnest(v_taken) t (process);
         end if;
 
         -- 3. Those who wait for ends, or for all that happens.
@@ -68,8 +71,7 @@ begin
             where w.process = any (v_taken) and w.queue = v_wanted.queue collate "C"
                 and w.changes > 1 and w.changes & v_wanted.change > 0;
             perform pg_notify('turnabout_' || t.process, v_wanted.change || ' ' || v_wanted.queue)
-            from unnest(v_taken) t (process)
-            where t.process is distinct from notify_waiters.own;
+            from unnest(v_taken) t (process);
         end if;
     end loop;
 end

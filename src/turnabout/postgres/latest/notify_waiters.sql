@@ -4,6 +4,6 @@ create or replace function turnabout.notify_waiters(queue text) returns void
 language plpgsql as $$
 begin
     perform turnabout.notify_waiters(
-        array[notify_waiters.queue], array[3::smallint], array[null::int], null);
+        array[notify_waiters.queue], array[3::smallint], array[null::int], array[null::text]);
 end
 $$;
