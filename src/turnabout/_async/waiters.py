@@ -21,7 +21,7 @@ from turnabout.words.entities import Delivery
 if TYPE_CHECKING:
     from asyncio import Event
 
-IDLE_SECONDS = 15.0
+IDLE_SECONDS = 20.0
 """How long nobody looks where nothing is known to change; maintenance comes with a look."""
 LOOK_MESSAGES_MAX = 1_000
 """In one look, unless the first of the group wants more."""
@@ -98,7 +98,11 @@ class QueueWaiters:
 
         waiter = Waiter(most, Event())
         with self._lock:
-            self._waiting[waiter] = None
+            # Those who came while it looked are behind it.
+            if was_empty:
+                self._waiting = {waiter: None, **self._waiting}
+            else:
+                self._waiting[waiter] = None
             if self._leader is None:
                 self._leader = waiter
                 self._was_empty = was_empty
