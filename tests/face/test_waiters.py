@@ -11,7 +11,7 @@ import pytest
 
 import turnabout
 import turnabout.aio
-from turnabout._async.waiters import QueueWaiters
+from turnabout._async.waiters import ReceiveGroup
 from turnabout.words.errors import Disconnected
 from turnabout.words.verbs import Receive, Verb
 
@@ -269,6 +269,6 @@ class Planted:
 
 def test_what_is_left_over_is_given_back() -> None:
     source: Any = Planted("a", "b", "c")
-    answer = asyncio.run(QueueWaiters(source).wait(2, time.monotonic() + 5, was_empty=False))
+    answer = asyncio.run(ReceiveGroup(source).wait(2, time.monotonic() + 5, was_empty=False))
     assert answer == (("a", "b"), None)
     assert source.given_back == ["c"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnabout._async.poller import EndingPoller
-from turnabout._async.waiters import QueueWaiters
+from turnabout._async.waiters import ReceiveGroup
 from turnabout.pacing import Rounds, Watch
 from turnabout.store import AsyncStore
 from turnabout.words import limits
@@ -25,7 +25,7 @@ class Shared:
     is_closed: bool = False
     pollers: dict[str, EndingPoller] = field(default_factory=dict[str, EndingPoller])
 
-    waiters: dict[Place, QueueWaiters] = field(default_factory=dict[Place, QueueWaiters])
+    waiters: dict[Place, ReceiveGroup] = field(default_factory=dict[Place, ReceiveGroup])
     """Those who wait for messages, by queue, lease and shard."""
     looking: set[Place] = field(default_factory=set[Place])
     """Where one looks who would wait; others that come meanwhile share the next look."""

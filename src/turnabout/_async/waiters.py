@@ -27,7 +27,7 @@ LOOK_MESSAGES_MAX = 1_000
 """In one look, unless the first of the group wants more."""
 
 
-class Source(Protocol):
+class ReceiveSource(Protocol):
     """Where the messages of a group come from."""
 
     @property
@@ -53,7 +53,7 @@ class Source(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
+class WaitingReceive:
     """A receive that wants up to `most` messages."""
 
     most: int
@@ -68,14 +68,14 @@ class Waiter:
         return bool(self.deliveries) or self.error is not None
 
 
-class QueueWaiters:
+class ReceiveGroup:
     """A group: see the module. A store is asked by one of its members at a time."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReceiveSource) -> None:
         self._source = source
         self._lock = threading.Lock()  # never held while anything is awaited
-        self._waiting: dict[Waiter, None] = {}
-        self._leader: Waiter | None = None
+        self._waiting: dict[WaitingReceive, None] = {}
+        self._leader: WaitingReceive | None = None
         self._was_empty = False
         """A look has found nothing."""
         self._seen: int | None = None
@@ -83,10 +83,9 @@ class QueueWaiters:
         self._retry_at: float | None = None
         self._look_at = 0.0
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody waits."""
-        return not self._waiting
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
 
     async def wait(
         self, most: int, ends_at: float, *, was_empty: bool
@@ -96,7 +95,7 @@ class QueueWaiters:
         """
         from asyncio import Event
 
-        waiter = Waiter(most, Event())
+        waiter = WaitingReceive(most, Event())
         with self._lock:
             # Those who came while it looked are behind it.
             if was_empty:
@@ -183,7 +182,7 @@ class QueueWaiters:
                 waiter.called.set()
             self._waiting.clear()
 
-    def _leave(self, waiter: Waiter) -> None:
+    def _leave(self, waiter: WaitingReceive) -> None:
         """It waits no longer; the next one leads."""
         with self._lock:
             self._waiting.pop(waiter, None)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from turnabout._sync.schedules import fire_when_due
 from turnabout._sync.shared import Shared
-from turnabout._sync.waiters import QueueWaiters
+from turnabout._sync.waiters import ReceiveGroup
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain
 from turnabout.words.turns import in_turn
@@ -34,16 +34,16 @@ def receive_in_turn(
             shared.looking.discard(place)
         if deliveries or time.monotonic() >= ends_at:
             return deliveries, retry_after_ms
-    waiters = shared.waiters.setdefault(place, QueueWaiters(_Source(shared, verb)))
+    waiters = shared.waiters.setdefault(place, ReceiveGroup(_StoreSource(shared, verb)))
     try:
         return waiters.wait(verb.max_messages, ends_at, was_empty=is_first)
     finally:
-        if waiters.is_empty:
+        if not waiters:
             shared.waiters.pop(place, None)
 
 
-class _Source:
-    """See `waiters.Source`."""
+class _StoreSource:
+    """See `waiters.ReceiveSource`."""
 
     def __init__(self, shared: Shared, verb: Receive) -> None:
         """`verb`: what all of the group want, but for the number."""
