@@ -36,6 +36,9 @@ FACE = COMMON | {
     r"AsyncIterator": "Iterator",
     r"from asyncio import Event": "from threading import Event",
     r"from asyncio import sleep": "from time import sleep",
+    r"wait_for_event_async": "wait_for_event",
+    r"to_its_end_async": "to_its_end",
+    r"beside_async": "beside",
     r"__aenter__": "__enter__",
     r"__aexit__": "__exit__",
 }

@@ -5,44 +5,89 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from turnabout._async.schedules import fire_when_due
 from turnabout._async.shared import Shared
+from turnabout._async.waiters import ReceiveGroup
 from turnabout.words.entities import Delivery
-from turnabout.words.errors import Unavailable, Uncertain
+from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain
 from turnabout.words.turns import in_turn
 from turnabout.words.verb import Change
-from turnabout.words.verbs import Maintain, Receive
+from turnabout.words.verbs import Maintain, Receive, Release
 
 
 async def receive_in_turn(
     shared: Shared, verb: Receive, wait_seconds: float
 ) -> tuple[Sequence[Delivery], int | None]:
     """Deliveries in the order of turns; if there are none, when to ask again."""
-    store = shared.store
-    ends_at = time.monotonic() + wait_seconds if wait_seconds else 0.0
-    seen: int | None = None
-    while True:
-        deliveries, retry_after_ms = await _receive_once(shared, verb)
-        left = ends_at - time.monotonic() if wait_seconds else 0.0
-        if deliveries or left <= 0:
+    if not wait_seconds:
+        return await _receive_now(shared, verb)
+    ends_at = time.monotonic() + wait_seconds
+    place = (verb.queue, verb.lease_ms, verb.shard)
+    is_first = place not in shared.waiters and place not in shared.looking
+    if is_first:
+        shared.looking.add(place)
+        try:
+            deliveries, retry_after_ms = await _receive_now(shared, verb)
+        finally:
+            shared.looking.discard(place)
+        if deliveries or time.monotonic() >= ends_at:
             return deliveries, retry_after_ms
-        if seen is None:  # say that somebody waits, and look once more
-            seen = await store.signal(verb.queue, Change.READY)
-            continue
-        pause = left if retry_after_ms is None else min(left, retry_after_ms / 1000)
-        await store.wait(verb.queue, seen, min(pause, shared.watch.until_look()), Change.READY)
-        seen = None
-        if shared.is_closed:
-            return (), None
+    waiters = shared.waiters.setdefault(place, ReceiveGroup(_StoreSource(shared, verb)))
+    try:
+        return await waiters.wait(verb.max_messages, ends_at, was_empty=is_first)
+    finally:
+        if not waiters:
+            shared.waiters.pop(place, None)
 
 
-async def _receive_once(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
-    if shared.rounds.must_maintain(verb.queue):
-        with suppress(Unavailable, Uncertain):  # housekeeping; the next one will do
-            await shared.store.run(Maintain(verb.queue))
-    await fire_when_due(shared)
+class _StoreSource:
+    """See `waiters.ReceiveSource`."""
+
+    def __init__(self, shared: Shared, verb: Receive) -> None:
+        """`verb`: what all of the group want, but for the number."""
+        self._shared = shared
+        self._verb = verb
+
+    @property
+    def is_closed(self) -> bool:
+        return self._shared.is_closed
+
+    async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
+        return await _receive_now(self._shared, replace(self._verb, max_messages=most))
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        receipts = tuple(delivery.receipt for delivery in deliveries)
+        with suppress(TurnaboutError):  # then their leases run out
+            await self._shared.store.run(Release(self._verb.queue, receipts))
+
+    async def signal(self) -> int:
+        return await self._shared.store.signal(self._verb.queue, Change.READY)
+
+    async def wait(self, seen: int, seconds: float) -> None:
+        """Schedules are fired meanwhile, when they are due."""
+        shared, ends_at = self._shared, time.monotonic() + seconds
+        while (left := ends_at - time.monotonic()) > 0 and not shared.is_closed:
+            pause = min(left, shared.watch.until_look())
+            until = time.monotonic() + pause
+            await shared.store.wait(self._verb.queue, seen, pause, Change.READY)
+            if time.monotonic() < until:
+                return
+            await fire_when_due(shared)
+
+
+async def _receive_now(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
+    await _before_look(shared, verb.queue)
     return await receive_once(shared, verb)
+
+
+async def _before_look(shared: Shared, queue: str) -> None:
+    """What is done on the way, once in a while: maintenance, and schedules that are due."""
+    if shared.rounds.must_maintain(queue):
+        with suppress(Unavailable, Uncertain):  # the next one will do
+            await shared.store.run(Maintain(queue))
+    await fire_when_due(shared)
 
 
 async def receive_once(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:

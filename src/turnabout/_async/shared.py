@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnabout._async.poller import EndingPoller
+from turnabout._async.waiters import ReceiveGroup
 from turnabout.pacing import Rounds, Watch
 from turnabout.store import AsyncStore
 from turnabout.words import limits
+from turnabout.words.entities import Shard
+
+Place = tuple[str, int | None, Shard | None]
 
 
 @dataclass(slots=True)
@@ -20,6 +24,11 @@ class Shared:
     watch: Watch = field(default_factory=Watch)
     is_closed: bool = False
     pollers: dict[str, EndingPoller] = field(default_factory=dict[str, EndingPoller])
+
+    waiters: dict[Place, ReceiveGroup] = field(default_factory=dict[Place, ReceiveGroup])
+    """Those who wait for messages, by queue, lease and shard."""
+    looking: set[Place] = field(default_factory=set[Place])
+    """Where one looks who would wait; others that come meanwhile share the next look."""
 
     def poller(self, queue: str) -> EndingPoller:
         """The poller for all who wait on that queue."""

@@ -1,0 +1,190 @@
+"""For blocking callers. Generated from `_async/waiters.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from turnabout.colours import beside, to_its_end, wait_for_event
+from turnabout.words.entities import Delivery
+
+if TYPE_CHECKING:
+    from threading import Event
+
+IDLE_SECONDS = 20.0
+"""How long nobody looks where nothing is known to change; maintenance comes with a look."""
+LOOK_MESSAGES_MAX = 1_000
+"""In one look, unless the first of the group wants more."""
+
+
+class ReceiveSource(Protocol):
+    """Where the messages of a group come from."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+    def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
+        """Up to so many, in the order of turns; if there are none, when to ask again."""
+        ...
+
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """They were leased for nobody: others may have them at once."""
+        ...
+
+    def signal(self) -> int:
+        """A number that changes when there may be messages. Others know now that we wait."""
+        ...
+
+    def wait(self, seen: int, seconds: float) -> None:
+        """Return when the signal is no longer `seen`, or after `seconds`, or when it is closed."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class WaitingReceive:
+    """A receive that wants up to `most` messages."""
+
+    most: int
+    called: Event
+    """Set when it is answered, or leads."""
+    deliveries: Sequence[Delivery] = ()
+    error: Exception | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether somebody looked for it with success, or with an error."""
+        return bool(self.deliveries) or self.error is not None
+
+
+class ReceiveGroup:
+    """A group: see the module. A store is asked by one of its members at a time."""
+
+    def __init__(self, source: ReceiveSource) -> None:
+        self._source = source
+        self._lock = threading.Lock()  # never held while anything is awaited
+        self._waiting: dict[WaitingReceive, None] = {}
+        self._leader: WaitingReceive | None = None
+        self._was_empty = False
+        """A look has found nothing."""
+        self._seen: int | None = None
+        """The queue's signal, if a look after it found nothing: until it changes, none will."""
+        self._retry_at: float | None = None
+        self._look_at = 0.0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def wait(
+        self, most: int, ends_at: float, *, was_empty: bool
+    ) -> tuple[Sequence[Delivery], int | None]:
+        """Deliveries, as soon as there are some; else, after `ends_at` or when the connection is
+        closed, when to ask again. `was_empty`: a look of the caller's has just found nothing.
+        """
+        from threading import Event
+
+        waiter = WaitingReceive(most, Event())
+        with self._lock:
+            # Those who came while it looked are behind it.
+            if was_empty:
+                self._waiting = {waiter: None, **self._waiting}
+            else:
+                self._waiting[waiter] = None
+            if self._leader is None:
+                self._leader = waiter
+                self._was_empty = was_empty
+        try:
+            while not waiter.is_answered and not self._source.is_closed:
+                left = ends_at - time.monotonic()
+                if left <= 0:
+                    break
+                if self._leader is waiter:
+                    self._lead(left)
+                else:
+                    wait_for_event(waiter.called, left)
+        except BaseException:
+            self._leave(waiter)
+            if waiter.deliveries:
+                beside(self._source.give_back(waiter.deliveries))
+            raise
+        self._leave(waiter)
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.deliveries, self._retry_after_ms()
+
+    def _lead(self, left: float) -> None:
+        """One look for all, or one sleep."""
+        if not self._was_empty:
+            self._was_empty = not to_its_end(self._look())
+        elif self._seen is None:  # others are told that we wait, and then one more look is due
+            seen = self._source.signal()
+            self._was_empty = not to_its_end(self._look())
+            self._seen = seen if self._was_empty else None
+        else:
+            began = time.monotonic()
+            pause = max(min(left, self._look_at - began), 0.0)
+            self._source.wait(self._seen, pause)
+            now = time.monotonic()
+            if now >= self._look_at or now < began + pause:
+                self._seen = None
+                # One alone will most likely find something, so nobody need be told that it waits.
+                self._was_empty = len(self._waiting) > 1
+
+    def _look(self) -> bool:
+        """Lease for all, and hand out. False: there was nothing, or nobody any more."""
+        with self._lock:
+            wanted = [waiter.most for waiter in self._waiting]
+        if not wanted:
+            return False
+        most = min(sum(wanted), max(LOOK_MESSAGES_MAX, wanted[0]))
+        try:
+            deliveries, retry_after_ms = self._source.lease(most)
+        except Exception as error:  # noqa: BLE001 - raised again, by everybody in the group
+            self._fail(error)
+            return False
+        now = time.monotonic()
+        self._retry_at = None if retry_after_ms is None else now + retry_after_ms / 1000
+        self._look_at = now + IDLE_SECONDS
+        if self._retry_at is not None:
+            self._look_at = min(self._look_at, self._retry_at)
+        rest = self._hand_out(deliveries)
+        if rest:
+            self._source.give_back(rest)
+        return bool(deliveries)
+
+    def _hand_out(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """To each in its turn what it wants, while there is something. Answers with the rest."""
+        with self._lock:
+            while deliveries and self._waiting:
+                waiter = next(iter(self._waiting))
+                del self._waiting[waiter]
+                waiter.deliveries = deliveries[: waiter.most]
+                deliveries = deliveries[waiter.most :]
+                waiter.called.set()
+        return deliveries
+
+    def _fail(self, error: Exception) -> None:
+        with self._lock:
+            for waiter in self._waiting:
+                waiter.error = error
+                waiter.called.set()
+            self._waiting.clear()
+
+    def _leave(self, waiter: WaitingReceive) -> None:
+        """It waits no longer; the next one leads."""
+        with self._lock:
+            self._waiting.pop(waiter, None)
+            if self._leader is waiter:
+                self._leader = next(iter(self._waiting), None)
+                if self._leader is not None:
+                    self._leader.called.set()
+
+    def _retry_after_ms(self) -> int | None:
+        if self._retry_at is None:
+            return None
+        return max(round((self._retry_at - time.monotonic()) * 1000), 0)

@@ -1,0 +1,64 @@
+"""The steps that differ between asyncio and threads in more than a word, once for each.
+
+`tools/unasync.py` puts the blocking one in the place of the other. What stands in the parentheses
+of an asyncio one is a coroutine; the blocking one gets what has come of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+_tasks: set[asyncio.Task[Any]] = set()
+"""An event loop forgets tasks that nobody holds."""
+
+
+def wait_for_event(event: threading.Event, seconds: float) -> None:
+    """Until it is set, or for so long."""
+    event.wait(seconds)
+
+
+async def wait_for_event_async(event: asyncio.Event, seconds: float) -> None:
+    """Until it is set, or for so long."""
+    import asyncio
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+def to_its_end(done: T) -> T:
+    """Work that is for others, too."""
+    return done
+
+
+async def to_its_end_async(work: Coroutine[Any, Any, T]) -> T:
+    """Work that is for others, too, so that it goes on when its caller is cancelled."""
+    import asyncio
+
+    return await asyncio.shield(_begun(work))
+
+
+def beside(done: object) -> None:
+    """Work that nobody waits for."""
+
+
+def beside_async(work: Coroutine[Any, Any, object]) -> None:
+    """Work that nobody waits for."""
+    _begun(work)
+
+
+def _begun(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    import asyncio
+
+    task = asyncio.ensure_future(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task
