@@ -46,7 +46,7 @@ class EventReader:
             patience.looked(time.monotonic())
             now_seen = await self._store.signal(self._queue)
             page = await self._store.run(Events(self._queue, self._cursor, PAGE))
-            events = page.events or await self._hint(page.cursor, is_news=now_seen != seen)
+            events = page.events or await self._hint(page.cursor, has_changed=now_seen != seen)
             for event in events:
                 yield event
             self._cursor, seen = page.cursor, now_seen
@@ -58,9 +58,9 @@ class EventReader:
                     return
                 await self._pause(patience, seen)
 
-    async def _hint(self, cursor: str, *, is_news: bool) -> tuple[Event, ...]:
+    async def _hint(self, cursor: str, *, has_changed: bool) -> tuple[Event, ...]:
         """Nothing was written: in the mode `hints`, a change of the queue is an event by itself."""
-        if not is_news or await self._level_now() != "hints":
+        if not has_changed or await self._level_now() != "hints":
             return ()
         return (Event("changed", self._queue, round(time.time() * 1000), cursor=cursor),)
 

@@ -46,7 +46,7 @@ class EventReader:
             patience.looked(time.monotonic())
             now_seen = self._store.signal(self._queue)
             page = self._store.run(Events(self._queue, self._cursor, PAGE))
-            events = page.events or self._hint(page.cursor, is_news=now_seen != seen)
+            events = page.events or self._hint(page.cursor, has_changed=now_seen != seen)
             for event in events:
                 yield event
             self._cursor, seen = page.cursor, now_seen
@@ -58,9 +58,9 @@ class EventReader:
                     return
                 self._pause(patience, seen)
 
-    def _hint(self, cursor: str, *, is_news: bool) -> tuple[Event, ...]:
+    def _hint(self, cursor: str, *, has_changed: bool) -> tuple[Event, ...]:
         """Nothing was written: in the mode `hints`, a change of the queue is an event by itself."""
-        if not is_news or self._level_now() != "hints":
+        if not has_changed or self._level_now() != "hints":
             return ()
         return (Event("changed", self._queue, round(time.time() * 1000), cursor=cursor),)
 

@@ -126,7 +126,7 @@ class Consumer:
         self._settler = Settler(self._queue, self._told, run.broken)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._leases_changed = asyncio.Event()
         self._beat_at = float("inf")
         self._seen: int | None = None
@@ -136,16 +136,16 @@ class Consumer:
 
     def wake(self) -> None:
         """Something changed for `take`: room, the phase, or that nothing is held any more."""
-        self._news.set()
+        self._changed.set()
 
     async def take(self) -> None:
         """Until the phase changes: fetch what there is room for."""
         backoff = Backoff()
         while self._run.phase is Phase.TAKING:
-            self._news.clear()
+            self._changed.clear()
             room = self.held.room()
             if room == 0:
-                await self._news.wait()
+                await self._changed.wait()
                 continue
             try:
                 await self._take_once(room)
@@ -209,19 +209,19 @@ class Consumer:
             return
         seconds = pause_seconds(nothing.retry_after_seconds, self._run.poll_seconds)
         signal = asyncio.create_task(store.wait(queue, seen, seconds, Change.READY))
-        news = asyncio.create_task(self._news.wait())
+        changed = asyncio.create_task(self._changed.wait())
         try:
-            await asyncio.wait({signal, news}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({signal, changed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            news.cancel()
+            changed.cancel()
             signal.cancel()
-            results = await asyncio.gather(signal, news, return_exceptions=True)
+            results = await asyncio.gather(signal, changed, return_exceptions=True)
         if isinstance(results[0], Exception):
             raise results[0]
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), seconds)
+            await asyncio.wait_for(self._changed.wait(), seconds)
 
     # --- handling --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Calls of the verbs about queues and channels: settings, policies, counts, removal, tend."""
+"""Calls of the verbs about queues and channels: settings, policies, counts, removal, maintain."""
 
 from __future__ import annotations
 

@@ -242,8 +242,8 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
         "required": True,
         "content": _json(_schema_of(schemas, TransactionBody)),
     }
-    news = _plain("signal", Asked.__doc__, _json(signal))
-    news["parameters"] = [in_path, *[_parameter(part, ()) for part in parts_of(Asked)]]
+    changes = _plain("signal", Asked.__doc__, _json(signal))
+    changes["parameters"] = [in_path, *[_parameter(part, ()) for part in parts_of(Asked)]]
     events = _plain("events_stream", "Events as they happen, as server-sent events.", stream)
     events["parameters"] = [
         in_path,
@@ -256,7 +256,7 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     return [
         (f"{queue}/send", "post", raw),
         ("/v1/together", "post", together),
-        (f"{queue}/signal", "get", news),
+        (f"{queue}/signal", "get", changes),
         (f"{queue}/events/stream", "get", events),
         (f"{queue}/endings/stream", "get", endings),
         ("/v1", "get", _plain("index", "What there is.", some)),

@@ -30,6 +30,6 @@ where id in (
 );
 
 -- name: change
--- News of a channel: more or fewer messages, more or fewer leases. It wakes up.
+-- A change in a channel: more or fewer messages, more or fewer leases. It wakes up.
 update turnabout_channel set size = size + ?, leased = leased + ?, wake_at = 0
 where queue_id = ? and name = ?;
