@@ -265,8 +265,8 @@ PLACES = bugs(
 + where false
 # the lease of settled messages stays
 @ test_places::test_nothing_is_left_of_what_was_settled
-- where e.id = leases[1] and cardinality(e.ids) = receipts
-+ where false
+- and cardinality(l.ids) = cardinality(ack.ids)
++ and false
 # a rebuild skips what is scheduled
 @ test_places::test_after_a_crash_each_message_has_its_place_again
 - where m.at > v_now and not q.fifo

@@ -16,7 +16,7 @@ from turnabout import slices
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "393e0b39a18647b5"
+DIGEST = "80d4f1aecb623a8e"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"

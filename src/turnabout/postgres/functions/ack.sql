@@ -34,15 +34,22 @@ begin
         not q.history_payload and not q.limited and q.events <> 'all' and ack.results is null
             and (
                 select 1 from turnabout.channel c where c.queue_id = q.id limit 1
-            ) is null,
-        case when wait_for_locks then (
-            select l.leased_at from turnabout.lease l
-            where l.id = ack.leases[1] and l.queue_id + 0 = q.id
-        ) end
-    into v_queue_id, v_history_ms, v_plain, v_leased_at
+            ) is null
+    into v_queue_id, v_history_ms, v_plain
     from turnabout.queue q where q.name = ack.queue;
     if not found then
         perform turnabout.find_queue(ack.queue, false);
+    end if;
+    if wait_for_locks then
+        -- As nearly always, all of the lease ends: it goes. (It stays if anything is not held.)
+        delete from turnabout.lease l
+        where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id
+            and cardinality(l.ids) = cardinality(ack.ids)
+        returning l.leased_at into v_leased_at;
+        if not found then
+            select l.leased_at into v_leased_at from turnabout.lease l
+            where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id;
+        end if;
     end if;
     if v_leased_at is not null then
         v_attempt := ack.attempts[1];
@@ -51,44 +58,39 @@ begin
         v_ids := turnabout.lock_leases(v_queue_id, ack.ids, ack.attempts, v_leases);
     end if;
 
-    -- 2. End them. In the everyday case one statement does all of it.
+    -- 2. End them. In the everyday case nothing has to be known of them but their number.
     if v_plain and v_leased_at is not null then
-        with gone as (
+        if v_history_ms = 0 then
             delete from turnabout.message m
-            where m.id = any (v_ids) and m.attempt = v_attempt - 1 and m.queue_id + 0 = v_queue_id
-            returning m.id, m.sent_at, m.failures, m.crashes, m.channel, m.last_error
-        ),
-        kept as (
+            where m.id = any (v_ids) and m.attempt = v_attempt - 1 and m.queue_id + 0 = v_queue_id;
+        else
+            with gone as (
+                delete from turnabout.message m
+                where m.id = any (v_ids) and m.attempt = v_attempt - 1
+                    and m.queue_id + 0 = v_queue_id
+                returning m.id, m.sent_at, m.failures, m.crashes, m.channel, m.last_error
+            )
             insert into turnabout.history (
                 id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
                 channel, error
             )
             select g.id, g.sent_at, v_leased_at, v_now, v_queue_id, v_attempt, g.failures,
                 g.crashes, 1, g.channel, g.last_error
-            from gone g
-            where v_history_ms > 0
-        ),
-        counted as (
-            insert into turnabout.tally (queue_id, done)
-            select v_queue_id, count(*) from gone having count(*) > 0
-        ),
-        dropped as (
-            delete from turnabout.lease l
-            where l.id = v_leases[1] and cardinality(l.ids) = (select count(*) from gone)
-        )
-        select count(*) into v_count from gone;
+            from gone g;
+        end if;
+        get diagnostics v_count = row_count;
     else
         v_count := turnabout.end_done(
             turnabout.find_queue(ack.queue, false), v_ids, v_attempt, v_now, ack.ids,
             case when v_leased_at is not null then array[v_leased_at]
                 else turnabout.leased_times(v_leases) end,
             ack.results, ack.result_types);
-        if v_count = cardinality(ack.ids) then
+        if v_count = cardinality(ack.ids) and v_leased_at is null then
             perform turnabout.drop_leases(v_leases, v_count);
         end if;
-        if v_count > 0 then
-            insert into turnabout.tally (queue_id, done) values (v_queue_id, v_count);
-        end if;
+    end if;
+    if v_count > 0 then
+        insert into turnabout.tally (queue_id, done) values (v_queue_id, v_count);
     end if;
     if v_count = cardinality(ack.ids) then
         return null;
