@@ -5,6 +5,7 @@ import re
 import sqlite3
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -13,7 +14,7 @@ from tests.move.house import House
 from tests.support.doors import Clock, migrate
 from tests.support.postgres import Server, fresh_database
 from turnabout import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
-from turnabout.move import abort, move, plan
+from turnabout.move import _target, abort, move, plan
 from turnabout.postgres import install
 from turnabout.server import verbs as c
 from turnabout.words import verbs as v
@@ -320,6 +321,24 @@ def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(hous
         assert texts(mq.queue("jobs")) == ["x"]
     assert not abort(house.source, house.target)
     assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
+
+
+def test_a_target_that_cannot_be_made_ready_is_left_unconnected(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[psycopg.Connection[Any]] = []
+    connect = psycopg.connect
+
+    def noted(*given: Any, **options: Any) -> psycopg.Connection[Any]:
+        made.append(connect(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(psycopg, "connect", noted)
+    monkeypatch.setitem(_target.SQL, "rebuild", "select 1/0")
+    with pytest.raises(Exception, match="division by zero"):
+        _target.Target(house.target)
+    assert made
+    assert all(connection.closed for connection in made)
 
 
 def test_an_empty_queue_on_the_target_makes_room(house: House) -> None:

@@ -370,8 +370,12 @@ class Target:
     def _connect(self) -> psycopg.Connection[Any]:
         with translated(self._url):
             connection = psycopg.connect(parse(self._url).conninfo, autocommit=True)
-            connection.execute(SQL["be_durable"].encode())
-            connection.execute(SQL["rebuild"].encode())
+            try:
+                connection.execute(SQL["be_durable"].encode())
+                connection.execute(SQL["rebuild"].encode())
+            except BaseException:
+                connection.close()
+                raise
             return connection
 
     def _insert_queue(self, row: Row) -> int:
