@@ -64,6 +64,8 @@ def test_it_says_whose_it_is_and_what_is_tested(metadata: Message) -> None:
     dev = (ROOT / "dev.py").read_text()
     assert f"Python {versions[0]} to {versions[-1]} on Linux" in dev
     assert metadata["Requires-Python"] == f">={versions[0]}"
+    systems = [line for line in classifiers if line.startswith("Operating System")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
 
 
 def test_it_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
