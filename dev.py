@@ -177,7 +177,7 @@ def check(more: list[str]) -> int:
             failed.append(name)
     print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll good.")
     if "format" in failed:
-        print("Mend the format with: .venv/bin/ruff format .")
+        print("Fix the format with: .venv/bin/ruff format .")
     return 1 if failed else 0
 
 

@@ -2,8 +2,8 @@
 
 Verbs of one kind on one queue share a batcher. What comes to an idle one goes at once; what comes
 while it is busy goes as one verb when that is over, in the order of asking. So a lone verb
-waits for nothing, and a crowd costs the database few transactions. How verbs become one, and one
-answer becomes many, is in `merging`.
+waits for nothing, and many callers cost the database few transactions. How verbs become one, and
+one answer becomes many, is in `merging`.
 
 The batcher's own task carries out a batch: a client that goes away takes no other's answer along.
 """
@@ -29,12 +29,12 @@ Asked = tuple[Verb[Any], "asyncio.Future[Any]"]
 SPLITS_MAX = 3
 """How often a batch of sends goes on without those to a channel that is full."""
 GATHER_SECONDS, GATHER_ROUNDS = 0.001, 3
-"""How long a crowd that was answered is waited for."""
+"""How long the callers of a batch that was answered are waited for."""
 
 
 async def gather(line: Sized, before: int) -> None:
-    """After a crowd has its answers: most of it asks again in a moment, and would otherwise come as
-    one who goes at once, and a crowd that waits for that one.
+    """After a batch has its answers: most of its callers ask again in a moment. Else one of them
+    would go at once, and the others wait for its commit.
     """
     for _ in range(GATHER_ROUNDS):
         if len(line) * 4 >= before * 3:
