@@ -40,6 +40,7 @@ declare
     v_events boolean;
     v_now bigint := coalesce(send.now_ms, turnabout.clock_ms());
     v_rows boolean;
+    v_id bigint;
     v_channels text[];
 begin
     if send.dedup_keys is not null then
@@ -80,51 +81,96 @@ begin
         end if;
     end if;
 
-    -- 2. Insert, in the order given: ids grow in that order. What each is, and where it stands.
-    with put as (
+    -- 2. Insert, in the order given: ids grow in that order. What each is, and where it stands. In
+    --    the everyday case, where nothing is limited or due later, by smaller statements.
+    if v_rows or send.delays is not null or v_delay_ms > 0 then
+        with put as (
+            insert into turnabout.message (
+                queue_id, channel, priority, at, sent_at, expires_at, payload, content_type, headers
+            )
+            select v_queue_id, m.channel, m.priority,
+                case when m.delay > 0 then v_now + m.delay end, v_now, v_now + m.ttl, m.payload,
+                nullif(m.content_type, 'application/octet-stream'), m.headers
+            from (
+                select u.nr, u.payload, u.headers,
+                    coalesce(u.channel, '') as channel,
+                    coalesce(u.priority, 0::smallint) as priority,
+                    coalesce(u.delay, v_delay_ms) as delay,
+                    coalesce(u.ttl, v_ttl_ms) as ttl,
+                    coalesce(u.content_type, send.content_type) as content_type
+                from unnest(
+                    send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
+                    send.content_types, send.ttls
+                ) with ordinality u (
+                    payload, channel, priority, delay, headers, content_type, ttl, nr
+                )
+            ) m
+            order by m.nr
+            returning message.id, message.channel, message.priority, message.at, message.expires_at,
+                v_limited or v_rows and (
+                    select 1 from turnabout.channel c
+                    where c.queue_id = v_queue_id and c.name = message.channel
+                ) is not null as limited
+        ),
+        scheduled as (
+            insert into turnabout.scheduled (
+                id, at, expires_at, queue_id, priority, limited, channel
+            )
+            select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited,
+                put.channel
+            from put
+            where put.at is not null and not v_fifo
+        ),
+        ready as (
+            insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
+            select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited,
+                put.channel
+            from put
+            where put.at is null or v_fifo
+        )
+        select array_agg(put.id order by put.id),
+            array_agg(distinct put.channel) filter (where put.limited)
+        into ids, v_channels
+        from put;
+    elsif cardinality(send.payloads) = 1 then
         insert into turnabout.message (
-            queue_id, channel, priority, at, sent_at, expires_at, payload, content_type, headers
+            queue_id, channel, priority, sent_at, expires_at, payload, content_type, headers
         )
-        select v_queue_id, m.channel, m.priority, case when m.delay > 0 then v_now + m.delay end,
-            v_now, v_now + m.ttl, m.payload,
-            nullif(m.content_type, 'application/octet-stream'), m.headers
-        from (
-            select u.nr, u.payload, u.headers,
-                coalesce(u.channel, '') as channel,
-                coalesce(u.priority, 0::smallint) as priority,
-                coalesce(u.delay, v_delay_ms) as delay,
-                coalesce(u.ttl, v_ttl_ms) as ttl,
-                coalesce(u.content_type, send.content_type) as content_type
+        values (
+            v_queue_id, coalesce(send.channels[1], ''), coalesce(send.priorities[1], 0::smallint),
+            v_now, v_now + coalesce(send.ttls[1], v_ttl_ms), send.payloads[1],
+            nullif(coalesce(send.content_types[1], send.content_type), 'application/octet-stream'),
+            send.header_texts[1]
+        )
+        returning message.id into v_id;
+        insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
+        values (
+            v_id, v_now + coalesce(send.ttls[1], v_ttl_ms), v_queue_id,
+            coalesce(send.priorities[1], 0::smallint), false, coalesce(send.channels[1], '')
+        );
+        ids := array[v_id];
+    else
+        with put as (
+            insert into turnabout.message (
+                queue_id, channel, priority, sent_at, expires_at, payload, content_type, headers
+            )
+            select v_queue_id, coalesce(u.channel, ''), coalesce(u.priority, 0::smallint), v_now,
+                v_now + coalesce(u.ttl, v_ttl_ms), u.payload,
+                nullif(coalesce(u.content_type, send.content_type), 'application/octet-stream'),
+                u.headers
             from unnest(
-                send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
+                send.payloads, send.channels, send.priorities, send.header_texts,
                 send.content_types, send.ttls
-            ) with ordinality u (payload, channel, priority, delay, headers, content_type, ttl, nr)
-        ) m
-        order by m.nr
-        returning message.id, message.channel, message.priority, message.at, message.expires_at,
-            v_limited or v_rows and (
-                select 1 from turnabout.channel c
-                where c.queue_id = v_queue_id and c.name = message.channel
-            ) is not null as limited
-    ),
-    scheduled as (
-        insert into turnabout.scheduled (
-            id, at, expires_at, queue_id, priority, limited, channel
+            ) with ordinality u (payload, channel, priority, headers, content_type, ttl, nr)
+            order by u.nr
+            returning message.id, message.channel, message.priority, message.expires_at
+        ),
+        ready as (
+            insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
+            select put.id, put.expires_at, v_queue_id, put.priority, false, put.channel from put
         )
-        select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited, put.channel
-        from put
-        where put.at is not null and not v_fifo
-    ),
-    ready as (
-        insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
-        select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited, put.channel
-        from put
-        where put.at is null or v_fifo
-    )
-    select array_agg(put.id order by put.id),
-        array_agg(distinct put.channel) filter (where put.limited)
-    into ids, v_channels
-    from put;
+        select array_agg(put.id order by put.id) into ids from put;
+    end if;
 
     -- 3. Tell limited channels, and count.
     if v_channels is not null then
