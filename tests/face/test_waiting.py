@@ -80,8 +80,8 @@ def test_every_way_to_end_ends_the_wait(door: Any, act: Any, outcome: str) -> No
         queue = mq.queue(name)
         ttl = 0.3 if outcome == "expired" else None
         ids = sent(queue, "x", ttl_seconds=ttl)
-        actor = elsewhere(door, name, act)
         began = time.monotonic()
+        actor = elsewhere(door, name, act)
         (ending,) = queue.wait(ids, timeout_seconds=20)
         took = time.monotonic() - began
         actor.join()
