@@ -1,6 +1,5 @@
 -- For each receipt the number of its lease, null where that is no more. `leases`: one for each, or
--- one for all. Where it is not told (null, or 0) the queue's leases are searched: that takes as
--- long as they are many.
+-- one for all. Where a receipt has none (null, or 0) all leases of the queue are searched.
 create or replace function turnabout.leases_of(
     queue_id int, ids bigint[], attempts int[], leases bigint[]
 ) returns bigint[]
