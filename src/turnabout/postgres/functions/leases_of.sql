@@ -1,6 +1,6 @@
 -- For each receipt the number of its lease, null where that is no more or not of this message.
--- `leases`: one for each, or one for all. Where it is not told (null, or 0) the queue's leases are
--- searched: that takes as long as they are many.
+-- `leases`: one for each, or one for all. Where a receipt has none (null, or 0) all leases of the
+-- queue are searched.
 --
 -- A nested loop over these lists would take their number squared, and the planner expects few.
 create or replace function turnabout.leases_of(
