@@ -38,9 +38,9 @@ class AsyncRemoteStore(AsyncStore):
         """Carry out a verb by one request."""
         return await self._drive(self._exchange.run(verb))
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out at most 100 verbs in one transaction, by one request."""
-        return await self._drive(self._exchange.together(verbs)) if verbs else []
+        return await self._drive(self._exchange.transaction(verbs)) if verbs else []
 
     async def _drive(self, talk: Talk[A]) -> A:
         if self._closed:

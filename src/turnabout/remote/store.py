@@ -48,9 +48,9 @@ class RemoteStore(Store):
         """Carry out a verb by one request."""
         return self._drive(self._exchange.run(verb))
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out at most 100 verbs in one transaction, by one request."""
-        return self._drive(self._exchange.together(verbs)) if verbs else []
+        return self._drive(self._exchange.transaction(verbs)) if verbs else []
 
     def _drive(self, talk: Talk[A]) -> A:
         self._enter()

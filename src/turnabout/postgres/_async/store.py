@@ -88,7 +88,7 @@ class AsyncPostgresStore(store.AsyncStore):
         await connection.close()
         await self._pool.put(connection)
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction."""
         if not verbs:
             return []

@@ -82,7 +82,7 @@ class PostgresStore(store.Store):
         connection.close()
         self._pool.put(connection)
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction."""
         if not verbs:
             return []
