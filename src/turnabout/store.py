@@ -37,7 +37,7 @@ class Store(Protocol):
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A number that changes when such a change may have come to the queue. Ask before the last
         look, so that nothing that comes in between is slept over; not before a look that is likely
-        to find something, since others are told of those who wait.
+        to find something, since it lets others know that somebody waits.
         """
         ...
 
@@ -81,7 +81,7 @@ class AsyncStore(Protocol):
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A number that changes when such a change may have come to the queue. Ask before the last
         look, so that nothing that comes in between is slept over; not before a look that is likely
-        to find something, since others are told of those who wait.
+        to find something, since it lets others know that somebody waits.
         """
         ...
 

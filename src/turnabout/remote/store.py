@@ -84,7 +84,7 @@ class RemoteStore(Store):
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
-        if self._notifier.told(queue) is None:
+        if self._notifier.last(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
                 told = self._drive(self._exchange.version(queue, None, 0))
                 self._notifier.learn(queue, told)

@@ -22,7 +22,7 @@ A = TypeVar("A")
 ANSWER_BYTES = 100 * 1024 * 1024
 """Of payloads and states in one answer: a hundred messages of the usual limit."""
 MESSAGES_MIN = 10
-"""So many are there room for, however large they may be."""
+"""There is always room for this many, however large they are."""
 
 
 class BoundedReceive(AsyncForwardingStore):
