@@ -66,4 +66,4 @@ class BatchBlock:
     def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         verbs = self._plan.close()
         if error is None and verbs:
-            self._plan.tell(self._store.run_together(verbs))
+            self._plan.tell(self._store.run_transaction(verbs))

@@ -119,8 +119,8 @@ class Engine:
             if pending.verb.notifies:
                 queues.add(cast("Any", pending.verb).queue)
             elif type(pending.verb) is Transaction:
-                together = pending.verb.verbs
-                queues |= {cast("Any", verb).queue for verb in together if verb.notifies}
+                verbs = pending.verb.verbs
+                queues |= {cast("Any", verb).queue for verb in verbs if verb.notifies}
         if queues:
             self.notifier.notify(*queues)
         # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,

@@ -116,22 +116,22 @@ class Writer:
 
     def _lead(self, pending: Pending[Any]) -> None:
         """Commit until the own verb is done."""
-        together: list[Pending[Any]] = []
+        group: list[Pending[Any]] = []
         try:
             while not pending.done:
                 with self._mutex:
-                    together[:] = islice(self._waiting, GROUP_MAX)
-                    for _ in together:
+                    group[:] = islice(self._waiting, GROUP_MAX)
+                    for _ in group:
                         self._waiting.popleft()
-                self.commit(together)
-                self._wake(together)
+                self.commit(group)
+                self._wake(group)
         except BaseException:
-            self._wake(together)
+            self._wake(group)
             raise
 
-    def _wake(self, together: list[Pending[Any]]) -> None:
+    def _wake(self, group: list[Pending[Any]]) -> None:
         """Those that are done go on; an interrupted leader leaves the others waiting."""
-        for other in reversed(together):
+        for other in reversed(group):
             if other.done:
                 if other.wakeup is not None:
                     other.wakeup.set()

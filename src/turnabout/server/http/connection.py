@@ -329,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _without_upgrade(self, rest: bytes) -> bytes:
         """Some clients ask for HTTP/2 with every first request. The answer is no, but the parser
-        takes it for a yes and gives the body up: it begins again, and is not told of the wish.
+        takes it for a yes and gives the body up: it begins again, and does not see the wish.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         head = [b"%s %s HTTP/%s" % (method, self._url, version)]

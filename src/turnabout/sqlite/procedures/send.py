@@ -159,7 +159,7 @@ def _last_ids(connection: Connection, count: int) -> Sequence[int]:
 
 @lru_cache
 def _parts(step: str, count: int) -> Sequence[tuple[str, slice]]:
-    """So many rows in parts, the largest first, each with its statement."""
+    """`count` rows in parts, the largest first, each with its statement."""
     parts: list[tuple[str, slice]] = []
     first = 0
     for size in _SIZES:
