@@ -115,19 +115,19 @@ class Writer:
 
     def _lead(self, pending: Pending[Any]) -> None:
         """Commit the own verb, with those of others that wait."""
-        together = [pending]
+        group = [pending]
         try:
             if self._waiting:
                 with self._mutex:
                     if self._waiting and self._waiting[0] is pending:  # it waited itself
                         self._waiting.popleft()
-                    together += islice(self._waiting, GROUP_MAX - 1)
-                    for _ in together[1:]:
+                    group += islice(self._waiting, GROUP_MAX - 1)
+                    for _ in group[1:]:
                         self._waiting.popleft()
-            self.commit(together)
-            self._wake(together[1:])
+            self.commit(group)
+            self._wake(group[1:])
         except BaseException:
-            self._wake(together[1:])
+            self._wake(group[1:])
             raise
 
     def _wake(self, others: list[Pending[Any]]) -> None:

@@ -194,7 +194,7 @@ def _last_id(inserted: sqlite3.Cursor) -> int:
 
 @lru_cache
 def _parts(step: str, count: int) -> Sequence[tuple[str, slice]]:
-    """So many rows in parts, the largest first, each with its statement."""
+    """`count` rows in parts, the largest first, each with its statement."""
     parts: list[tuple[str, slice]] = []
     first = 0
     for size in _SIZES:

@@ -186,7 +186,7 @@ limit :most offset :taken;
 
 -- name: served
 -- A limited channel after a visit: its slots, its bucket, and until when it sleeps.
-update turnabout_channel set leased = leased + ?, tat_us = ?, wake_at = ?
+update turnabout_channel set leased = leased + ?, tat_us = ?, depth_us = ?, wake_at = ?
 where queue_id = ? and name = ?;
 
 -- name: lease
