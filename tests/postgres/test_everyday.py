@@ -131,10 +131,11 @@ class Life:
     def rest(self) -> Any:
         """What is there in the end."""
         peeked = [(self.ids.index(m.id), m.state, m.attempt) for m in self.queue.peek(100)]
-        ended = [(self.ids.index(h.id), h.outcome) for h in self.queue.history()]
+        ended = [(self.ids.index(h.id), h.outcome) for h in self.queue.history().entries]
         events = self.store.run(v.Events(self.queue.name, self.born)).events
         return (
             peeked,
+            ended,
             [(e.kind, e.attempt) for e in events],
             dataclasses.replace(self.queue.stats(), queue="q"),
         )

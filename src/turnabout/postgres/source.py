@@ -1,9 +1,9 @@
 """SQL files as the installer runs them: what they leave out is put in, and a text cut up into
 statements.
 
-Every PL/pgSQL function takes a name that is both a column and a variable as the column. What clients
-call says how its statements are planned: `-- plans: pinned` or `-- plans: free`, by the settings
-below. What only other functions call is planned as its caller is.
+Every PL/pgSQL function takes a name that is both a column and a variable as the column. A function
+that clients call says how its statements are planned, `-- plans: pinned` or `-- plans: free`, by
+the settings below. One that only functions call is planned as its caller is.
 """
 
 from __future__ import annotations
