@@ -26,6 +26,7 @@ compiled: that takes longer than to run it."""
 FREE = """\
 set plan_cache_mode = auto
 set enable_seqscan = on
+set jit = off
 """
 """The planner's choice, also in a session that has the settings of everyday statements."""
 
