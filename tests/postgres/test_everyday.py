@@ -72,7 +72,7 @@ class Never(Always):
         return None
 
 
-class Life:
+class SmallLife:
     """One queue of a store whose chooser is as given."""
 
     def __init__(self, url: str, name: str, chooser: everyday.Chooser, first: Any) -> None:
@@ -146,7 +146,9 @@ NUMBERS = itertools.count()
 
 def compare(url: str, first: Any, steps: Any, chooser: type[everyday.Chooser] = Always) -> None:
     """One life with everyday statements, and the same by functions alone."""
-    one, other = (Life(url, f"life-{next(NUMBERS)}", kind(), first) for kind in (chooser, Never))
+    one, other = (
+        SmallLife(url, f"life-{next(NUMBERS)}", kind(), first) for kind in (chooser, Never)
+    )
     with one.mq, other.mq:
         for step in steps:
             assert one.step(step) == other.step(step), step
@@ -180,7 +182,7 @@ ORDINARY = [("send", "a", 0, None), ("receive", None), ("ack", 0)]
 
 @pytest.mark.slow
 def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
-    life = Life(url, f"life-{next(NUMBERS)}", everyday.Chooser(), {})
+    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Chooser(), {})
     with life.mq:
         life.step(("send", "b", 0, None))
         life.receive(None)  # the first looks for what time has brought
@@ -195,7 +197,7 @@ def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
 
 @pytest.mark.slow
 def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
-    life = Life(url, f"life-{next(NUMBERS)}", everyday.Chooser(), {"delay_seconds": 1})
+    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Chooser(), {"delay_seconds": 1})
     with life.mq:
         asked = statements_of(monkeypatch)
         for _ in range(3):
