@@ -51,7 +51,7 @@ FIRST = st.sampled_from(
 )
 
 
-class Always(everyday.Chooser):
+class Always(everyday.Shortcuts):
     """The everyday statement is tried each time, for receives of an instant after the first."""
 
     def was_special(self, statement: Any, verb: Any) -> None:
@@ -73,12 +73,12 @@ class Never(Always):
 
 
 class SmallLife:
-    """One queue of a store whose chooser is as given."""
+    """One queue of a store whose shortcuts is as given."""
 
-    def __init__(self, url: str, name: str, chooser: everyday.Chooser, first: Any) -> None:
+    def __init__(self, url: str, name: str, shortcuts: everyday.Shortcuts, first: Any) -> None:
         self.clock = Clock()
         self.store = PostgresStore(url, clock=self.clock)
-        self.store._chooser = chooser
+        self.store._shortcuts = shortcuts
         self.mq = turnabout.Turnabout(self.store)
         self.queue = self.mq.queue(name)
         plain = {"history_seconds": 0, "backoff_jitter": 0, "backoff_seconds": 1}
@@ -144,10 +144,10 @@ class SmallLife:
 NUMBERS = itertools.count()
 
 
-def compare(url: str, first: Any, steps: Any, chooser: type[everyday.Chooser] = Always) -> None:
+def compare(url: str, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts] = Always) -> None:
     """One life with everyday statements, and the same by functions alone."""
     one, other = (
-        SmallLife(url, f"life-{next(NUMBERS)}", kind(), first) for kind in (chooser, Never)
+        SmallLife(url, f"life-{next(NUMBERS)}", kind(), first) for kind in (shortcuts, Never)
     )
     with one.mq, other.mq:
         for step in steps:
@@ -182,7 +182,7 @@ ORDINARY = [("send", "a", 0, None), ("receive", None), ("ack", 0)]
 
 @pytest.mark.slow
 def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
-    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Chooser(), {})
+    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {})
     with life.mq:
         life.step(("send", "b", 0, None))
         life.receive(None)  # the first looks for what time has brought
@@ -197,7 +197,7 @@ def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
 
 @pytest.mark.slow
 def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
-    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Chooser(), {"delay_seconds": 1})
+    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {"delay_seconds": 1})
     with life.mq:
         asked = statements_of(monkeypatch)
         for _ in range(3):

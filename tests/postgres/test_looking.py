@@ -7,30 +7,30 @@ import psycopg
 import pytest
 
 from tests.support.postgres import one_migrated_url
-from turnabout.postgres.everyday import Chooser
+from turnabout.postgres.everyday import Shortcuts
 
 START = 1_000_000
 
 
 def test_at_an_instant_that_was_passed_in_it_looks_once_for_each_queue():
-    chooser = Chooser()
-    assert chooser.is_time_to_look("emails", START)
-    assert not chooser.is_time_to_look("emails", START)
-    assert chooser.is_time_to_look("other", START)
-    assert chooser.is_time_to_look("emails", START + 1)
+    shortcuts = Shortcuts()
+    assert shortcuts.is_time_to_look("emails", START)
+    assert not shortcuts.is_time_to_look("emails", START)
+    assert shortcuts.is_time_to_look("other", START)
+    assert shortcuts.is_time_to_look("emails", START + 1)
 
 
 def test_without_a_given_clock_it_has_its_own():
-    chooser = Chooser()
-    assert {chooser.is_time_to_look("emails", None) for _ in range(1_000)} == {True, False}
+    shortcuts = Shortcuts()
+    assert {shortcuts.is_time_to_look("emails", None) for _ in range(1_000)} == {True, False}
 
 
 def test_names_without_end_are_not_all_kept():
-    chooser = Chooser()
+    shortcuts = Shortcuts()
     for number in range(5_000):
-        chooser.is_time_to_look(f"q{number}", START)
-    assert not chooser.is_time_to_look("q4999", START)
-    assert chooser.is_time_to_look("q0", START)
+        shortcuts.is_time_to_look(f"q{number}", START)
+    assert not shortcuts.is_time_to_look("q4999", START)
+    assert shortcuts.is_time_to_look("q0", START)
 
 
 url = one_migrated_url

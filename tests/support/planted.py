@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from tests.support.doors import Door, opened
-from turnabout.postgres.everyday import Chooser
+from turnabout.postgres.everyday import Shortcuts
 
 DOOR: Final = "postgres" if os.environ.get("TURNABOUT_TEST_POSTGRES") else "postgres-18"
 _FUNCTIONS: Final = """
@@ -50,7 +50,7 @@ def bugs(table: str) -> list[Bug]:
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """A door whose functions may be spoiled: no everyday statement does their work."""
     with pytest.MonkeyPatch.context() as patch, opened(DOOR, tmp_path_factory.mktemp("d")) as door:
-        patch.setattr(Chooser, "everyday", lambda *_: None)
+        patch.setattr(Shortcuts, "everyday", lambda *_: None)
         yield door
 
 

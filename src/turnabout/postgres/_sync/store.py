@@ -16,7 +16,7 @@ from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
-from turnabout.postgres.everyday import Chooser
+from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
@@ -33,7 +33,7 @@ class PostgresStore(store.Store):
         self._options: PostgresOptions = parse(url)
         self._clock = clock
         self._known: set[str] = set()
-        self._chooser = Chooser()
+        self._shortcuts = Shortcuts()
         self._pool = Pool(self._options)
         self._listener = Listener(self._options, self._run_alone, self._tell_late)
 
@@ -50,9 +50,9 @@ class PostgresStore(store.Store):
     def _call(self, call: Call, verb: Any) -> Any:
         now = self._now()
         sql, simple = call.sql, None
-        if call.without_timers is None or not self._chooser.is_time_to_look(verb.queue, now):
+        if call.without_timers is None or not self._shortcuts.is_time_to_look(verb.queue, now):
             sql = call.without_timers or sql
-            simple = self._chooser.everyday(call.everyday, verb, now)
+            simple = self._shortcuts.everyday(call.everyday, verb, now)
         try:
             return self._execute(call, sql, verb, now, simple)
         except Disconnected:
@@ -105,7 +105,7 @@ class PostgresStore(store.Store):
             if connection.closed:
                 raise
         if not rows:
-            self._chooser.was_special(call.everyday, verb)
+            self._shortcuts.was_special(call.everyday, verb)
         return rows
 
     def _drop(self, connection: LibpqConnection) -> None:

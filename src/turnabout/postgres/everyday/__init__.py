@@ -77,7 +77,7 @@ def everyday(name: str, values: Callable[[Any, Now], Mapping[str, Any] | None]) 
     return Everyday(sql.encode(), parameters)
 
 
-class Chooser:
+class Shortcuts:
     """What a store remembers of its queues, to choose between a call's statements."""
 
     __slots__ = ("_looked", "_special")
