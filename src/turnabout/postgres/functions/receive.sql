@@ -13,7 +13,7 @@
 --
 -- `bare` leaves out payloads, headers and states, for a caller that reads them elsewhere. Without
 -- `check_due` what has become due is not looked for unless nothing else is there: for callers that
--- did so in the same millisecond.
+-- did so a moment ago.
 --
 -- One row per message. A last row without an id tells more: if it is alone, `at` says when it is
 -- worth asking again; else where the turn goes on (`channel`, and in `attempt` how often it was
@@ -33,17 +33,13 @@ create or replace function turnabout.receive(
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
-    v_queue turnabout.queue;  -- read only where more than the next four is needed
     v_queue_id int;
     v_lease_ms bigint;
-    v_plain boolean;           -- nothing special is going on
+    v_plain boolean;  -- nothing special is going on
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     -- Without a turn: after the last possible name, and so around to the first.
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
-    v_ids bigint[];
-    v_next turnabout.delivery;
-    v_got int;
-    v_dead bigint := turnabout.dead_tuples_read();
+    v_queue turnabout.queue;
 begin
     -- 1. The queue, and whether nothing special is going on: no channel has or had a policy, nobody
     --    wants all events, and time has brought nothing: no message that is due, no lease that ran
@@ -80,84 +76,19 @@ begin
         where q.id = v_queue_id;
     end if;
 
-    -- 2. The everyday case. A single message takes one small statement: the first of the next
-    --    channel that nobody holds; at the end of the names, of the first. (No name lies between a
-    --    name and that name with the least character after it.)
+    -- 2. The everyday case; and all others, also where others hold what is there.
     if v_plain and receive.max_messages = 1 then
-        return query
-        with gone as (
-            delete from turnabout.ready r
-            where r.ctid = (
-                select head.ctid
-                from (values (v_start || chr(1)), ('')) lap (place)
-                cross join lateral (
-                    select e.ctid from turnabout.ready e
-                    where e.queue_id = v_queue_id and not e.limited
-                        and e.channel >= lap.place collate "C"
-                    order by e.channel, e.priority, e.id
-                    limit 1
-                    for update skip locked
-                ) head
-                limit 1
-            )
-            returning r.id
-        ),
-        taken (
-            id, attempt, channel, priority, payload, content_type, headers, state, failures,
-            crashes, sent_at, origin, at, duration, lease
-        ) as materialized (
-            select m.id, m.attempt + 1, m.channel::text, m.priority,
-                case when not receive.bare then m.payload end, turnabout.type_of(m.content_type),
-                case when not receive.bare then m.headers end,
-                case when not receive.bare then m.state end,
-                m.failures, m.crashes, m.sent_at, m.origin, v_now + v_lease_ms, v_lease_ms,
-                nextval('turnabout.lease_number')
-            from gone g
-            join turnabout.message m on m.id = g.id
-        ),
-        leased as (
-            insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
-            select t.lease, t.at, v_now, v_queue_id, array[t.id], array[t.attempt] from taken t
-        )
-        select * from taken;
-        if found then
-            if turnabout.dead_tuples_read() > v_dead + 16 then
-                perform turnabout.set_head_marks(v_queue_id, v_start, 1);
-            end if;
-            return;
-        end if;
+        return query select * from turnabout.receive_one(
+            v_queue_id, v_start, v_now, v_lease_ms, receive.bare);
     elsif v_plain then
-        v_ids := (turnabout.take_many(
-            v_queue_id, receive.max_messages, turnabout.quantum(receive.max_messages),
-            v_start, false, v_now)).ids;
+        return query select * from turnabout.receive_many(
+            v_queue_id, receive.max_messages, v_start, v_now, v_lease_ms, receive.bare);
     end if;
-
-    -- 3. Whatever is going on.
-    if v_ids is null or cardinality(v_ids) = 0 then
+    if not v_plain or not found then
         v_queue := turnabout.find_queue(receive.queue);
-        v_queue_id := v_queue.id;
-        v_lease_ms := coalesce(receive.lease_ms, v_queue.lease_ms);
-        select t.ids, t.turn, t.turn_served, coalesce(t.at_ms, v_now)
-        into v_ids, v_next.channel, v_next.attempt, v_now
-        from turnabout.take_next(
-            v_queue, receive.max_messages, v_start, receive.served, receive.shard, receive.shards,
-            v_now, receive.now_ms) t;
-    end if;
-
-    -- 4. Lease it, or say when to ask again.
-    return query select * from turnabout.lease_taken(
-        v_queue_id, v_ids, v_now, v_lease_ms, receive.bare);
-    get diagnostics v_got = row_count;
-    if v_got = 0 then
-        v_queue := turnabout.find_queue(receive.queue);
-        return query select * from turnabout.nothing_ready(v_queue, v_now);
-        return;
-    end if;
-    if v_next.channel is not null then
-        return next v_next;
-    end if;
-    if v_queue.events = 'all' then
-        perform turnabout.note_leases(v_queue, v_ids, v_now);
+        return query select * from turnabout.receive_with_limits(
+            v_queue, receive.max_messages, coalesce(receive.lease_ms, v_queue.lease_ms), v_start,
+            receive.served, receive.shard, receive.shards, v_now, receive.now_ms, receive.bare);
     end if;
 end
 $$;
