@@ -98,7 +98,7 @@ def test_a_large_batch_whose_reader_vanishes_is_for_others_at_once(asked_at: str
             client.sendall(asked)
             assert client.recv(10), "the answer is under way"
         with server.connect() as other:
-            other.send(post("receive", max_messages=50, wait_seconds=5))
+            other.send(post("receive", max_messages=50, wait_seconds=20))
             again = json.loads(other.answer().body)["deliveries"]
         assert [one["attempt"] for one in again] == [2] * 50
         assert {one["failures"] + one["crashes"] for one in again} == {0}, "nobody is charged"

@@ -117,7 +117,7 @@ def test_wherever_a_leader_is_interrupted_the_others_are_served(url):
         threads.append(threading.Thread(target=store.run, args=(one(b"last"),), daemon=True))
         threads[-1].start()
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive(), f"the line stands still after moment {count}"
         assert writer._leader is None
         assert not writer._waiting
@@ -145,13 +145,13 @@ async def until(condition) -> None:
         await asyncio.sleep(0.001)
 
 
-def threads_of_ours() -> set[str]:
-    return {one.name for one in threading.enumerate() if one.name.startswith("turnabout-sqlite")}
+def threads_of_ours() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name.startswith("turnabout-sqlite")}
 
 
 def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
     opening, may_open = threading.Event(), threading.Event()
-    opened = []
+    opened, before = [], threads_of_ours()
 
     def slowly(*given):
         opening.set()
@@ -173,7 +173,7 @@ def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
 
     monkeypatch.setattr(async_store, "Engine", slowly)
     asyncio.run(main())
-    assert not threads_of_ours()
+    assert not threads_of_ours() - before
 
 
 def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, monkeypatch):
