@@ -64,7 +64,7 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
         assert [payloads(client) for client in clients[:3]] == [["a"], ["b"], ["c"]]
         # Who hangs up leaves what comes to the next.
         clients[3].close()
-        time.sleep(0.15)
+        server.until(lambda: server.context.admission.waiting == CROWD - 4)
         send(server, "d")
         assert payloads(clients[4]) == ["d"]
         server.loop.call_soon_threadsafe(server.context.lifecycle.close)
