@@ -21,12 +21,12 @@ _tasks: set[asyncio.Task[Any]] = set()
 
 
 def wait_for_event(event: threading.Event, seconds: float) -> None:
-    """Until it is set, or for so long."""
+    """Until it is set, for at most `seconds`."""
     event.wait(seconds)
 
 
 async def wait_for_event_async(event: asyncio.Event, seconds: float) -> None:
-    """Until it is set, or for so long."""
+    """Until it is set, for at most `seconds`."""
     import asyncio
 
     with suppress(TimeoutError):

@@ -108,7 +108,7 @@ class Watch:
             self._look_at = time.monotonic() + AGAIN_SECONDS
 
     def must_complain(self) -> bool:
-        """True at most once a minute: what could not be fired may be told."""
+        """True at most once a minute: what could not be fired may be logged."""
         now = time.monotonic()
         with self._lock:
             if now < self._complain_at:

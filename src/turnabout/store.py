@@ -27,7 +27,7 @@ class Store(Protocol):
         """
         ...
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
 
         An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
@@ -37,7 +37,7 @@ class Store(Protocol):
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A number that changes when such a change may have come to the queue. Ask before the last
         look, so that nothing that comes in between is slept over; not before a look that is likely
-        to find something, since others are told of those who wait.
+        to find something, since it lets others know that somebody waits.
         """
         ...
 
@@ -71,7 +71,7 @@ class AsyncStore(Protocol):
         """
         ...
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
 
         An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
@@ -81,7 +81,7 @@ class AsyncStore(Protocol):
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A number that changes when such a change may have come to the queue. Ask before the last
         look, so that nothing that comes in between is slept over; not before a look that is likely
-        to find something, since others are told of those who wait.
+        to find something, since it lets others know that somebody waits.
         """
         ...
 
@@ -149,7 +149,7 @@ class Joined(Store, Protocol):
     the connection and its transaction are the caller's.
     """
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """All in the caller's transaction, in this order."""
         return [self.run(verb) for verb in verbs]
 
@@ -176,7 +176,7 @@ class Joined(Store, Protocol):
 class AsyncJoined(AsyncStore, Protocol):
     """The same for asyncio callers."""
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """All in the caller's transaction, in this order."""
         return [await self.run(verb) for verb in verbs]
 
@@ -220,9 +220,9 @@ class ForwardingStore(Store):
         """Carry out a verb."""
         return self._store.run(verb)
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction."""
-        return self._store.run_together(verbs)
+        return self._store.run_transaction(verbs)
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""
@@ -255,9 +255,9 @@ class AsyncForwardingStore(AsyncStore):
         """Carry out a verb."""
         return await self._store.run(verb)
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction."""
-        return await self._store.run_together(verbs)
+        return await self._store.run_transaction(verbs)
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""

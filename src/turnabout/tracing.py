@@ -259,11 +259,11 @@ class TracedStore(ForwardingStore):
         step.answered(answer)
         return answer
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As the store's, in a span for each verb."""
         steps = [self.spans.begin(verb) for verb in verbs]
         with _under_way(steps):
-            answers = self._store.run_together(_to_run(verbs, steps))
+            answers = self._store.run_transaction(_to_run(verbs, steps))
         return _all_answered(steps, answers)
 
     def within(self, connection: object) -> Joined:
@@ -289,11 +289,11 @@ class AsyncTracedStore(AsyncForwardingStore):
         step.answered(answer)
         return answer
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As the store's, in a span for each verb."""
         steps = [self.spans.begin(verb) for verb in verbs]
         with _under_way(steps):
-            answers = await self._store.run_together(_to_run(verbs, steps))
+            answers = await self._store.run_transaction(_to_run(verbs, steps))
         return _all_answered(steps, answers)
 
     def within(self, connection: object) -> AsyncJoined:

@@ -164,7 +164,7 @@ def test_after_a_crash_of_the_server(used: str) -> None:
         db.execute(EMPTY)
     found = levels(used)
     assert found["unlogged tables"] == "warn"
-    assert {found[name] for name in ("counts", "way out", "strays", "entries")} == {"ok"}
+    assert {found[name] for name in ("counts", "way out", "orphans", "entries")} == {"ok"}
     with turnabout.connect(used) as opened:
         opened.queue("q").peek()
     assert levels(used)["unlogged tables"] == "ok"
@@ -173,11 +173,11 @@ def test_after_a_crash_of_the_server(used: str) -> None:
 def test_messages_that_stand_nowhere_are_put_back_as_doctor_says(used: str) -> None:
     with psycopg.connect(used, autocommit=True) as db:
         db.execute("delete from turnabout.ready where not limited")
-        (found,) = [one for one in doctor.of_queues(db, NOW) if one.name == "strays"]
+        (found,) = [one for one in doctor.of_queues(db, NOW) if one.name == "orphans"]
         check = check_of(found)
         assert (check.level, check.text[-3:]) == ("warn", ": 2")
         db.execute(check.todo.partition("At once: ")[2].encode())
-    assert levels(used)["strays"] == "ok"
+    assert levels(used)["orphans"] == "ok"
 
 
 def test_doctor_changes_nothing(used: str) -> None:

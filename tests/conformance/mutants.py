@@ -25,7 +25,11 @@ class Mutant:
     def __init__(self, store: Any, path: str, clock: Callable[[], int]) -> None:
         self.store, self.clock = store, clock
         self.rows = sqlite3.connect(path, isolation_level=None)
-        self.signal, self.wait, self.run_together = store.signal, store.wait, store.run_together
+        self.signal, self.wait, self.run_transaction = (
+            store.signal,
+            store.wait,
+            store.run_transaction,
+        )
 
     def close(self) -> None:
         self.rows.close()

@@ -393,7 +393,7 @@ def test_many_keys_in_one_send_and_again(queue):
 
 def test_two_sends_in_one_transaction(queue):
     verb = Send(queue.name, (message("a", dedup_key="k"),))
-    first, second = queue._store.run_together([verb, verb])
+    first, second = queue._store.run_transaction([verb, verb])
     assert (second.ids, second.duplicates) == (first.ids, (0,))
 
 

@@ -50,6 +50,24 @@ def test_a_receipt_of_a_lease_that_never_was_is_lost(queue, verb):
 
 
 @verbs
+@pytest.mark.parametrize("history", [0, 60])
+def test_a_lease_is_of_no_other_message(door, verb, history):
+    """Its number is not enough: a forged receipt names one that lives, and what still waits."""
+    queue = door.fresh(history_seconds=history)
+    waiting = sent(queue, "a", "b", "c")
+    a, b = queue.receive(2)
+    forged = Receipt(waiting[2], 1, a.receipt.lease)
+    assert SETTLE[verb](queue, forged) == LeaseLost("ready")
+    assert b.release() == Released()
+    given_back = Receipt(b.id, 2, b.receipt.lease)
+    assert SETTLE[verb](queue, given_back) == LeaseLost("ready")
+    assert queue.ack([given_back, forged]) == (LeaseLost("ready"), LeaseLost("ready"))
+    assert queue.ack([forged, a.receipt]) == (LeaseLost("ready"), Acked())
+    assert texts(queue.receive(10)) == ["b", "c"]
+    assert counts(queue).leased == 2
+
+
+@verbs
 def test_what_is_settled_of_a_batch_is_not_of_its_lease_any_more(queue, clock, verb):
     sent(queue, "a", "b", "c")
     a, _, _ = queue.receive(3, lease_seconds=10)

@@ -78,6 +78,26 @@ def test_no_window_of_time_has_more_than_the_rate(queue, clock, seed):
     assert lost < (clock.now - starts[0]) * count / per_ms
 
 
+@pytest.mark.needs("sharing")
+def test_a_look_by_an_old_clock_forgives_no_debt(door, queue, clock):
+    """A receiver that read the clock before another one, and comes to the bucket after it."""
+    limited(queue, Rate(50, per_seconds=1, burst=5), backlog=60)
+    with door.open() as other:
+        late = other.queue(queue.name)
+        for _ in range(10):
+            clock.advance(ms=100)
+            first, second, *others = queue.receive(10)
+            assert len(others) == 3
+            first.ack()  # the channel is looked at again
+            clock.advance(ms=-90)
+            assert is_empty(late)
+            clock.advance(ms=90)
+            second.ack()
+            clock.advance(ms=1)
+            assert is_empty(queue)
+            clock.advance(ms=-1)
+
+
 def test_redeliveries_take_tokens_too(queue, clock):
     limited(queue, Rate(1, per_seconds=1))
     got = one(queue)

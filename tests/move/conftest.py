@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.move.house import House, fresh_house
+from tests.move.endpoints import Endpoints, fresh_endpoints
 from tests.support.postgres import Server
 
 
 @pytest.fixture
-def house(postgres_server: Server, tmp_path: Path) -> Iterator[House]:
-    with fresh_house(postgres_server, tmp_path) as house:
-        yield house
+def endpoints(postgres_server: Server, tmp_path: Path) -> Iterator[Endpoints]:
+    with fresh_endpoints(postgres_server, tmp_path) as endpoints:
+        yield endpoints

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import turnabout
-from tests.move.house import House, one_version
+from tests.move.endpoints import Endpoints, one_version
 from turnabout import message
 from turnabout.cli import main
 from turnabout.move import _mover
@@ -28,17 +28,17 @@ def run(*words: str, code: int = 0, **env: str) -> tuple[str, str]:
 
 
 @pytest.fixture
-def filled(house: House) -> House:
-    with turnabout.connect(house.source) as mq:
+def filled(endpoints: Endpoints) -> Endpoints:
+    with turnabout.connect(endpoints.source) as mq:
         mq.queue("jobs").send_many([message(str(n)) for n in range(1_199)])
         mq.queue("jobs").send("last", dedup_key="k")
         mq.queue("jobs").receive()[0].ack()
         mq.queue("jobs").receive()
-    return house
+    return endpoints
 
 
 @pytest.mark.slow
-def test_it_says_what_it_would_move_and_what_it_has_moved(filled: House) -> None:
+def test_it_says_what_it_would_move_and_what_it_has_moved(filled: Endpoints) -> None:
     out, _ = run(filled.source, filled.target, "--dry-run")
     assert out.splitlines()[1].split() == ["jobs", "1,199", "1", "1", "0"]
     assert out.splitlines()[-1].startswith("Would move 1,199 messages, 1 dedup entry,")
@@ -51,7 +51,7 @@ def test_it_says_what_it_would_move_and_what_it_has_moved(filled: House) -> None
     assert "were moved to" in err
 
 
-def test_as_json_with_the_target_from_the_environment(filled: House) -> None:
+def test_as_json_with_the_target_from_the_environment(filled: Endpoints) -> None:
     out, _ = run(filled.source, "--json", TURNABOUT_URL=filled.target)
     found = json.loads(out)
     assert found["queues"][0] == {
@@ -65,7 +65,7 @@ def test_as_json_with_the_target_from_the_environment(filled: House) -> None:
     assert found["events_cursor"].endswith(".")
 
 
-def test_wrong_calls_say_what_to_do(filled: House) -> None:
+def test_wrong_calls_say_what_to_do(filled: Endpoints) -> None:
     for words in ((filled.target, filled.source), (filled.source, filled.source)):
         assert "sqlite:///path to postgresql://" in run(*words, code=2)[1]
     assert "choose one" in run(filled.source, filled.target, "--dry-run", "--abort", code=2)[1]
@@ -75,7 +75,7 @@ def test_wrong_calls_say_what_to_do(filled: House) -> None:
     assert "hunter2" not in err
 
 
-def test_it_is_given_up_once(filled: House) -> None:
+def test_it_is_given_up_once(filled: Endpoints) -> None:
     assert run(filled.source, filled.target, "--abort")[0] == "There was no move.\n"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mover.Mover, "_compare", _interrupted)
@@ -92,7 +92,7 @@ def _interrupted(*_: object) -> None:
 
 
 @pytest.mark.slow
-def test_sigterm_stops_it_in_good_order(filled: House) -> None:
+def test_sigterm_stops_it_in_good_order(filled: Endpoints) -> None:
     """A program that is told to stop while others hold the file's lock has changed nothing."""
     source = str(Path(turnabout.__file__).parent.parent)
     process = subprocess.Popen(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import turnabout
-from tests.move.house import House, fresh_house, one_version
+from tests.move.endpoints import Endpoints, fresh_endpoints, one_version
 from tests.support.postgres import Server
 from turnabout import Policy, Unavailable, WrongVersion, message
 
@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED = int(os.environ.get("TURNABOUT_MOVE_SEED", str(time.time_ns() % 1_000_000)))
 
 
-def furnish(house: House) -> None:
+def furnish(endpoints: Endpoints) -> None:
     """Something of each kind."""
-    with turnabout.connect(house.source) as mq:
+    with turnabout.connect(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(max_attempts=1, events="all")
         jobs.channel("b").set_policy(Policy(max_concurrency=1))
@@ -41,8 +41,8 @@ def furnish(house: House) -> None:
         mq.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
 
 
-def start(house: House, kill_at: str | None = None) -> "subprocess.Popen[str]":
-    plan = {"source": house.source, "target": house.target, "kill_at": kill_at}
+def start(endpoints: Endpoints, kill_at: str | None = None) -> "subprocess.Popen[str]":
+    plan = {"source": endpoints.source, "target": endpoints.target, "kill_at": kill_at}
     source = str(Path(turnabout.__file__).parent.parent)
     return subprocess.Popen(
         [sys.executable, "-m", "tests.move.killed", json.dumps(plan)],
@@ -54,23 +54,23 @@ def start(house: House, kill_at: str | None = None) -> "subprocess.Popen[str]":
     )
 
 
-def use(house: House) -> None:
+def use(endpoints: Endpoints) -> None:
     """Life goes on between two tries, as long as the file is open."""
-    with contextlib.suppress(Unavailable, WrongVersion), turnabout.connect(house.source) as mq:
+    with contextlib.suppress(Unavailable, WrongVersion), turnabout.connect(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send("between", channel="b")
         for got in jobs.receive(1):
             got.ack()
 
 
-def finish(house: House) -> None:
+def finish(endpoints: Endpoints) -> None:
     """To the end, and then both sides are the same."""
-    process = start(house)
+    process = start(endpoints)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 or "nothing to do" in err, err
-    assert house.contents_there() == house.contents_of_the_file()
-    assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
-    with turnabout.connect(house.target) as mq:
+    assert endpoints.contents_there() == endpoints.contents_of_the_file()
+    assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]
+    with turnabout.connect(endpoints.target) as mq:
         names = sorted(entry.name for entry in mq.queues())
         assert names == ["jobs", "jobs-dead", "keyed", "keyed-dead", "ledger", "ledger-dead"]
         for s in mq.stats():
@@ -78,15 +78,15 @@ def finish(house: House) -> None:
             assert s.sent == s.scheduled + s.ready + s.leased + ended, s
         assert mq.queue("keyed").send("x", dedup_key="k").duplicates == (0,)
         assert len(mq.schedules.list()) == 1
-        (event,) = house.ask("select count(*) from turnabout.event where kind = 'done'")
+        (event,) = endpoints.ask("select count(*) from turnabout.event where kind = 'done'")
         assert event[0] == mq.queue("jobs").stats().done
 
 
 @contextlib.contextmanager
-def furnished(server: Server, folder: Path) -> Iterator[House]:
-    with fresh_house(server, folder) as house:
-        furnish(house)
-        yield house
+def furnished(server: Server, folder: Path) -> Iterator[Endpoints]:
+    with fresh_endpoints(server, folder) as endpoints:
+        furnish(endpoints)
+        yield endpoints
 
 
 STEPS = (
@@ -97,13 +97,13 @@ STEPS = (
 
 def test_killed_at_every_step(postgres_server: Server, tmp_path: Path) -> None:
     """One move, which comes a step further each time."""
-    with furnished(postgres_server, tmp_path) as house:
+    with furnished(postgres_server, tmp_path) as endpoints:
         for step in STEPS:
-            process = start(house, step)
+            process = start(endpoints, step)
             out, err = process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL, (step, out, err)
-            use(house)
-        finish(house)
+            use(endpoints)
+        finish(endpoints)
 
 
 def test_killed_when_all_is_done_but_said(postgres_server: Server, tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_killed_when_all_is_done_but_said(postgres_server: Server, tmp_path: Pat
     for step in ("revealed", "marked", "done"):
         place = tmp_path / step
         place.mkdir()
-        with furnished(postgres_server, place) as house:
-            process = start(house, step)
+        with furnished(postgres_server, place) as endpoints:
+            process = start(endpoints, step)
             process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL
             with pytest.raises(Unavailable if step == "revealed" else WrongVersion):
-                turnabout.connect(house.source)
-            finish(house)
+                turnabout.connect(endpoints.source)
+            finish(endpoints)
 
 
 def test_killed_anywhere(postgres_server: Server, tmp_path: Path) -> None:
@@ -128,22 +128,22 @@ def test_killed_anywhere(postgres_server: Server, tmp_path: Path) -> None:
     for again in range(5):
         place = tmp_path / str(again)
         place.mkdir()
-        with furnished(postgres_server, place) as house:
+        with furnished(postgres_server, place) as endpoints:
             for _ in range(8):
-                kills += killed_after(house, dice.uniform(0, 0.08 / 2**again))
-            finish(house)
+                kills += killed_after(endpoints, dice.uniform(0, 0.08 / 2**again))
+            finish(endpoints)
         if kills >= 2:
             return
     pytest.fail(f"{kills} kills came before the end; seed {SEED}")
 
 
-def killed_after(house: House, seconds: float) -> bool:
+def killed_after(endpoints: Endpoints, seconds: float) -> bool:
     """Go on with the move for so long; whether the kill came before its end."""
-    process = start(house)
+    process = start(endpoints)
     assert process.stdout is not None
     if process.stdout.readline():  # it has begun
         time.sleep(seconds)
     process.kill()
     process.communicate(timeout=60)
-    use(house)
+    use(endpoints)
     return process.returncode == -signal.SIGKILL

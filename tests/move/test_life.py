@@ -10,7 +10,7 @@ from hypothesis.stateful import initialize
 
 from tests.conformance.life import MESSAGES, SETTINGS, STEPS, Life
 from tests.conformance.life import st as strategies
-from tests.move.house import House, MovingDoor, one_version
+from tests.move.endpoints import Endpoints, MovingDoor, one_version
 from tests.support.lives import play
 from turnabout import WrongVersion, pacing
 from turnabout.words.verbs import Peek
@@ -59,13 +59,13 @@ class MovingLife(Life):
 
 @one_version
 @pytest.mark.timeout(600)
-def test_a_life_goes_on_after_a_move(house: House) -> None:
+def test_a_life_goes_on_after_a_move(endpoints: Endpoints) -> None:
     """A few lives, and a few more until all has been seen that is to be seen.
 
     `TURNABOUT_LIFE_EXAMPLES=500` plays that many instead, and other ones each time.
     """
     more = os.environ.get("TURNABOUT_LIFE_EXAMPLES")
-    door, seen, missing = MovingDoor(house), Counter[str](), [*SEEN]
+    door, seen, missing = MovingDoor(endpoints), Counter[str](), [*SEEN]
     with contextlib.closing(door), pytest.MonkeyPatch.context() as patch:
         patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))
         patch.setattr(pacing.Watch, "must_look", lambda _: False)

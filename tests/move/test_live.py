@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.move.house import House, fresh_house, one_version
+from tests.move.endpoints import Endpoints, fresh_endpoints, one_version
 from tests.races.actors import FIFO, FREE, LIMITS
 from tests.races.checker import Report, check
 from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run, _all, read
@@ -38,10 +38,10 @@ class MovingHammer(Hammer):
 
     program = "tests.move.actors"
 
-    def __init__(self, house: House, folder: Path) -> None:
-        super().__init__(house.source, folder)
-        self.house = house
-        self.more = {"next": house.target}
+    def __init__(self, endpoints: Endpoints, folder: Path) -> None:
+        super().__init__(endpoints.source, folder)
+        self.endpoints = endpoints
+        self.more = {"next": endpoints.target}
         self.moved: Moved | None = None
 
     def hammer(self, seconds: float) -> Run:
@@ -57,7 +57,7 @@ class MovingHammer(Hammer):
             self._torment(None)
             mover.join(60)
             assert self.moved is not None, "the move has failed"
-            mq = stack.enter_context(turnabout.connect(self.house.target))
+            mq = stack.enter_context(turnabout.connect(self.endpoints.target))
             drained = self._drain(mq)
             self._end(signal.SIGTERM)
             self.errors.close()
@@ -68,7 +68,7 @@ class MovingHammer(Hammer):
 
     def _move(self, after: float) -> None:
         time.sleep(after)
-        self.moved = self.house.move()
+        self.moved = self.endpoints.move()
 
 
 def judge(hammer: MovingHammer, run: Run, folder: Path) -> Report:
@@ -100,8 +100,8 @@ def test_nothing_is_lost_or_delivered_twice_without_a_reason(
     for number in range(TRIES):
         folder = tmp_path / str(number)
         folder.mkdir()
-        with fresh_house(postgres_server, folder) as house:
-            hammer = MovingHammer(house, folder)
+        with fresh_endpoints(postgres_server, folder) as endpoints:
+            hammer = MovingHammer(endpoints, folder)
             report = judge(hammer, hammer.hammer(SECONDS * 2**number), folder)
             if report.verdict == "valid":
                 return

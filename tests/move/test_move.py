@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import turnabout
-from tests.move.house import House
+from tests.move.endpoints import Endpoints
 from tests.support.doors import Clock, migrate
 from tests.support.postgres import Server, fresh_database
 from turnabout import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
@@ -33,13 +33,15 @@ def texts(queue: Any) -> list[str]:
 # --- what moves ----------------------------------------------------------------------------------
 
 
-def test_a_worker_settles_on_the_target_what_it_received_from_the_file(house: House) -> None:
-    with opened(house.source) as mq:
+def test_a_worker_settles_on_the_target_what_it_received_from_the_file(
+    endpoints: Endpoints,
+) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(4)])
         held = jobs.receive(3)
-    house.move()
-    with opened(house.target) as mq:
+    endpoints.move()
+    with opened(endpoints.target) as mq:
         jobs = mq.queue("jobs")
         assert jobs.ack([held[0].receipt]) == (Acked(),)
         assert jobs.ack([held[0].receipt]) == (LeaseLost("gone"),)
@@ -51,9 +53,9 @@ def test_a_worker_settles_on_the_target_what_it_received_from_the_file(house: Ho
         assert sent.id > held[2].id, "ids still grow"
 
 
-def test_policies_hold_across_the_move(house: House) -> None:
+def test_policies_hold_across_the_move(endpoints: Endpoints) -> None:
     """A slot that is taken in the file is taken on the target, and a bucket is as empty."""
-    with opened(house.source) as mq:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create()
         jobs.channel("a").set_policy(Policy(max_concurrency=2))
@@ -64,8 +66,8 @@ def test_policies_hold_across_the_move(house: House) -> None:
             jobs.send("x", channel=channel)
         assert sorted(m.channel for m in jobs.receive(10)) == ["a", "a", "b", "d"]
         policies = jobs.policies()
-    house.move()
-    with opened(house.target) as mq:
+    endpoints.move()
+    with opened(endpoints.target) as mq:
         jobs = mq.queue("jobs")
         assert jobs.policies() == policies
         assert not jobs.receive(10)
@@ -76,15 +78,15 @@ def test_policies_hold_across_the_move(house: House) -> None:
         assert [m.channel for m in jobs.receive(10)] == ["c"]
 
 
-def test_a_fifo_channel_keeps_its_order_and_its_lease(house: House) -> None:
-    with opened(house.source) as mq:
+def test_a_fifo_channel_keeps_its_order_and_its_lease(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         ledger = mq.queue("ledger")
         ledger.create(fifo=True, policy=Policy(weight=2))
         for n in range(3):
             ledger.send(str(n), channel="a")
         (first,) = ledger.receive(5)
-    house.move()
-    with opened(house.target) as mq:
+    endpoints.move()
+    with opened(endpoints.target) as mq:
         ledger = mq.queue("ledger")
         assert ledger.settings().fifo
         assert not ledger.receive(5)
@@ -97,9 +99,9 @@ def test_a_fifo_channel_keeps_its_order_and_its_lease(house: House) -> None:
 
 
 def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
-    house: House,
+    endpoints: Endpoints,
 ) -> None:
-    with opened(house.source) as mq:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send_many([message("x", channel="a") for _ in range(5)])
         leased = len(jobs.receive(1))
@@ -108,19 +110,19 @@ def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
             if progress.step == "compared":
                 jobs.channel("a").set_policy(Policy(max_concurrency=2))
 
-        house.move(progress=change)
-    with opened(house.target) as mq:
+        endpoints.move(progress=change)
+    with opened(endpoints.target) as mq:
         assert len(mq.queue("jobs").receive(10)) == 2 - leased
 
 
 @pytest.mark.parametrize("scope", ["queue", "channel"])
-def test_a_send_with_a_key_is_still_suppressed(house: House, scope: Any) -> None:
-    with opened(house.source) as mq:
+def test_a_send_with_a_key_is_still_suppressed(endpoints: Endpoints, scope: Any) -> None:
+    with opened(endpoints.source) as mq:
         sent = mq.queue("jobs").send("x", channel="a", dedup_key="k", dedup_scope=scope)
         done = mq.queue("jobs").send("y", dedup_key="l", dedup_mode="until_finished")
-    moved = house.move()
+    moved = endpoints.move()
     assert moved.dedup_entries == 2
-    with opened(house.target) as mq:
+    with opened(endpoints.target) as mq:
         jobs = mq.queue("jobs")
         again = jobs.send("x", channel="a", dedup_key="k", dedup_scope=scope)
         assert (again.ids, again.duplicates) == (sent.ids, (0,))
@@ -128,8 +130,8 @@ def test_a_send_with_a_key_is_still_suppressed(house: House, scope: Any) -> None
         assert jobs.stats().sent == 2
 
 
-def test_history_results_and_the_dead_are_there(house: House) -> None:
-    with opened(house.source) as mq:
+def test_history_results_and_the_dead_are_there(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(max_attempts=1, history_payload=True)
         sent = jobs.send_many([message(str(n)) for n in range(3)])
@@ -138,8 +140,8 @@ def test_history_results_and_the_dead_are_there(house: House) -> None:
         dead.fail("no luck\nat all")
         rows = [(e.id, e.outcome, e.payload) for e in jobs.history_entries()]
         story = mq.queue("jobs-dead").peek()[0]
-    house.move()
-    with opened(house.target) as mq:
+    endpoints.move()
+    with opened(endpoints.target) as mq:
         jobs = mq.queue("jobs")
         assert [(e.id, e.outcome, e.payload) for e in jobs.history_entries()] == rows
         ending, _, unfinished = jobs.endings(sent.ids)
@@ -153,24 +155,24 @@ def test_history_results_and_the_dead_are_there(house: House) -> None:
         assert (stats.sent, stats.done, stats.dead, stats.ready) == (4, 1, 1, 1)
 
 
-def test_of_two_endings_in_a_millisecond_the_later_one_counts(house: House) -> None:
+def test_of_two_endings_in_a_millisecond_the_later_one_counts(endpoints: Endpoints) -> None:
     clock = Clock()
-    with turnabout.connect(house.source, clock=clock) as mq:
+    with turnabout.connect(endpoints.source, clock=clock) as mq:
         jobs = mq.queue("jobs")
         jobs.create(max_attempts=1)
         sent = jobs.send("x")
         jobs.receive()[0].fail("first")
         mq.queue("jobs-dead").redrive()
         jobs.receive()[0].fail("second")
-    house.move()
-    with turnabout.connect(house.target, clock=clock) as mq:
+    endpoints.move()
+    with turnabout.connect(endpoints.target, clock=clock) as mq:
         jobs = mq.queue("jobs")
         assert jobs.endings(sent.ids)[0].error == "second"
         assert [e.error for e in jobs.history_entries()] == ["second", "first"]
 
 
-def test_schedules_redrives_and_the_cursor_of_events_go_on(house: House) -> None:
-    with opened(house.source) as mq:
+def test_schedules_redrives_and_the_cursor_of_events_go_on(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(events="all", max_attempts=1)
         page = mq.store.run(v.Events("jobs", None))
@@ -181,9 +183,9 @@ def test_schedules_redrives_and_the_cursor_of_events_go_on(house: House) -> None
         mq.schedules.set("hourly", "jobs", "tick", every_seconds=3600)
         schedules = mq.schedules.list()
         redrive = mq.queue("jobs-dead").redrive_start(per_second=1)
-    moved = house.move()
+    moved = endpoints.move()
     assert (moved.schedules, moved.redrives) == (1, 1)
-    with opened(house.target) as mq:
+    with opened(endpoints.target) as mq:
         (old,), (new,) = schedules, mq.schedules.list()
         assert (new.schedule, new.next_at, new.sent) == (old.schedule, old.next_at, old.sent)
         assert mq.redrives()[0].id == redrive.id
@@ -195,15 +197,15 @@ def test_schedules_redrives_and_the_cursor_of_events_go_on(house: House) -> None
         assert [e.kind for e in on[len(later) :]] == ["created"]
 
 
-def test_settings_and_counts_of_every_queue_are_the_same(house: House) -> None:
-    with opened(house.source) as mq:
+def test_settings_and_counts_of_every_queue_are_the_same(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         mq.queue("a").create(lease_seconds=7, max_messages=9, ttl_seconds=60, dead_letter="grave")
         mq.queue("b").create(paused=True, pause_reason="later", dedup_mode="latest")
         mq.queue("a").send("x")
         mq.queue("b").send("y", delay_seconds=60)
         before, stats = mq.queues(), mq.stats()
-    house.move()
-    with opened(house.target) as mq:
+    endpoints.move()
+    with opened(endpoints.target) as mq:
         after = mq.queues()
         assert [(e.name, e.dead_letter, e.created_at) for e in after] == [
             (e.name, e.dead_letter, e.created_at) for e in before
@@ -223,11 +225,11 @@ def as_dict(stats: Any) -> dict[str, Any]:
 # --- the file afterwards, and the target meanwhile -----------------------------------------------
 
 
-def test_the_file_says_where_its_queues_are(house: House) -> None:
-    with opened(house.source) as mq:
+def test_the_file_says_where_its_queues_are(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send("x")
-        house.move()
+        endpoints.move()
         for call in (
             lambda: jobs.send("y"),
             jobs.receive,
@@ -239,27 +241,27 @@ def test_the_file_says_where_its_queues_are(house: House) -> None:
             lambda: mq.queue("new").send("y"),
             lambda: mq.store.run(c.TokenList()),
             lambda: mq.store.run(c.NamespaceSet(c.Namespace("acme"))),
-            lambda: opened(house.source),
+            lambda: opened(endpoints.source),
         ):
             with pytest.raises(
                 WrongVersion, match=r"moved to postgresql://.*connect to that"
             ) as to:
                 call()
         told = re.findall(r"moved to (\S+): connect", str(to.value))[0]
-        there, target = map(conninfo_to_dict, (told, house.target))
+        there, target = map(conninfo_to_dict, (told, endpoints.target))
         for option in ("host", "port", "dbname"):
             assert there.get(option) == target.get(option), "that URL leads to another place"
     with (
-        contextlib.closing(sqlite3.connect(house.path)) as file,
+        contextlib.closing(sqlite3.connect(endpoints.path)) as file,
         pytest.raises(sqlite3.Error, match="moved to postgresql"),
     ):
         file.execute("insert into turnabout_inbox (queue, payload) values ('jobs', 'z')")
     with pytest.raises(UsageError, match="nothing to do"):
-        house.move()
+        endpoints.move()
 
 
-def test_whoever_looks_meanwhile_finds_numbers_that_add_up(house: House) -> None:
-    with opened(house.source) as mq, opened(house.target) as there:
+def test_whoever_looks_meanwhile_finds_numbers_that_add_up(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send_many([message(str(n)) for n in range(200)])
         held = mq.queue("jobs").receive(20)
         looks = 0
@@ -277,12 +279,14 @@ def test_whoever_looks_meanwhile_finds_numbers_that_add_up(house: House) -> None
                     ended = s.done + s.dead + s.cancelled + s.expired
                     assert s.sent == s.scheduled + s.ready + s.leased + ended, s
 
-        house.move(progress=look)
+        endpoints.move(progress=look)
         assert looks > 10
 
 
-def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(house: House) -> None:
-    with opened(house.source) as mq:
+def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(
+    endpoints: Endpoints,
+) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(max_attempts=1)
         jobs.send_many([message(str(n)) for n in range(50)])
@@ -299,9 +303,9 @@ def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(hous
             jobs.clear("done", limit=1)
             jobs.update(lease_seconds=11)
 
-        house.move(progress=use)
-    assert house.contents_there() == house.contents_of_the_file()
-    with opened(house.target) as mq:
+        endpoints.move(progress=use)
+    assert endpoints.contents_there() == endpoints.contents_of_the_file()
+    with opened(endpoints.target) as mq:
         assert mq.queue("jobs").settings().lease_seconds == 11
         assert mq.queue("late").stats().ready >= 3
 
@@ -309,22 +313,24 @@ def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(hous
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(house: House) -> None:
-    with opened(house.source) as mq:
+def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(
+    endpoints: Endpoints,
+) -> None:
+    with opened(endpoints.source) as mq:
         mq.queue("jobs").send("x")
-    with opened(house.target) as mq:
+    with opened(endpoints.target) as mq:
         mq.queue("jobs").send("theirs")
     for verb in (move, plan):
         with pytest.raises(UsageError, match=r"names already: jobs\. Delete them there"):
-            verb(house.source, house.target)
-    with opened(house.source) as mq:
+            verb(endpoints.source, endpoints.target)
+    with opened(endpoints.source) as mq:
         assert texts(mq.queue("jobs")) == ["x"]
-    assert not abort(house.source, house.target)
-    assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
+    assert not abort(endpoints.source, endpoints.target)
+    assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]
 
 
 def test_a_target_that_cannot_be_made_ready_is_left_unconnected(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[psycopg.Connection[Any]] = []
     connect = psycopg.connect
@@ -336,27 +342,27 @@ def test_a_target_that_cannot_be_made_ready_is_left_unconnected(
     monkeypatch.setattr(psycopg, "connect", noted)
     monkeypatch.setitem(_target.SQL, "rebuild", "select 1/0")
     with pytest.raises(Exception, match="division by zero"):
-        _target.Target(house.target)
+        _target.Target(endpoints.target)
     assert made
     assert all(connection.closed for connection in made)
 
 
-def test_an_empty_queue_on_the_target_makes_room(house: House) -> None:
-    with opened(house.source) as mq:
+def test_an_empty_queue_on_the_target_makes_room(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         mq.queue("jobs").create(lease_seconds=5)
         mq.queue("jobs").send("x")
-    with opened(house.target) as mq:
+    with opened(endpoints.target) as mq:
         mq.queue("jobs").create(lease_seconds=99)
-    house.move()
-    with opened(house.target) as mq:
+    endpoints.move()
+    with opened(endpoints.target) as mq:
         assert mq.queue("jobs").settings().lease_seconds == 5
         assert texts(mq.queue("jobs")) == ["x"]
 
 
 def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was(
-    house: House,
+    endpoints: Endpoints,
 ) -> None:
-    with opened(house.source) as mq, opened(house.target) as there:
+    with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send("x")
 
         def early(progress: Any) -> None:
@@ -364,30 +370,30 @@ def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was
                 there.queue("jobs").send("too early")
 
         with pytest.raises(UsageError, match="names already: jobs"):
-            house.move(progress=early)
+            endpoints.move(progress=early)
         assert mq.queue("jobs").receive()[0].ack() == Acked()
         there.queue("jobs").delete()
         there.queue("jobs-dead").delete()
         mq.queue("jobs").send("y")
-        house.move()
+        endpoints.move()
         assert texts(there.queue("jobs")) == ["y"]
 
 
-def test_ids_that_collide_are_refused_before_anything_is_written(house: House) -> None:
-    with opened(house.source) as mq, opened(house.target) as there:
+def test_ids_that_collide_are_refused_before_anything_is_written(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send("x")
         other = there.queue("other").send("theirs").id
         with pytest.raises(UsageError, match=f"the same id \\({other}, for one\\)"):
-            house.move()
-        assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
+            endpoints.move()
+        assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]
         there.queue("other").receive()[0].ack()
-        assert house.move().messages == 1
+        assert endpoints.move().messages == 1
         new = {there.queue(name).send("new").id for name in ("jobs", "other")}
         assert min(new) > 1_000_000
 
 
-def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(house: House) -> None:
-    with opened(house.source) as mq, opened(house.target) as there:
+def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         there.queue("other").send("theirs")
         mq.queue("jobs").send("gone")
         mq.queue("jobs").receive()[0].ack()
@@ -397,19 +403,19 @@ def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(house: House)
             if _.step in ("copying", "changes", "compared"):
                 mq.queue("jobs").send_many([message("ours") for _ in range(5)])
 
-        assert house.move(progress=both).messages >= 15
+        assert endpoints.move(progress=both).messages >= 15
 
 
 def test_a_database_that_is_not_migrated_and_urls_that_are_wrong(
-    house: House, postgres_server: Server
+    endpoints: Endpoints, postgres_server: Server
 ) -> None:
-    opened(house.source).close()
+    opened(endpoints.source).close()
     with fresh_database(postgres_server) as url, pytest.raises(WrongVersion, match="migrate up"):
-        move(house.source, url)
+        move(endpoints.source, url)
     with pytest.raises(UsageError, match="there is no file"):
-        move(house.source + ".not", house.target)
+        move(endpoints.source + ".not", endpoints.target)
     with pytest.raises(UsageError, match="in memory cannot be moved"):
-        move("sqlite://", house.target)
+        move("sqlite://", endpoints.target)
 
 
 # --- giving up, looking first --------------------------------------------------------------------
@@ -428,21 +434,21 @@ def stop_at(step: str) -> Any:
 
 
 @pytest.mark.parametrize("step", ["copying", "messages", "compared", "closed", "revealing"])
-def test_a_move_is_given_up_and_leaves_no_trace(house: House, step: str) -> None:
-    with opened(house.source) as mq:
+def test_a_move_is_given_up_and_leaves_no_trace(endpoints: Endpoints, step: str) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(10)])
-        before = schema_of(house.source)
+        before = schema_of(endpoints.source)
         with pytest.raises(StoppedHere):
-            house.move(progress=stop_at(step))
+            endpoints.move(progress=stop_at(step))
         jobs.receive()[0].ack()
-        assert abort(house.source, house.target)
-        assert schema_of(house.source) == before
+        assert abort(endpoints.source, endpoints.target)
+        assert schema_of(endpoints.source) == before
         assert len(texts(jobs)) == 9
         for table in ("queue", "message", "history", "tally", "channel"):
-            assert house.ask(f"select count(*) from turnabout.{table}") == [(0,)], table
-        assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
-        assert house.move().messages == 9
+            assert endpoints.ask(f"select count(*) from turnabout.{table}") == [(0,)], table
+        assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]
+        assert endpoints.move().messages == 9
 
 
 def schema_of(url: str) -> list[Any]:
@@ -452,39 +458,39 @@ def schema_of(url: str) -> list[Any]:
     return [(name, sql and sql.replace('"', "")) for name, sql in found]  # a rename quotes a name
 
 
-def test_a_move_that_has_happened_is_not_given_up(house: House) -> None:
-    opened(house.source).close()
-    house.move()
+def test_a_move_that_has_happened_is_not_given_up(endpoints: Endpoints) -> None:
+    opened(endpoints.source).close()
+    endpoints.move()
     with pytest.raises(UsageError, match="have moved already"):
-        abort(house.source, house.target)
+        abort(endpoints.source, endpoints.target)
 
 
-def test_it_goes_on_only_to_where_it_began(house: House, postgres_server: Server) -> None:
-    with opened(house.source) as mq:
+def test_it_goes_on_only_to_where_it_began(endpoints: Endpoints, postgres_server: Server) -> None:
+    with opened(endpoints.source) as mq:
         mq.queue("jobs").send("x")
     with pytest.raises(StoppedHere):
-        house.move(progress=stop_at("messages"))
+        endpoints.move(progress=stop_at("messages"))
     with (
         fresh_database(postgres_server, fill=migrate) as other,
         pytest.raises(UsageError, match="knows nothing"),
     ):
-        move(house.source, other)
-    assert house.move().messages == 1
+        move(endpoints.source, other)
+    assert endpoints.move().messages == 1
 
 
-def test_a_plan_counts_and_changes_nothing(house: House) -> None:
-    with opened(house.source) as mq:
+def test_a_plan_counts_and_changes_nothing(endpoints: Endpoints) -> None:
+    with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create()
         jobs.channel("a").pause()
         jobs.send_many([message("x", dedup_key=str(n)) for n in range(3)])
         jobs.receive(2)[0].ack()
-        before = schema_of(house.source)
-        found = plan(house.source, house.target)
+        before = schema_of(endpoints.source)
+        found = plan(endpoints.source, endpoints.target)
         jobs.send("still")
     queue = found.queues[0]
     assert (queue.messages, queue.leased, queue.history, queue.policies) == (2, 1, 1, 1)
     assert (found.dedup_entries, found.messages, found.events_cursor) == (3, 2, None)
-    assert schema_of(house.source) == before
-    assert install.status(house.target).pending == ()
-    assert house.ask("select to_regclass('turnabout.move')") == [(None,)]
+    assert schema_of(endpoints.source) == before
+    assert install.status(endpoints.target).pending == ()
+    assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]

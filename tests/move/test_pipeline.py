@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.move.house import House, one_version
+from tests.move.endpoints import Endpoints, one_version
 from tests.support.each import each
 from turnabout import WrongVersion, message
 from turnabout.move import Left, Moved, plan
@@ -34,21 +34,21 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @one_version
-def test_a_batch_that_a_pipeline_has_published_is_not_published_again(house: House) -> None:
+def test_a_batch_that_a_pipeline_has_published_is_not_published_again(endpoints: Endpoints) -> None:
     staged = (p.StagedMessage("jobs", Outgoing(b"x")),)
-    with turnabout.connect(house.source) as mq:
+    with turnabout.connect(endpoints.source) as mq:
         mq.store.run(p.Stage("first", staged))
         assert mq.store.run(p.Publish("sink", 7, ("first",), 1)) == p.Published(1)
-    assert house.move().sink_batches == 1
-    with turnabout.connect(house.target) as mq:
+    assert endpoints.move().sink_batches == 1
+    with turnabout.connect(endpoints.target) as mq:
         mq.store.run(p.Stage("again", staged))
         assert mq.store.run(p.Publish("sink", 7, ("again",), 1)) == p.AlreadyPublished(1)
         assert [m.payload for m in mq.queue("jobs").peek(9)] == [b"x"]
 
 
 @one_version
-def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: House) -> None:
-    with turnabout.connect(house.source) as mq:
+def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: Endpoints) -> None:
+    with turnabout.connect(endpoints.source) as mq:
         store, jobs = mq.store, mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(5)])
         generation = store.run(p.SubscriptionOpen("s", "a reader")).generation
@@ -57,11 +57,11 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(house: Hous
         store.run(p.WatermarkSet("lake", store.run(p.LogNext("")).until, 1))
         store.run(p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)))
     left = Left(subscriptions=1, leased=2, staged=1, watermarks=1)
-    assert plan(house.source, house.target).left == left
-    moved = house.move()
+    assert plan(endpoints.source, endpoints.target).left == left
+    moved = endpoints.move()
     assert moved.left == left
     assert Moved.of(json.loads(json.dumps(asdict(moved)))) == moved, "as the ledger keeps it"
-    with turnabout.connect(house.target) as mq:
+    with turnabout.connect(endpoints.target) as mq:
         store = mq.store
         assert mq.queue("jobs").stats().leased == 2
         assert store.run(p.SubscriptionList()) == store.run(p.WatermarkList()) == ()

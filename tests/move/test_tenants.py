@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.move.house import House
+from tests.move.endpoints import Endpoints
 from turnabout.move import plan
 from turnabout.server import verbs as c
 from turnabout.words import verbs as v
@@ -18,9 +18,11 @@ def opened(url: str) -> Any:
     return turnabout.connect(url)
 
 
-def test_tenants_and_their_tokens_move_and_what_is_there_keeps_its_quotas(house: House) -> None:
+def test_tenants_and_their_tokens_move_and_what_is_there_keeps_its_quotas(
+    endpoints: Endpoints,
+) -> None:
     ids = [c.new_token()[0] for _ in range(2)]
-    with opened(house.source) as mq, opened(house.target) as there:
+    with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         for token_id, name in zip(ids, ("acme", "beta"), strict=True):
             mq.store.run(c.TokenCreate(token_id, bytes(32), name, "x", c.scopes(["peek"])))
         mq.store.run(c.TokenRevoke(ids[1]))
@@ -28,8 +30,8 @@ def test_tenants_and_their_tokens_move_and_what_is_there_keeps_its_quotas(house:
         there.store.run(c.NamespaceSet(c.Namespace("acme", max_bytes=5)))
         mq.store.run(v.Send("acme/emails", (v.Outgoing(b"x", "text/plain"),)))
         tokens, before = mq.store.run(c.TokenList()), mq.store.run(v.QueueList("acme"))
-        assert plan(house.source, house.target).tokens == 2
-        assert house.move().tokens == 2
+        assert plan(endpoints.source, endpoints.target).tokens == 2
+        assert endpoints.move().tokens == 2
         assert there.store.run(c.TokenList()) == tokens
         quotas = {n.name: (n.max_messages, n.max_bytes) for n in there.store.run(c.NamespaceList())}
         assert quotas == {"acme": (None, 5), "beta": (7, None)}

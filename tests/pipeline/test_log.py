@@ -168,7 +168,7 @@ def test_two_rows_of_one_message_in_one_transaction_stay_together(pipe, limit):
     verbs = [v.Fail(queue.name, tuple(Failure(m.receipt, retry=False) for m in held))]
     verbs.append(v.Receive(grave, 10))
     verbs.append(v.Ack(grave, tuple(Receipt(m.id, m.attempt + 1) for m in held)))
-    answers = pipe.door.mq.store.run_together(verbs)
+    answers = pipe.door.mq.store.run_transaction(verbs)
     assert answers[2] == (turnabout.Acked(),) * 2, answers
     rows = pipe.log(began, limit)
     assert sorted((row["message_id"], row["outcome"]) for row in rows) == sorted(

@@ -33,4 +33,4 @@ def test_the_client_asks_no_server(tmp_path: Path, verb: v.Verb) -> None:
         with refused:
             mq.store.run(verb)
         with refused:
-            mq.store.run_together([v.Stats("q"), verb])
+            mq.store.run_transaction([v.Stats("q"), verb])

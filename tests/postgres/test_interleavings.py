@@ -61,8 +61,8 @@ class Session:
         )
         return ids
 
-    def receive(self, most: int = 10, now: int = START) -> dict[str, Receipt]:
-        """Receipts by payload."""
+    def receive(self, most: int = 10, now: int | None = START) -> dict[str, Receipt]:
+        """Receipts by payload. Without `now` by the server's clock."""
         rows = self.ask(
             "select payload, id, attempt, lease from turnabout.receive(%s, %s, now_ms => %s)"
             " where id is not null",
@@ -222,6 +222,36 @@ def test_many_open_producers_of_one_channel_commit_in_any_order(of_each_kind):
             receiver.commit()
             got += batch
     assert got == ["2", "0", "3", "1"]
+
+
+# --- whose clock reading is old ------------------------------------------------------------------
+
+
+def test_a_bucket_s_clock_is_read_while_the_channel_is_held(open_session):
+    """Who waits on the way there must not reckon with the time at which the call began."""
+    holder, late = open_session(), open_session()
+    create(holder, KINDS["rate"])
+    holder.send("x", channel="a")
+    holder.commit()
+    holder.connection.execute("lock table turnabout.channel")
+    with beside(lambda: (late.receive(now=None), late.commit())[0]) as got:
+        waits = "select 1 from pg_locks where not granted and pid = %s"
+        while not holder.ask(waits, late.connection.info.backend_pid):
+            assert not got, got
+        ((then,),) = holder.ask("select turnabout.clock_ms()")
+        while (now := holder.ask("select turnabout.clock_ms()")[0][0]) == then:
+            pass
+        holder.commit()
+    lease = got[0]["x"][2]
+    assert holder.ask("select leased_at >= %s from turnabout.lease where id = %s", now, lease) == [
+        (True,)
+    ]
+    ((full_at,),) = holder.ask(
+        "select c.rate_tat_us from turnabout.channel c"
+        " join turnabout.queue q on q.id = c.queue_id where q.name = %s",
+        holder.queue,
+    )
+    assert full_at >= now * 1000 + 1000
 
 
 # --- in opposite orders --------------------------------------------------------------------------

@@ -254,7 +254,7 @@ def test_what_was_prepared_before_a_crash_and_committed_after_it_is_found(server
         ).fetchone()
         assert find is not None
         found = connection.execute(
-            f"select {find[0]}.find_strays(q, 0, 0) from turnabout.queue q"
+            f"select {find[0]}.rescue_orphans(q, 0, 0) from turnabout.queue q"
             " where q.name = 'q'".encode()
         ).fetchall()
         connection.commit()

@@ -140,8 +140,8 @@ ACTS: dict[str, Act] = {
         f"select turnabout.run_timers({QUEUE}, %s, 100)", [s.queue, LATER],
     ),
     "expire": lambda s: (f"select turnabout.expire({QUEUE}, %s, 100)", [s.queue, LATER]),
-    "find strays": lambda s: (
-        f"select turnabout.find_strays({QUEUE}, %s, 0, 100000)", [s.queue, LATER],
+    "rescue orphans": lambda s: (
+        f"select turnabout.rescue_orphans({QUEUE}, %s, 0, 100000)", [s.queue, LATER],
     ),
     "cancel": lambda s: (
         "select outcome from turnabout.cancel(%s, %s, %s)", [s.queue, s.ids, START],

@@ -241,7 +241,7 @@ def test_notices_of_a_moment_are_told_together() -> None:
     assert 0 < notices.left(1.0 + PAUSE_SECONDS / 2) < PAUSE_SECONDS
     told = notices.take(1.0 + PAUSE_SECONDS)
     assert told == (["a", "b"], [2, 1], [None, 5], [None, None])
-    notices.add([Notice("b", Change.READY, 1, is_heard=True)])
+    notices.add([Notice("b", Change.READY, 1, was_notified=True)])
     assert notices.take(9.0) == (["b"], [1], [1], ["me"])
     assert not notices.are_pending
     notices.add([Notice("b")])
@@ -257,9 +257,9 @@ def test_a_row_is_written_again_once_it_was_taken() -> None:
     assert places == [place]
     notifier.were_written(places)
     assert not notifier.want(place)
-    assert not notifier.told("q", Change.READY), "nobody waits: it is for somebody else"
+    assert not notifier.notified("q", Change.READY), "nobody waits: it is for somebody else"
     assert notifier.want(place)
     places = notifier.to_write()
-    notifier.told("q", Change.READY)  # before we know that it was written
+    notifier.notified("q", Change.READY)  # before we know that it was written
     notifier.were_written(places)
     assert notifier.want(place)

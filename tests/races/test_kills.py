@@ -22,7 +22,7 @@ from tests.support.postgres import GIVEN, own_server
 
 KILLS = int(os.environ.get("TURNABOUT_KILLS", "100"))
 SETTINGS = {"synchronous_commit": "on", "full_page_writes": "on"}
-STRAYS = """
+ORPHANS = """
 select count(*) from turnabout.message m
 where not exists (select from turnabout.ready r where r.id = m.id)
     and not exists (select from turnabout.scheduled s where s.id = m.id)
@@ -109,7 +109,7 @@ class Storm(Hammer):
         """Each message that is there stands in one place."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("select turnabout.rebuild()")
-            for name, statement in (("strays", STRAYS), ("twice", TWICE)):
+            for name, statement in (("orphans", ORPHANS), ("twice", TWICE)):
                 (count,) = connection.execute(statement.encode()).fetchone() or (0,)
                 self.faults[name] += count
 
@@ -132,7 +132,7 @@ def stormed(folder: Path, kills: int) -> tuple[Run, Report]:
     told = (folder / "errors.txt").read_text(errors="replace")
     print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
     assert report.verdict == "valid", f"seed {SEED}\n{report}\n{told[-3000:]}"
-    assert run.faults["strays"] == run.faults["twice"] == 0
+    assert run.faults["orphans"] == run.faults["twice"] == 0
     return run, report
 
 

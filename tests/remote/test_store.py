@@ -204,9 +204,11 @@ def test_what_has_no_place_behind_a_server(server: Server) -> None:
             mq.queue("q").within(object())
         with pytest.raises(turnabout.UsageError, match="token_list works on the database"):
             mq.store.run(credentials.TokenList())
-        with pytest.raises(turnabout.UsageError, match="at most 100 verbs together, not 101"):
-            mq.store.run_together([v.Stats("q")] * 101)
-        assert mq.store.run_together([]) == []
+        with pytest.raises(
+            turnabout.UsageError, match="at most 100 verbs in one transaction, not 101"
+        ):
+            mq.store.run_transaction([v.Stats("q")] * 101)
+        assert mq.store.run_transaction([]) == []
         with pytest.raises(turnabout.UsageError):
             mq.queue("acme/emails").send("another's")
         with pytest.raises(turnabout.UsageError, match="namespace"):

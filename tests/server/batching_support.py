@@ -33,8 +33,8 @@ class Watched:
         self.done(verb, answer)
         return answer
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        return await self.store.run_together(verbs)
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        return await self.store.run_transaction(verbs)
 
     async def signal(self, queue: str, *change: Any) -> int:
         return await self.store.signal(queue, *change)

@@ -64,7 +64,7 @@ async def test_many_receives_together_are_bounded_as_one_is(one: Yard) -> None:
     receive = b'{"verb":"receive","queue":"jobs","max_messages":600,"lease_seconds":9}'
     for many, status in ((1, 200), (2, 400)):
         body = b'{"verbs":[' + b",".join([receive] * many) + b"]}"
-        answer = await one.ask("POST", "/v1/together", body)
+        answer = await one.ask("POST", "/v1/transaction", body)
         assert answer.status == status
     assert b"max_messages" in answer.body
 

@@ -152,7 +152,7 @@ async def test_receives_of_one_transaction_share_a_portion(
 ) -> None:
     await filled(store, 60)
     verbs = [v.Receive("q", 6), v.Stats("q"), v.Receive("q", 30), v.Receive("q", 5)]
-    first, _, second, third = await portions.run_together(verbs)
+    first, _, second, third = await portions.run_transaction(verbs)
     assert [len(ids(one)) for one in (first, second, third)] == [6, 4, 1]
 
 

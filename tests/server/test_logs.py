@@ -64,7 +64,7 @@ class Talkative:
     async def run(self, verb: object) -> Any:
         raise self.error from ValueError(f"{SECRET} in {verb!r}")
 
-    run_together = signal = wait = run
+    run_transaction = signal = wait = run
 
     async def close(self) -> None: ...
 

@@ -439,8 +439,8 @@ async def test_what_stands_beside_the_verbs_keeps_them_apart(url) -> None:
         inward = {"verbs": [{"verb": "purge", "queue": "bob/jobs"}]}
         answers = [
             await there.ask("POST", "/v1/queues/theirs/send", b"mine", shown),
-            await there.ask("POST", "/v1/together", json.dumps(batch).encode(), shown),
-            await there.ask("POST", "/v1/together", json.dumps(inward).encode(), shown),
+            await there.ask("POST", "/v1/transaction", json.dumps(batch).encode(), shown),
+            await there.ask("POST", "/v1/transaction", json.dumps(inward).encode(), shown),
             await there.ask("GET", "/v1/queues/theirs/signal", b"", shown),
             await there.ask("GET", "/v1/queues/nobody/events/stream", b"", shown),
             await there.ask("GET", f"/v1/queues/theirs/endings/stream?ids={every}", b"", shown),

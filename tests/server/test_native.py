@@ -141,13 +141,13 @@ def SCHEDULE(queue: str) -> Any:  # noqa: N802 - a value, but for its queue
 
 def test_several_verbs_in_one_transaction(ask: Ask) -> None:
     verbs = [v.Send(ask.queue, (Outgoing(b"x"),)), v.Stats(ask.queue)]
-    answer = ask.server.ask(request("POST", "/v1/together", wire.dump_together(verbs)))
-    sent, (stats,) = wire.load_together_answer(verbs, answer.body)
+    answer = ask.server.ask(request("POST", "/v1/transaction", wire.dump_transaction(verbs)))
+    sent, (stats,) = wire.load_transaction_answer(verbs, answer.body)
     assert len(sent.ids) == stats.sent == 1
 
 
-def test_nothing_together_is_nothing(ask: Ask) -> None:
-    assert ask.raw("POST", "/v1/together", b'{"verbs": []}') == (200, {"items": []})
+def test_an_empty_transaction_is_nothing(ask: Ask) -> None:
+    assert ask.raw("POST", "/v1/transaction", b'{"verbs": []}') == (200, {"items": []})
 
 
 def test_a_schedule_without_a_due_time_gets_one(ask: Ask) -> None:

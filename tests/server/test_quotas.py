@@ -132,7 +132,7 @@ async def test_messages_are_bounded_over_all_queues_of_the_namespace(url):
         await one.done(token, v.Purge("jobs"))
         one.seconds.now += MEASURE_SECONDS + 0.1
         async with asyncio.timeout(60):  # the look that it starts may be too late for itself
-            while (await one.run(token, send(1))).status != 200:
+            while (await one.run(token, send(1))).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
@@ -157,10 +157,10 @@ async def test_a_batch_is_counted_whole(url):
         await one.done(token, send(1))
         caller = await one.context.caller(_shown(token))
         with pytest.raises(QuotaExceeded):
-            await caller.run_together([send(1), v.Purge("jobs"), send(2, queue="mail")])
+            await caller.run_transaction([send(1), v.Purge("jobs"), send(2, queue="mail")])
         stats = await one.done(token, v.Stats("jobs"))
         assert stats[0].ready == 1
-        assert len(await caller.run_together([send(1), send(1, queue="mail")])) == 2
+        assert len(await caller.run_transaction([send(1), send(1, queue="mail")])) == 2
 
 
 async def test_a_repeat_is_answered_though_the_quota_is_full(url):
@@ -180,10 +180,10 @@ async def test_a_repeat_is_answered_though_the_quota_is_full(url):
             assert (refused.status, refused.code) == (507, "quota_exceeded")
         keyed = Outgoing(b"a", dedup_key="k:0")
         caller = await one.context.caller(_shown(token))
-        (sent,) = await caller.run_together([v.Send("jobs", (keyed,))])
+        (sent,) = await caller.run_transaction([v.Send("jobs", (keyed,))])
         assert sent.ids == (ids[0],)
         with pytest.raises(QuotaExceeded, match=r"2 of 2 messages .* 1 more"):
-            await caller.run_together([v.Send("jobs", (keyed,)), send(1)])
+            await caller.run_transaction([v.Send("jobs", (keyed,)), send(1)])
         (jobs,) = await one.done(token, v.Stats("jobs"))
         assert jobs.sent == 2
 

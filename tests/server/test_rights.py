@@ -66,7 +66,7 @@ class Said:
             return (ScheduleEntry(kept, 1, None, None, 0, 1),)
         return ()
 
-    async def run_together(self, verbs: Any) -> list[Any]:
+    async def run_transaction(self, verbs: Any) -> list[Any]:
         return [await self.run(verb) for verb in verbs]
 
     async def receive(self, verb: Any, _: float, __: Any) -> Any:
@@ -175,10 +175,10 @@ def test_a_batch_is_allowed_verb_by_verb():
     caller = AuthorizedStore(context, Rights("acme", token("send:jobs", "receive:jobs")))  # pyright: ignore[reportArgumentType]
     send = v.Send("jobs", (Outgoing(b""),))
     with pytest.raises(Forbidden, match="send:mail"):
-        asyncio.run(caller.run_together([send, v.Send("mail", ())]))
+        asyncio.run(caller.run_transaction([send, v.Send("mail", ())]))
     assert context.asked == []
     fire = v.ScheduleFire("nightly", 1, 2)
-    answers = asyncio.run(caller.run_together([fire, send, v.Maintain("mail")]))
+    answers = asyncio.run(caller.run_transaction([fire, send, v.Maintain("mail")]))
     assert answers == [NotDue(), (), None]
     assert context.asked == [v.Send("acme/jobs", send.messages)]
 

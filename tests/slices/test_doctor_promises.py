@@ -114,9 +114,9 @@ ON_POSTGRES = {
     " queue_id = (select id from turnabout.queue where name = 'paced');" + LEASED.format("slow"),
     "charges": "update turnabout.message set failures = attempt + 1",
     "early": "update turnabout.message set at = {now} + 90000 where channel = 'd'",
-    "strays": "delete from turnabout.ready where channel = 'd'",
-    "strays, of another place": "update turnabout.ready set priority = 7 where channel = 'd'",
-    "strays, of a lease": "delete from turnabout.lease",
+    "orphans": "delete from turnabout.ready where channel = 'd'",
+    "orphans, of another place": "update turnabout.ready set priority = 7 where channel = 'd'",
+    "orphans, of a lease": "delete from turnabout.lease",
     "entries": "delete from turnabout.message where channel = 'd'",
     "entries, of scheduled": "insert into turnabout.scheduled (id, at, queue_id, priority, limited,"
     " channel) select id + 1000, {now}, queue_id, priority, limited, channel from turnabout.ready",

@@ -88,7 +88,7 @@ def test_settings_that_were_rolled_back_are_forgotten(store):
     store.run(Send("q", tuple(Outgoing(b"x") for _ in range(9))))
     undone = (QueueUpdate("q", {"lease_seconds": 5.0}), Receive("q", 1), Receive("nosuch", 1))
     with pytest.raises(QueueNotFound):
-        store.run_together(undone)
+        store.run_transaction(undone)
     assert lease_of(store) == 30_000
     store.run(QueueUpdate("q", {"delay_seconds": 1.0}))
     assert lease_of(store) == 30_000
@@ -97,7 +97,7 @@ def test_settings_that_were_rolled_back_are_forgotten(store):
 def test_a_queue_made_in_vain_is_not_taken_for_the_next_one(store):
     slow = QueueCreate("q", QueueSettings(lease_seconds=99))
     with pytest.raises(QueueNotFound):
-        store.run_together((slow, Send("q", (Outgoing(b"x"),)), Receive("nosuch", 1)))
+        store.run_transaction((slow, Send("q", (Outgoing(b"x"),)), Receive("nosuch", 1)))
     store.run(one())
     assert lease_of(store) == 30_000
 
@@ -109,7 +109,7 @@ async def test_a_cancelled_batch_gives_back_what_it_leased(url) -> None:
     store = AsyncSqliteStore(url)
     await store.run(one())
     with held_at_commit(store) as committing:
-        task = asyncio.create_task(store.run_together((one(), Receive("q", 2))))
+        task = asyncio.create_task(store.run_transaction((one(), Receive("q", 2))))
         await until(committing.is_set)
         task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -229,7 +229,7 @@ def test_a_clear_reaches_below_its_limit(timed):
 def test_a_failed_attempt_of_a_joined_batch_is_seen_by_the_next_verb_of_it(timed):
     timed.run(one())
     receipt = timed.run(Receive("q", 1)).deliveries[0].receipt
-    failed, again = timed.run_together(
+    failed, again = timed.run_transaction(
         (Fail("q", (Failure(receipt, delay_ms=0),)), Receive("q", 1))
     )
     assert failed == (Retrying(NOW),)

@@ -44,7 +44,7 @@ def a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
     request = wire.request_of(verb)
     assert request.body == wire.dump_verb(verb)
     assert read_back(request, kind) == verb
-    assert wire.load_together(wire.dump_together([verb, verb])) == (verb, verb)
+    assert wire.load_transaction(wire.dump_transaction([verb, verb])) == (verb, verb)
     if request.body:
         json.loads(request.body)
 
@@ -55,7 +55,7 @@ def an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
     assert wire.load_answer(kind, body) == answer
     assert isinstance(json.loads(body), dict)
     verb = data.draw(verbs(kind))
-    assert wire.load_together_answer([verb], wire.dump_together_answer([verb], [answer])) == [
+    assert wire.load_transaction_answer([verb], wire.dump_transaction_answer([verb], [answer])) == [
         answer
     ]
 

@@ -133,7 +133,7 @@ def test_a_query_that_cannot_be_read(query: bytes) -> None:
 )
 def test_verbs_together_that_are_wrong(body: bytes, told: str) -> None:
     with pytest.raises(UsageError) as caught:
-        wire.load_together(body)
+        wire.load_transaction(body)
     assert told in str(caught.value)
 
 

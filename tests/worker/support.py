@@ -52,8 +52,8 @@ class Watched(AsyncForwardingStore):
         self.after(verb)
         return answer
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        answers = await self.store.run_together(verbs)
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        answers = await self.store.run_transaction(verbs)
         self.verbs += verbs
         return answers
 

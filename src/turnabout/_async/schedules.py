@@ -226,7 +226,7 @@ async def _fire(store: AsyncStore, entry: ScheduleEntry) -> list[ScheduledMessag
     verbs = [ScheduleFire(name, step.due_at, step.next_at, step.skip) for step in steps]
     # Most times one is due: then without what a transaction of many costs.
     alone = len(verbs) == 1
-    outcomes = [await store.run(verbs[0])] if alone else await store.run_together(verbs)
+    outcomes = [await store.run(verbs[0])] if alone else await store.run_transaction(verbs)
     return [
         ScheduledMessage(name, entry.schedule.queue, step.due_at, outcome.id)
         for step, outcome in zip(steps, outcomes, strict=True)

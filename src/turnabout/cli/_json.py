@@ -115,7 +115,7 @@ def _form(hint: Any) -> str:
     if len(kinds) == 1:
         return _form(kinds[0])
     if kinds and all(is_dataclass(kind) for kind in kinds):
-        same: dict[str, list[str]] = {}  # outcomes of the same fields are told together
+        same: dict[str, list[str]] = {}  # outcomes of the same fields share a line
         for kind in kinds:
             fields = "".join(f", {field}" for field in _fields(kind))
             same.setdefault(fields, []).append(json.dumps(snake(kind.__name__)))

@@ -146,12 +146,12 @@ OF_PROMISES: Mapping[str, Words] = {
         " messages stand, and they were not rebuilt yet",
         "the next call rebuilds them: start a worker, or run `turnabout peek` on any queue",
     ),
-    "strays": Words(
+    "orphans": Words(
         "every message is ready, scheduled or leased",
         "messages stand nowhere, so no receive finds them (a transaction that was prepared before"
         " a crash and committed after it leaves such)",
-        "a worker's maintenance puts them back, bit by bit. At once: select turnabout.find_strays("
-        "q, turnabout.clock_ms(), 0, 2147483647) from turnabout.queue q",
+        "a worker's maintenance puts them back, bit by bit. At once: select"
+        " turnabout.rescue_orphans(q, turnabout.clock_ms(), 0, 2147483647) from turnabout.queue q",
     ),
     "entries": Words(
         "no place is kept for a message that is gone",

@@ -189,7 +189,7 @@ def purge(app: App, name: str, channel: str | None, state: State | None, yes: bo
     which = "ready and scheduled" if state is None else state
     of = "" if channel is None else f" in channel {_show.channel(channel)}"
     with app.queue(name) as handle:
-        handle.settings()  # a wrong name is told before a question is asked
+        handle.settings()  # a wrong name fails before a question is asked
         confirm(yes, f"Cancel all {which} messages of {name}{of}?")
         outcome = handle.purge(channel=channel, state=state)
     app.say(outcome, f"Cancelled {_show.plural(outcome.messages, 'message')} of {name}{of}.")

@@ -54,7 +54,7 @@ def receive(
     with app.queue(queue) as handle:
         batch = _receive(handle, max_messages, wait or 0, lease)
         if not batch:
-            handle.settings()  # a wrong name is told as one
+            handle.settings()  # a wrong name is an error, not an empty queue
             soon = batch.retry_after_seconds
             when = "" if soon is None else f"; ask again in {_show.duration(soon)}"
             app.refuse("empty", f"nothing to receive in {queue}{when}", NEGATIVE)

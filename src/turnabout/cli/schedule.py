@@ -269,7 +269,7 @@ def run(app: App, once: bool) -> None:
 
 
 class _Complaints:
-    """Errors that come again each second, told once a minute."""
+    """Errors that come again each second, printed once a minute."""
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -236,7 +236,7 @@ def wait(app: App, queue: str, ids: tuple[int, ...], timeout: float) -> None:
     limits.milliseconds(timeout, "--timeout", limits.WAIT_SECONDS_MAX)
     wanted = ids or tuple(_from_input(MESSAGE_ID))
     with app.queue(queue) as handle:
-        handle.settings()  # a wrong name is told at once
+        handle.settings()  # a wrong name fails at once
         endings = handle.wait(wanted, timeout_seconds=timeout)
     for one, ending in zip(wanted, endings, strict=True):
         app.say({"id": one} if ending is None else ending, _ending(one, ending))

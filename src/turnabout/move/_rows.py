@@ -28,7 +28,10 @@ HISTORY = (
     "xid",
 )
 EVENT = ("seq", "at", "message_id", "due_at", "queue_id", "attempt", "kind", "channel", "xid")
-CHANNEL = ("queue_id", "name", *POLICY_COLUMNS, "paused", "pause_reason", "own", "rate_tat_us")
+CHANNEL = (
+    *("queue_id", "name", *POLICY_COLUMNS, "paused", "pause_reason", "own"),
+    *("rate_tat_us", "rate_depth_us"),
+)
 DEDUP = ("queue_id", "scope", "key", "message_id", "until_ms")
 SCHEDULE = (
     *("name", "queue", "template", "payload", "cron", "zone", "every_ms", "anchor", "at"),
@@ -87,7 +90,8 @@ def event(row: Row, queues: Queues, xid: str) -> tuple[Any, ...]:
 def channel(row: Row, queues: Queues) -> tuple[Any, ...]:
     """A channel's policy and its bucket."""
     own = bool(row["paused"]) or any(row[column] is not None for column in POLICY_COLUMNS)
-    return _row(CHANNEL, row, queue_id=queues[row["queue_id"]], own=own, rate_tat_us=row["tat_us"])
+    bucket = {"rate_tat_us": row["tat_us"], "rate_depth_us": row["depth_us"]}
+    return _row(CHANNEL, row, queue_id=queues[row["queue_id"]], own=own, **bucket)
 
 
 def dedup(row: Row, queues: Queues) -> tuple[Any, ...]:

@@ -64,7 +64,7 @@ class Source:
             raise UsageError(f"there is no file {self._place.path}: nothing to move")
         self._connection = connect(self._place)
         self._turnstile = Turnstile(self._place)
-        # The target may be told that the file is closed only when no power cut can open it again.
+        # The target may learn that the file is closed only when no power cut can open it again.
         self._connection.execute("pragma synchronous = full")
         # A table that is renamed leaves the text of views and triggers alone: they are to meet what
         # stands in its place.
@@ -120,7 +120,7 @@ class Source:
     # --- closing --------------------------------------------------------------------------------
 
     def shut(self, target: str) -> None:
-        """No verb gets in any more, by whichever connection: they are told to repeat."""
+        """No verb gets in any more, by whichever connection: each is to be repeated."""
         with self._writing():
             for table in self._there("turnabout_"):
                 self._connection.execute(
@@ -136,7 +136,7 @@ class Source:
             self._connection.execute(SQL["set_state"], {"state": "copying"})
 
     def finish(self, target: str) -> None:
-        """From now on verbs are told that the queues are elsewhere."""
+        """From now on verbs are refused with where the queues are."""
         with self._writing():
             self._take_signs_down()
             self._put_signs(f"{MOVED}{target}")

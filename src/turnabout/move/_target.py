@@ -36,7 +36,7 @@ SQL = {
     for name, text in statements_in(Path(__file__).with_name("postgres.sql")).items()
 }
 RESERVE = 10_000_000
-"""So many ids are left to the file while it is being moved."""
+"""How many ids are left to the file while it is being moved."""
 BATCHES = 10_000
 HIDDEN = " (moving)"
 TRIES, PAUSE_SECONDS = 40, 0.25

@@ -2,7 +2,7 @@
 -- they get their names.
 
 -- name: be_durable
--- The file is told that its queues are here after a commit here. That commit must not be lost.
+-- The file learns that its queues are here after a commit here. That commit must not be lost.
 select set_config('synchronous_commit', 'on', false)
 where current_setting('synchronous_commit') = 'off';
 

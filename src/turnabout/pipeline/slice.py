@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="5dc3ddea86d4db0c",
+    digest="c862bbeef982182a",
 )

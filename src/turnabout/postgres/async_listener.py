@@ -18,7 +18,7 @@ from turnabout.postgres.notices import (
     REMOVE_WAITERS,
     Notice,
     Notices,
-    told_by,
+    change_of,
 )
 from turnabout.postgres.notifier import ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions
@@ -35,14 +35,14 @@ class AsyncListener:
     """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
 
     def __init__(
-        self, options: PostgresOptions, run: Run, tell: Callable[[], Awaitable[None]]
+        self, options: PostgresOptions, run: Run, send_notices: Callable[[], Awaitable[None]]
     ) -> None:
-        """`run` runs a statement by itself. `tell` takes the notices that are due and tells them,
+        """`run` runs a statement by itself. `send_notices` sends the notices that are due,
         if there is a connection that is idle.
         """
         self._options = options
         self._run = run
-        self._tell = tell
+        self._send_notices = send_notices
         self._notifier = ListeningNotifier(options)
         self.notices = Notices(self._notifier.process)
         self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
@@ -56,9 +56,9 @@ class AsyncListener:
         pending, notifier = self.notices, self._notifier
         for notice in notices:
             queue, change = notice.queue, notice.change
-            is_heard = notifier.is_waited_for(queue, Change.READY)
+            was_notified = notifier.is_waited_for(queue, Change.READY)
             notifier.notify(queue, change=change if self._options.listen else Change.ANY)
-            pending.add((notice._replace(is_heard=True) if is_heard else notice,))
+            pending.add((notice._replace(was_notified=True) if was_notified else notice,))
 
     def has_room(self, queue: str) -> None:
         """Receivers of this process may look: an end has freed a slot."""
@@ -82,15 +82,15 @@ class AsyncListener:
             seconds = min(seconds, self._options.poll_seconds)
         await self._notifier.wait_async(queue, seen, seconds, change)
 
-    def tell_later(self) -> None:
-        """There are notices that cannot be told yet."""
+    def send_later(self) -> None:
+        """There are notices that are not due yet."""
         if self._late is None or self._late.done():
-            self._late = asyncio.ensure_future(self._tell_when_due())
+            self._late = asyncio.ensure_future(self._send_when_due())
 
-    async def _tell_when_due(self) -> None:
+    async def _send_when_due(self) -> None:
         while self.notices.are_pending:
             await asyncio.sleep(self.notices.left(time.monotonic()) or PAUSE_SECONDS)
-            await self._tell()
+            await self._send_notices()
 
     async def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""
@@ -127,14 +127,14 @@ class AsyncListener:
                 poll_at = time.monotonic() + self._options.poll_seconds
                 while (left := poll_at - time.monotonic()) > 0:
                     async for note in connection.notifies(timeout=left):
-                        self._hear(note.payload)
+                        self._notified(note.payload)
                 await self._poll()
 
-    def _hear(self, payload: str) -> None:
-        queue, change = told_by(payload)
-        if not self._notifier.told(queue, change):
+    def _notified(self, payload: str) -> None:
+        queue, change = change_of(payload)
+        if not self._notifier.notified(queue, change):
             self.notices.add((Notice(queue, Change.READY, 1),))
-            self.tell_later()
+            self.send_later()
 
     async def _poll(self) -> None:
         """What came without a notification, for all receivers in one call."""

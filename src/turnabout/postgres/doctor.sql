@@ -87,7 +87,7 @@ where not c.awake and c.wake_at is null and not c.paused and not q.paused
 -- 1 if they are empty since a crash of the server, and nobody has come by who rebuilds them.
 select count(*) from (select 1 where not exists (select from turnabout.whole)) empty;
 
--- name: strays
+-- name: orphans
 -- Messages that stand nowhere: neither ready, nor scheduled, nor leased.
 select count(*)
 from turnabout.message m

@@ -19,7 +19,7 @@ from turnabout.postgres.notices import (
     REMOVE_WAITERS,
     Notice,
     Notices,
-    told_by,
+    change_of,
 )
 from turnabout.postgres.notifier import ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions
@@ -35,13 +35,15 @@ CLOSE_SECONDS = 0.5
 class Listener:
     """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
 
-    def __init__(self, options: PostgresOptions, run: Run, tell: Callable[[], None]) -> None:
-        """`run` runs a statement by itself. `tell` takes the notices that are due and tells them,
+    def __init__(
+        self, options: PostgresOptions, run: Run, send_notices: Callable[[], None]
+    ) -> None:
+        """`run` runs a statement by itself. `send_notices` sends the notices that are due,
         if there is a connection that is idle.
         """
         self._options = options
         self._run = run
-        self._tell = tell
+        self._send_notices = send_notices
         self._closed = threading.Event()
         self._begin()
 
@@ -60,7 +62,7 @@ class Listener:
 
     @property
     def notices(self) -> Notices:
-        """What other processes are to be told. A child tells, and listens, for itself."""
+        """What other processes have to know. A child sends, and listens, for itself."""
         if self._pid != os.getpid():
             self._begin()
         return self._notices
@@ -70,9 +72,9 @@ class Listener:
         pending, notifier = self.notices, self._notifier
         for notice in notices:
             queue, change = notice.queue, notice.change
-            is_heard = notifier.is_waited_for(queue, Change.READY)
+            was_notified = notifier.is_waited_for(queue, Change.READY)
             notifier.notify(queue, change=change if self._options.listen else Change.ANY)
-            pending.add((notice._replace(is_heard=True) if is_heard else notice,))
+            pending.add((notice._replace(was_notified=True) if was_notified else notice,))
 
     def has_room(self, queue: str) -> None:
         """Receivers of this process may look: an end has freed a slot."""
@@ -97,8 +99,8 @@ class Listener:
             seconds = min(seconds, self._options.poll_seconds)
         self._notifier.wait(queue, seen, seconds, change)
 
-    def tell_later(self) -> None:
-        """There are notices that cannot be told yet."""
+    def send_later(self) -> None:
+        """There are notices that are not due yet."""
         if self._late is None:
             self._late = self._started("_late", self._keep_telling, "turnabout-notify")
         self._has_late.set()
@@ -119,7 +121,7 @@ class Listener:
             self._has_late.clear()
             while self._notices.are_pending and not self._closed.is_set():
                 self._closed.wait(self._notices.left(time.monotonic()) or PAUSE_SECONDS)
-                self._tell()
+                self._send_notices()
 
     def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""
@@ -155,18 +157,18 @@ class Listener:
                 poll_at = time.monotonic() + self._options.poll_seconds
                 while (left := poll_at - time.monotonic()) > 0:
                     for note in connection.notifies(timeout=min(left, CLOSE_SECONDS)):
-                        self._hear(note.payload)
+                        self._notified(note.payload)
                     if self._closed.is_set():
                         process = (self._notifier.process,)
                         psycopg.RawCursor(connection).execute(REMOVE_WAITERS, process)
                         return
                 self._poll()
 
-    def _hear(self, payload: str) -> None:
-        queue, change = told_by(payload)
-        if not self._notifier.told(queue, change):
+    def _notified(self, payload: str) -> None:
+        queue, change = change_of(payload)
+        if not self._notifier.notified(queue, change):
             self._notices.add((Notice(queue, Change.READY, 1),))
-            self.tell_later()
+            self.send_later()
 
     def _poll(self) -> None:
         """What came without a notification, for all receivers in one call."""

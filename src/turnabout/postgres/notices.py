@@ -1,4 +1,4 @@
-"""What other processes are told of a change in a queue, and when.
+"""How other processes are notified of a change in a queue, and when.
 
 A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a
 lock that would make all senders of the server commit one after another. It is for those who have
@@ -6,8 +6,8 @@ said that they wait (the table `waiter`), so a call asks whether there are any: 
 such call was more than a moment ago, else together with all that comes in that moment.
 
 So a process makes a bounded number of these calls, whatever it sends; where nobody waits each is a
-look into a small index, and nothing more. And nothing is slept over: who waits says so and then
-looks once more, and who sends asks after its commit.
+look into a small index, and nothing more. And nothing is slept over: a process that waits says so
+and then looks once more; one that sends asks after its commit.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ ADD_WAITERS = rendered(
 REMOVE_WAITERS = rendered("select turnabout.remove_waiters($1::text)").encode()
 QUEUES_TO_LOOK = rendered("select * from turnabout.queues_to_look($1::text[], $2::int)").encode()
 STATEMENTS = (NOTIFY_WAITERS, ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK)
-"""Whoever may do anything waits for something, and tells others who do."""
+"""For every role: all wait for something, and notify others that do."""
 
 
 class Notice(NamedTuple):
-    """There may be this in the queue, for at most so many receivers (None: all)."""
+    """There may be this in the queue, for at most `most` receivers (None: all)."""
 
     queue: str
     change: Change = Change.ANY
     most: int | None = None
-    is_heard: bool = False
+    was_notified: bool = False
     """Receivers of this process were notified already: they count among these."""
 
 
 class Notices:
-    """Of one process, for others: collected until they may be told. For any thread."""
+    """Of one process, for others: collected until they are due. For any thread."""
 
     def __init__(self, process: str) -> None:
         """`process`: the name by which it waits itself."""
@@ -55,23 +55,23 @@ class Notices:
 
     @property
     def are_pending(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether there is something to send."""
         return bool(self._pending)
 
     def add(self, notices: Sequence[Notice]) -> None:
-        """To be told as soon as may be."""
+        """To be sent as soon as they are due."""
         with self._lock:
-            for queue, change, count, is_heard in notices:
-                key = (queue, change, is_heard)
+            for queue, change, count, was_notified in notices:
+                key = (queue, change, was_notified)
                 before = self._pending.get(key, 0)
                 self._pending[key] = None if count is None or before is None else before + count
 
     def left(self, now: float) -> float:
-        """In how many seconds they may be told."""
+        """In how many seconds they are due."""
         return max(self._free_at - now, 0.0)
 
     def take(self, now: float) -> Sequence[Any] | None:
-        """The parameters of `NOTIFY_WAITERS`, for the caller to tell; None: it is too early, or
+        """The parameters of `NOTIFY_WAITERS`, for the caller to run; None: it is too early, or
         there is nothing.
         """
         if not self._pending or now < self._free_at:
@@ -82,16 +82,16 @@ class Notices:
             pending, self._pending = self._pending, {}
             self._free_at = now + PAUSE_SECONDS
         # All of the calls of all processes in the same order, as they lock rows.
-        told = sorted(pending.items())
+        taken = sorted(pending.items())
         return (
-            [queue for (queue, _, _), _ in told],
-            [int(change) for (_, change, _), _ in told],
-            [None if count is None else min(count, _COUNT_MAX) for _, count in told],
-            [self._process if is_heard else None for (_, _, is_heard), _ in told],
+            [queue for (queue, _, _), _ in taken],
+            [int(change) for (_, change, _), _ in taken],
+            [None if count is None else min(count, _COUNT_MAX) for _, count in taken],
+            [self._process if was_notified else None for (_, _, was_notified), _ in taken],
         )
 
     def forget(self) -> None:
-        """Nobody can be told: there is no connection."""
+        """Nobody can be notified: there is no connection."""
         with self._lock:
             self._pending.clear()
 
@@ -99,7 +99,7 @@ class Notices:
 _COUNT_MAX = 1_000_000
 
 
-def told_by(payload: str) -> tuple[str, Change]:
+def change_of(payload: str) -> tuple[str, Change]:
     """The queue and the change that a notification is about."""
     change, _, queue = payload.partition(" ")
     return queue, Change(int(change))

@@ -39,7 +39,7 @@ class ListeningNotifier(Notifier):
         """The channel for LISTEN."""
         return f"turnabout_{self.process}"
 
-    def told(self, queue: str, change: Change) -> bool:
+    def notified(self, queue: str, change: Change) -> bool:
         """Another process says so, and has removed our row. False: nobody here receives there now,
         so it is for somebody else.
         """

@@ -38,9 +38,9 @@ class AsyncRemoteStore(AsyncStore):
         """Carry out a verb by one request."""
         return await self._drive(self._exchange.run(verb))
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out at most 100 verbs in one transaction, by one request."""
-        return await self._drive(self._exchange.together(verbs)) if verbs else []
+        return await self._drive(self._exchange.transaction(verbs)) if verbs else []
 
     async def _drive(self, talk: Talk[A]) -> A:
         if self._closed:
@@ -63,7 +63,7 @@ class AsyncRemoteStore(AsyncStore):
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
-        if self._notifier.told(queue) is None:
+        if self._notifier.last(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
                 told = await self._drive(self._exchange.version(queue, None, 0))
                 self._notifier.learn(queue, told)

@@ -121,21 +121,21 @@ class Exchange:
         answer = yield from self._ask(request, verb.name, reads=reads)
         return self._read(answer, verb.name, lambda body: wire.load_answer(kind, body), reads=reads)
 
-    def together(self, verbs: Sequence[Verb[Any]]) -> Talk[list[Any]]:
+    def transaction(self, verbs: Sequence[Verb[Any]]) -> Talk[list[Any]]:
         """Some verbs in one transaction."""
-        if len(verbs) > wire.TOGETHER_MAX:
+        if len(verbs) > wire.TRANSACTION_VERBS_MAX:
             raise UsageError(
-                f"a server does at most {wire.TOGETHER_MAX} verbs together, not {len(verbs):,}: "
-                "send many messages to a queue by one `send_many`"
+                f"a server runs at most {wire.TRANSACTION_VERBS_MAX} verbs in one transaction, not "
+                f"{len(verbs):,}: send many messages to a queue by one `send_many`"
             )
         for verb in verbs:
             if type(verb) not in wire.ROUTE_OF:
                 raise not_for_clients(verb)
-        request = self._request("POST", "/v1/together", wire.dump_together(verbs))
+        request = self._request("POST", "/v1/transaction", wire.dump_transaction(verbs))
         name = "a batch"
         answer = yield from self._ask(request, name, reads=False)
         return self._read(
-            answer, name, lambda body: wire.load_together_answer(verbs, body), reads=False
+            answer, name, lambda body: wire.load_transaction_answer(verbs, body), reads=False
         )
 
     def version(

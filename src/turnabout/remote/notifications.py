@@ -26,20 +26,20 @@ answers at once is asked no more often.
 
 
 class RemoteNotifier(Notifier):
-    """A notifier that knows which version the server told last. For any thread."""
+    """A notifier that knows which version the server named last. For any thread."""
 
     def __init__(self, begins: Callable[[str], object]) -> None:
         super().__init__(begins)
-        self._told: dict[str, ServerVersion] = {}
+        self._last: dict[str, ServerVersion] = {}
 
-    def told(self, queue: str) -> ServerVersion | None:
+    def last(self, queue: str) -> ServerVersion | None:
         """The server's last word."""
-        return self._told.get(queue)
+        return self._last.get(queue)
 
     def learn(self, queue: str, version: ServerVersion) -> None:
         """The server has said this. Waiters are notified if it is another version."""
-        if self._told.get(queue) != version:
-            self._told[queue] = version
+        if self._last.get(queue) != version:
+            self._last[queue] = version
             self.notify(queue)
 
 
@@ -71,7 +71,7 @@ class RemoteListener:
         try:
             # Nothing is awaited between the last look at the waiters and the end.
             while self._notifier.is_waited_for(queue):
-                asked_at, before = time.monotonic(), self._notifier.told(queue)
+                asked_at, before = time.monotonic(), self._notifier.last(queue)
                 try:
                     version = await self._ask(queue)
                 except TurnaboutError:
@@ -85,7 +85,7 @@ class RemoteListener:
             self._tasks.pop(queue, None)
 
     async def _ask(self, queue: str) -> ServerVersion:
-        talk = self._exchange.version(queue, self._notifier.told(queue), ASK_SECONDS)
+        talk = self._exchange.version(queue, self._notifier.last(queue), ASK_SECONDS)
         try:
             request = next(talk)
             while True:

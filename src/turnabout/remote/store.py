@@ -48,9 +48,9 @@ class RemoteStore(Store):
         """Carry out a verb by one request."""
         return self._drive(self._exchange.run(verb))
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out at most 100 verbs in one transaction, by one request."""
-        return self._drive(self._exchange.together(verbs)) if verbs else []
+        return self._drive(self._exchange.transaction(verbs)) if verbs else []
 
     def _drive(self, talk: Talk[A]) -> A:
         self._enter()
@@ -84,7 +84,7 @@ class RemoteStore(Store):
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
-        if self._notifier.told(queue) is None:
+        if self._notifier.last(queue) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
                 told = self._drive(self._exchange.version(queue, None, 0))
                 self._notifier.learn(queue, told)

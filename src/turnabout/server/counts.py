@@ -143,16 +143,16 @@ class CountingStore(AsyncForwardingStore):
         counts.carried(verb, answer)
         return answer
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As the store's; timed as a verb of its own."""
         counts, started = self._counts, time.perf_counter()
         try:
-            answers = await self._store.run_together(verbs)
+            answers = await self._store.run_transaction(verbs)
         except TurnaboutError as error:
-            counts.verb_errors["together", error.code] += 1
+            counts.verb_errors["transaction", error.code] += 1
             raise
         finally:
-            self._took("together", time.perf_counter() - started)
+            self._took("transaction", time.perf_counter() - started)
         for verb, answer in zip(verbs, answers, strict=True):
             counts.carried(verb, answer)
         return answers

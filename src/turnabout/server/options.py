@@ -1,4 +1,4 @@
-"""What a server is told when it starts: where it listens, whom it believes, and its limits."""
+"""The options of a server: where it listens, whom it believes, and its limits."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def run(
     """Serve the database of that URL until a signal comes. False: requests were cut off.
 
     migrate:  bring a PostgreSQL database to this version's schema first; an SQLite file always is.
-    announce: told as soon as connections are taken.
+    announce: called as soon as connections are taken.
     Raises:   UsageError with what to do; Forbidden, Unavailable, WrongVersion.
     """
     _refuse_servers(url)

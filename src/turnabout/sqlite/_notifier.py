@@ -52,7 +52,7 @@ class FileNotifier(Notifier):
                 self._connection = None
 
     def _look(self) -> None:
-        """Notify all if somebody has committed since the last look, or if that cannot be told."""
+        """Notify all if somebody has committed since the last look, or if that cannot be known."""
         if self._watch is None:
             return
         with self._looking:

@@ -56,7 +56,7 @@ class AsyncSqliteStore(AsyncStore):
             return await loop.run_in_executor(self._aside, engine.read, verb)
         return await self._through_writer(verb)
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
         await self._engine()
         return await self._through_writer(Transaction(tuple(verbs)))

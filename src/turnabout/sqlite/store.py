@@ -57,7 +57,7 @@ class SqliteStore(Store):
             return answer
         return engine.read(verb) if engine.reads_aside(verb) else engine.writer.run(verb)
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
         return self._engine().writer.run(Transaction(tuple(verbs)))
 

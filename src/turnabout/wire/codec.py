@@ -28,8 +28,8 @@ A = TypeVar("A")
 
 _UNKNOWN = "$: object contains unknown field"
 
-TOGETHER_MAX = 100
-"""Verbs in one `run_together`."""
+TRANSACTION_VERBS_MAX = 100
+"""Verbs in one `run_transaction`."""
 
 
 @value
@@ -378,7 +378,7 @@ class TransactionBody(msgspec.Struct, forbid_unknown_fields=True):
     Each is an object with `verb`, its name, and all of its fields, those of path and query, too.
     """
 
-    verbs: Annotated[tuple[dict[str, Raw], ...], msgspec.Meta(max_length=TOGETHER_MAX)]
+    verbs: Annotated[tuple[dict[str, Raw], ...], msgspec.Meta(max_length=TRANSACTION_VERBS_MAX)]
 
 
 class TransactionAnswer(msgspec.Struct, forbid_unknown_fields=True):
@@ -387,15 +387,15 @@ class TransactionAnswer(msgspec.Struct, forbid_unknown_fields=True):
     items: tuple[Raw, ...]
 
 
-def dump_together(verbs: Sequence[v.Verb[Any]]) -> bytes:
-    """The body for verbs that are carried out together."""
+def dump_transaction(verbs: Sequence[v.Verb[Any]]) -> bytes:
+    """The body for verbs that are carried out in one transaction."""
     return _encode(TransactionBody(tuple(map(_dump_item, verbs))))
 
 
-def load_together(body: bytes) -> tuple[v.Verb[Any], ...]:
+def load_transaction(body: bytes) -> tuple[v.Verb[Any], ...]:
     """The verbs in that body. Raises: UsageError that names the place."""
     try:
-        said = _decode_together(body)
+        said = _decode_transaction(body)
     except msgspec.ValidationError as error:
         raise UsageError(_placed(str(error))) from error
     except (msgspec.DecodeError, ValueError) as error:
@@ -412,16 +412,16 @@ def load_together(body: bytes) -> tuple[v.Verb[Any], ...]:
     return tuple(verbs)
 
 
-def dump_together_answer(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -> bytes:
+def dump_transaction_answer(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -> bytes:
     """The body of their answers."""
     items = [Raw(dump_answer(type(v), a)) for v, a in zip(verbs, answers, strict=True)]
     return _encode(TransactionAnswer(tuple(items)))
 
 
-def load_together_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
+def load_transaction_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
     """Their answers. Raises: Uncertain if it holds anything else."""
     try:
-        items = _decode_together_answer(body).items
+        items = _decode_transaction_answer(body).items
         pairs = list(zip(verbs, items, strict=True))
     except (msgspec.DecodeError, ValueError) as error:
         raise Uncertain(f"the response does not hold the answers ({error})") from error
@@ -474,5 +474,5 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
 
 _encode = msgspec.json.Encoder().encode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_together = msgspec.json.Decoder(TransactionBody).decode
-_decode_together_answer = msgspec.json.Decoder(TransactionAnswer).decode
+_decode_transaction = msgspec.json.Decoder(TransactionBody).decode
+_decode_transaction_answer = msgspec.json.Decoder(TransactionAnswer).decode

@@ -1,6 +1,6 @@
 """What a number or a list on the wire may be, where it is said for a verb or a value.
 
-Most values check themselves when they are made; said here as well, a wrong one is told with its
+Most values check themselves when they are made; said here as well, a wrong one is refused with its
 place, and the OpenAPI document knows the bounds. Those of verbs are checked nowhere else.
 """
 

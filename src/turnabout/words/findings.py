@@ -37,7 +37,7 @@ PROMISES: Final[Mapping[str, Level]] = {
     "retention": "warn",
     "events": "warn",
     "unlogged tables": "warn",
-    "strays": "warn",
+    "orphans": "warn",
     "entries": "warn",
     "head marks": "warn",
     "days": "warn",

@@ -19,7 +19,7 @@ A = TypeVar("A", covariant=True)
 
 QueueName = Annotated[str, "name"]
 """Text that a server puts the namespace in front of. Every field that may hold a name of a queue or
-a schedule says so by its type: a test refuses a field of text that is neither told nor known.
+a schedule says so by its type: a test refuses a field of text that is neither marked nor known.
 """
 ScheduleName = Annotated[str, "name"]
 NamespaceName = Annotated[str, "namespace"]

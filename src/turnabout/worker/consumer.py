@@ -325,7 +325,7 @@ class Consumer:
         self._settler.put(lease, ending)
 
     def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
-        """The database has answered for this message, or could not be told at all."""
+        """The database has answered for this message, or could not be reached at all."""
         stats = self._run.stats
         if answer == "untold":
             log.error("message %s of %s could not be settled", lease.receipt, self.job.queue)

@@ -210,7 +210,7 @@ class Emptiness:
 
     @contextmanager
     def asking(self, queue: str) -> Generator[None]:
-        """While one of several asks the queue; `taken` is told within."""
+        """While one of several asks the queue; it calls `taken` within."""
         self._asking[queue] += 1
         try:
             yield
@@ -218,7 +218,7 @@ class Emptiness:
             self._asking[queue] -= 1
 
     def taken(self, count: int) -> None:
-        """So many messages were taken."""
+        """`count` messages were taken."""
         self._moves += count
         self._held += count
 

@@ -85,10 +85,10 @@ class WatchedStore(AsyncForwardingStore):
         self.note(verb, answer)
         return answer
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, as `run` does one."""
         with self._under_way(verbs):
-            answers = await self._store.run_together(verbs)
+            answers = await self._store.run_transaction(verbs)
         for verb, answer in zip(verbs, answers, strict=True):
             self.note(verb, answer)
         return answers
@@ -145,9 +145,9 @@ class BridgeStore(Store):
         """Carry out a verb on the worker's loop and wait for the answer."""
         return self._on_loop(self._store.run(verb))
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs on the worker's loop and wait for the answers."""
-        return self._on_loop(self._store.run_together(verbs))
+        return self._on_loop(self._store.run_transaction(verbs))
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""

@@ -29,7 +29,7 @@ from turnabout.worker.worker import Worker
 log = logging.getLogger("turnabout.worker")
 
 RESTARTS_MAX = 5
-"""So many crashes of one child, each soon after its start, and all are stopped."""
+"""After this many crashes of one child, each soon after its start, all are stopped."""
 SOON_SECONDS = 10.0
 WRONG_CALL = 2
 """How `__main__` ends where no repetition helps: a wrong URL, a database not migrated."""
@@ -80,7 +80,7 @@ def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | 
             "start one process as often as you need it"
         )
     limits.whole(n, "processes", 1, 1_024)
-    load(target)  # an error in its name is told once, here, and not by every child
+    load(target)  # an error in its name is raised once, here, and not by every child
     command = [sys.executable, "-m", "turnabout.worker", target, "--stop-at-eof"]
     if until_empty:
         command.append("--until-empty")
@@ -127,7 +127,7 @@ class _Child:
         )
 
     def tell(self, number: int) -> None:
-        """Hand a signal on. One that is just being started is told at the next look."""
+        """Hand a signal on. A child that is just being started gets it at the next look."""
         if self.process is not None:
             self.told = True
             self.process.send_signal(number)  # does nothing once it has ended

@@ -1,7 +1,7 @@
 """One run of a worker: opens the store, starts a consumer for each queue, and brings all to an end.
 
 The end has an order. No more is taken; what was fetched ahead is given back; handlers get their
-grace; what is left then is given back too; the database is told; the connection is closed.
+grace; what is left then is given back too; the database gets the answers; the connection is closed.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Run:
                 await self._changed.wait()
             await self._end(takes)
         except asyncio.CancelledError:
-            # Whoever runs us wants no more of it: as after a second signal.
+            # The caller wants no more of it: as after a second signal.
             self._go_to(Phase.RELEASING)
             await self._end(takes)
             raise

@@ -84,7 +84,7 @@ def read(rows: int = FLIGHTS) -> list[Flight]:
 
 
 def _spread(lines: Iterator[list[str]], rows: int) -> Iterator[list[str]]:
-    """So many lines, evenly from the whole year, so that small carriers are in a small demo too."""
+    """About `rows` lines, evenly from the whole year: a small demo has the small carriers, too."""
     for number, line in enumerate(lines):
         if number * rows // FLIGHTS != (number + 1) * rows // FLIGHTS:
             yield line

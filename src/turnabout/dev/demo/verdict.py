@@ -18,7 +18,7 @@ from turnabout.words.entities import QueueStats
 JAIN_LEAST = 0.9
 PLACES_FACTOR = 1.5
 BLOCK = 1_600
-"""So many deliveries at a time are looked at for Jain's index: about a hundred for each carrier."""
+"""Jain's index is of this many deliveries at a time: about a hundred for each carrier."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class JobRun:
             return 0
 
     def note(self, batches: int, *, last: bool) -> None:
-        """So many are sent. After the last one the rows go."""
+        """That many batches are sent. After the last one the rows go."""
         aside = self.folder / "sent.json.next"
         _disk.remove(aside)
         _disk.write_aside(aside, json.dumps({"batches": batches}).encode())

@@ -20,7 +20,7 @@ FORMAT = 1
 Kind = Literal["archive", "compact"]
 
 WHOLE_EVERY = 64
-"""So many commits are read at most to know all files."""
+"""At most this many commits are read to know all files."""
 
 
 @value

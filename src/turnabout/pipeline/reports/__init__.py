@@ -35,7 +35,7 @@ GROUPS_MAX: Final = "4096"
 """Spark gives up hashing quantiles at 128 groups unless it is told otherwise."""
 
 Progress = Callable[[int, float], object]
-"""Is told how many messages there are, as soon as that is known, and which part is done, 0 to 1."""
+"""Called with the number of messages, as soon as that is known, and the share done, 0 to 1."""
 
 
 def report(

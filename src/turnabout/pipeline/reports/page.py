@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: what is shown, what it is sorted by, and what is told when pointed at."""
+    """A cell of a table: what is shown, what it is sorted by, and what is shown when pointed at."""
 
     text: str
     key: float | str | None = None

@@ -1,4 +1,4 @@
-"""The database as a pipeline may use it: opened late, in each process, and confined if told so.
+"""The database as a pipeline uses it: opened late, in each process; with a token, confined to it.
 
 Readers and writers are pickled to other processes, so nothing here is open before it is needed, and
 connections are left behind. No repr and no error holds the URL's password or the token.

@@ -177,7 +177,7 @@ def folders() -> Iterator[Path]:
     with contextlib.suppress(OSError):
         shared.mkdir(mode=0o700, exist_ok=True)
         facts = shared.lstat()
-        # Whoever else could write there would choose what we run.
+        # Another user who could write there would choose what we run.
         if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
             shared.chmod(0o700)
             yield shared

@@ -1,8 +1,8 @@
 """Connections that a process of Spark's keeps from one task to the next.
 
 To open one for Arrow takes as long as to read ten thousand rows, as the driver asks for all types
-first, and each batch is read by new tasks. Whoever takes a connection has it alone; it comes back
-only if all went well. Nothing here knows what it is connected to.
+first, and each batch is read by new tasks. A task has its connection to itself; it comes back only
+if all went well. Nothing here knows what it is connected to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 IDLE_SECONDS: Final = 60.0
 """One that has been idle for longer is not used again: a firewall may have forgotten it."""
 MOST: Final = 4
-"""So many are kept, the newest: a process may read several databases."""
+"""How many are kept, the newest: a process may read several databases."""
 
 _lock = Lock()
 _kept: dict[tuple[int, Hashable], tuple[float, Any]] = {}

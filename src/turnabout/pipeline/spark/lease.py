@@ -250,7 +250,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         return found
 
     def _within(self, most: int) -> int:
-        """So many messages, or what AvailableNow may still lease."""
+        """`most` messages, or what AvailableNow may still lease."""
         left = self._driver.left
         return most if left is None else min(most, left)
 

@@ -51,7 +51,7 @@ def session(
     `master` is `local[*]` unless it is given, or `spark-submit` has one. `conf` adds settings of
     Spark. A session that is there already stays as it is, but for what can be set while it runs:
     what Turnabout needs, and `conf`; its time zone, for one, is not touched. What was asked for
-    and cannot be set any more is told by a warning.
+    and cannot be set any more is a warning.
 
     Raises `JavaNotFound`.
     """

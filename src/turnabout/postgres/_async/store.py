@@ -88,7 +88,7 @@ class AsyncPostgresStore(store.AsyncStore):
         await connection.close()
         await self._pool.put(connection)
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction."""
         if not verbs:
             return []
@@ -166,21 +166,21 @@ class AsyncPostgresStore(store.AsyncStore):
             if notices:
                 self._listener.changed(notices)
             if self._listener.notices.are_pending:
-                await self._tell(connection)
+                await self._send_notices(connection)
         finally:
             await self._pool.put(connection)
 
-    async def _tell(self, connection: AsyncConnection) -> None:
-        """Tell other processes what is due, or see to it that it will be told.
+    async def _send_notices(self, connection: AsyncConnection) -> None:
+        """Notify other processes of what is due; what is not gets its time later.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """
-        told = self._listener.notices.take(time.monotonic())
-        if told is None:
-            self._listener.tell_later()
+        due = self._listener.notices.take(time.monotonic())
+        if due is None:
+            self._listener.send_later()
             return
         try:
-            for (queue,) in await connection.run(NOTIFY_WAITERS, told):
+            for (queue,) in await connection.run(NOTIFY_WAITERS, due):
                 self._listener.has_room(queue)
         except psycopg.Error:
             pass
@@ -195,7 +195,7 @@ class AsyncPostgresStore(store.AsyncStore):
         connection = self._pool.borrow()
         if connection is not None:
             try:
-                await self._tell(connection)
+                await self._send_notices(connection)
             finally:
                 await self._pool.put(connection, borrowed=True)
         elif not self._pool.has_any:

@@ -138,7 +138,7 @@ class Pool:
             seconds = self._options.busy_seconds
             return wait_for(self._changed, self._has_some, seconds)
         except BaseException:
-            self._changed.notify()  # another may have what we were told of
+            self._changed.notify()  # another may have what we were notified of
             raise
         finally:
             self._waiting -= 1

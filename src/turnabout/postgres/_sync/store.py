@@ -82,7 +82,7 @@ class PostgresStore(store.Store):
         connection.close()
         self._pool.put(connection)
 
-    def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction."""
         if not verbs:
             return []
@@ -160,21 +160,21 @@ class PostgresStore(store.Store):
             if notices:
                 self._listener.changed(notices)
             if self._listener.notices.are_pending:
-                self._tell(connection)
+                self._send_notices(connection)
         finally:
             self._pool.put(connection)
 
-    def _tell(self, connection: LibpqConnection) -> None:
-        """Tell other processes what is due, or see to it that it will be told.
+    def _send_notices(self, connection: LibpqConnection) -> None:
+        """Notify other processes of what is due; what is not gets its time later.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """
-        told = self._listener.notices.take(time.monotonic())
-        if told is None:
-            self._listener.tell_later()
+        due = self._listener.notices.take(time.monotonic())
+        if due is None:
+            self._listener.send_later()
             return
         try:
-            for (queue,) in connection.run(NOTIFY_WAITERS, told):
+            for (queue,) in connection.run(NOTIFY_WAITERS, due):
                 self._listener.has_room(queue)
         except psycopg.Error:
             pass
@@ -189,7 +189,7 @@ class PostgresStore(store.Store):
         connection = self._pool.borrow()
         if connection is not None:
             try:
-                self._tell(connection)
+                self._send_notices(connection)
             finally:
                 self._pool.put(connection, borrowed=True)
         elif not self._pool.has_any:

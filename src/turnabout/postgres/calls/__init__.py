@@ -82,7 +82,7 @@ def _parts(call: Call, verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Row
 
 
 def notified(call: Call, verb: Any, rows: Rows) -> Sequence[Notice]:
-    """What those who wait must be told after a call."""
+    """The notices for those who wait, after a call."""
     if call.notifies is not None:
         return [Notice(queue) for queue in call.notifies(verb, rows)]
     if not verb.notifies:

@@ -45,10 +45,12 @@ begin
         delete from turnabout.lease l
         where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id
             and cardinality(l.ids) = cardinality(ack.ids)
+            and turnabout.lease_holds(l.ids, l.attempts, ack.ids, ack.attempts[1])
         returning l.leased_at into v_leased_at;
         if not found then
             select l.leased_at into v_leased_at from turnabout.lease l
-            where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id;
+            where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id
+                and turnabout.lease_holds(l.ids, l.attempts, ack.ids, ack.attempts[1]);
         end if;
     end if;
     if v_leased_at is not null then

@@ -43,7 +43,7 @@ begin
     select distinct g.queue_id, g.channel from gone g
     join turnabout.channel c on c.queue_id = g.queue_id and c.name = g.channel;
     if random() < 0.01 then
-        perform turnabout.find_strays(queue, now_ms);
+        perform turnabout.rescue_orphans(queue, now_ms);
     end if;
 end
 $$;

@@ -1,5 +1,6 @@
 -- Notify processes that wait in these queues. Called after the commit of what changed, in a
--- transaction of its own: so whoever says that it waits either is seen here, or sees the change.
+-- transaction of its own: a process that says that it waits is either seen here, or sees the
+-- change.
 --
 -- One element of the arrays is one queue: `changes` says what there may be (1 messages for
 -- receivers, 2 ends of messages, 3 both), and `counts` how many. That many receivers are notified,

@@ -4,9 +4,9 @@
 -- `restore_leases` brings back.
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
--- neither. Nobody receives until it is done. Whoever waits for it must hold nothing: a transaction
--- that has written can't do it. That is an error, to be repeated when somebody else has; without
--- `must` it goes on.
+-- neither. Nobody receives until it is done. Only a transaction that holds nothing may wait for it,
+-- so one that has written can't do it: an error, to be repeated when somebody else has rebuilt;
+-- without `must` it goes on.
 create or replace function turnabout.rebuild(must boolean default true) returns void
 language plpgsql
 set enable_nestloop = off

@@ -137,10 +137,11 @@ begin
         v_queue := turnabout.find_queue(receive.queue);
         v_queue_id := v_queue.id;
         v_lease_ms := coalesce(receive.lease_ms, v_queue.lease_ms);
-        select t.ids, t.turn, t.turn_served into v_ids, v_next.channel, v_next.attempt
+        select t.ids, t.turn, t.turn_served, coalesce(t.at_ms, v_now)
+        into v_ids, v_next.channel, v_next.attempt, v_now
         from turnabout.take_next(
             v_queue, receive.max_messages, v_start, receive.served, receive.shard, receive.shards,
-            v_now) t;
+            v_now, receive.now_ms) t;
     end if;
 
     -- 4. Lease it, or say when to ask again.

@@ -1,6 +1,6 @@
 -- A waiting message whose place the caller has locked takes new content and a new due time. One
--- that waits for a person goes on doing so. It gets a new entry in its line: whoever finds the old
--- one would read the old content.
+-- that waits for a person goes on doing so. It gets a new entry in its line: a receiver that
+-- finds the old one would read the old content.
 create or replace function turnabout.replace_message(
     queue turnabout.queue, id bigint, payload bytea, content_type text, headers text,
     priority smallint, delay_ms bigint, expires_at bigint, now_ms bigint

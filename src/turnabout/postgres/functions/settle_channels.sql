@@ -7,12 +7,13 @@ language plpgsql as $$
 declare
     v_row record;
     v_tat bigint;
+    v_depth bigint;
     v_rate_at bigint;
     v_sleep boolean;
     v_until bigint;
 begin
     for v_row in
-        select c.name, c.paused, c.own, c.awake, c.rate_tat_us,
+        select c.name, c.paused, c.own, c.awake, c.rate_tat_us, c.rate_depth_us,
             case when c.rate_count is null then queue.rate_interval_us else c.rate_interval_us end
                 as interval_us,
             case when c.rate_count is null then queue.rate_burst else c.rate_burst end as burst,
@@ -36,16 +37,20 @@ begin
             limit 1
         ) head on true
     loop
-        -- 1. The bucket. The debt of a slower rate that held before is forgiven, but for a bucket.
+        -- 1. The bucket. If it is another one than before, the debt of a slower rate is forgiven,
+        --    but for a bucket. (At each visit that would forgive what somebody made whose clock
+        --    reading is newer.)
         v_tat := v_row.rate_tat_us;
-        if v_row.interval_us is not null then
-            v_tat := least(v_tat, now_ms * 1000 + v_row.burst * v_row.interval_us);
-        end if;
-        if v_row.taken > 0 and v_row.interval_us is not null then
-            v_tat := greatest(v_tat, now_ms * 1000) + v_row.taken * v_row.interval_us;
-        end if;
+        v_depth := v_row.rate_depth_us;
         v_rate_at := null;
         if v_row.interval_us is not null then
+            v_depth := v_row.burst * v_row.interval_us;
+            if v_depth <> v_row.rate_depth_us then
+                v_tat := least(v_tat, now_ms * 1000 + v_depth);
+            end if;
+            if v_row.taken > 0 then
+                v_tat := greatest(v_tat, now_ms * 1000) + v_row.taken * v_row.interval_us;
+            end if;
             v_rate_at := (v_tat - (v_row.burst - 1) * v_row.interval_us + 999) / 1000;
         end if;
 
@@ -73,9 +78,10 @@ begin
             v_sleep := false;
         end if;
 
-        if v_sleep or v_tat <> v_row.rate_tat_us then
+        if v_sleep or v_tat <> v_row.rate_tat_us or v_depth <> v_row.rate_depth_us then
             update turnabout.channel c
-            set rate_tat_us = v_tat, awake = not v_sleep, wake_at = v_until
+            set rate_tat_us = v_tat, rate_depth_us = v_depth, awake = not v_sleep,
+                wake_at = v_until
             where c.queue_id = queue.id and c.name = v_row.name;
         end if;
     end loop;

@@ -1,8 +1,9 @@
 -- Take up to `most` messages where something may be going on: time has brought something, channels
--- have limits, a shard is asked for, others hold what is there. A bounded share of each.
+-- have limits, a shard is asked for, others hold what is there. A bounded share of each. `at_ms` is
+-- take_turns's.
 create or replace function turnabout.take_next(
     queue turnabout.queue, most int, start text, served int, shard int, shards int, now_ms bigint,
-    out ids bigint[], out turn text, out turn_served int
+    inout at_ms bigint, out ids bigint[], out turn text, out turn_served int
 )
 language plpgsql as $$
 declare
@@ -46,10 +47,10 @@ begin
     if v_limits or shards is not null or cardinality(ids) = 0 and not v_dry
         or cardinality(ids) < most and v_rows
     then
-        select t.ids, t.turn, t.turn_served into v_some, turn, turn_served
+        select t.ids, t.turn, t.turn_served, t.at_ms into v_some, turn, turn_served, at_ms
         from turnabout.take_turns(
             queue, most - cardinality(ids), v_quantum, start, served, v_limits or v_rows,
-            shard, shards, now_ms) t;
+            shard, shards, now_ms, at_ms) t;
         ids := ids || v_some;
     end if;
 end

@@ -8,9 +8,13 @@
 --
 -- `served`: how much of its weight `start` has had in this turn. `turn` and `turn_served` tell
 -- where the next turn starts; null: the messages themselves do.
+--
+-- `at_ms`: what slots and buckets are reckoned with, and so when the leases begin. Null: the clock
+-- is read as soon as rows are held. A reading from before may be older than what others have done
+-- to them meanwhile.
 create or replace function turnabout.take_turns(
     queue turnabout.queue, most int, quantum int, start text, served int, limits boolean,
-    shard int, shards int, now_ms bigint,
+    shard int, shards int, now_ms bigint, inout at_ms bigint,
     out ids bigint[], out turn text, out turn_served int
 )
 language plpgsql as $$
@@ -38,8 +42,9 @@ begin
         where c.queue_id = queue.id and c.name = start collate "C" and c.awake
         for update skip locked;
         if v_weight > served then
+            at_ms := coalesce(at_ms, turnabout.clock_ms());
             ids := turnabout.take_limited(
-                queue, array[start], array[v_weight - served], v_left, now_ms);
+                queue, array[start], array[v_weight - served], v_left, at_ms);
             turn := start;
             turn_served := served + cardinality(ids);
             v_left := v_left - cardinality(ids);
@@ -85,8 +90,9 @@ begin
             v_left := most - cardinality(ids);
         end if;
         if v_left > 0 and true = any (v_limited) then
+            at_ms := coalesce(at_ms, turnabout.clock_ms());
             select ids || turnabout.take_limited(
-                queue, array_agg(o.channel), array_agg(o.take), v_left, now_ms)
+                queue, array_agg(o.channel), array_agg(o.take), v_left, at_ms)
             into ids
             from unnest(v_names, v_takes, v_limited) o (channel, take, limited)
             where o.limited;

@@ -1,6 +1,6 @@
 -- Take messages from where they stand; answers with those that the caller has now. They are nobody
--- else's until they get a place again (line_up) or end: whoever removes an entry of a line decides
--- what becomes of its message.
+-- else's until they get a place again (line_up) or end: the transaction that removes an entry
+-- decides what becomes of its message.
 --
 -- Entries that others hold are not waited for. They are tried again a few times, since most such
 -- holders are gone within milliseconds.

@@ -177,7 +177,8 @@ create table turnabout.channel (
     own boolean not null default false,  -- has a policy of its own
     awake boolean not null default true,
     wake_at bigint,                      -- asleep until then; null: until something wakes it
-    rate_tat_us bigint not null default 0,
+    rate_tat_us bigint not null default 0,    -- when the bucket will be full
+    rate_depth_us bigint not null default 0,  -- of that bucket: its burst times its interval
     -- of its own, so that nothing but its index leads from one awake channel to the next
     awake_name text collate "C" generated always as (case when awake then name end) stored,
     primary key (queue_id, name)

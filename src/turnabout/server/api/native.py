@@ -101,7 +101,7 @@ class Native:
         queue = "/v1/queues/{queue}"
         return (
             ("POST", f"{queue}/send", self.send_raw),
-            ("POST", "/v1/together", self.together),
+            ("POST", "/v1/transaction", self.transaction),
             ("GET", f"{queue}/signal", self.signal),
             ("GET", f"{queue}/events/stream", partial(stream_events, self.waiting)),
             ("GET", f"{queue}/endings/stream", partial(stream_endings, self.waiting)),
@@ -184,16 +184,16 @@ class Native:
             entry = await caller.run(verb)
         await self._done(request, v.ScheduleSet, entry)
 
-    async def together(self, request: Request) -> None:
+    async def transaction(self, request: Request) -> None:
         """Some verbs in one transaction."""
         caller = await self.context.caller(request)
         body = await request.body()
-        verbs = await self._read(body, partial(wire.load_together, body))
+        verbs = await self._read(body, partial(wire.load_transaction, body))
         for verb in verbs:
             check_limits(verb, self.context.options)
         check_sum(verbs, self.context.options)
-        answers = await caller.run_together(verbs) if verbs else []
-        await answer(request, wire.dump_together_answer(verbs, answers))
+        answers = await caller.run_transaction(verbs) if verbs else []
+        await answer(request, wire.dump_transaction_answer(verbs, answers))
 
     async def signal(self, request: Request) -> None:
         """The queue's version, which changes with it, as soon as it differs from `seen`."""

@@ -235,10 +235,10 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     raw["parameters"] = [in_path, *[_parameter(part, ()) for part in fields], KEY]
     raw["requestBody"] = {"content": {"*/*": {}}}
     raw["responses"]["409"] = _ok("Refused.", sent)
-    together = _plain(
-        "together", TransactionBody.__doc__, _json(_schema_of(schemas, TransactionAnswer))
+    transaction = _plain(
+        "transaction", TransactionBody.__doc__, _json(_schema_of(schemas, TransactionAnswer))
     )
-    together["requestBody"] = {
+    transaction["requestBody"] = {
         "required": True,
         "content": _json(_schema_of(schemas, TransactionBody)),
     }
@@ -255,7 +255,7 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     some: Json = {"application/json": {"schema": {"type": "object"}}}
     return [
         (f"{queue}/send", "post", raw),
-        ("/v1/together", "post", together),
+        ("/v1/transaction", "post", transaction),
         (f"{queue}/signal", "get", changes),
         (f"{queue}/events/stream", "get", events),
         (f"{queue}/endings/stream", "get", endings),

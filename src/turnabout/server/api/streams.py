@@ -71,7 +71,7 @@ async def stream_endings(waiting: Waiting, request: Request) -> None:
         await _stream(request, _endings(shared, queue, ids))
 
 
-# --- what is told --------------------------------------------------------------------------------
+# --- what is sent --------------------------------------------------------------------------------
 
 
 async def _said(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
@@ -132,7 +132,7 @@ async def _check_level(caller: AuthorizedStore, queue: str) -> None:
         )
 
 
-# --- how it is told ------------------------------------------------------------------------------
+# --- how it is sent ------------------------------------------------------------------------------
 
 
 async def _stream(request: Request, parts: AsyncGenerator[bytes]) -> None:

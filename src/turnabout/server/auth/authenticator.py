@@ -142,7 +142,7 @@ class Authenticator:
 
     def believed(self, scope: Scope) -> Rights | None:
         """The rights of a token that was good when the database was asked last, however long ago:
-        for what has to be told while it is away. None for any other.
+        for what is answered while the database is away. None for any other.
         """
         given = _authorization(scope)
         seen = None if given is None else self._seen.get(sha256(given).digest())

@@ -93,8 +93,8 @@ class AuthorizedStore(AsyncStore):
             raise outside_error(error, rights.namespace) from error.__cause__
         return self._shown(verb, answer) if kind in ANSWERS_NAME else answer
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        """As `AsyncStore.run_together`, each verb allowed."""
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """As `AsyncStore.run_transaction`, each verb allowed."""
         rights = self.rights
         await self.services.authenticator.check(rights)
         answers: dict[int, Any] = {}
@@ -105,7 +105,7 @@ class AuthorizedStore(AsyncStore):
         rest = [place for place in range(len(verbs)) if place not in answers]
         try:
             told = [rights.widened(inside(verbs[place], rights.namespace)) for place in rest]
-            done = await self._together(told) if told else []
+            done = await self._transaction(told) if told else []
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         for place, answer in zip(rest, done, strict=True):
@@ -197,13 +197,13 @@ class AuthorizedStore(AsyncStore):
 
     # --- steps ------------------------------------------------------------------------------------
 
-    async def _together(self, told: Sequence[Verb[Any]]) -> list[Any]:
+    async def _transaction(self, told: Sequence[Verb[Any]]) -> list[Any]:
         sends = sends_in(told)
         usage = self.services.authenticator.quotas.usage(self.namespace) if sends else None
         if usage is None:
-            return await self.services.batched.run_together(told)
+            return await self.services.batched.run_transaction(told)
         async with usage.room(sends) as outcomes:
-            answers = await self.services.batched.run_together(told)
+            answers = await self.services.batched.run_transaction(told)
             outcomes.extend(answers)
             return answers
 

@@ -61,7 +61,7 @@ class Amount:
         self.bytes = bytes
 
     def add(self, other: Amount, times: int = 1) -> None:
-        """So much more; or less, with `times` -1."""
+        """Add the other amount `times` times; with -1 it is taken off."""
         self.messages += times * other.messages
         self.bytes += times * other.bytes
 

@@ -22,7 +22,7 @@ A = TypeVar("A")
 ANSWER_BYTES = 100 * 1024 * 1024
 """Of payloads and states in one answer: a hundred messages of the usual limit."""
 MESSAGES_MIN = 10
-"""So many are there room for, however large they may be."""
+"""There is always room for this many, however large they are."""
 
 
 class BoundedReceive(AsyncForwardingStore):
@@ -64,7 +64,7 @@ class BoundedReceive(AsyncForwardingStore):
                 break  # what there is must not wait for its lease to run out
         return Received(taken, turn=turn)
 
-    async def run_together(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As the store's; receives share one portion, as their transaction cannot go on later."""
         left = self._portion
         told: list[Verb[Any]] = []
@@ -74,4 +74,4 @@ class BoundedReceive(AsyncForwardingStore):
                 one = replace(verb, max_messages=min(verb.max_messages, max(1, left)))
                 left -= one.max_messages
             told.append(one)
-        return await self._store.run_together(told)
+        return await self._store.run_transaction(told)

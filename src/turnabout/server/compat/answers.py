@@ -27,7 +27,7 @@ FENCE = "Turnabout-Fence"
 such a request. `no-lease`: nobody held it, so nothing happened.
 """
 ERROR = "Turnabout-Error"
-"""The code of what is told in a header only, where a client takes no other status."""
+"""The error's code, in a header only: where a client takes no other status."""
 
 
 class Refused(Exception):

@@ -46,7 +46,7 @@ _GROUPS: Mapping[str, Callable[[Iterable[bool]], bool]] = {
 
 
 def parse(text: str) -> Matches:
-    """The filter in that text. Raises: UsageError for whatever is not told above."""
+    """The filter in that text. Raises: UsageError for what is not described above."""
     if len(text) > CHARS_MAX:
         raise UsageError(f"a filter has at most {CHARS_MAX:,} characters, not {len(text):,}")
     try:

@@ -215,7 +215,7 @@ class _HqNames:
         key = caller.namespace, free & (1 << _HASH_BITS) - 1
         if key not in self._known:
             # It came from another process, or is invented. The list is asked for on our own
-            # account: the caller's scopes are for the queue, and it is not told any name.
+            # account: the caller's scopes are for the queue, and the answer names none of the list.
             for entry in await caller.insider().run(QueueList()):
                 self._note(caller.namespace, entry.name)
         queue = self._known.get(key)

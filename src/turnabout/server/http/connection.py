@@ -12,16 +12,14 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
 
+from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.http.exchange import HttpExchange
 from turnabout.server.http.refusals import Refusal
-
-if TYPE_CHECKING:
-    from turnabout.server.http.connection_reaper import ConnectionReaper
 
 LINGER_SECONDS = 2.0
 """For a client to send the rest of what is refused already, and to take the answer."""
@@ -329,7 +327,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _without_upgrade(self, rest: bytes) -> bytes:
         """Some clients ask for HTTP/2 with every first request. The answer is no, but the parser
-        takes it for a yes and gives the body up: it begins again, and is not told of the wish.
+        takes it for a yes and gives the body up: it begins again, and does not see the wish.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         head = [b"%s %s HTTP/%s" % (method, self._url, version)]

@@ -42,7 +42,7 @@ class DeliveryResponse(Response):
     def __init__(
         self, caller: AuthorizedStore, queue: str, received: Received, value: object
     ) -> None:
-        """`value`: what is told of them, in JSON."""
+        """`value`: the body, in JSON."""
         super().__init__(msgspec.json.encode(value), 200, media_type="application/json")
         self._what = caller, queue, received
 

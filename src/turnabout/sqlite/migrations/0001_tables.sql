@@ -130,6 +130,7 @@ create table turnabout_channel (
   size integer not null default 0,      -- unfinished messages
   leased integer not null default 0,    -- of these, leased
   tat_us integer not null default 0,    -- theoretical arrival time of the next delivery
+  depth_us integer not null default 0,  -- of that bucket: its burst times its interval
   wake_at integer,
   primary key (queue_id, name)
 ) strict, without rowid;

@@ -15,9 +15,11 @@ class ChannelLimits:
 
     The bucket is one number, the theoretical arrival time (GCRA) in microseconds: a delivery is
     allowed while `tat - (burst - 1) * interval <= now`, and moves it to `max(tat, now) + interval`.
+    If it is another bucket than before, the debt of a slower rate is forgiven, but for a bucket.
+    (At each visit that would forgive what somebody made whose clock reading is newer.)
     """
 
-    __slots__ = ("_burst", "_interval", "_now", "paused", "slots", "tat_us", "weight")
+    __slots__ = ("_burst", "_interval", "_now", "depth_us", "paused", "slots", "tat_us", "weight")
 
     def __init__(self, channel: sqlite3.Row, queue: Queue, now: int) -> None:
         own_rate = channel["rate_count"] is not None
@@ -30,8 +32,10 @@ class ChannelLimits:
         most = 1 if queue["fifo"] else _first(channel["max_concurrency"], queue["max_concurrency"])
         self.slots = _PLENTY if most is None else max(0, most - channel["leased"])
         self.tat_us: int = channel["tat_us"]
-        if self._interval is not None:  # debt of a slower rate that held before is forgiven
-            self.tat_us = min(self.tat_us, self._now + self._burst * self._interval)
+        self.depth_us: int = channel["depth_us"]
+        if self._interval is not None and self.depth_us != self._burst * self._interval:
+            self.depth_us = self._burst * self._interval
+            self.tat_us = min(self.tat_us, self._now + self.depth_us)
 
     def allows(self) -> int:
         """How many deliveries may begin now."""

@@ -55,7 +55,7 @@ DELIVERIES: Steps = {
         "id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,"
         " crashes, sent_at, origin",
     )
-    for step in ("hop", "first", "heads", "limited_heads")
+    for step in ("hop", "first", "next", "heads", "limited_heads")
 }
 """Steps that find deliveries as they will be once they are leased."""
 
@@ -125,10 +125,10 @@ class Limited:
             self._sleep(self._limits.opens_at())
         return [head[:-1] for head in heads]
 
-    def result(self) -> tuple[int, int, int | None, int, str]:
+    def result(self) -> tuple[int | str | None, ...]:
         """The row's values after the visit, for the statement `served`."""
-        queue = self._robin.queue["id"]
-        return self._taken, self._limits.tat_us, self._wake_at, queue, self._channel
+        limits, row = self._limits, (self._robin.queue["id"], self._channel)
+        return self._taken, limits.tat_us, limits.depth_us, self._wake_at, *row
 
     def _sleep(self, until: int | None) -> None:
         """Until a time; None: until a send, a settled lease or a new policy wakes it."""

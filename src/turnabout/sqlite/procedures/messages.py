@@ -29,7 +29,7 @@ _GONE = NotWaiting("gone")
 
 
 def cancel(connection: Connection, verb: Cancel, now: int) -> tuple[CancelOutcome, ...]:
-    """Waiting messages end; the holders of leased ones are told at their next `extend`."""
+    """Waiting messages end; the holders of leased ones learn of it at their next `extend`."""
     queue = _queue.need(connection, verb.queue)
     rows = _rows(connection, queue, verb.ids)
     changes = _channel.ChannelChanges()

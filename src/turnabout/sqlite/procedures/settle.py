@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from turnabout.sqlite._connection import Connection
-from turnabout.sqlite._statements import statements
+from turnabout.sqlite._connection import Connection, StartOver
+from turnabout.sqlite._statements import among, statements
 from turnabout.sqlite.procedures import _channel, _events, _finish, _queue
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._savepoint import Savepoint
@@ -93,8 +93,10 @@ class _HeldMessages:
 
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
-    queue = _queue.need(connection, verb.queue)
     ids, attempts, _ = zip(*verb.receipts, strict=True)
+    if _ack_plainly(connection, verb.queue, ids, attempts):
+        return (_ACKED,) * len(ids)
+    queue = _queue.need(connection, verb.queue)
     finish = _finish.Finish(connection, queue, now)
     if _end_together(connection, finish, ids, attempts, verb.results):
         return (_ACKED,) * len(ids)
@@ -233,6 +235,31 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
     _events.note(connection, queue, "deferred", back, now)
     held.write()
     return tuple(outcomes)
+
+
+def _ack_plainly(
+    connection: Connection, name: str, ids: Sequence[int], attempts: Sequence[int]
+) -> bool:
+    """As `_end_together`, where nothing but a count is kept of them. False: nothing was changed.
+    Raises: StartOver, if some do not hold, or the queue is another than it was.
+    """
+    queue = _queue.known(connection, name)
+    if queue is None or queue["has_channels"] or queue["history_ms"] or not queue["is_plain"]:
+        return False
+    if not connection.optimistic:
+        return False
+    count = len(ids)
+    if count > 1 and (len(set(ids)) < count or len(set(attempts)) > 1):
+        return False
+    held = among(_finish.SQL["drop_held"], (), ids, (queue["id"], attempts[0]))
+    dropped = connection.execute(*held).rowcount
+    if dropped == 0:
+        return False
+    same = (count, queue["id"], queue["version"])
+    counted = connection.execute(_queue.SQL["count_done_if_same"], same).rowcount
+    if dropped < count or not counted:
+        raise StartOver
+    return True
 
 
 def _end_together(

@@ -19,5 +19,5 @@ set moved = :moved, skipped = :skipped, last_id = :last_id, state = :state,
 where id = :id;
 
 -- name: left
--- So many messages have gone to another queue again: they do not count here.
+-- Messages that have gone on to another queue do not count here.
 update turnabout_queue set sent = sent - :n where id = :queue;

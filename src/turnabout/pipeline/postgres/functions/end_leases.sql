@@ -2,7 +2,7 @@
 -- of them: the lease goes, too.
 --
 -- Where all have the same attempt, as nearly always, it locks as it goes and waits a little for
--- rows that others hold. Whoever holds them cannot wait for us: what we have locked is a
+-- rows that others hold. Their holders cannot wait for us: what we have locked is a
 -- subscription, and messages that are leased for it.
 create or replace function turnabout_pipeline.end_leases(
     queue_id int, ids bigint[], attempts int[], lease bigint, leased_at bigint, now_ms bigint

@@ -15,7 +15,7 @@ select * from (
 );
 
 -- name: redrives
--- Whoever gets that name next sees nothing of this one.
+-- The next namespace of that name sees nothing of this one.
 delete from turnabout_redrive where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace;
 
 -- name: tokens

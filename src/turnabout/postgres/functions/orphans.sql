@@ -1,7 +1,7 @@
--- Messages of a queue that stand nowhere: neither ready, nor scheduled, nor leased. Of the first
--- `most` of all messages from an id on.
+-- The queue's messages that stand nowhere: neither ready, nor scheduled, nor leased. Looks at the
+-- first `most` of all messages from an id on.
 -- plans: pinned
-create or replace function turnabout.strays(queue_id int, from_id bigint, most int)
+create or replace function turnabout.orphans(queue_id int, from_id bigint, most int)
 returns bigint[]
 language plpgsql as $$
 begin
@@ -16,7 +16,7 @@ begin
                 order by o.id
                 limit most
             ) m
-            where m.queue_id = strays.queue_id
+            where m.queue_id = orphans.queue_id
                 and not exists (
                     select from turnabout.ready r
                     where r.queue_id = m.queue_id and r.limited = any ('{false,true}')
@@ -30,7 +30,7 @@ begin
             select t.id, t.attempt
             from turnabout.lease l
             cross join unnest(l.ids, l.attempts) t (id, attempt)
-            where l.queue_id = strays.queue_id
+            where l.queue_id = orphans.queue_id
         ) u (id)
     );
 end

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.move.house import fresh_house, one_version
+from tests.move.endpoints import fresh_endpoints, one_version
 from tests.support.doors import Clock
 from tests.support.postgres import Server
 from tests.support.seeds import EVERYTHING
@@ -246,18 +246,21 @@ def test_what_moved_answers_as_what_stayed(
     seed = SEED + number
     print(f"TURNABOUT_MOVE_SEED={seed}")  # noqa: T201 (shown if it fails)
     dice, clock = random.Random(seed), Clock()
-    with fresh_house(postgres_server, tmp_path) as house:
-        with turnabout.connect(house.source, clock=clock) as mq:
+    with fresh_endpoints(postgres_server, tmp_path) as endpoints:
+        with turnabout.connect(endpoints.source, clock=clock) as mq:
             pair = Pair(dice, clock, mq)
             for _ in range(60):
                 pair.step()
-        twin = f"{tmp_path}/twin.db"
-        with closing(sqlite3.connect(house.path)) as file, closing(sqlite3.connect(twin)) as copy:
-            file.backup(copy)
-        move(house.source, house.target)
+        copied = f"{tmp_path}/copy.db"
         with (
-            turnabout.connect(f"sqlite:///{twin}", clock=clock) as stayed,
-            turnabout.connect(house.target, clock=clock) as moved,
+            closing(sqlite3.connect(endpoints.path)) as file,
+            closing(sqlite3.connect(copied)) as copy,
+        ):
+            file.backup(copy)
+        move(endpoints.source, endpoints.target)
+        with (
+            turnabout.connect(f"sqlite:///{copied}", clock=clock) as stayed,
+            turnabout.connect(endpoints.target, clock=clock) as moved,
         ):
             pair.sides = [stayed]
             pair.add(moved)

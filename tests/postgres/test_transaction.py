@@ -26,7 +26,7 @@ BEGIN, FIRST, SECOND, COMMIT = range(4)
 url = migrated_url
 
 
-class Together:
+class CutStore:
     """A store of either colour, whose connection is cut before a statement of the next call."""
 
     def __init__(self, url: str, colour: str, patch: pytest.MonkeyPatch) -> None:
@@ -65,8 +65,8 @@ def kill(url: str, pid: int) -> None:
 
 
 @pytest.fixture(params=["sync", "async"])
-def together(url, request, monkeypatch) -> Iterator[Together]:
-    made = Together(url, request.param, monkeypatch)
+def store(url, request, monkeypatch) -> Iterator[CutStore]:
+    made = CutStore(url, request.param, monkeypatch)
     for queue in ("a", "b"):
         made.call("run", v.Send(queue, HI))
     yield made
@@ -82,53 +82,53 @@ def ready(url: str) -> int:
 SENDS = (v.Send("a", HI), v.Send("b", HI))
 
 
-def test_they_happen_in_order(together, url):
-    first, second = together.call("run_together", SENDS)
+def test_they_happen_in_order(store, url):
+    first, second = store.call("run_transaction", SENDS)
     assert isinstance(first, Sent)
     assert second.id > first.id
     assert ready(url) == 4
-    assert together.call("run_together", []) == []
+    assert store.call("run_transaction", []) == []
 
 
-def test_one_sees_what_the_one_before_it_did(together):
-    (taken,) = together.call("run_together", [v.Receive("a", 1)])
+def test_one_sees_what_the_one_before_it_did(store):
+    (taken,) = store.call("run_transaction", [v.Receive("a", 1)])
     receipts = tuple(d.receipt for d in taken.deliveries)
-    acks, peeked, stats = together.call(
-        "run_together", [v.Ack("a", receipts), v.Peek("a"), v.Stats("a")]
+    acks, peeked, stats = store.call(
+        "run_transaction", [v.Ack("a", receipts), v.Peek("a"), v.Stats("a")]
     )
     assert acks == (Acked(),)
     assert peeked == ()
     assert stats[0].done == 1
 
 
-def test_a_connection_that_was_cut_before_is_replaced(together, url):
-    together.cut = BEGIN
-    together.call("run_together", SENDS)
+def test_a_connection_that_was_cut_before_is_replaced(store, url):
+    store.cut = BEGIN
+    store.call("run_transaction", SENDS)
     assert ready(url) == 4
 
 
 @pytest.mark.parametrize("cut", [FIRST, SECOND])
-def test_cut_before_the_commit_nothing_happened(together, url, cut):
-    together.cut = cut
+def test_cut_before_the_commit_nothing_happened(store, url, cut):
+    store.cut = cut
     with pytest.raises(Disconnected):
-        together.call("run_together", SENDS)
+        store.call("run_transaction", SENDS)
     assert ready(url) == 2
-    together.call("run_together", SENDS)
+    store.call("run_transaction", SENDS)
     assert ready(url) == 4
 
 
-def test_cut_at_the_commit_it_may_have_happened(together, url):
-    together.cut = COMMIT
+def test_cut_at_the_commit_it_may_have_happened(store, url):
+    store.cut = COMMIT
     with pytest.raises(Uncertain):
-        together.call("run_together", SENDS)
+        store.call("run_transaction", SENDS)
     assert ready(url) == 2
 
 
-def test_a_large_purge_is_one_transaction_here(together, url):
+def test_a_large_purge_is_one_transaction_here(store, url):
     many = tuple(Outgoing(b"x") for _ in range(6_000))
     for _ in range(2):
-        together.call("run", v.Send("a", many))
-    purged, sent = together.call("run_together", [v.Purge("a"), v.Send("a", HI)])
+        store.call("run", v.Send("a", many))
+    purged, sent = store.call("run_transaction", [v.Purge("a"), v.Send("a", HI)])
     assert purged.messages == 12_001
     assert isinstance(sent, Sent)
     assert ready(url) == 2

@@ -26,8 +26,8 @@ one_version = pytest.mark.parametrize(
 
 
 @dataclass
-class House:
-    """A file that is to be moved, and a migrated, empty database."""
+class Endpoints:
+    """A file that is to be moved, and a migrated, empty database to move it to."""
 
     source: str
     target: str
@@ -100,9 +100,9 @@ class Contents(NamedTuple):
 
 
 @contextlib.contextmanager
-def fresh_house(server: Server, folder: Path) -> Iterator[House]:
+def fresh_endpoints(server: Server, folder: Path) -> Iterator[Endpoints]:
     with fresh_database(server, fill=migrate) as url:
-        yield House(f"sqlite:///{folder}/app.db", url)
+        yield Endpoints(f"sqlite:///{folder}/app.db", url)
 
 
 class MovingDoor:
@@ -111,9 +111,9 @@ class MovingDoor:
     asynchronous = False
     has = frozenset({"sharing"})
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, endpoints: Endpoints) -> None:
         self.clock = Clock()
-        self._house = house
+        self._endpoints = endpoints
         self._number = itertools.count(1)
         self._stack = contextlib.ExitStack()
         self.mq: Any = None
@@ -121,15 +121,15 @@ class MovingDoor:
     def renew(self) -> None:
         """Another file."""
         self.close()
-        self._house.empty()
-        self._file = f"{self._house.source}.{next(self._number)}"
+        self._endpoints.empty()
+        self._file = f"{self._endpoints.source}.{next(self._number)}"
         self._url = self._file
         self.mq = self._stack.enter_context(self.open())
 
     def move(self) -> Any:
         """Move in the middle of everything; the old connection still stands."""
-        move(self._file, self._house.target)
-        self._url = self._house.target
+        move(self._file, self._endpoints.target)
+        self._url = self._endpoints.target
         return self._stack.enter_context(self.open())
 
     def open(self) -> Any:

@@ -1,4 +1,4 @@
-"""run_together: some verbs in one transaction, in this order; all of them or none."""
+"""run_transaction: some verbs in one transaction, in this order; all of them or none."""
 
 import pytest
 
@@ -20,24 +20,24 @@ from turnabout import (
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import QueueFull
 
-pytestmark = pytest.mark.driving  # each door has a way of its own to run some together
+pytestmark = pytest.mark.driving  # each door has a way of its own to run one
 
 
 @pytest.fixture
-def together(door):
+def transaction(door):
     """Some verbs, in one transaction."""
-    return lambda *verbs: door.mq.store.run_together(list(verbs))
+    return lambda *verbs: door.mq.store.run_transaction(list(verbs))
 
 
 def send(queue, *payloads, **options):
     return v.Send(queue.name, tuple(message(payload, **options) for payload in payloads))
 
 
-def test_each_verb_has_its_answer_in_order(door, together, clock):
+def test_each_verb_has_its_answer_in_order(door, transaction, clock):
     queue, other = door.fresh(backoff_jitter=0.0), door.fresh()
     sent(queue, *"abcd")
     a, b, c, d = (m.receipt for m in queue.receive(4))
-    answers = together(
+    answers = transaction(
         v.Ack(queue.name, (a,)),
         send(other, "x", "y"),
         v.Defer(queue.name, (Deferral(b, 5_000),)),
@@ -57,13 +57,13 @@ def test_each_verb_has_its_answer_in_order(door, together, clock):
     assert (counts(queue).done, counts(queue).scheduled, counts(queue).leased) == (1, 2, 1)
 
 
-def test_nothing_is_nothing(together):
-    assert together() == []
+def test_nothing_is_nothing(transaction):
+    assert transaction() == []
 
 
-def test_later_verbs_see_what_earlier_ones_did(queue, together):
+def test_later_verbs_see_what_earlier_ones_did(queue, transaction):
     queue.channel("c").set_policy(Policy(max_size=1))
-    first, second, policy, third = together(
+    first, second, policy, third = transaction(
         send(queue, "a", channel="c"),
         send(queue, "b", channel="c"),
         v.PolicySet(queue.name, "c", {"max_size": 2}),
@@ -76,12 +76,12 @@ def test_later_verbs_see_what_earlier_ones_did(queue, together):
     assert texts(one_by_one(queue)) == ["a", "c"]
 
 
-def test_an_outcome_that_refuses_undoes_nothing(door, together):
+def test_an_outcome_that_refuses_undoes_nothing(door, transaction):
     queue, full = door.fresh(), door.fresh(max_messages=1)
     sent(queue, "a")
     held = one(queue)
     held.release()
-    lost, added, refused = together(
+    lost, added, refused = transaction(
         v.Ack(queue.name, (held.receipt,)), send(queue, "b"), send(full, "1", "2")
     )
     assert lost == (LeaseLost("ready"),)
@@ -90,29 +90,29 @@ def test_an_outcome_that_refuses_undoes_nothing(door, together):
     assert texts(one_by_one(queue)) == ["a", "b"]
 
 
-def test_an_error_undoes_all_of_them(door, together):
+def test_an_error_undoes_all_of_them(door, transaction):
     queue = door.fresh()
     sent(queue, "a")
     held = one(queue)
     with pytest.raises(QueueNotFound):
-        together(
+        transaction(
             v.Ack(queue.name, (held.receipt,)),
             send(queue, "b"),
             v.PolicySet(queue.name, "c", {"paused": True}),
             v.Peek("nosuch"),
         )
     with pytest.raises(UsageError):
-        together(send(queue, "b"), v.QueueUpdate(queue.name, {"fifo": True}))
+        transaction(send(queue, "b"), v.QueueUpdate(queue.name, {"fifo": True}))
     assert counts(queue).sent == 1
     assert queue.policies() == ()
     assert held.ack() == Acked()
 
 
-def test_a_dead_one_and_its_successor(door, together):
+def test_a_dead_one_and_its_successor(door, transaction):
     queue = door.fresh(max_attempts=1)
     sent(queue, "a")
     held = one(queue)
-    dead, added = together(
+    dead, added = transaction(
         v.Fail(queue.name, (Failure(held.receipt),)),
         send(queue, "again", dedup_key="k"),
     )
@@ -121,15 +121,15 @@ def test_a_dead_one_and_its_successor(door, together):
     assert texts(grave_of(queue).receive()) == ["a"]
 
 
-def test_a_message_received_so_is_leased(queue, together):
+def test_a_message_received_so_is_leased(queue, transaction):
     sent(queue, "a")
-    received, stats = together(v.Receive(queue.name, 10), v.Stats(queue.name))
+    received, stats = transaction(v.Receive(queue.name, 10), v.Stats(queue.name))
     assert [d.payload for d in received.deliveries] == [b"a"]
     assert stats[0].leased == 1
     assert is_empty(queue)
 
 
-def test_many_together(queue, together):
-    answers = together(*(send(queue, str(n), dedup_key=str(n % 50)) for n in range(100)))
+def test_a_long_one(queue, transaction):
+    answers = transaction(*(send(queue, str(n), dedup_key=str(n % 50)) for n in range(100)))
     assert [a.id for a in answers[50:]] == [a.id for a in answers[:50]]
     assert counts(queue).sent == 50
