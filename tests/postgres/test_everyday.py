@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 
 import turnabout
 from tests.support.doors import Clock
-from tests.support.postgres import one_migrated_url
+from tests.support.postgres import migrated_url, one_migrated_url
 from turnabout import LeaseLost, Policy, Receipt, Sent
 from turnabout.postgres import everyday
 from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.store import PostgresStore
 from turnabout.postgres.calls import CALLS, call_of
 from turnabout.postgres.notices import NOTIFY_WAITERS
+from turnabout.postgres.revision import schema
 from turnabout.postgres.source import sql_files, text_of
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN, Turn
 
 url = one_migrated_url
+__all__ = ["migrated_url"]
 EVERYDAY = {verb: CALLS[verb].everyday for verb in (v.Send, v.Receive, v.Ack)}
 
 CHANNELS = st.sampled_from(["", "a", "b"])
@@ -238,6 +240,22 @@ def test_behind_a_pooler_that_forgets_a_statement_is_prepared_again(url):
         connection._names.clear()
         queue.send(b"3")
         assert [m.payload for m in queue.receive(3)] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.slow
+def test_a_library_that_was_left_behind_does_nothing_more(migrated_url):
+    with turnabout.connect(migrated_url) as mq:
+        queue = mq.queue("left")
+        queue.create(history_seconds=0)
+        queue.send_many([turnabout.message(b"1"), turnabout.message(b"2")])
+        first, _ = queue.receive(1)[0], queue.send(b"3")
+        with psycopg.connect(migrated_url, autocommit=True) as db:
+            db.execute(f"drop schema {schema()} cascade".encode())
+            for verb in (first.ack, queue.receive, lambda: queue.send(b"4")):
+                with pytest.raises(turnabout.WrongVersion):
+                    verb()
+            assert db.execute("select count(*) from turnabout.message").fetchone() == (3,)
+            assert db.execute("select count(*) from turnabout.ready").fetchone() == (2,)
 
 
 def test_what_a_client_calls_says_how_it_is_planned():

@@ -34,6 +34,11 @@ def write_newer(folder: Path, *, leaves_behind: bool = False) -> Path:
         "    insert into turnabout.of_newer values (cardinality(send.payloads));\n"
         "    insert into turnabout.tally (queue_id, sent) values",
     )
+    change(
+        postgres / "everyday" / "send.sql",
+        "counted as (",
+        "of_newer as (insert into turnabout.of_newer select 1 from put),\ncounted as (",
+    )
     note = "-- A step of a newer version.\n"
     behind = f"-- oldest: {REVISION + 1}\n" if leaves_behind else ""
     step = len(core().migrations()) + 1

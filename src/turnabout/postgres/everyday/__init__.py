@@ -7,7 +7,8 @@
 Each does the whole work where nothing special is going on (no limits, no pause, no policy of a
 channel, no events to note), and else does nothing and answers no row: then the function is called,
 which knows everything and gives the same answer. To start a function and its statements is a good
-part of a small call's time.
+part of a small call's time. Each names a function of this library's set: a newer version that
+leaves this one behind drops the set, and so ends them, too.
 
 Plans of a plain statement follow the session's settings, so they are used only on connections that
 are ours alone: see SETTINGS. Functions that need other ones set their own (source.py).
@@ -21,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
+
+from turnabout.postgres.revision import rendered
 
 Now = int | None
 
@@ -74,7 +77,7 @@ def everyday(name: str, values: Callable[[Any, Now], Mapping[str, Any] | None]) 
         return None if found is None else [found[name] for name in names]
 
     sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text)
-    return Everyday(sql.encode(), parameters)
+    return Everyday(rendered(sql).encode(), parameters)
 
 
 class Shortcuts:

@@ -9,7 +9,7 @@ with held as materialized (
     join turnabout.lease l on l.id = $lease::bigint and l.queue_id + 0 = q.id
     where q.name = $queue::text and q.history_ms = 0 and not q.limited and q.events <> 'all'
         and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
-        and l.ids = array[m.id] and l.attempts = array[m.attempt + 1]
+        and turnabout.clock_ms() > 0 and l.ids = array[m.id] and l.attempts = array[m.attempt + 1]
     for update of m, l skip locked
 ),
 gone as (

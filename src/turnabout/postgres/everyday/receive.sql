@@ -9,9 +9,7 @@
 -- What that lands on may be a head mark, or have expired: that is special, too.
 with facts as materialized (
     select q.id, coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
-        coalesce(
-            $now::bigint, floor(date_part('epoch', statement_timestamp()) * 1000)::bigint
-        ) as now
+        coalesce($now::bigint, turnabout.clock_ms()) as now
     from turnabout.queue q
     where q.name = $queue::text and not q.paused and not q.limited and q.events <> 'all'
         and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null

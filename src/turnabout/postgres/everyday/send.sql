@@ -2,9 +2,7 @@
 -- answer: then functions/send.sql does it.
 with facts as materialized (
     select q.id, q.ttl_ms,
-        coalesce(
-            $now::bigint, floor(date_part('epoch', statement_timestamp()) * 1000)::bigint
-        ) as now
+        coalesce($now::bigint, turnabout.clock_ms()) as now
     from turnabout.queue q
     where q.name = $queue::text and q.delay_ms = 0 and q.max_messages is null and not q.limited
         and q.events <> 'all'
