@@ -5,9 +5,9 @@ happened, and so may an ack. Order is by real time, never by id. And a promise t
 put to the test is not kept: too few opportunities make the verdict `unknown`, which is red.
 
 A lease is *certainly* held from the end of the call that received it until the begin of the call
-that settled it, or until the lease's length after the begin of the call that received it, or until
-the server was killed: that voids leases, and the same attempt may be leased again, under another
-number. An event `void` tells when a kill began, and when the old server was surely gone.
+that settled it, or until the lease's length after the begin of the call that received it (less the
+millisecond by which clocks are rounded down), or until the server was killed: that voids leases,
+and the same attempt may be leased again, under another number. An event `void` tells when a kill began, and when the old server was surely gone.
 """
 
 from collections import Counter, defaultdict
@@ -112,7 +112,7 @@ class History:
             settled = self.settled[lease.id, lease.attempt, lease.lease]
             ends = [c.began for c in settled if c.op != "extend"][:1]
             ends += [began for began, gone in voids if lease.asked < gone][:1]
-            lease.until = min([lease.asked + lease.lease_ms / 1000, *ends])
+            lease.until = min([lease.asked + (lease.lease_ms - 1) / 1000, *ends])
         self.leases.sort(key=lambda lease: lease.got)
 
 
