@@ -131,8 +131,12 @@ def test_deadlocks_that_the_server_has_broken(url: str) -> None:
             pass
         with pytest.raises(psycopg.errors.DeadlockDetected):
             other.execute("select pg_advisory_xact_lock(1)")
-        other.close()  # tells its counts
+        broken = other.info.backend_pid
+        other.close()  # tells its counts when its server's process ends
         waits.join(20)
+        gone = "select not exists (select from pg_stat_activity where pid = %s)"
+        while db.execute(gone, [broken]).fetchone() != (True,):
+            pass
         *_, found = doctor.of_transactions(db)
         check = check_of(found)
     assert check.level == "warn"

@@ -178,7 +178,8 @@ def test_what_a_call_touches_follows_its_batch(life, call):
 
 
 def test_a_tend_reads_a_bounded_share(life):
-    for _ in range(2):
+    for seed in (0.1, 0.2):  # one tend in a hundred looks for orphans as well: these two do not
+        life.connection.execute("select setseed(%s)", [seed])
         seen = life.ask("select turnabout.maintain('q', %s)", START)
         assert seen.entries <= 40_000, str(seen)
 

@@ -7,7 +7,8 @@ put to the test is not kept: too few opportunities make the verdict `unknown`, w
 A lease is *certainly* held from the end of the call that received it until the begin of the call
 that settled it, or until the lease's length after the begin of the call that received it (less the
 millisecond by which clocks are rounded down), or until the server was killed: that voids leases,
-and the same attempt may be leased again, under another number. An event `void` tells when a kill began, and when the old server was surely gone.
+and the same attempt may be leased again, under another number. An event `void` tells when a kill
+began, and when the old server was surely gone.
 """
 
 from collections import Counter, defaultdict
