@@ -91,7 +91,7 @@ def test_a_large_batch_whose_reader_vanishes_is_for_others_at_once(asked_at: str
     toxmq = b"POST /queue/q/pop/50 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
     asked = post("receive", max_messages=50) if asked_at == "ours" else toxmq
     with running(ServerOptions(port=0)) as server:
-        send(server, *["x" * 20_000] * 50)
+        send(server, *["x" * 100_000] * 50)  # more than any socket's buffer may grow to
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             client.connect(("127.0.0.1", server.port))
