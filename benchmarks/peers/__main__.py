@@ -15,8 +15,7 @@ from benchmarks.on_postgres import PostgresPlace
 from benchmarks.on_sqlite import SqlitePlace
 from benchmarks.peers import cells, known, page
 from benchmarks.peers.known import OURS
-from benchmarks.peers.peer import LeftOut, Peer
-from benchmarks.peers.pgmq import Pgmq
+from benchmarks.peers.peer import FilePeer, LeftOut, Peer
 from benchmarks.peers.results import Results, read
 from benchmarks.peers.run import QUICK, Run, Sizes
 from benchmarks.peers.tables import text
@@ -78,7 +77,7 @@ def _measure(options: argparse.Namespace) -> Results:
 def _chosen(options: argparse.Namespace) -> list[Peer]:
     """The peers that were asked for, and us wherever they are."""
     peers = [
-        Pgmq(options.pgmq) if isinstance(peer, Pgmq) else peer
+        type(peer)(getattr(options, peer.name)) if isinstance(peer, FilePeer) else peer
         for peer in known.PEERS
         if peer.name in options.peer
     ]
@@ -133,7 +132,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     add("--rounds", type=int, help="rounds of each case")
     add("--seconds", type=float, help="how long a slice lasts, unless it runs dry")
     add("--held", type=float, metavar="SECONDS", help="how long the old snapshot is held")
-    add("--pgmq", type=Path, metavar="FILE", help="PGMQ's functions, for a server without it")
+    for peer in known.PEERS:
+        if isinstance(peer, FilePeer):
+            add(f"--{peer.name}", type=Path, metavar="FILE", help=f"{peer.name}: {peer.how}")
     add("--url", help="a PostgreSQL server of yours; databases are made there, and dropped")
     add("--postgres", type=int, default=18, metavar="16|18", help="version of our own server")
     add(

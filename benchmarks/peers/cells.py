@@ -17,8 +17,11 @@ from benchmarks.peers.results import Figures, Setting, percentile
 from benchmarks.peers.run import Run
 from benchmarks.records import Slice
 
-FEW = ("turnabout", "raw", "pgmq")
-"""Who can be measured at what takes long, and has channels, or what comes nearest to it."""
+FEW = ("turnabout", "raw", "pgmq", "lonnymq")
+"""Who is measured at what takes long: the limit, and queues whose calls are like ours."""
+CALLED = (*FEW, "turnabout-history", "raw-generic", "raw-one-step")
+WORKERS = ("turnabout", "raw", "pgqueuer", "procrastinate", "graphile-worker", "pg-boss")
+"""Frameworks for jobs, and us for comparison; our worker is not measured."""
 CONNECTIONS = 4
 PASSING_BACKLOG = 1_000
 MIXED_BACKLOG = 2_000
@@ -182,6 +185,7 @@ def _bytes(run: Run, peer: Peer, setting: Setting) -> Figures:
 def _wal(run: Run, peer: Peer, setting: Setting) -> Figures:
     """Of one client that sends, receives and acks in turn, once all of its pages are in the log."""
     with run.base(peer, setting) as base:
+        peer.empty(base)
         job = run.job(base, peer, setting, "churn")
         job = replace(job, seconds=60.0, most=COUNTED_CALLS * setting.batch)
         run.crew.tallies([job], base)
@@ -191,43 +195,54 @@ def _wal(run: Run, peer: Peer, setting: Setting) -> Figures:
         return {"wal_bytes": float(written) / tally.messages}
 
 
-def _grid(
-    run: Run, batches: Sequence[int], *, stores: Sequence[str] = ("PostgreSQL",), **words: int
-) -> list[Setting]:
-    return [
-        Setting(store, batch, clients, **words)
-        for store in stores
-        for batch in batches
-        for clients in run.clients(store)
-    ]
+def _grid(run: Run, batches: Sequence[int], store: str = "PostgreSQL") -> list[Setting]:
+    return [Setting(store, batch, clients) for batch in batches for clients in run.clients(store)]
 
 
 def _at(run: Run, clients: int, **words: int) -> list[Setting]:
     return [Setting("PostgreSQL", batch, clients, **words) for batch in run.sizes.batches]
 
 
-BOTH = ("PostgreSQL", "SQLite")
 CELLS: tuple[Cell, ...] = (
     Cell(
         "send",
         "Messages sent, one and a hundred a call",
-        lambda run: _grid(run, (1, 100), stores=BOTH),
+        lambda run: _grid(run, (1, 100)),
         _send,
         "send",
+        CALLED,
     ),
     Cell(
         "receive",
         "Messages received and acked",
-        lambda run: _grid(run, run.sizes.batches, stores=BOTH),
+        lambda run: _grid(run, run.sizes.batches),
         _receive,
         "receive",
+        CALLED,
     ),
     Cell(
         "durable",
         "Received and acked one by one, each commit on disk",
-        lambda run: [replace(s, durable=True) for s in _grid(run, (1,))],
+        lambda run: [replace(setting, durable=True) for setting in _grid(run, (1,))],
         _receive,
         "receive",
+        CALLED,
+    ),
+    Cell(
+        "jobs-send",
+        "Frameworks for jobs: sent, one and a hundred a call",
+        lambda run: _grid(run, (1, 100)),
+        _send,
+        "send",
+        WORKERS,
+    ),
+    Cell(
+        "jobs",
+        "Frameworks for jobs: handled by their workers, beside receive and ack",
+        lambda run: _grid(run, run.sizes.batches),
+        _receive,
+        "receive",
+        WORKERS,
     ),
     Cell(
         "channels",
@@ -308,6 +323,20 @@ CELLS: tuple[Cell, ...] = (
         "bytes",
         rounds_max=3,
         measures=("wal_bytes",),
+    ),
+    Cell(
+        "sqlite-send",
+        "SQLite: messages sent",
+        lambda run: _grid(run, (1, 100), "SQLite"),
+        _send,
+        "send",
+    ),
+    Cell(
+        "sqlite-receive",
+        "SQLite: messages received and acked",
+        lambda run: _grid(run, run.sizes.batches, "SQLite"),
+        _receive,
+        "receive",
     ),
 )
 BY_NAME = {cell.name: cell for cell in CELLS}

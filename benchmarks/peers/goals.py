@@ -8,7 +8,7 @@ from benchmarks.peers.known import OURS
 from benchmarks.peers.results import Case, Judged, Setting, judge
 from benchmarks.records import Target
 
-RAW, PGMQ = "raw", "pgmq"
+RAW, PGMQ, LONNY = "raw", "pgmq", "lonnymq"
 RAW_SQLITE, HUEY = "raw-sqlite", "huey"
 NAMES = {
     "rate": "messages a second",
@@ -32,7 +32,6 @@ class Goal:
     value: float
     other: str | None = None
     measure: str = "rate"
-    store: str = "PostgreSQL"
     batch: int | None = None
     clients: int | None = None
     rate: int | None = None
@@ -41,7 +40,7 @@ class Goal:
     def fits(self, cell: str, setting: Setting) -> bool:
         """Whether it is meant for that case."""
         wanted = {"batch": self.batch, "clients": self.clients, "rate": self.rate}
-        return (self.cell, self.store) == (cell, setting.store) and all(
+        return self.cell == cell and all(
             value is None or getattr(setting, name) == value for name, value in wanted.items()
         )
 
@@ -50,7 +49,7 @@ class Goal:
         return judge(
             case,
             Target(self.value, self.at_least),
-            ours=OURS[self.store],
+            ours=OURS[case.setting.store],
             other=self.other,
             measure=self.measure,
             timed=self.measure not in UNTIMED,
@@ -69,12 +68,14 @@ def _most(cell: str, value: float, measure: str, **words: int | str | None) -> G
 GOALS: tuple[Goal, ...] = (
     *(Goal("receive", 1.1 if batch == 100 else 1.0, RAW, batch=batch) for batch in (1, 10, 100)),
     *(Goal("receive", 1.2 if batch == 1 else 1.6, PGMQ, batch=batch) for batch in (1, 10, 100)),
+    Goal("receive", 1.2, LONNY, batch=1),
     *(
         _most("receive", 0.7 if batch == 1 else 0.85, "server_us", other=RAW, batch=batch)
         for batch in (1, 10, 100)
     ),
     *(Goal("channels", 1.1 if batch == 100 else 1.0, RAW, batch=batch) for batch in (1, 10, 100)),
     *(Goal("channels", 1.2 if batch == 1 else 1.6, PGMQ, batch=batch) for batch in (1, 10, 100)),
+    Goal("channels", 1.2, LONNY, batch=1),
     Goal("durable", 1.5, RAW),
     Goal("send", 0.8, RAW),
     Goal("send", 1.1, PGMQ, batch=1),
@@ -92,10 +93,10 @@ GOALS: tuple[Goal, ...] = (
     _most("bytes", 210, "logged_bytes"),
     _most("bytes", 80, "left_bytes"),
     _most("wal", 400, "wal_bytes"),
-    Goal("send", 0.9, HUEY, store="SQLite", batch=1, clients=1),
-    Goal("send", 1.0, HUEY, store="SQLite", batch=1, clients=4),
-    Goal("send", 0.6, RAW_SQLITE, store="SQLite", batch=100),
-    Goal("receive", 0.8, HUEY, store="SQLite", batch=1, clients=1),
-    Goal("receive", 1.0, HUEY, store="SQLite", batch=1, clients=4),
-    Goal("receive", 1.0, RAW_SQLITE, store="SQLite", batch=100),
+    Goal("sqlite-send", 0.9, HUEY, batch=1, clients=1),
+    Goal("sqlite-send", 1.0, HUEY, batch=1, clients=4),
+    Goal("sqlite-send", 0.6, RAW_SQLITE, batch=100),
+    Goal("sqlite-receive", 0.8, HUEY, batch=1, clients=1),
+    Goal("sqlite-receive", 1.0, HUEY, batch=1, clients=4),
+    Goal("sqlite-receive", 1.0, RAW_SQLITE, batch=100),
 )

@@ -3,6 +3,7 @@
 from benchmarks.peers.graphile_worker import GraphileWorker
 from benchmarks.peers.huey import Huey
 from benchmarks.peers.litequeue import Litequeue
+from benchmarks.peers.lonnymq import LonnyMq
 from benchmarks.peers.ours import Turnabout, TurnaboutOnSqlite, TurnaboutWithHistory
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.persist_queue import PersistQueue
@@ -25,6 +26,7 @@ PEERS: tuple[Peer, ...] = (
     RawGeneric(),
     RawOneStep(),
     Pgmq(),
+    LonnyMq(),
     PgQueuer(),
     Procrastinate(),
     GraphileWorker(),

@@ -11,7 +11,7 @@ from benchmarks.peers.goals import GOALS, NAMES, UNTIMED
 from benchmarks.peers.known import OURS, PEERS, US
 from benchmarks.peers.pictures import picture
 from benchmarks.peers.results import LESS_IS_BETTER, Case, CellResult, Results, judge
-from benchmarks.peers.tables import figures, goals, markdown, number
+from benchmarks.peers.tables import figures, goals, markdown, number, peers_of
 from benchmarks.records import NOISY, Target
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -68,10 +68,10 @@ def write(results: Results) -> None:
 def pictures(results: Results) -> dict[str, str]:
     """File names, and what is in them."""
     return {
-        name: picture(f"{cell.title} ({store}), {_unit(cell)}", cases, _peers(cases), _first(cell))
+        f"{cell.name}.svg": picture(
+            f"{cell.title}: {NAMES[_first(cell)]}", cell.cases, peers_of(cell), _first(cell)
+        )
         for cell in results.cells
-        for store, cases in _by_store(cell)
-        for name in [_file(cell, store)]
     }
 
 
@@ -153,30 +153,12 @@ def _cell(cell: CellResult) -> Iterator[str]:
     yield f"## {cell.title}\n"
     few = "" if cell.rounds == 1 else f", {cell.rounds} rounds"
     yield f"`--cell {cell.name}`, {cell.measured}{few}, load {cell.load:g} when it began.\n"
-    for store, cases in _by_store(cell):
-        yield f"![{cell.title}, {store}](performance/{_file(cell, store)})\n"
-        yield markdown(figures(cell, cases)) + "\n"
+    yield f"![{cell.title}](performance/{cell.name}.svg)\n"
+    yield markdown(figures(cell)) + "\n"
     judged = goals(cell)
     if len(judged) > 1:
         yield markdown(judged) + "\n"
 
 
-def _by_store(cell: CellResult) -> Iterator[tuple[str, list[Case]]]:
-    for store in dict.fromkeys(case.setting.store for case in cell.cases):
-        yield store, [case for case in cell.cases if case.setting.store == store]
-
-
-def _peers(cases: list[Case]) -> list[str]:
-    return [peer.name for peer in PEERS if any(case.rounds.get(peer.name) for case in cases)]
-
-
 def _first(cell: CellResult) -> str:
     return BY_NAME[cell.name].measures[0]
-
-
-def _unit(cell: CellResult) -> str:
-    return NAMES[_first(cell)]
-
-
-def _file(cell: CellResult, store: str) -> str:
-    return f"{cell.name}-{store.lower()}.svg"

@@ -6,6 +6,8 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Collection
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from benchmarks.jobs import Client, Job, SelfDriven
@@ -118,6 +120,31 @@ class PostgresPeer(Peer):
     def empty(self, base: PostgresBase) -> None:
         """Truncate its tables."""
         base.say(f"truncate {', '.join(self.tables)} cascade")
+
+
+class FilePeer(PostgresPeer):
+    """A peer that is functions in the database, made by a file of SQL that the user names."""
+
+    how: ClassVar[str]
+    """Which file that is, and the option that names it: the peer's name."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = file
+
+    def check(self) -> None:
+        """A file that was named has to be there."""
+        if self.file is not None and not self.file.is_file():
+            raise LeftOut(f"there is no file {self.file}; {self.how}")
+
+    def sql(self) -> str:
+        """What is in the file."""
+        if self.file is None:
+            raise LeftOut(f"no file was named; {self.how}")
+        return self.file.read_text(encoding="utf-8")
+
+    def version(self) -> str:
+        """The file's digest: it names no version."""
+        return f"a file of SHA-256 {sha256(self.sql().encode()).hexdigest()[:8]}…"
 
 
 class SqlitePeer(Peer):

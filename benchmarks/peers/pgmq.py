@@ -7,16 +7,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from benchmarks.on_postgres import PostgresBase, Wire, literal
-from benchmarks.peers.peer import LeftOut, PeerJob, PostgresPeer
+from benchmarks.peers.peer import FilePeer, LeftOut, PeerJob
 
 LEASE_SECONDS = 30
 POLL_MS = 10
-HOW = "name the file of its SQL functions: --pgmq FILE (pgmq-extension/sql/pgmq.sql of its source)"
 
 
 class Client(Wire):
@@ -67,7 +65,7 @@ class Client(Wire):
         self.run(b"select pgmq.send('bench', $1::text::jsonb)", (payload,)).fetchall()
 
 
-def _version_of(file: Path) -> str:
+def _of_source(file: Path) -> str:
     """As the control file of the extension's source has it, beside the folder of its SQL."""
     control = file.parent.parent / "pgmq.control"
     if not control.is_file():
@@ -76,11 +74,15 @@ def _version_of(file: Path) -> str:
     return found[1] if found else ""
 
 
-class Pgmq(PostgresPeer):
+class Pgmq(FilePeer):
     """One queue, logged."""
 
     name = "pgmq"
     about = "By its SQL functions, `read` and `delete`. At least once; no channels."
+    how = (
+        "name the file of its SQL functions: --pgmq FILE (pgmq-extension/sql/pgmq.sql of its"
+        " source)"
+    )
     skills = ("send", "receive", "leased", "flow", "wait", "bytes")
     tables = ("pgmq.q_bench",)
     waiting = "select count(*) from pgmq.q_bench where vt <= clock_timestamp()"
@@ -90,34 +92,23 @@ class Pgmq(PostgresPeer):
         " from generate_series(1, {count})"
     )
 
-    def __init__(self, file: Path | None = None) -> None:
-        self.file = file
-        self._version = "extension"
-
-    def check(self) -> None:
-        """A file that was named has to be there; without one the server is asked at install."""
-        if self.file is not None and not self.file.is_file():
-            raise LeftOut(f"there is no file {self.file}; {HOW}")
-
     def version(self) -> str:
-        """Of the extension; a file of functions alone doesn't know its own."""
-        return self._version
+        """Of the extension, if the server has it; else what the file's source says."""
+        if self.file is None:
+            return self._of_extension
+        return _of_source(self.file) or super().version()
 
     def install(self, base: PostgresBase) -> None:
         """Make the functions, and a queue."""
         if self.file is not None:
-            text = self.file.read_text(encoding="utf-8")
-            base.say(text)
-            self._version = (
-                _version_of(self.file) or f"sha256 {sha256(text.encode()).hexdigest()[:8]}"
-            )
+            base.say(self.sql())
         else:
             known = "select default_version from pg_available_extensions where name = 'pgmq'"
             found = base.say(known)
             if not found:
-                raise LeftOut(f"this server has no extension pgmq; {HOW}")
+                raise LeftOut(f"this server has no extension pgmq; {self.how}")
             base.say("create extension pgmq")
-            self._version = str(found[0][0])
+            self._of_extension = str(found[0][0])
         base.say("select pgmq.create('bench')")
 
     def lease(self, base: PostgresBase, count: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from benchmarks.peers.cells import BY_NAME
 from benchmarks.peers.goals import GOALS, NAMES
 from benchmarks.peers.known import PEERS
@@ -28,21 +26,22 @@ def markdown(rows: Rows) -> str:
 
 
 def tables(cell: CellResult) -> list[Rows]:
-    """Figures by store; goals, where there are any."""
-    found: list[Rows] = []
-    for store in dict.fromkeys(case.setting.store for case in cell.cases):
-        cases = [case for case in cell.cases if case.setting.store == store]
-        found.append(figures(cell, cases))
+    """Figures; and goals, where there are any."""
     judged = goals(cell)
-    return [*found, judged] if len(judged) > 1 else found
+    return [figures(cell), judged] if len(judged) > 1 else [figures(cell)]
 
 
-def figures(cell: CellResult, cases: Sequence[Case]) -> Rows:
+def peers_of(cell: CellResult) -> list[str]:
+    """Those that were measured, or failed, in the order of the tables."""
+    known = {name for case in cell.cases for name in (*case.rounds, *case.failed)}
+    return [peer.name for peer in PEERS if peer.name in known]
+
+
+def figures(cell: CellResult) -> Rows:
     """A line for each case, a column for each peer: medians, and processor time of a message."""
-    measured = [peer.name for peer in PEERS if any(case.rounds.get(peer.name) for case in cases)]
-    names = list(dict.fromkeys(measured))
-    rows: Rows = [[cases[0].setting.store, *names]]
-    for case in cases:
+    names = peers_of(cell)
+    rows: Rows = [["", *names]]
+    for case in cell.cases:
         for measure in BY_NAME[cell.name].measures:
             unit = UNITS.get(measure, NAMES.get(measure, measure))
             shown = [_figure(case, name, measure) for name in names]
@@ -63,10 +62,9 @@ def goals(cell: CellResult) -> Rows:
             verdict = f"**{judged.verdict}**" if judged.verdict == "missed" else judged.verdict
             if judged.decided_by_cpu:
                 verdict += ", by processor time"
-            store = "" if case.setting.store == "PostgreSQL" else f"{case.setting.store}, "
             rows.append(
                 [
-                    f"{store}{case.setting}",
+                    str(case.setting),
                     str(goal),
                     number(judged.ratio),
                     number(judged.by_cpu) if judged.by_cpu else "",
