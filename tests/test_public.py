@@ -49,7 +49,7 @@ def test_everything_exported_is_explained():
 
 
 def public(cls):
-    names = [n for n in vars(cls) if not n.startswith("_")]
+    names = [n for part in cls.__mro__[:-1] for n in vars(part) if not n.startswith("_")]
     return {name: inspect.getattr_static(cls, name) for name in names}
 
 

@@ -26,6 +26,7 @@ FACE = COMMON | {
     r"turnabout\._async": "turnabout._sync",
     r"AsyncTurnabout": "Turnabout",
     r"AsyncQueue": "Queue",
+    r"AsyncQueueAdmin": "QueueAdmin",
     r"AsyncJoinedQueue": "JoinedQueue",
     r"AsyncBatchBlock": "BatchBlock",
     r"AsyncJoined": "Joined",

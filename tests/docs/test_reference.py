@@ -137,7 +137,7 @@ def test_every_option_of_a_url_is_listed(options: type[Any]) -> None:
 def test_every_method_is_told_somewhere(thing: type[Any]) -> None:
     pages = [p for p in DOCS.rglob("*.md") if "design" not in p.parts and p.name != "cli.md"]
     text = "\n".join(p.read_text(encoding="utf-8") for p in pages)
-    public = [name for name in vars(thing) if not name.startswith("_")]
+    public = [n for part in thing.__mro__[:-1] for n in vars(part) if not n.startswith("_")]
     missing = [name for name in public if not re.search(rf"[.`]{name}\b", text)]
     assert set(missing) <= {"store"}, "`store` is for doors and tools that speak in verbs"
 

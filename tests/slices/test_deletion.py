@@ -57,8 +57,23 @@ def test_nothing_of_the_core_names_a_slice(name: str) -> None:
     assert found == set()
 
 
-def imported(path: Path) -> list[str]:
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_slice_takes_from_others_only_where_it_uses_them(name: str) -> None:
+    """So it loads without them. Which files may take what is said in `pyproject.toml`."""
+    others = "|".join(other for other in NAMES if other != name)
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (PACKAGE / name).rglob("*.py")
+        for module in imported(path, late=False)
+        if re.match(rf"turnabout\.({others})(\.|$)", module)
+    }
+    assert found == set()
+
+
+def imported(path: Path, *, late: bool = True) -> list[str]:
+    """The modules that a file imports; with `late` also inside functions, and for types."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree)) if late else tree.body
     froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     return [
         *(alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names),

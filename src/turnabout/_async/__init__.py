@@ -5,9 +5,7 @@ live in `words.limits`; what a verb means lives in the stores. No method decides
 """
 
 from turnabout._async.channel import AsyncChannel
-from turnabout._async.joined import AsyncJoinedQueue
-from turnabout._async.message import AsyncMessage
-from turnabout._async.queue import AsyncQueue
+from turnabout._async.queue import AsyncJoinedQueue, AsyncMessage, AsyncQueue
 from turnabout._async.schedules import AsyncSchedules
 from turnabout._async.turnabout import AsyncTurnabout
 

@@ -1,63 +1,42 @@
-"""`AsyncQueue`: sending, receiving and settling messages."""
+"""A queue, the messages that it hands out, and itself in a caller's transaction.
+
+They name each other, so they live in one file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
 
-from turnabout._async.channel import AsyncChannel
-from turnabout._async.events import EventReader
-from turnabout._async.history import PAGE_ROWS, clear_in_parts, entries_of
-from turnabout._async.message import AsyncMessage
-from turnabout._async.receiving import receive_in_turn
-from turnabout._async.redrives import run_to_end
+from turnabout._async.admin import AsyncQueueAdmin
+from turnabout._async.receiving import receive_in_turn, receive_once
 from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
+from turnabout.store import AsyncJoined, AsyncStore
 from turnabout.words import limits
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.batch import Batch
+from turnabout.words.delivered import DeliveredMessage
 from turnabout.words.entities import (
-    ChannelPolicy,
-    ChannelStats,
     Deferral,
     Delivery,
     Failure,
     Outgoing,
-    Peeked,
-    QueueStats,
     Receipt,
     Shard,
-    State,
 )
-from turnabout.words.errors import Unavailable, Uncertain
-from turnabout.words.policy import DedupMode, DedupScope, QueueSettings
-from turnabout.words.prepare import all_of, checked_redrive, history_of, outgoing
+from turnabout.words.errors import Unavailable, Uncertain, UsageError
+from turnabout.words.policy import DedupMode, DedupScope
+from turnabout.words.prepare import all_of, outgoing
 from turnabout.words.prepare import results as results_of
 from turnabout.words.records import (
     Ending,
-    Event,
-    HistoryEntry,
-    HistoryPage,
-    Outcome,
-    Redrive,
-    RedriveFilter,
 )
 
-if TYPE_CHECKING:
-    from turnabout._async.joined import AsyncJoinedQueue
 
-
-class AsyncQueue:
+class AsyncQueue(AsyncQueueAdmin):
     """A named set of messages: send them, receive them, settle them."""
-
-    def __init__(self, shared: Shared, name: str) -> None:
-        self._shared = shared
-        self._store = shared.store
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
 
     async def send(
         self,
@@ -262,236 +241,122 @@ class AsyncQueue:
             return outcome
         return outcome if ending is None else ending
 
-    async def peek(
-        self,
-        limit: int = 20,
-        *,
-        state: State | None = None,
-        channel: str | None = None,
-        after_id: int = 0,
-    ) -> tuple[Peeked, ...]:
-        """Look at unfinished messages in order of sending; nothing is leased or changed."""
-        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
-        limits.whole(after_id, "after_id", 0, limits.ID_MAX)
-        limits.state_name(state)
-        limits.optional_channel(channel)
-        return await self._store.run(v.Peek(self.name, limit, state, channel, after_id))
-
-    async def history(
-        self,
-        limit: int = 20,
-        *,
-        outcome: Outcome | None = None,
-        channel: str | None = None,
-        error: str | None = None,
-        finished_from: int | None = None,
-        finished_until: int | None = None,
-        cursor: str | None = None,
-    ) -> HistoryPage:
-        """Finished messages, the newest first; `cursor` of the page goes on with older ones.
-
-        error:         only those with this text in their last error.
-        finished_from: only those that ended then or later, and before `finished_until`;
-                       milliseconds since 1970 by the database's clock.
-        """
-        verb = history_of(
-            self.name,
-            limit,
-            outcome=outcome,
-            channel=channel,
-            error=error,
-            finished_from=finished_from,
-            finished_until=finished_until,
-            cursor=cursor,
-        )
-        return await self._store.run(verb)
-
-    async def history_entries(
-        self,
-        *,
-        outcome: Outcome | None = None,
-        channel: str | None = None,
-        error: str | None = None,
-        finished_from: int | None = None,
-        finished_until: int | None = None,
-    ) -> AsyncIterator[HistoryEntry]:
-        """Iterate over all finished messages, the newest first, page by page; as `history`."""
-        verb = history_of(
-            self.name,
-            PAGE_ROWS,
-            outcome=outcome,
-            channel=channel,
-            error=error,
-            finished_from=finished_from,
-            finished_until=finished_until,
-        )
-        async for entry in entries_of(self._store, verb):
-            yield entry
-
-    async def clear(
-        self, which: Literal["done", "failed", "all"], *, limit: int | None = None
-    ) -> o.Cleared:
-        """Remove history, the oldest first: of messages that are `done`, that ended otherwise
-        (`failed`), or `all`; at most `limit` of them.
-
-        Cost: a transaction for each 10,000, so that others never wait long.
-        """
-        limits.choice(which, "which", ("done", "failed", "all"))
-        limits.optional_whole(limit, "limit", 0, limits.ID_MAX)
-        return await clear_in_parts(self._store, v.Clear(self.name, which, limit))
-
-    async def events(
-        self, *, after: str | None = None, idle_seconds: float | None = None
-    ) -> AsyncIterator[Event]:
-        """Iterate over what happens in the queue from now on (the first step of the iteration),
-        or after a cursor.
-
-        Forever, or until nothing has come for `idle_seconds`. Each event has the `cursor` to go on
-        after it, also in another process and after days (events stay for one). A queue set to
-        `hints` says only that something has changed (kind `changed`).
-        Raises: UsageError if the queue's setting `events` is `off`; Unavailable if the database is
-                away: go on after the last cursor.
-        """
-        if after is not None:
-            limits.utf8(after, "a cursor")
-        if idle_seconds is not None:
-            limits.milliseconds(idle_seconds, "idle_seconds", limits.DELAY_SECONDS_MAX)
-        async for event in EventReader(self._shared, self.name, after).events(idle_seconds):
-            yield event
-
-    async def events_cursor(self) -> str:
-        """A cursor for now: `events(after=…)` misses nothing that happens after this call."""
-        return (await self._store.run(v.Events(self.name))).cursor
-
-    async def redrive(
-        self,
-        target: str | None = None,
-        *,
-        channel: str | None = None,
-        died_from: int | None = None,
-        died_until: int | None = None,
-        error: str | None = None,
-        per_second: int | None = None,
-        max_redrives: int = 3,
-        dry_run: bool = False,
-        progress: Callable[[Redrive], object] | None = None,
-    ) -> Redrive:
-        """Move dead messages back and return when all have been looked at; as `redrive_start`.
-
-        progress: called with the redrive as it begins, after each step and at the end. If you
-                  break off, housekeeping goes on with the redrive; `redrive_cancel`
-                  stops it, `redrive_resume` waits for it again.
-        """
-        begun = await self.redrive_start(
-            target,
-            channel=channel,
-            died_from=died_from,
-            died_until=died_until,
-            error=error,
-            per_second=per_second,
-            max_redrives=max_redrives,
-            dry_run=dry_run,
-        )
-        return await run_to_end(self._store, begun, progress)
-
-    async def redrive_start(
-        self,
-        target: str | None = None,
-        *,
-        channel: str | None = None,
-        died_from: int | None = None,
-        died_until: int | None = None,
-        error: str | None = None,
-        per_second: int | None = None,
-        max_redrives: int = 3,
-        dry_run: bool = False,
-    ) -> Redrive:
-        """Start a redrive of this queue's messages; commonly it is a dead-letter queue.
-
-        It then goes on by `redrive_step`, `redrive_resume`, or the housekeeping of receivers.
-
-        target:       the queue that they go to; None: each to the queue that it died in.
-        channel:      only what was sent to that channel.
-        died_from:    only those that died then or later, and before `died_until`; milliseconds
-                      since 1970 by the database's clock.
-        error:        only those with this text in their last error.
-        per_second:   at most this many; None: as fast as it goes.
-        max_redrives: skip those redriven this often already: they would only die again.
-        dry_run:      only count what would be moved; answers with state `dry_run`.
-        """
-        verb = v.RedriveStart(
-            self.name,
-            target,
-            RedriveFilter(channel, died_from, died_until, error),
-            per_second,
-            max_redrives,
-            dry_run,
-        )
-        return await self._store.run(checked_redrive(verb))
-
-    async def stats(self) -> QueueStats:
-        """Counts of this queue."""
-        (stats,) = await self._store.run(v.Stats(self.name))
-        return stats
-
-    async def channels(self, limit: int = 20) -> tuple[ChannelStats, ...]:
-        """The channels with the most unfinished messages, and what blocks them."""
-        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
-        return await self._store.run(v.StatsOfChannels(self.name, limit))
-
-    async def purge(self, *, channel: str | None = None, state: State | None = None) -> o.Purged:
-        """Cancel unfinished messages, all or of one channel or state; leased ones if named."""
-        limits.state_name(state)
-        limits.optional_channel(channel)
-        return await self._store.run(v.Purge(self.name, channel, state))
-
-    async def create(self, **settings: Any) -> o.CreateOutcome:
-        """Make the queue; keywords are the fields of QueueSettings.
-
-        Outcomes: Created; AlreadyExists with its settings, which are left as they are.
-        """
-        return await self._store.run(v.QueueCreate(self.name, QueueSettings().changed(settings)))
-
-    async def settings(self) -> QueueSettings:
-        """The queue's settings now."""
-        return (await self._store.run(v.QueueGet(self.name))).settings
-
-    async def update(self, **changes: Any) -> QueueSettings:
-        """Change some settings of the live queue; the others stay.
-
-        policy: a whole Policy, or a mapping of only the fields that change: `{"weight": 2}`.
-        """
-        return (await self._store.run(v.QueueUpdate(self.name, changes))).settings
-
-    async def delete(self) -> o.Deleted:
-        """Remove the queue with its unfinished messages, settings and policies."""
-        return await self._store.run(v.QueueDelete(self.name))
-
-    async def pause(self, *, reason: str | None = None) -> None:
-        """Hand out nothing until `resume`; sends are still taken, running messages may end.
-
-        reason: for people, shown in `stats` and `settings`.
-        """
-        await self.update(paused=True, pause_reason=reason)
-
-    async def resume(self) -> None:
-        """Hand out messages again."""
-        await self.update(paused=False, pause_reason=None)
-
     def within(self, connection: object) -> AsyncJoinedQueue:
         """This queue in your own transaction: what the handle does is committed with your rows.
 
         connection: of psycopg, psycopg2, asyncpg, SQLAlchemy, Django, sqlite3 or aiosqlite, or an
                     object as `turnabout.adapters` describes it; of this face's colour.
         """
-        from turnabout._async.joined import AsyncJoinedQueue
-
         return AsyncJoinedQueue(self._shared, self.name, self._store.within(connection))
 
-    def channel(self, name: str) -> AsyncChannel:
-        """A handle to a channel's policy. Touches nothing."""
-        return AsyncChannel(self._store, self.name, limits.channel_name(name))
 
-    async def policies(self) -> tuple[ChannelPolicy, ...]:
-        """Channels with a policy of their own, by name."""
-        return await self._store.run(v.PolicyList(self.name))
+class AsyncMessage(DeliveredMessage):
+    """A message that you hold a lease on. End it by `ack`, `defer`, `fail` or `release`."""
+
+    __slots__ = ("_cancel_requested", "_queue")
+
+    def __init__(self, queue: AsyncQueue, delivery: Delivery) -> None:
+        super().__init__(delivery)
+        self._queue = queue
+        self._cancel_requested = False
+
+    def __repr__(self) -> str:
+        d = self._delivery
+        return f"<{type(self).__name__} {d.receipt} {self._queue.name}/{d.channel}>"
+
+    @property
+    def queue(self) -> AsyncQueue:
+        """The queue it came from."""
+        return self._queue
+
+    @property
+    def cancel_requested(self) -> bool:
+        """True once an `extend` has reported that a cancel was requested: end soon."""
+        return self._cancel_requested
+
+    async def ack(self, *, result: Any = None) -> o.AckOutcome:
+        """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
+
+        result: for callers of `wait`: bytes, str or JSON, like a payload, up to 1 MiB.
+        """
+        results = None if result is None else (result,)
+        (outcome,) = await self._queue.ack((self.receipt,), results=results)
+        return outcome
+
+    async def defer(
+        self, *, delay_seconds: float = 0, state: bytes | None = None
+    ) -> o.DeferOutcome:
+        """Bring it back later, uncharged; `state` replaces what is saved, None keeps it.
+
+        Outcomes: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
+        """
+        deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
+        (outcome,) = await self._queue.defer((deferral,))
+        return outcome
+
+    async def fail(
+        self, error: str = "", *, retry: bool = True, delay_seconds: float | None = None
+    ) -> o.FailOutcome:
+        """This attempt failed.
+
+        Outcomes: Retrying after the back-off; Dead; Blocked, and then its channel waits for a
+                  person; Cancelled, if that was requested meanwhile; LeaseLost.
+        """
+        failure = Failure(
+            self.receipt,
+            error,
+            retry,
+            None if delay_seconds is None else limits.delay_ms(delay_seconds),
+        )
+        (outcome,) = await self._queue.fail((failure,))
+        return outcome
+
+    async def extend(self, *, lease_seconds: float | None = None) -> o.ExtendOutcome:
+        """Keep it for longer, counted from now.
+
+        Outcomes: Extended, with `cancel_requested` if that was requested; LeaseLost.
+        """
+        (outcome,) = await self._queue.extend((self.receipt,), lease_seconds=lease_seconds)
+        if isinstance(outcome, o.Extended):
+            self._cancel_requested = outcome.cancel_requested
+        return outcome
+
+    async def release(self) -> o.ReleaseOutcome:
+        """Give it back at once, uncharged.
+
+        Outcomes: Released; Cancelled, if that was requested meanwhile; LeaseLost.
+        """
+        (outcome,) = await self._queue.release((self.receipt,))
+        return outcome
+
+
+class AsyncJoinedQueue(AsyncQueue):
+    """A queue on your own connection: what it does is committed or rolled back with your rows.
+
+    Made by `queue.within(connection)`. It sends, receives (without waiting), acks, defers, fails,
+    releases, extends, cancels, and reads and sets policies of channels; any other verb raises
+    UsageError. It never commits, and never waits for a row that another transaction holds.
+
+    An outcome leaves your transaction as it was; after an exception roll it back.
+    """
+
+    def __init__(
+        self, shared: Shared, name: str, joined: AsyncJoined, front: AsyncStore | None = None
+    ) -> None:
+        """`front`: a store in front of the joined one, for all verbs."""
+        store = joined if front is None else front
+        super().__init__(Shared(store, shared.max_payload_bytes, shared.rounds), name)
+        self._joined = joined
+
+    async def _received(
+        self, verb: v.Receive, wait_seconds: float
+    ) -> tuple[Sequence[Delivery], int | None]:
+        if wait_seconds:
+            raise UsageError("a receive inside a transaction cannot wait: leave wait_seconds out")
+        return await receive_once(self._shared, verb)
+
+    async def wake(self) -> None:
+        """After your commit: tell receivers that wait. Without it they learn when they next look,
+        on PostgreSQL after seconds, on SQLite after some milliseconds.
+        """
+        await self._joined.wake(self.name)

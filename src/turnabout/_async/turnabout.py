@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from turnabout._async.joined import AsyncBatchBlock
+from turnabout._async.batch import AsyncBatchBlock
 from turnabout._async.queue import AsyncQueue
 from turnabout._async.redrives import run_to_end
 from turnabout._async.schedules import AsyncSchedules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from turnabout._sync.joined import BatchBlock
+from turnabout._sync.batch import BatchBlock
 from turnabout._sync.queue import Queue
 from turnabout._sync.redrives import run_to_end
 from turnabout._sync.schedules import Schedules

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from turnabout._async.joined import AsyncJoinedQueue
-from turnabout._sync.joined import JoinedQueue
+from turnabout._async import AsyncJoinedQueue
+from turnabout._sync import JoinedQueue
 from turnabout._sync.shared import Shared
 from turnabout.store import Connections, ForwardingStore, Store
 from turnabout.words.batch import Batch

@@ -12,16 +12,14 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
 
+from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.http.exchange import HttpExchange
 from turnabout.server.http.refusals import Refusal
-
-if TYPE_CHECKING:
-    from turnabout.server.http.connection_reaper import ConnectionReaper
 
 LINGER_SECONDS = 2.0
 """For a client to send the rest of what is refused already, and to take the answer."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from email.utils import formatdate
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
 from turnabout.server.counts import ServerCounts
-from turnabout.server.http.connection import ClientConnection
 from turnabout.server.options import ServerOptions
+
+
+class WatchedConnection(Protocol):
+    """A connection, as far as its end is concerned."""
+
+    transport: asyncio.Transport
+    deadline: float
+    write_deadline: float
+
+    def overdue(self, now: float) -> None:
+        """The time for something is over: say so where that makes sense, and end it."""
+
+    def shutdown(self) -> None:
+        """The server closes: after the present answer, or now."""
 
 
 class ConnectionReaper:
@@ -21,7 +34,7 @@ class ConnectionReaper:
         self.app = app
         self.options = options
         self.counts = counts
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[WatchedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that the app has."""
         self.date_line = _date_line()

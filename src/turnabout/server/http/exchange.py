@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from starlette.types import ASGIApp, Message, Scope
+
+from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.http.logs import told
-
-if TYPE_CHECKING:
-    from starlette.types import Message, Scope
-
-    from turnabout.server.http.connection import ClientConnection
 
 HIGH_WATER_BYTES = 64 * 1024
 """Of a body that the app has not asked for yet: no more is read meanwhile."""
@@ -25,6 +23,27 @@ _STATUS_LINES = {
 log = logging.getLogger("turnabout.server.error")
 
 
+class ExchangeConnection(Protocol):
+    """The connection of a request, as the request sees it."""
+
+    app: ASGIApp
+    reaper: ConnectionReaper
+    transport: asyncio.Transport
+    writable: asyncio.Event | None
+
+    def pause_reading(self) -> None:
+        """Read nothing until the app has taken what is here."""
+
+    def resume_reading(self) -> None:
+        """Read on."""
+
+    def close_when_read(self) -> None:
+        """The last answer is written: close, unless the client still sends."""
+
+    def answered(self, exchange: HttpExchange) -> None:
+        """The answer is written."""
+
+
 class HttpExchange:
     """A request whose head has been read, until its answer is written."""
 
@@ -34,7 +53,7 @@ class HttpExchange:
     )  # fmt: skip
 
     def __init__(
-        self, connection: ClientConnection, scope: Scope, *, expects: bool, keep_alive: bool
+        self, connection: ExchangeConnection, scope: Scope, *, expects: bool, keep_alive: bool
     ) -> None:
         """`expects`: the client waits for `100 Continue` before it sends the body."""
         self._connection = connection
