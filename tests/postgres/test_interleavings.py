@@ -254,6 +254,20 @@ def test_a_bucket_s_clock_is_read_while_the_channel_is_held(open_session):
     assert full_at >= now * 1000 + 1000
 
 
+# --- shares --------------------------------------------------------------------------------------
+
+
+def test_weights_hold_beside_an_open_receive(plain):
+    """A weight alone locks nobody out of its channel."""
+    first, one, two = plain(), plain(), plain()
+    first.ask("select turnabout.policy_set(%s, 'a', '{\"weight\": 3}')", first.queue)
+    for channel in "ab":
+        first.send(*(f"{channel}{n}" for n in range(20)), channel=channel)
+    for session in (first, one, two):
+        assert sorted(text[0] for text in session.receive(8)) == list("aaaaaabb")
+        first.commit()
+
+
 # --- in opposite orders --------------------------------------------------------------------------
 
 VERBS = ("ack", "release", "defer", "fail", "refuse", "extend")
