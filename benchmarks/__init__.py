@@ -16,5 +16,6 @@ processor time of both ends, which a neighbour changes less.
     crew.py         the client processes: start barrier, time bounds, processor time
     plan.py         how much is measured; the stores; `turns`, which interleaves
     sections/       one file per table of figures
+    peers/          us beside other queues: a command of its own
     report.py       tables, the machine, progress
 """

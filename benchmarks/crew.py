@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol, Self, cast
 
 from benchmarks.jobs import EIGHTHS, Job, Tally, serve
@@ -33,38 +34,33 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process, pipe in self._members:
-            pipe.close()
-            process.join(2.0)
-            if process.is_alive():
-                process.kill()
-                process.join()
+        self._dismiss(2.0)
 
     def work(self, job: Job, clients: int, base: Base) -> Slice:
         """Have so many clients do the same job, from the same moment on."""
-        tallies, server_ns = self._tallies(job, clients, base)
-        messages = max(sum(t.messages for t in tallies), 1)
-        return Slice(
-            # At least as if one message had come, so that a ratio can be taken.
-            rate=max(sum(t.messages / t.seconds for t in tallies), 1 / tallies[0].seconds),
-            messages=messages,
-            calls=sum(t.calls for t in tallies),
-            empty=sum(t.empty for t in tallies),
-            client_us=sum(t.client_ns for t in tallies) / messages / 1000,
-            server_us=None if server_ns is None else server_ns / messages / 1000,
-            marks=tuple(t.marks for t in tallies if len(t.marks) == EIGHTHS),
-        )
+        tallies, server_ns = self.tallies([job] * clients, base)
+        return slice_of(tallies, server_ns)
 
     def split(self, job: Job, base: Base) -> dict[str, float]:
         """Have one client do a `split` job, and answer with µs a call, by verb."""
-        (tally,), _ = self._tallies(job, 1, base)
+        (tally,), _ = self.tallies([job], base)
         return cast("dict[str, float]", tally.split)
 
-    def _tallies(self, job: Job, clients: int, base: Base) -> tuple[list[Tally], int | None]:
-        while len(self._members) < clients:
+    def tallies(self, jobs: Sequence[Job], base: Base) -> tuple[list[Tally], int | None]:
+        """Have a client do each job, from the same moment on; what they did, and the server's
+        processor time. After an error the others are let go: nobody knows what they wait for.
+        """
+        try:
+            return self._tallies(jobs, base)
+        except BaseException:
+            self._dismiss(0.0)
+            raise
+
+    def _tallies(self, jobs: Sequence[Job], base: Base) -> tuple[list[Tally], int | None]:
+        while len(self._members) < len(jobs):
             self._hire()
-        pipes = [pipe for _, pipe in self._members[:clients]]
-        for pipe in pipes:
+        pipes = [pipe for _, pipe in self._members[: len(jobs)]]
+        for pipe, job in zip(pipes, jobs, strict=True):
             pipe.send(job)
         for pipe in pipes:
             _answer(pipe, READY_SECONDS)
@@ -72,14 +68,24 @@ class Crew:
         start_at = time.monotonic() + START_TOGETHER_SECONDS
         for pipe in pipes:
             pipe.send(start_at)
-        tallies = [_answer(pipe, job.seconds + GRACE_SECONDS) for pipe in pipes]
+        tallies = [_answer(pipe, jobs[0].seconds + GRACE_SECONDS) for pipe in pipes]
         after = base.server_ns()
         for pipe in pipes:
             pipe.send("hang up")
         for pipe in pipes:
             _answer(pipe, GRACE_SECONDS)
-        spent = sum(ns - before[pid] for pid, ns in after.items() if pid in before)
+        # A connection that was opened meanwhile is part of the work.
+        spent = sum(ns - before.get(pid, 0) for pid, ns in after.items())
         return tallies, spent or None
+
+    def _dismiss(self, patience_seconds: float) -> None:
+        for process, pipe in self._members:
+            pipe.close()
+            process.join(patience_seconds)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self._members.clear()
 
     def _hire(self) -> None:
         here, there = self._context.Pipe()
@@ -87,6 +93,25 @@ class Crew:
         process.start()
         there.close()
         self._members.append((process, here))
+
+
+def slice_of(tallies: Sequence[Tally], server_ns: int | None) -> Slice:
+    """What clients did together."""
+    messages = max(sum(t.messages for t in tallies), 1)
+    rate = sum(t.messages / t.seconds for t in tallies)
+    spans = [t.span for t in tallies if t.span is not None]
+    if spans:
+        rate = messages / (max(last for _, last in spans) - min(first for first, _ in spans))
+    return Slice(
+        # At least as if one message had come, so that a ratio can be taken.
+        rate=max(rate, 1 / tallies[0].seconds),
+        messages=messages,
+        calls=sum(t.calls for t in tallies),
+        empty=sum(t.empty for t in tallies),
+        client_us=sum(t.client_ns for t in tallies) / messages / 1000,
+        server_us=None if server_ns is None else server_ns / messages / 1000,
+        marks=tuple(t.marks for t in tallies if len(t.marks) == EIGHTHS),
+    )
 
 
 def _answer(pipe: Any, seconds: float) -> Any:

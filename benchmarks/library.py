@@ -19,10 +19,11 @@ def channel_name(number: int, channels: int) -> str:
 class Library:
     """Receives, acks and sends through `turnabout.connect`."""
 
-    def __init__(self, url: str, channels: int = 1) -> None:
+    def __init__(self, url: str, channels: int = 1, payload: bytes = PAYLOAD) -> None:
         self._turnabout = turnabout.connect(url)
         self._queue = self._turnabout.queue(QUEUE)
         self._channels = channels
+        self._payload = payload
         self._number = itertools.count()
 
     def take(self, most: int) -> Sequence[turnabout.Receipt]:
@@ -37,11 +38,11 @@ class Library:
         """Send so many, the channels in turn."""
         number, channels = self._number, self._channels
         if count == 1:
-            self._queue.send(PAYLOAD, channel=channel_name(next(number), channels))
+            self._queue.send(self._payload, channel=channel_name(next(number), channels))
             return
         self._queue.send_many(
             [
-                turnabout.message(PAYLOAD, channel=channel_name(next(number), channels))
+                turnabout.message(self._payload, channel=channel_name(next(number), channels))
                 for _ in range(count)
             ]
         )

@@ -97,6 +97,8 @@ SEND = (
     b" $6::bigint[], $7::text[], $8::text[], $9::bigint)"
 )
 PART = 10_000
+PLACES = ("ready", "scheduled", "lease", "extension", "slot")
+"""Where a message stands."""
 
 
 class Wire:
@@ -119,9 +121,10 @@ class Wire:
 class Raw(Wire):
     """The barest lease, ack and insert."""
 
-    def __init__(self, url: str, channels: int = 1) -> None:
+    def __init__(self, url: str, channels: int = 1, payload: bytes = PAYLOAD) -> None:
         super().__init__(url)
         self._leases: dict[int, bytes] = {}
+        self._payload = payload
 
     def take(self, most: int) -> Sequence[int]:
         """Lease some; the limit is a literal, so that the plan can count on it."""
@@ -138,10 +141,10 @@ class Raw(Wire):
     def put(self, count: int) -> None:
         """Insert so many, in one statement."""
         if count == 1:
-            self.run(b"insert into raw (payload) values ($1::bytea)", (PAYLOAD,))
+            self.run(b"insert into raw (payload) values ($1::bytea)", (self._payload,))
         else:
             statement = b"insert into raw (payload) select unnest($1::bytea[])"
-            self.run(statement, ([PAYLOAD] * count,))
+            self.run(statement, ([self._payload] * count,))
 
 
 def literal(numbers: Sequence[int]) -> str:
@@ -217,13 +220,13 @@ class Loud(Bare):
 class PostgresBase:
     """A database to measure in, with the barest table and our schema; dropped by `close`."""
 
-    def __init__(self, place: PostgresPlace) -> None:
+    def __init__(self, place: PostgresPlace, *, durable: bool) -> None:
         self._place = place
         self._name = place.create(place.template())
         self.url = place.url(self._name)
         self._admin = psycopg.connect(self.url, autocommit=True)
-        durable = "on" if place.durable else "off"
-        self.say(f'alter database "{self._name}" set synchronous_commit to {durable}')
+        mode = "on" if durable else "off"
+        self.say(f'alter database "{self._name}" set synchronous_commit to {mode}')
         self.say(f'alter database "{self._name}" set jit to off')
 
     def say(self, statement: str) -> list[tuple[Any, ...]]:
@@ -309,7 +312,8 @@ class PostgresBase:
 
     def empty(self) -> None:
         """No messages, and no raw rows."""
-        self.say("truncate raw, turnabout.message, turnabout.wake, turnabout.tally")
+        named = ", ".join(f"turnabout.{table}" for table in (*PLACES, "message", "wake", "tally"))
+        self.say(f"truncate raw, {named}")
 
     @contextlib.contextmanager
     def old_snapshot(self) -> Iterator[None]:
@@ -360,9 +364,9 @@ class PostgresPlace:
         """The address of a database there."""
         return urlsplit(self._url)._replace(path="/" + quote(database)).geturl()
 
-    def base(self) -> PostgresBase:
-        """A new database to measure in."""
-        return PostgresBase(self)
+    def base(self, *, durable: bool | None = None) -> PostgresBase:
+        """A new database to measure in; as durable as the place, unless told."""
+        return PostgresBase(self, durable=self.durable if durable is None else durable)
 
     def template(self) -> str:
         """A database with the schema in it, made once."""

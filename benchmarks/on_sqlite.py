@@ -101,10 +101,10 @@ class Raw:
 class SqliteBase:
     """Two files to measure in, ours and the barest one; removed by `close`."""
 
-    def __init__(self, place: SqlitePlace) -> None:
+    def __init__(self, *, durable: bool) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="turnabout-bench-"))
         self._path = self._folder / "ours.db"
-        synchronous = "full" if place.durable else "normal"
+        synchronous = "full" if durable else "normal"
         self.url = f"sqlite:///{self._path}?synchronous={synchronous}"
         self._turnabout = turnabout.connect(self.url)
         self._queue = self._turnabout.queue(QUEUE)
@@ -230,9 +230,9 @@ class SqlitePlace:
     def __init__(self, *, durable: bool) -> None:
         self.durable = durable
 
-    def base(self) -> SqliteBase:
-        """New files to measure in."""
-        return SqliteBase(self)
+    def base(self, *, durable: bool | None = None) -> SqliteBase:
+        """New files to measure in; as durable as the place, unless told."""
+        return SqliteBase(durable=self.durable if durable is None else durable)
 
     def close(self) -> None:
         """Nothing is left: bases remove their files."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final, Literal
+
+NOISY: Final = "too noisy to tell"
+Verdict = Literal["reached", "missed", "too noisy to tell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,15 @@ class Target:
         shown = round(figure, 2)
         return shown >= self.value if self.at_least else shown <= self.value
 
+    def verdict(self, spread: Spread) -> Verdict:
+        """Whether it is reached. Nobody can tell where the rounds lie on both sides of it: there
+        the spread is larger than the distance.
+        """
+        worst, best = (spread.low, spread.high) if self.at_least else (spread.high, spread.low)
+        if self.reached(worst):
+            return "reached"
+        return NOISY if self.reached(best) else "missed"
+
     def __str__(self) -> str:
         return f"{'≥' if self.at_least else '≤'} {self.value:g}"
 
@@ -95,11 +107,11 @@ class Record:
         return self.ours if self.ratio is None else self.ratio.median
 
     @property
-    def verdict(self) -> str:
-        """reached, missed, or nothing where there is no target."""
+    def verdict(self) -> Verdict | Literal[""]:
+        """What its target says of it; nothing where there is none."""
         if self.target is None:
             return ""
-        return "reached" if self.target.reached(self.figure) else "missed"
+        return self.target.verdict(self.ratio or Spread.of([self.ours]))
 
     def as_json(self) -> dict[str, Any]:
         """The record for `--json`."""

@@ -50,11 +50,11 @@ def table(section: Section, records: Sequence[Record]) -> str:
 def summary(records: Sequence[Record]) -> str:
     """How many targets were reached, and which were not."""
     aimed = [record for record in records if record.verdict]
-    missed = [record for record in aimed if record.verdict == "missed"]
-    lines = [f"\n{len(aimed) - len(missed)} of {len(aimed)} targets reached."]
+    others = [record for record in aimed if record.verdict != "reached"]
+    lines = [f"\n{len(aimed) - len(others)} of {len(aimed)} targets reached."]
     lines += [
-        f"  missed: {r.section}, {r.store} {r.case}: {r.figure:.2f}, wanted {r.target}"
-        for r in missed
+        f"  {r.verdict}: {r.section}, {r.store} {r.case}: {r.figure:.2f}, wanted {r.target}"
+        for r in others
     ]
     return "\n".join(lines)
 

@@ -194,6 +194,27 @@ def test_uv_asks_the_index_that_pip_is_told_to_ask(
     assert len(steps) == 1
 
 
+def test_the_peers_are_installed_apart_and_once(
+    venv: Path, steps: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dev, "PEERS", tmp_path / "peers")
+    monkeypatch.setattr(dev, "fetch_uv", list)
+    (tmp_path / "peers").mkdir()
+    dev.PEERS.joinpath("old").touch()
+
+    def install(_title: str, command: list[str]) -> None:
+        steps.append(command)
+        dev.PEERS.mkdir()
+
+    monkeypatch.setattr(dev, "step", install)
+    dev.sync_peers()
+    dev.sync_peers()
+    (command,) = steps
+    assert command[command.index("--target") + 1] == str(tmp_path / "peers")
+    assert {"--no-deps", "--require-hashes"} <= set(command)
+    assert not (tmp_path / "peers" / "old").exists()
+
+
 def test_the_demo_installs_spark_only_for_its_second_half(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -240,14 +261,13 @@ def test_a_failed_step_shows_what_was_said_and_what_helps(
 
 def test_a_lock_with_an_address_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     target = tmp_path / "requirements-dev.lock"
-    monkeypatch.setitem(dev.LOCKS, "dev", target)
 
     def step(_title: str, command: list[str]) -> None:
         Path(command[command.index("-o") + 1]).write_text("thing @ https://somewhere/thing\n")
 
     monkeypatch.setattr(dev, "step", step)
     with pytest.raises(dev.SetupError, match="would name an address"):
-        dev.compile_lock("uv", "dev", [])
+        dev.compile_lock("uv", target, [])
     assert not target.exists()
 
 

@@ -65,7 +65,7 @@ def _records(
         case = f"{at}, {channels:,} channel{'' if channels == 1 else 's'}"
         match kind:
             case "ours":
-                target = _target(place, batch, channels)
+                target = _target(place, batch)
                 yield speed("receive", place.name, case, raw, ours, target=target)
             case "bare":
                 yield speed("receive", place.name, f"{case}, SQL only", raw, ours)
@@ -82,12 +82,10 @@ def _records(
                 )
 
 
-def _target(place: Place, batch: int, channels: int) -> Target | None:
+def _target(place: Place, batch: int) -> Target | None:
     if has_server(place):
-        return Target(0.85 if batch == 1 else 0.9)
-    if batch < 100:
-        return None
-    return Target(0.5 if channels == 1 else 0.4)
+        return Target(1.5 if batch == 1 and place.durable else 1.1 if batch == 100 else 1.0)
+    return Target(1.0) if batch == 100 else None
 
 
 def _base(bench: Bench, place: Place, kind: str, channels: int) -> AnyBase:

@@ -46,7 +46,6 @@ def _measure(bench: Bench, place: Place, batch: int, senders: int) -> Iterable[R
     if has_server(place):
         sides["bare", CHANNELS[-1]] = lambda: run("bare", CHANNELS[-1])
     slices = bench.turns(sides)
-    wanted = 0.7 if has_server(place) else 0.6
     many = "" if senders == 1 else "s"
     for (side, channels), ours in slices.items():
         if side == "raw":
@@ -59,8 +58,16 @@ def _measure(bench: Bench, place: Place, batch: int, senders: int) -> Iterable[R
             f" {channels} channel{'' if channels == 1 else 's'}",
             slices["raw", 1],
             ours,
-            target=Target(wanted) if batch > 1 and side == "ours" else None,
+            target=_target(place, batch, channels) if side == "ours" else None,
         )
+
+
+def _target(place: Place, batch: int, channels: int) -> Target | None:
+    if has_server(place):
+        return Target(0.8)
+    if batch == 1:
+        return None
+    return Target(0.6 if channels == 1 else 0.35)
 
 
 SECTION = Section("send", "messages sent, against a bare insert", ("raw", "ours"), cells)

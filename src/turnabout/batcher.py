@@ -2,8 +2,9 @@
 
 So a lone item leaves at once, and under load a call carries as many as came together during the
 last. Used where items are added and answered elsewhere: the worker's settler, a server's batches.
-Callers who share the answer of one query, in either colour, have `_async/poller`, which
-needs no task; the SQLite writer has its own, whose leader runs in the thread of its caller.
+Where the callers have no loop in common one of them leads, and there is no task: `_async/poller`
+(one query for all), `_async/waiters` (the leader also sleeps for the others), and SQLite's writer
+(its leader stays in its thread, as a hop would cost more than the verb).
 """
 
 from __future__ import annotations

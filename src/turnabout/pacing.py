@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Set as AbstractSet
 
 from turnabout.words.entities import FIRST_TURN, Shard, Turn
 
@@ -23,6 +24,8 @@ REST_SHARE = 0.1
 LOOK_SECONDS = 1.0
 LOOK_SECONDS_IDLE = 10.0
 """Where there was no schedule: one that another process sets is noticed this late."""
+TURNS_MAX = 10_000
+"""Queues and shards whose places in the round robin are remembered."""
 AGAIN_SECONDS = 60.0
 """After a refusal, and between complaints about the same matter."""
 
@@ -126,7 +129,7 @@ class Rounds:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: dict[tuple[str, Shard | None], deque[Turn]] = {}
+        self._turns: OrderedDict[tuple[str, Shard | None], deque[Turn]] = OrderedDict()
         self._maintained: dict[str, float] = {}
 
     def take(self, queue: str, shard: Shard | None = None) -> Turn:
@@ -139,6 +142,9 @@ class Rounds:
         """The place to go on from."""
         with self._lock:
             self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
+            self._turns.move_to_end((queue, shard))
+            if len(self._turns) > TURNS_MAX:
+                self._turns.popitem(last=False)
 
     def must_maintain(self, queue: str) -> bool:
         """True once in a while: this caller should maintain the queue now."""
@@ -148,3 +154,9 @@ class Rounds:
                 return False
             self._maintained[queue] = now
             return True
+
+    def keep(self, queues: AbstractSet[str]) -> None:
+        """There are no others: forget when those were maintained."""
+        with self._lock:
+            for gone in self._maintained.keys() - queues:
+                del self._maintained[gone]

@@ -269,6 +269,8 @@ class Planted:
 
 def test_what_is_left_over_is_given_back() -> None:
     source: Any = Planted("a", "b", "c")
-    answer = asyncio.run(ReceiveGroup(source).wait(2, time.monotonic() + 5, was_empty=False))
+    answer = asyncio.run(
+        ReceiveGroup(source).wait(2, time.monotonic() + 5, was_empty=False, in_front=False)
+    )
     assert answer == (("a", "b"), None)
     assert source.given_back == ["c"]

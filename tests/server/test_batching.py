@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.server.batching_support import Watched, message, settle, watched
 from tests.support.each import each
 from tests.support.loops import inside
-from turnabout.server.batching import batching_store as module
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.merging import BYTES_MAX, MESSAGES_MAX, Mergeable, kind_of
 from turnabout.words import outcomes as o
@@ -375,14 +374,13 @@ class Prepared:
 class Order:
     """The batches in which verbs were carried out, in their order."""
 
-    def __init__(self, store: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, store: Watched) -> None:
         self.batches: list[list[Any]] = []
         self._inside: dict[int, list[Any]] = {}
         self._keep: list[Any] = []
         store.done = self._note
-        monkeypatch.setattr(module, "kind_of", self._kind_of)
 
-    def _kind_of(self, verb: Any) -> Mergeable | None:
+    def kind_of(self, verb: Any) -> Mergeable | None:
         kind = kind_of(verb)
         if kind is None:
             return None
@@ -433,18 +431,17 @@ def in_order(outcome: Any) -> Any:
 def test_any_crowd_comes_to_what_it_would_one_by_one(drawn: list[Any]) -> None:
     """Lived twice: as a crowd, and by single verbs in the order in which the crowd's turn came."""
     verbs = [replace(verb) for verb in drawn]  # each an object of its own
-    with pytest.MonkeyPatch.context() as monkeypatch:
 
-        async def live() -> None:
-            async with watched(lambda: START) as store, watched(lambda: START) as single:
-                await Prepared.fill(store.run)
-                await Prepared.fill(single.run)
-                order = Order(store, monkeypatch)
-                outcomes = await crowd(store, BatchingStore(store), verbs)
-                assert sum(map(len, order.batches)) == len(verbs)
-                again = await one_by_one(single, order.batches)
-                expected = [in_order(again[id(verb)]) for verb in verbs]
-                assert list(map(in_order, outcomes)) == expected
-                assert await store.run(v.Peek("q", 100)) == await single.run(v.Peek("q", 100))
+    async def live() -> None:
+        async with watched(lambda: START) as store, watched(lambda: START) as single:
+            await Prepared.fill(store.run)
+            await Prepared.fill(single.run)
+            order = Order(store)
+            outcomes = await crowd(store, BatchingStore(store, order.kind_of), verbs)
+            assert sum(map(len, order.batches)) == len(verbs)
+            again = await one_by_one(single, order.batches)
+            expected = [in_order(again[id(verb)]) for verb in verbs]
+            assert list(map(in_order, outcomes)) == expected
+            assert await store.run(v.Peek("q", 100)) == await single.run(v.Peek("q", 100))
 
-        asyncio.run(live())
+    asyncio.run(live())

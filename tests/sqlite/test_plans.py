@@ -43,6 +43,7 @@ HOT = {
     ("channel", "change"): ["PRIMARY KEY (queue_id=? AND name=?)"],
     ("held", "held"): ["INTEGER PRIMARY KEY"],
     ("finish", "keep"): ["INTEGER PRIMARY KEY"],
+    ("finish", "keep_held"): ["INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY"],
     ("finish", "drop"): ["INTEGER PRIMARY KEY"],
     ("finish", "drop_held"): ["INTEGER PRIMARY KEY"],
     ("finish", "keep_dead"): ["INTEGER PRIMARY KEY"],
@@ -67,6 +68,20 @@ HOT = {
         "INTEGER PRIMARY KEY",
         "message_ready (queue_id=? AND channel=?)",
     ],
+    ("receive", "is_quiet"): [
+        "INTEGER PRIMARY KEY",
+        "PRIMARY KEY (queue_id=?)",
+        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
+        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
+        "message_expiry (queue_id=? AND expires_at>? AND expires_at<?)",
+    ],
+    ("receive", "next"): [
+        "INTEGER PRIMARY KEY",
+        "message_ready (queue_id=? AND channel>?)",
+        "message_ready (queue_id=?)",
+    ],
+    ("queue", "count_sent_if_plain"): ["INTEGER PRIMARY KEY", "PRIMARY KEY (queue_id=?)"],
+    ("queue", "count_done_if_same"): ["INTEGER PRIMARY KEY"],
     ("receive", "first"): ["message_ready (queue_id=? AND channel>? AND channel<?)"],
     ("receive", "has_others"): [
         "message_ready (queue_id=? AND channel>?)",

@@ -136,9 +136,9 @@ def found_in_tree(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("lock", [f"requirements-{what}.lock" for what in dev.LOCKS])
-def test_a_lock_holds_names_versions_and_hashes_only(lock: str) -> None:
-    lines = (ROOT / lock).read_text().splitlines()
+@pytest.mark.parametrize("lock", [*dev.LOCKS.values(), dev.PEERS_LOCK], ids=lambda path: path.name)
+def test_a_lock_holds_names_versions_and_hashes_only(lock: Path) -> None:
+    lines = lock.read_text().splitlines()
     assert [line for line in lines if not LOCK_LINE.fullmatch(line)] == []
     assert sum("--hash" in line for line in lines) > sum("==" in line for line in lines)
 
@@ -159,8 +159,13 @@ def test_every_requirement_is_locked() -> None:
     wanted += [word for word in groups["dev"] if isinstance(word, str)]
     wanted += [word for extra in project["optional-dependencies"].values() for word in extra]
     names = {re.split(r"[^a-z0-9-]", word)[0] for word in wanted} - {"turnabout"}
-    locked = re.findall(r"^(\S+)==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
-    assert names - set(locked) == set(), "run: python3 dev.py lock"
+    assert names - locked_in(dev.LOCKS["dev"]) == set(), "run: python3 dev.py lock"
+    peers = {re.split(r"[^a-z0-9-]", word)[0] for word in groups["peers"]}
+    assert peers - locked_in(dev.PEERS_LOCK) == set(), "run: python3 dev.py lock"
+
+
+def locked_in(lock: Path) -> set[str]:
+    return set(re.findall(r"^(\S+)==", lock.read_text(), re.MULTILINE))
 
 
 TWICE = {

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from turnabout._async.schedules import fire_when_due
-from turnabout._async.shared import Shared
+from turnabout._async.shared import Place, Shared
 from turnabout._async.waiters import ReceiveGroup
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain
@@ -22,27 +22,28 @@ async def receive_in_turn(
 ) -> tuple[Sequence[Delivery], int | None]:
     """Deliveries in the order of turns; if there are none, when to ask again."""
     if not wait_seconds:
-        return await _receive_now(shared, verb)
+        return await receive_now(shared, verb)
     ends_at = time.monotonic() + wait_seconds
-    place = (verb.queue, verb.lease_ms, verb.shard)
+    place = place_of(verb)
     is_first = place not in shared.waiters and place not in shared.looking
     if is_first:
         shared.looking.add(place)
         try:
-            deliveries, retry_after_ms = await _receive_now(shared, verb)
+            deliveries, retry_after_ms = await receive_now(shared, verb)
         finally:
             shared.looking.discard(place)
         if deliveries or time.monotonic() >= ends_at:
             return deliveries, retry_after_ms
-    waiters = shared.waiters.setdefault(place, ReceiveGroup(_StoreSource(shared, verb)))
-    try:
-        return await waiters.wait(verb.max_messages, ends_at, was_empty=is_first)
-    finally:
-        if not waiters:
-            shared.waiters.pop(place, None)
+    source = StoreSource(shared, verb)
+    return await source.wait_for_messages(ends_at, was_empty=is_first, in_front=is_first)
 
 
-class _StoreSource:
+def place_of(verb: Receive) -> Place:
+    """Receives of one place share their looks."""
+    return verb.queue, verb.lease_ms, verb.shard
+
+
+class StoreSource:
     """See `waiters.ReceiveSource`."""
 
     def __init__(self, shared: Shared, verb: Receive) -> None:
@@ -50,12 +51,26 @@ class _StoreSource:
         self._shared = shared
         self._verb = verb
 
+    async def wait_for_messages(
+        self, ends_at: float, *, was_empty: bool, in_front: bool
+    ) -> tuple[Sequence[Delivery], int | None]:
+        """As `ReceiveGroup.wait`, with all who wait at this place."""
+        groups, place = self._shared.waiters, place_of(self._verb)
+        group = groups.setdefault(place, ReceiveGroup(self))
+        try:
+            return await group.wait(
+                self._verb.max_messages, ends_at, was_empty=was_empty, in_front=in_front
+            )
+        finally:
+            if not group:
+                groups.pop(place, None)
+
     @property
     def is_closed(self) -> bool:
         return self._shared.is_closed
 
     async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
-        return await _receive_now(self._shared, replace(self._verb, max_messages=most))
+        return await receive_now(self._shared, replace(self._verb, max_messages=most))
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         receipts = tuple(delivery.receipt for delivery in deliveries)
@@ -77,7 +92,8 @@ class _StoreSource:
             await fire_when_due(shared)
 
 
-async def _receive_now(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
+async def receive_now(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
+    """One look, and what is done on the way to it."""
     await _before_look(shared, verb.queue)
     return await receive_once(shared, verb)
 

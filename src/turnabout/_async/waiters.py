@@ -25,6 +25,8 @@ IDLE_SECONDS = 20.0
 """How long nobody looks where nothing is known to change; maintenance comes with a look."""
 LOOK_MESSAGES_MAX = 1_000
 """In one look, unless the first of the group wants more."""
+GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0001, 0.02
+"""Between two looks, for each that goes on waiting behind the first."""
 
 
 class ReceiveSource(Protocol):
@@ -36,7 +38,7 @@ class ReceiveSource(Protocol):
         ...
 
     async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
-        """Up to so many, in the order of turns; if there are none, when to ask again."""
+        """Up to `most`, in the order of turns; if there are none, when to ask again."""
         ...
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
@@ -82,23 +84,24 @@ class ReceiveGroup:
         """The queue's signal, if a look after it found nothing: until it changes, none will."""
         self._retry_at: float | None = None
         self._look_at = 0.0
+        self._rest_until = 0.0
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
 
     async def wait(
-        self, most: int, ends_at: float, *, was_empty: bool
+        self, most: int, ends_at: float, *, was_empty: bool, in_front: bool
     ) -> tuple[Sequence[Delivery], int | None]:
         """Deliveries, as soon as there are some; else, after `ends_at` or when the connection is
-        closed, when to ask again. `was_empty`: a look of the caller's has just found nothing.
+        closed, when to ask again. `was_empty`: a look of the caller's has just found nothing;
+        `in_front`: the others came during that look.
         """
         from asyncio import Event
 
         waiter = WaitingReceive(most, Event())
         with self._lock:
-            # Those who came while it looked are behind it.
-            if was_empty:
+            if in_front:
                 self._waiting = {waiter: None, **self._waiting}
             else:
                 self._waiting[waiter] = None
@@ -125,7 +128,11 @@ class ReceiveGroup:
         return waiter.deliveries, self._retry_after_ms()
 
     async def _lead(self, left: float) -> None:
-        """One look for all, or one sleep."""
+        """One look for all, or one sleep. The more wait, the less often a look is made."""
+        from asyncio import sleep
+
+        if (pause := min(self._rest_until - time.monotonic(), left)) > 0:
+            await sleep(pause)
         if not self._was_empty:
             self._was_empty = not await to_its_end_async(self._look())
         elif self._seen is None:  # others are told that we wait, and then one more look is due
@@ -160,6 +167,8 @@ class ReceiveGroup:
         if self._retry_at is not None:
             self._look_at = min(self._look_at, self._retry_at)
         rest = self._hand_out(deliveries)
+        gap = (len(self._waiting) - 1) * GAP_SECONDS_EACH
+        self._rest_until = time.monotonic() + min(gap, GAP_SECONDS_MAX)
         if rest:
             await self._source.give_back(rest)
         return bool(deliveries)

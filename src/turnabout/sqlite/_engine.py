@@ -113,14 +113,13 @@ class Engine:
     def _committed(self, group: Sequence[Pending[Any]]) -> None:
         self._commits += 1
         self._committed_verbs += len(group)
-        connection = self.writer.connection
-        queues = set(connection.to_notify)
+        queues = self.writer.connection.to_notify
         for pending in group:
-            if pending.verb.notifies:
-                queues.add(cast("Any", pending.verb).queue)
-            elif type(pending.verb) is Transaction:
-                verbs = pending.verb.verbs
-                queues |= {cast("Any", verb).queue for verb in verbs if verb.notifies}
+            verb = pending.verb
+            if verb.notifies:
+                queues.add(cast("Any", verb).queue)
+            elif type(verb) is Transaction:
+                queues |= {cast("Any", one).queue for one in verb.verbs if one.notifies}
         if queues:
             self.notifier.notify(*queues)
         # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,

@@ -29,8 +29,10 @@ def among(
     follow one another, as in a queue without channels, less still as a range.
     """
     count = len(ids)
+    if count == 1:
+        return _with_marks(statement, 1), [*before, *ids, *after]
     first, last = min(ids), max(ids)
-    if 1 < last - first + 1 == count == len(set(ids)):
+    if last - first + 1 == count == len(set(ids)):
         return statement.replace("id in (?)", "id between ? and ?"), [*before, first, last, *after]
     if count > _SIZES[-1]:
         listed = statement.replace("in (?)", "in (select value from json_each(?))")

@@ -2,8 +2,12 @@
 
 SQLite's own waiting backs off to 100 ms a try, so a process that writes all the time gets its lock
 back before anybody looks: 18 s were seen with eight writers. So there is a place for one before the
-lock, the turnstile: the one in it looks every 0.1 ms, and nobody who comes later passes it.
-Those behind it look from time to time, and the more often the longer they wait.
+lock, the turnstile, and nobody who comes later passes the one in it. Those behind it look from time
+to time, and the more often the longer they wait.
+
+Each change of hands is dear: SQLite reads anew what another process has written. So who got the
+lock has a *turn* of a few milliseconds. Until it is over, it goes for the lock directly, as often
+as it likes, and who stands in the turnstile rarely tries; then the first one tries every 0.1 ms.
 
 The turnstile is a `flock` on the log file. (Not on the database: closing it would drop SQLite's own
 locks.) It is courtesy only: without it, or where nobody comes through it, the lock still holds.
@@ -25,10 +29,14 @@ from turnabout.words.errors import Busy
 if sys.platform != "win32":
     import fcntl
 
+_TURN_SECONDS = 0.004
+_PATIENCE_SECONDS = 0.003
+"""What the one who stands in the turnstile waits at first, while another may have its turn. (It may
+also have gone away: nobody can tell.) It came there a moment after that turn began."""
+_INSIDE_SECONDS = 0.000_1
+"""Between two tries of the same one, afterwards."""
 _COURTESY_SECONDS = 1.0
 """After that, a process that did not get into the turnstile goes for the lock without it."""
-_INSIDE_SECONDS = 0.000_1
-"""Between two tries of the one who stands in it."""
 _OUTSIDE_SECONDS = 0.002
 """Between two tries of those behind it, at first."""
 _HASTE = 50
@@ -42,32 +50,46 @@ class Turnstile:
         self._path = place.path
         self._busy_seconds = place.busy_seconds
         self._file: int | None = None
+        self._turn_ends = 0.0
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Begin a transaction that holds the write lock, waiting up to `busy_seconds` for it.
 
         Raises: Busy.
         """
-        inside = self._enter()
-        try:
-            begun = time.monotonic()
-            while not (inside and _try_begin(connection)):
-                waited = time.monotonic() - begun
-                if waited >= self._busy_seconds:
-                    raise Busy(
-                        f"other processes held the write lock of {self._path} for "
-                        f"{self._busy_seconds:g} s: repeat, or set ?busy_seconds= in the URL"
-                    )
-                pause = _INSIDE_SECONDS if inside else _OUTSIDE_SECONDS / (1 + _HASTE * waited)
-                time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
-                inside = inside or waited > _COURTESY_SECONDS or self._enter()
-        finally:
-            self._leave()
+        if time.monotonic() < self._turn_ends and _try_begin(connection):
+            return
+        self._begin_in_line(connection)
+        self._turn_ends = time.monotonic() + _TURN_SECONDS
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _begin_in_line(self, connection: sqlite3.Connection) -> None:
+        begun = inside_since = time.monotonic()
+        inside = self._enter()
+        try:
+            while not (inside and _try_begin(connection)):
+                now = time.monotonic()
+                waited = now - begun
+                if waited >= self._busy_seconds:
+                    raise Busy(
+                        f"other processes held the write lock of {self._path} for "
+                        f"{self._busy_seconds:g} s: repeat, or set ?busy_seconds= in the URL"
+                    )
+                if not inside:
+                    pause = _OUTSIDE_SECONDS / (1 + _HASTE * waited)
+                elif now - inside_since < _PATIENCE_SECONDS / 2:
+                    pause = _PATIENCE_SECONDS
+                else:
+                    pause = _INSIDE_SECONDS
+                time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
+                if not inside and (waited > _COURTESY_SECONDS or self._enter()):
+                    inside, inside_since = True, time.monotonic()
+        finally:
+            self._leave()
 
     def _enter(self) -> bool:
         """Whether nobody else stands there; we do from now on."""

@@ -77,13 +77,12 @@ class Writer:
                     self._leader = pending
                 else:
                     pending.wakeup = threading.Event()
-                self._waiting.append(pending)
+                    self._waiting.append(pending)
             if pending.wakeup is not None:
                 pending.wakeup.wait()  # until it is done, or leads
             if not pending.done:
                 self._lead(pending)
-                with self._mutex:
-                    self._pass_on()
+                self._pass_on()
         except BaseException:  # a signal, at whatever moment: nobody may wait for us for ever
             self._leave(pending)
             raise
@@ -115,26 +114,28 @@ class Writer:
     # --- waiting -------------------------------------------------------------------------------
 
     def _lead(self, pending: Pending[Any]) -> None:
-        """Commit until the own verb is done."""
-        group: list[Pending[Any]] = []
+        """Commit the own verb, with those of others that wait."""
+        group = [pending]
         try:
-            while not pending.done:
+            if self._waiting:
                 with self._mutex:
-                    group[:] = islice(self._waiting, GROUP_MAX)
-                    for _ in group:
+                    if self._waiting and self._waiting[0] is pending:  # it waited itself
                         self._waiting.popleft()
-                self.commit(group)
-                self._wake(group)
+                    group += islice(self._waiting, GROUP_MAX - 1)
+                    for _ in group[1:]:
+                        self._waiting.popleft()
+            self.commit(group)
+            self._wake(group[1:])
         except BaseException:
-            self._wake(group)
+            self._wake(group[1:])
             raise
 
-    def _wake(self, group: list[Pending[Any]]) -> None:
-        """Those that are done go on; an interrupted leader leaves the others waiting."""
-        for other in reversed(group):
+    def _wake(self, others: list[Pending[Any]]) -> None:
+        """Those that are done go on; an interrupted leader leaves them waiting."""
+        for other in reversed(others):
             if other.done:
-                if other.wakeup is not None:
-                    other.wakeup.set()
+                assert other.wakeup is not None
+                other.wakeup.set()
             else:
                 with self._mutex:
                     if other not in self._waiting:
@@ -145,15 +146,16 @@ class Writer:
         with self._mutex:
             if pending in self._waiting:
                 self._waiting.remove(pending)
-            if self._leader is pending:
-                self._pass_on()
+        if self._leader is pending:
+            self._pass_on()
 
     def _pass_on(self) -> None:
         """The next one that waits leads."""
-        self._leader = self._waiting[0] if self._waiting else None
-        if self._leader is not None:
-            assert self._leader.wakeup is not None
-            self._leader.wakeup.set()
+        with self._mutex:
+            self._leader = self._waiting[0] if self._waiting else None
+            if self._leader is not None:
+                assert self._leader.wakeup is not None
+                self._leader.wakeup.set()
 
     # --- the transaction ------------------------------------------------------------------------
 
@@ -186,7 +188,13 @@ class Writer:
         connection.optimistic = True
         try:
             for pending in group:
-                self._run_optimistically(connection, pending)
+                written = connection.total_changes
+                try:
+                    pending.answer = self._run(connection, pending.verb)
+                except TurnaboutError as error:
+                    if connection.total_changes > written:
+                        raise StartOver from error
+                    pending.error = error
         except StartOver:
             connection.execute("rollback")
             connection.to_notify.clear()
@@ -196,15 +204,6 @@ class Writer:
                 self._run_in_savepoint(connection, pending)
         finally:
             connection.optimistic = False
-
-    def _run_optimistically(self, connection: Connection, pending: Pending[Any]) -> None:
-        written = connection.total_changes
-        try:
-            pending.answer = self._run(connection, pending.verb)
-        except TurnaboutError as error:
-            if connection.total_changes > written:
-                raise StartOver from error
-            pending.error = error
 
     def _run_in_savepoint(self, connection: Connection, pending: Pending[Any]) -> None:
         """A verb whose error undoes nothing but itself."""

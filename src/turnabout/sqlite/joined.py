@@ -183,7 +183,7 @@ class Borrowed:
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
         self.to_notify: set[str] = set()
-        self.rows: dict[int, dict[str, Any]] = {}
+        self.rows: dict[str, dict[str, Any]] = {}
         self.optimistic = False
         self.random = random.Random()  # noqa: S311 - jitter, no secret
 

@@ -134,7 +134,9 @@ class WatchedStore(AsyncForwardingStore):
 
 
 class BridgeStore(Store):
-    """The async store, for the threads that handlers run in."""
+    """The async store, for the threads that handlers run in. Of another colour than what it stands
+    before, so it forwards call by call.
+    """
 
     def __init__(self, store: AsyncStore, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store

@@ -42,7 +42,10 @@ class Services:
 
 
 class AuthorizedStore(AsyncStore):
-    """An `AsyncStore` for one request's credential."""
+    """An `AsyncStore` for one request's credential.
+
+    No `AsyncForwardingStore`: what is not said here must not reach the store past the rights.
+    """
 
     __slots__ = ("rights", "services")
 

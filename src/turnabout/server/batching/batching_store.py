@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence, Sized
+from collections.abc import Callable, Coroutine, Sequence, Sized
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from turnabout.batcher import Batcher
 from turnabout.server.batching.merging import Key, Mergeable, VerbBatch, channels_of, kind_of
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -50,16 +51,19 @@ class BatchingStore(AsyncForwardingStore):
     turn of their own; those that leave it to the server meet in `long_poll` before.
     """
 
-    def __init__(self, store: AsyncStore) -> None:
-        """Before that store."""
+    def __init__(
+        self, store: AsyncStore, kinds: Callable[[Verb[Any]], Mergeable | None] = kind_of
+    ) -> None:
+        """Before that store. `kinds`: what is merged, and how."""
         super().__init__(store)
         self.store = store
+        self._kind_of = kinds
         self._batchers: dict[Key, VerbBatcher] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb, with others of its kind that come at the same time."""
-        kind = kind_of(verb)
+        kind = self._kind_of(verb)
         if kind is None:
             return await self.store.run(verb)
         key = kind.key(verb)
@@ -81,11 +85,12 @@ class BatchingStore(AsyncForwardingStore):
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.store.close()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Have it done by a task of its own, which `close` waits for."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def give_back(self, verb: Verb[Any], answer: Any) -> None:
         """Messages that were leased for nobody: others may have them at once."""
@@ -105,42 +110,36 @@ class BatchingStore(AsyncForwardingStore):
 class VerbBatcher:
     """Verbs that can become one, in the order of asking."""
 
-    __slots__ = ("_front", "_is_busy", "_key", "_kind", "_pending", "_some_ask_again")
+    __slots__ = ("_batcher", "_front", "_key", "_kind", "_some_ask_again", "ask")
 
     def __init__(self, front: BatchingStore, kind: Mergeable, key: Key) -> None:
         self._front = front
         self._kind = kind
         self._key = key
-        self._pending: deque[Asked] = deque()
-        self._is_busy = False
+        self._batcher: Batcher[Asked] = Batcher(self._next, self._end, front.start)
+        self.ask = self._batcher.add
         self._some_ask_again = False
         """Some of the last batch ask again."""
 
-    def ask(self, asked: Asked) -> None:
-        """Stand in line. Its task begins in the loop's next round, so what has come in by the same
-        look at the sockets goes together.
-        """
-        self._pending.append(asked)
-        if not self._is_busy:
-            self._is_busy = True
-            self._front.start(self._go())
+    async def _next(self, pending: deque[Asked]) -> None:
+        """One batch."""
+        batch = self._take(pending)
+        if not batch:
+            return
+        self._some_ask_again = False
+        await self._carry_out(batch, SPLITS_MAX)
+        if len(batch) > 1 and not self._some_ask_again:
+            await gather(pending, len(batch))
 
-    async def _go(self) -> None:
-        """VerbBatch after batch, until nobody waits."""
-        try:
-            while batch := self._take():
-                self._some_ask_again = False
-                await self._carry_out(batch, SPLITS_MAX)
-                if len(batch) > 1 and not self._some_ask_again:
-                    await gather(self._pending, len(batch))
-        except Exception as error:  # noqa: BLE001 - a bug, and nobody may wait for ever
-            for asked in self._pending:
-                _fail(asked, error)
+    def _end(self, pending: deque[Asked], error: BaseException | None) -> None:
+        """Nobody waits for a batch, unless there was a bug: then nobody may wait for ever."""
+        for asked in pending:
+            _fail(asked, error or asyncio.CancelledError())
         self._front.forget(self._key)
 
-    def _take(self) -> list[Asked]:
+    def _take(self, waiting: deque[Asked]) -> list[Asked]:
         """The first one pending, and those behind it that can be one verb with it."""
-        waiting, taken = self._pending, list[Asked]()
+        taken = list[Asked]()
         batch = VerbBatch(self._kind)
         while waiting:
             verb, answer = waiting[0]
@@ -181,7 +180,7 @@ class VerbBatcher:
                 again.append(one)
             else:
                 self._hand_out(one, part)
-        self._pending.extendleft(reversed(again))
+        self._batcher.pending.extendleft(reversed(again))
         self._some_ask_again = bool(again)
 
     async def _without_channel(self, full: str, asked: Sequence[Asked], splits: int) -> None:
@@ -219,6 +218,6 @@ class VerbBatcher:
             answer.set_result(part)
 
 
-def _fail(asked: Asked, error: Exception) -> None:
+def _fail(asked: Asked, error: BaseException) -> None:
     if not asked[1].done():
         asked[1].set_exception(error)

@@ -7,14 +7,12 @@ while nobody receives: a schedule is looked for once a second, and every queue h
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from math import ceil
 
 from turnabout._async.schedules import fire_when_due
 from turnabout._async.shared import Shared
 from turnabout.pacing import MAINTAIN_SECONDS
-from turnabout.store import AsyncStore
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
 from turnabout.words.verbs import Maintain, QueueList
 
@@ -27,25 +25,11 @@ MAINTAINS_MAX = 20
 class Maintenance:
     """One for a server; its memory is bounded by the queues that there are."""
 
-    def __init__(self, store: AsyncStore) -> None:
-        self._shared = Shared(store)
-        self._maintained: dict[str, float] = {}
+    def __init__(self, shared: Shared) -> None:
+        """`shared`: of the receives, which maintain on their way, too."""
+        self._shared = shared
         self._left: list[str] = []
         self._share = 0
-
-    async def before_look(self, queue: str) -> None:
-        """Do what comes before a look for messages, as `receive` of the library does."""
-        if self._must_maintain(queue):
-            await self._maintain(queue)
-        await self.fire()
-
-    async def fire(self) -> None:
-        """Fire the schedules that are due, if it is time to look."""
-        await fire_when_due(self._shared)
-
-    def exists(self, queue: str) -> None:
-        """A look into the queue went well: from now on it is maintained."""
-        self._maintained.setdefault(queue, time.monotonic())
 
     async def run(self) -> None:
         """From the start of the server to its end."""
@@ -62,26 +46,13 @@ class Maintenance:
                 await self._begin_round()
             for _ in range(min(self._share, len(self._left))):
                 queue = self._left.pop()
-                self.exists(queue)
-                if self._must_maintain(queue):
-                    await self._maintain(queue)
+                if self._shared.rounds.must_maintain(queue):
+                    # Deleted meanwhile, busy, or out of reach: it waits for another time.
+                    with suppress(Unavailable, Uncertain, UsageError):
+                        await self._shared.store.run(Maintain(queue))
 
     async def _begin_round(self) -> None:
         names = [entry.name for entry in await self._shared.store.run(QueueList())]
         self._left = names[::-1]
         self._share = min(ceil(len(names) / ROUND_SECONDS), MAINTAINS_MAX)
-        there = set(names)
-        for gone in self._maintained.keys() - there:
-            del self._maintained[gone]
-
-    def _must_maintain(self, queue: str) -> bool:
-        now = time.monotonic()
-        if now - self._maintained.get(queue, now) < MAINTAIN_SECONDS:
-            return False
-        self._maintained[queue] = now
-        return True
-
-    async def _maintain(self, queue: str) -> None:
-        # Deleted meanwhile, busy, or out of reach: maintenance waits for another time.
-        with suppress(Unavailable, Uncertain, UsageError):
-            await self._shared.store.run(Maintain(queue))
+        self._shared.rounds.keep(set(names))

@@ -106,6 +106,11 @@ def _merge_receives(verbs: Sequence[v.Receive]) -> v.Receive:
 def _cut_received(verbs: Sequence[v.Receive], received: Received) -> list[Received]:
     """In the order of turns, so that each part goes on where the one before it ended."""
     deliveries, _ = in_turn(received.deliveries, verbs[0].turn)
+    return _cut_in_turn(verbs, replace(received, deliveries=deliveries))
+
+
+def _cut_in_turn(verbs: Sequence[v.Receive], received: Received) -> list[Received]:
+    deliveries = received.deliveries
     parts: list[Received] = []
     first = 0
     for verb in verbs:
@@ -161,13 +166,19 @@ def _kind(verb: type[v.Verb[Any]]) -> Mergeable:
     )
 
 
-_KINDS: dict[type[Any], Mergeable] = {
-    v.Receive: Mergeable(
+def _receives(cut: Callable[[Sequence[Any], Any], list[Any]]) -> Mergeable:
+    return Mergeable(
         lambda verb: (v.Receive, verb.queue, verb.lease_ms, verb.shard),
         lambda verb: verb.max_messages,
         None,
         _merge_receives,
-        _cut_received,
-    ),
+        cut,
+    )
+
+
+LOOKS = _receives(_cut_in_turn)
+"""Receives that leave the turn to the server, and get what comes in turn already."""
+_KINDS: dict[type[Any], Mergeable] = {
+    v.Receive: _receives(_cut_received),
     **{verb: _kind(verb) for verb in v.VOCABULARY if verb.merges and verb.items is not None},
 }

@@ -21,8 +21,9 @@ _COUNTS = (
 _REMEMBERED = 1_000
 
 Queue = Mapping[str, Any]
-"""A queue's row as it is now, and besides, whether it `has_channels` that are limited, and whether
-it `is_limited`: all of them are."""
+"""A queue's row as it is now, and besides, whether it `has_channels` that are limited, whether it
+`is_limited`: all of them are, and whether it `is_plain`: no send can be refused, nor an event be
+noted."""
 
 
 def find(connection: Connection, name: str) -> Queue | None:
@@ -33,16 +34,28 @@ def find(connection: Connection, name: str) -> Queue | None:
     if now is None:
         return None
     id_, version, *_ = now
-    row = connection.rows.get(id_)
-    if row is None or row["version"] != version:
+    row = connection.rows.get(name)
+    if row is None or row["version"] != version or row["id"] != id_:
         row = dict(connection.execute(SQL["find"], {"name": name}).fetchone())
         row["is_limited"] = is_limited(row)
+        row["is_plain"] = not (
+            row["is_limited"] or row["max_messages"] is not None or row["events"] == "all"
+        )
         if len(connection.rows) == _REMEMBERED:
             connection.rows.clear()
-        connection.rows[id_] = row
+        connection.rows[name] = row
+    row["has_channels"] = now[-1]
     found = row.copy()
     found.update(zip(_COUNTS, now, strict=True))
     return found
+
+
+def known(connection: Connection, name: str) -> Queue | None:
+    """The queue's row as it was when it was last read, its counts out of date. Who acts on it has
+    to see, in a statement that is needed anyway, whether its `version` still is the same, and
+    whether it still has no limited channels.
+    """
+    return connection.rows.get(name)
 
 
 def be_here(connection: Connection) -> None:

@@ -55,7 +55,7 @@ DELIVERIES: Steps = {
         "id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,"
         " crashes, sent_at, origin",
     )
-    for step in ("hop", "first", "heads", "limited_heads")
+    for step in ("hop", "first", "next", "heads", "limited_heads")
 }
 """Steps that find deliveries as they will be once they are leased."""
 

@@ -26,15 +26,49 @@ _delivery = partial(tuple.__new__, Delivery)  # pyright: ignore[reportUnknownMem
 
 def receive(connection: Connection, verb: Receive, now: int) -> Received:
     """Lease what is ready, the channels in turn; nothing: say when to ask again."""
-    queue = _queue.need(connection, verb.queue)
-    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-    robin = _choose(connection, queue, verb, now, DELIVERIES)
+    queue = _quiet(connection, verb.queue, now)
+    if queue is not None and verb.max_messages == 1 and verb.shard is None:
+        return _receive_one(connection, queue, verb, now)
+    robin: RoundRobin | None
+    if queue is not None:
+        robin = RoundRobin(connection, queue, verb, now, DELIVERIES)
+        robin.choose()
+    else:
+        queue = _queue.need(connection, verb.queue)
+        robin = _choose(connection, queue, verb, now, DELIVERIES)
     if robin is None:
         return Received((), 0)  # there is more to step over: the next call goes on
-    if robin.chosen:
-        _lease(connection, queue, robin, lease_ms, now)
-        lease = (now + lease_ms, lease_ms, 0)  # leases have no numbers here
-        return Received(tuple([_delivery(row + lease) for row in robin.chosen]), turn=robin.turn)
+    if not robin.chosen:
+        return _nothing(connection, queue, now)
+    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+    _lease(connection, queue, [row[0] for row in robin.chosen], lease_ms, now)
+    lease = (now + lease_ms, lease_ms, 0)  # leases have no numbers here
+    return Received(tuple([_delivery(row + lease) for row in robin.chosen]), turn=robin.turn)
+
+
+def _quiet(connection: Connection, name: str, now: int) -> Queue | None:
+    """The queue's row, but for its counts, if no limit and no timer has a say now."""
+    queue = _queue.known(connection, name)
+    if queue is None or queue["is_limited"] or queue["paused"] or queue["has_channels"]:
+        return None
+    asked = {"queue": queue["id"], "version": queue["version"], "now": now}
+    is_quiet = connection.execute(_SQL["is_quiet"], asked).fetchone()
+    return None if is_quiet is None else queue
+
+
+def _receive_one(connection: Connection, queue: Queue, verb: Receive, now: int) -> Received:
+    """The next message, where no limit and no timer has a say: a round robin in one statement."""
+    asked = {"queue": queue["id"], "channel": verb.turn.channel}
+    found = connection.tuples(DELIVERIES["next"], asked)
+    if not found:
+        return _nothing(connection, queue, now)
+    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
+    _lease(connection, queue, (found[0][0],), lease_ms, now)
+    return Received((_delivery((*found[0], now + lease_ms, lease_ms, 0)),))
+
+
+def _nothing(connection: Connection, queue: Queue, now: int) -> Received:
+    """When something is due, as there is nothing now."""
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     return Received((), None if due_at is None else max(0, due_at - now))
 
@@ -47,7 +81,7 @@ def take(
     robin = _choose(connection, queue, verb, now, HEADS)
     if robin is None or not robin.chosen:
         return [], None
-    _lease(connection, queue, robin, lease_ms, now)
+    _lease(connection, queue, [row[0] for row in robin.chosen], lease_ms, now)
     return [Head._make(row) for row in robin.chosen], robin.turn
 
 
@@ -149,10 +183,9 @@ def _step_over(
 
 
 def _lease(
-    connection: Connection, queue: Queue, robin: RoundRobin, lease_ms: int, now: int
+    connection: Connection, queue: Queue, ids: Sequence[int], lease_ms: int, now: int
 ) -> None:
     """The leases of what was chosen."""
-    ids = [row[0] for row in robin.chosen]
     connection.execute(*among(_SQL["lease"], (now + lease_ms, now), ids))
     if queue["events"] == "all":
         _events.note(connection, queue, "leased", ids, now)

@@ -30,11 +30,15 @@ _channel_of = attrgetter("channel")
 _payload_of = attrgetter("payload")
 _dedup_key_of = attrgetter("dedup_key")
 _kind_of = attrgetter("priority", "delay_ms", "content_type", "ttl_ms", "headers")
+_NONE: Mapping[str, sqlite3.Row] = {}
 _Values = tuple[int, int, int, int, int, int, str | None, str, int | None]
 
 
 def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
     """Put messages in, unless earlier ones stand for them, or there is no room for them."""
+    sent = _send_plainly(connection, verb, now)
+    if sent is not None:
+        return Sent(tuple(sent))
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         _queue.make(connection, verb.queue, None, now)
@@ -58,10 +62,10 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
     are_limited_alike = not limited or len(limited) == len(sizes)
     if not messages:
         ids: Sequence[int] = ()
-    elif are_limited_alike and _are_alike(messages):
-        ids = _insert_alike(connection, _values(messages[0], queue, limited, now), messages)
+    elif are_limited_alike:
+        ids = _insert(connection, queue, limited, messages, now)
     else:
-        ids = _insert(connection, [_values(m, queue, limited, now) for m in messages], messages)
+        ids = _insert_one_by_one(connection, queue, limited, messages, now)
     if plan is not None:
         plan.write(ids, [_values(message, queue, limited, now) for message in plan.replacing])
 
@@ -98,6 +102,17 @@ def _refusal(
     return None
 
 
+def _send_plainly(connection: Connection, verb: Send, now: int) -> Sequence[int] | None:
+    """Their ids, where nothing but the count has a say. Else None, and nothing was sent."""
+    queue, messages = _queue.known(connection, verb.queue), verb.messages
+    if queue is None or not queue["is_plain"] or any(map(_dedup_key_of, messages)):
+        return None
+    same = (len(messages), queue["id"], queue["version"])
+    if not connection.execute(_queue.SQL["count_sent_if_plain"], same).rowcount:
+        return None
+    return _insert(connection, queue, _NONE, messages, now)
+
+
 def _are_alike(messages: Sequence[Outgoing]) -> bool:
     """Whether they are many that differ in channel and payload only, as those sent together do."""
     return len(messages) > 1 and all(map(_kind_of(messages[0]).__eq__, map(_kind_of, messages)))
@@ -121,17 +136,35 @@ def _values(m: Outgoing, queue: Queue, limited: Mapping[str, sqlite3.Row], now: 
 
 
 def _insert(
-    connection: Connection, rows: Sequence[_Values], messages: Sequence[Outgoing]
+    connection: Connection,
+    queue: Queue,
+    limited: Mapping[str, sqlite3.Row],
+    messages: Sequence[Outgoing],
+    now: int,
 ) -> Sequence[int]:
-    """Their ids, which follow one another in one transaction. Python's sqlite3 looks for an adapter
-    of bytes, at a third of the time of an insert, and not of a bytearray.
+    """Their ids, which follow one another in one transaction. They are all limited, or none is."""
+    if _are_alike(messages):
+        return _insert_alike(connection, _values(messages[0], queue, limited, now), messages)
+    return _insert_one_by_one(connection, queue, limited, messages, now)
+
+
+def _insert_one_by_one(
+    connection: Connection,
+    queue: Queue,
+    limited: Mapping[str, sqlite3.Row],
+    messages: Sequence[Outgoing],
+    now: int,
+) -> Sequence[int]:
+    """Their ids. Python's sqlite3 looks for an adapter of bytes, at a third of the time of an
+    insert, and not of a bytearray.
     """
-    for statement, part in _parts("insert", len(rows)):
+    last = 0
+    for statement, part in _parts("insert", len(messages)):
         values: list[Any] = []
-        for shared, m in zip(rows[part], messages[part], strict=True):
-            values += (*shared, m.channel, bytearray(m.payload))
-        connection.execute(statement, values)
-    return _last_ids(connection, len(rows))
+        for m in messages[part]:
+            values += (*_values(m, queue, limited, now), m.channel, bytearray(m.payload))
+        last = _last_id(connection.execute(statement, values))
+    return range(last - len(messages) + 1, last + 1)
 
 
 def _insert_alike(
@@ -140,21 +173,23 @@ def _insert_alike(
     """Their ids, as with others; what they share is bound once."""
     channel = messages[0].channel
     to_one = all(map(channel.__eq__, map(_channel_of, messages)))
+    last = 0
     for statement, part in _parts("insert_to_one" if to_one else "insert_alike", len(messages)):
         payloads = map(bytearray, map(_payload_of, messages[part]))
         if to_one:
-            connection.execute(statement, [*payloads, *shared, channel])
-            continue
-        values: list[Any] = [None, None] * (part.stop - part.start)
-        values[::2] = map(_channel_of, messages[part])
-        values[1::2] = payloads
-        connection.execute(statement, [*values, *shared])
-    return _last_ids(connection, len(messages))
+            values = [*payloads, *shared, channel]
+        else:
+            pairs: list[Any] = [None, None] * (part.stop - part.start)
+            pairs[::2] = map(_channel_of, messages[part])
+            pairs[1::2] = payloads
+            values = [*pairs, *shared]
+        last = _last_id(connection.execute(statement, values))
+    return range(last - len(messages) + 1, last + 1)
 
 
-def _last_ids(connection: Connection, count: int) -> Sequence[int]:
-    (last,) = connection.execute(_SQL["last_id"]).fetchone()
-    return range(last - count + 1, last + 1)
+def _last_id(inserted: sqlite3.Cursor) -> int:
+    assert inserted.lastrowid is not None
+    return inserted.lastrowid
 
 
 @lru_cache

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from turnabout.sqlite._connection import Connection
-from turnabout.sqlite._statements import statements
+from turnabout.sqlite._connection import Connection, StartOver
+from turnabout.sqlite._statements import among, statements
 from turnabout.sqlite.procedures import _channel, _events, _finish, _queue
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._savepoint import Savepoint
@@ -93,8 +93,10 @@ class _HeldMessages:
 
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
-    queue = _queue.need(connection, verb.queue)
     ids, attempts, _ = zip(*verb.receipts, strict=True)
+    if _ack_plainly(connection, verb, ids, attempts, now):
+        return (_ACKED,) * len(ids)
+    queue = _queue.need(connection, verb.queue)
     finish = _finish.Finish(connection, queue, now)
     if _end_together(connection, finish, ids, attempts, verb.results):
         return (_ACKED,) * len(ids)
@@ -233,6 +235,42 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
     _events.note(connection, queue, "deferred", back, now)
     held.write()
     return tuple(outcomes)
+
+
+def _ack_plainly(
+    connection: Connection, verb: Ack, ids: Sequence[int], attempts: Sequence[int], now: int
+) -> bool:
+    """As `_end_together`, where nothing but history and a count is kept of them. False: nothing was
+    changed. Raises: StartOver, if some do not hold, or the queue is another than it was.
+    """
+    queue, count = _queue.known(connection, verb.queue), len(ids)
+    if queue is None or queue["has_channels"] or not (queue["is_plain"] and connection.optimistic):
+        return False
+    if count > 1 and (len(set(ids)) < count or len(set(attempts)) > 1):
+        return False
+    if queue["history_ms"]:
+        if queue["history_payload"] or verb.results:
+            return False
+        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": json.dumps(ids)}
+        kept = connection.execute(_finish.SQL["keep_held"], asked).rowcount
+        if kept < count:
+            return _start_over(kept)
+    held = among(_finish.SQL["drop_held"], (), ids, (queue["id"], attempts[0]))
+    dropped = connection.execute(*held).rowcount
+    if dropped < count:
+        return _start_over(dropped)
+    same = (count, queue["id"], queue["version"])
+    if not connection.execute(_queue.SQL["count_done_if_same"], same).rowcount:
+        raise StartOver
+    connection.to_notify.add(verb.queue)
+    return True
+
+
+def _start_over(changed: int) -> bool:
+    """False if nothing was changed. Raises: StartOver."""
+    if changed:
+        raise StartOver
+    return False
 
 
 def _end_together(

@@ -50,6 +50,16 @@ select dead_letter_id from turnabout_queue where id = :id;
 -- More messages were sent to the queue, or moved into it.
 update turnabout_queue set sent = sent + :n where id = :queue;
 
+-- name: count_sent_if_plain
+-- The same, if the queue's settings are of this version, and no channel of it is limited.
+update turnabout_queue set sent = sent + ?
+where id = ? and version = ?
+  and not exists (select 1 from turnabout_channel where queue_id = turnabout_queue.id);
+
+-- name: count_done_if_same
+-- More messages have ended as done, if the queue's settings are of this version.
+update turnabout_queue set done = done + ? where id = ? and version = ?;
+
 -- name: count_done
 -- More messages have ended as done.
 update turnabout_queue set done = done + :n where id = :queue;

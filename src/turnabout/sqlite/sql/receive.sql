@@ -1,5 +1,19 @@
 -- Receive: timers, wakes, channels in turn, leases.
 
+-- name: is_quiet
+-- A row, if the queue's settings are of this version, no channel of it is limited, and nothing is
+-- due.
+select 1 from turnabout_queue as queue
+where id = :queue and version = :version
+  and not exists (select 1 from turnabout_channel where queue_id = :queue)
+  and not exists (select 1 from turnabout_message
+                  where queue_id = :queue and status = 1 and at > 0 and at <= :now)
+  and not exists (select 1 from turnabout_message
+                  where queue_id = :queue and status = 2 and at > 0 and at <= :now)
+  and not exists (select 1 from turnabout_message indexed by turnabout_message_expiry
+                  where queue_id = :queue and expires_at is not null and expires_at <= :now
+                    and status < 2);
+
 -- name: timers
 -- Whether anything is due: scheduled messages, leases that ran out, sleeping channels, messages
 -- that have waited too long.
@@ -99,6 +113,25 @@ from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and channel < :until
 order by channel, priority, id
 limit 1;
+
+-- name: next
+-- The first message after a channel, or else of all: a `first` for the whole circle of names.
+select id, null, channel, priority
+from turnabout_message not indexed
+where id = coalesce(
+  (
+    select id from turnabout_message
+    where queue_id = :queue and status = 0 and limited = 0 and channel > :channel
+    order by channel, priority, id
+    limit 1
+  ),
+  (
+    select id from turnabout_message
+    where queue_id = :queue and status = 0 and limited = 0
+    order by channel, priority, id
+    limit 1
+  )
+);
 
 -- name: heads
 -- The first messages of a channel without limits, but for those that are known.

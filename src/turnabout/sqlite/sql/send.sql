@@ -27,7 +27,3 @@ insert or fail into turnabout_message (
   expires_at, channel, payload
 )
 select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, payload from sent;
-
--- name: last_id
--- The id of the message that was inserted last.
-select last_insert_rowid();

@@ -1,0 +1,40 @@
+"""The peers, in the order of the tables. `--peer` chooses by name; ours is always measured."""
+
+from benchmarks.peers.graphile_worker import GraphileWorker
+from benchmarks.peers.huey import Huey
+from benchmarks.peers.litequeue import Litequeue
+from benchmarks.peers.lonnymq import LonnyMq
+from benchmarks.peers.ours import Turnabout, TurnaboutOnSqlite, TurnaboutWithHistory
+from benchmarks.peers.peer import Peer
+from benchmarks.peers.persist_queue import PersistQueue
+from benchmarks.peers.pg_boss import PgBoss
+from benchmarks.peers.pgmq import Pgmq
+from benchmarks.peers.pgqueuer import PgQueuer
+from benchmarks.peers.procrastinate import Procrastinate
+from benchmarks.peers.raw import Raw, RawGeneric, RawOneStep
+from benchmarks.peers.raw_sqlite import RawOnSqlite
+
+US = "turnabout"
+"""How the names of our own begin."""
+OURS: dict[str, str] = {"PostgreSQL": Turnabout.name, "SQLite": TurnaboutOnSqlite.name}
+"""Which peer is us, by store."""
+
+PEERS: tuple[Peer, ...] = (
+    Turnabout(),
+    TurnaboutWithHistory(),
+    Raw(),
+    RawGeneric(),
+    RawOneStep(),
+    Pgmq(),
+    LonnyMq(),
+    PgQueuer(),
+    Procrastinate(),
+    GraphileWorker(),
+    PgBoss(),
+    TurnaboutOnSqlite(),
+    RawOnSqlite(),
+    Huey(),
+    Litequeue(),
+    PersistQueue(),
+)
+BY_NAME: dict[str, Peer] = {peer.name: peer for peer in PEERS}

@@ -1,0 +1,164 @@
+"""docs/performance.md and its pictures, made of the figures that are kept beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from benchmarks.peers import ROOT
+from benchmarks.peers.cells import BY_NAME, CELLS
+from benchmarks.peers.goals import GOALS, NAMES, UNTIMED
+from benchmarks.peers.known import OURS, PEERS, US
+from benchmarks.peers.pictures import picture
+from benchmarks.peers.results import LESS_IS_BETTER, Case, CellResult, Results, judge
+from benchmarks.peers.tables import figures, goals, markdown, number, peers_of
+from benchmarks.records import NOISY, Target
+
+PAGE = ROOT / "docs" / "performance.md"
+FOLDER = ROOT / "docs" / "performance"
+RESULTS = FOLDER / "results.json"
+HEAD = """\
+# Performance
+
+How fast Turnabout is beside other queues, measured in one run on the same server. The benchmark
+makes this page from [its figures](performance/results.json); nobody writes numbers here.
+
+A cell is measured in *rounds*. In each round every peer has a short slice, one after the other, so
+that what else the machine does hits all of them alike. Figures are medians over the rounds; in
+brackets stand the lowest and the highest round. **Compare figures of one line, not of two lines**:
+between two cases the machine may have changed. Beside a rate stands the processor time that a
+message cost, of the client processes and of the server's backends together. A goal gets a verdict
+where all rounds lie on the same side of it, or, if the wall clock is too noisy for that, where all
+do by processor time; else it says *too noisy to tell*.
+"""
+SHAPE = """\
+Payloads have 100 bytes unless a case says otherwise. *Processes* are clients with one connection
+each; a *batch* is what one call sends, or receives and acks. The time that a worker needs to start
+is not part of its rate, but of its processor time. What PostgreSQL does in the background
+(autovacuum, the writer of its log) is in nobody's processor time.
+"""
+REPEAT = """\
+## How to repeat it
+
+```text
+python3 dev.py bench --peers --quick                # fewer and smaller cases
+python3 dev.py bench --peers --pgmq pgmq.sql        # all of them; PGMQ by a file of its functions
+python3 dev.py bench --peers --cell receive --peer raw,pgmq
+python3 dev.py bench --peers --json figures.json    # keep the figures; later cells are added
+python3 dev.py bench --peers --json docs/performance/results.json --page    # and make this page
+```
+
+The peers are installed in `.venv-peers`, a folder of their own, from a lock of names, versions and
+hashes; those for Node need `node` and `npm`. Peers that are missing are left out, and the run says
+why. `--url` takes a PostgreSQL server of yours. A quiet machine gives narrower ranges; on a shared
+one, trust the processor time.
+"""
+
+
+def write(results: Results) -> None:
+    """Make the page and its pictures anew."""
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.svg"):
+        old.unlink()
+    for name, svg in pictures(results).items():
+        (FOLDER / name).write_text(svg, encoding="utf-8")
+    PAGE.write_text(page(results), encoding="utf-8")
+
+
+def pictures(results: Results) -> dict[str, str]:
+    """File names, and what is in them."""
+    return {
+        f"{cell.name}.svg": picture(
+            f"{cell.title}: {NAMES[_first(cell)]}", cell.cases, peers_of(cell), _first(cell)
+        )
+        for cell in results.cells
+    }
+
+
+def page(results: Results) -> str:
+    """The page."""
+    known = {cell.name: cell for cell in results.cells}
+    cells = [known[cell.name] for cell in CELLS if cell.name in known]
+    parts = [HEAD, *_measured_on(results), REPEAT, *_summary(cells), *_where_better(cells)]
+    for cell in cells:
+        parts += _cell(cell)
+    return "\n".join(parts)
+
+
+def _measured_on(results: Results) -> Iterator[str]:
+    yield "## What was measured\n"
+    yield f"On {results.machine.partition(', load')[0]}."
+    yield "".join(f" {store}." for store in results.stores).strip() + "\n"
+    rows = [["peer", "version", "what it is here"]]
+    rows += [
+        [peer.name, results.versions[peer.name], peer.about]
+        for peer in PEERS
+        if peer.name in results.versions
+    ]
+    yield markdown(rows).replace("---:", "---") + "\n"
+    yield SHAPE
+    if results.left_out:
+        reasons = "; ".join(f"{name}: {why}" for name, why in results.left_out.items())
+        yield f"Left out: {reasons}.\n"
+
+
+def _summary(cells: list[CellResult]) -> Iterator[str]:
+    found = [
+        judged.verdict
+        for cell in cells
+        for case in cell.cases
+        for goal in GOALS
+        if goal.fits(cell.name, case.setting) and (judged := goal.judge(case)) is not None
+    ]
+    counts = Counter(found)
+    yield "## Goals\n"
+    yield (
+        f"{counts['reached']} of {len(found)} reached, {counts['missed']} missed,"
+        f" {counts[NOISY]} too noisy to tell. Each stands below, with its cell.\n"
+    )
+
+
+def _where_better(cells: list[CellResult]) -> Iterator[str]:
+    """Wherever a peer beat us in all rounds; the raw limits are none."""
+    yield "## Where a peer is better\n"
+    yield (
+        "Our figure over the peer's, wherever the peer was ahead in every round. `raw` is not a"
+        " queue, and is left out here.\n"
+    )
+    lines: list[str] = []
+    for cell in cells:
+        for peer in PEERS:
+            if peer.name.startswith(("raw", US)):
+                continue
+            found = [text for case in cell.cases if (text := _behind(cell, case, peer.name))]
+            if found:
+                lines.append(f"- {cell.name}, **{peer.name}**: {'; '.join(found)}")
+    yield "\n".join(lines or ["Nowhere."]) + "\n"
+
+
+def _behind(cell: CellResult, case: Case, peer: str) -> str:
+    measure = _first(cell)
+    target = Target(1.0, at_least=not measure.endswith(LESS_IS_BETTER))
+    ours = OURS[case.setting.store]
+    timed = measure not in UNTIMED
+    judged = judge(case, target, ours=ours, other=peer, measure=measure, timed=timed)
+    if judged is None or judged.verdict != "missed":
+        return ""
+    by = " by processor time" if judged.decided_by_cpu else ""
+    shown = judged.by_cpu if judged.decided_by_cpu and judged.by_cpu else judged.ratio
+    return f"{case.setting} {number(shown)}{by}"
+
+
+def _cell(cell: CellResult) -> Iterator[str]:
+    yield f"## {cell.title}\n"
+    few = "" if cell.rounds == 1 else f", {cell.rounds} rounds"
+    yield f"`--cell {cell.name}`, {cell.measured}{few}, load {cell.load:g} when it began.\n"
+    yield f"![{cell.title}](performance/{cell.name}.svg)\n"
+    yield markdown(figures(cell)) + "\n"
+    judged = goals(cell)
+    if len(judged) > 1:
+        yield markdown(judged) + "\n"
+
+
+def _first(cell: CellResult) -> str:
+    return BY_NAME[cell.name].measures[0]
