@@ -164,8 +164,8 @@ def test_a_wait_for_many_ends_with_the_last(door, live):
             time.sleep(0.15)
             acked(queue, held, held.text())
 
+    began = time.monotonic()
     with meanwhile(door, live.name, end_them):
-        began = time.monotonic()
         ends = live.wait(numbers, timeout_seconds=30)
         assert 0.45 <= time.monotonic() - began < SOON
     assert [end.result.text() for end in ends] == list("abc")

@@ -55,6 +55,17 @@ def test_a_batch_that_is_repeated_reads_the_same(pipe, clock):
     assert texts(queue.receive(10)) == ["c"]
 
 
+def test_asking_again_renews_the_leases_however_young_they_are(pipe, clock):
+    """A plan may leave what was renewed a moment ago; a reader that comes back has it whole."""
+    queue = pipe.queue()
+    sent(queue, "a")
+    reader = pipe.reader(queue)
+    reader.lease(0)
+    clock.advance(ms=LEASE_MS // 10)
+    reader.lease(0)
+    assert {row["lease_until"] for row in reader.rows(1)} == {clock.now + LEASE_MS}
+
+
 def test_acknowledged_is_what_comes_up_to_after_and_no_more(pipe, clock):
     queue = pipe.queue()
     first, second = sent(queue, "a", "b")

@@ -150,7 +150,7 @@ def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
         newer = threading.Thread(target=lambda: answers.append(opened(mq)))
         newer.start()
         slow.commit()
-        newer.join(5)
+        newer.join(60)
     assert isinstance(lease(mq, generation, 0), p.Superseded)
     assert lease(mq, answers[0], 0, 0) == p.Leased(1, 1), "what the older one has leased"
 

@@ -96,7 +96,7 @@ def test_who_waits_for_a_key_sees_how_it_ended(url, queue, end):
         waiter.start()
         until_somebody_waits(url)
         getattr(producer, end)()
-        waiter.join(5)
+        waiter.join(60)
     (outcome,) = answers
     if end == "commit":
         assert (outcome.ids[1], outcome.duplicates) == (first, (1,))

@@ -64,7 +64,7 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
         assert [payloads(client) for client in clients[:3]] == [["a"], ["b"], ["c"]]
         # Who hangs up leaves what comes to the next.
         clients[3].close()
-        time.sleep(0.15)
+        server.until(lambda: server.context.admission.waiting == CROWD - 4)
         send(server, "d")
         assert payloads(clients[4]) == ["d"]
         server.loop.call_soon_threadsafe(server.context.lifecycle.close)
@@ -98,7 +98,7 @@ def test_a_large_batch_whose_reader_vanishes_is_for_others_at_once(asked_at: str
             client.sendall(asked)
             assert client.recv(10), "the answer is under way"
         with server.connect() as other:
-            other.send(post("receive", max_messages=50, wait_seconds=5))
+            other.send(post("receive", max_messages=50, wait_seconds=20))
             again = json.loads(other.answer().body)["deliveries"]
         assert [one["attempt"] for one in again] == [2] * 50
         assert {one["failures"] + one["crashes"] for one in again} == {0}, "nobody is charged"
