@@ -236,7 +236,7 @@ class RoundRobin:
                     return
 
     def _go_round_again(self, again: dict[str, Visit]) -> None:
-        """A whole turn was not enough: as many more at once as fit in, then what is left in turn."""
+        """A whole turn was not enough: as many more at once as fit, then what is left in turn."""
         turns = self._left // sum(visit.weight for visit in again.values())
         for name, visit in again.items():
             self._take(name, visit, turns or 1)
