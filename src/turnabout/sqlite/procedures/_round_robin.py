@@ -259,7 +259,9 @@ class RoundRobin:
         name = turn.channel
         if name is None or not turn.served or not _is_in(name, self._verb.shard):
             return
-        rows = _channel.rows(self._connection, self.queue["id"], (name,)) if self._has_limits else {}
+        rows = (
+            _channel.rows(self._connection, self.queue["id"], (name,)) if self._has_limits else {}
+        )
         row = rows.get(name)
         if row["wake_at"] != 0 if row is not None else self.queue["is_limited"]:
             return
