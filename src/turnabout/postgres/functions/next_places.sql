@@ -1,11 +1,12 @@
 -- Where the next messages of a queue stand, by id, after `after_id`; of one state or channel if
 -- named. `at`: when it is due, or its lease ends; `attempt`: of a leased one.
 create or replace function turnabout.next_places(
-    queue_id int, most int, only_state text, only_channel text, after_id bigint, now_ms bigint
+    queue turnabout.queue, most int, only_state text, only_channel text, after_id bigint,
+    now_ms bigint
 ) returns table (id bigint, state text, attempt int, at bigint)
 language plpgsql stable as $$
 declare
-    v_window int := 5000 + 2 * most;
+    v_window int := case when only_state is null then 5000 else 1000 end + 2 * most;
     v_found int;
     v_until bigint;
 begin
@@ -19,7 +20,7 @@ begin
         order by n.id
         limit v_window
     ) m
-    left join turnabout.leased_messages(array[next_places.queue_id]) l on l.id = m.id
+    left join turnabout.leased_messages(array[queue.id]) l on l.id = m.id
     cross join lateral (
         select case when w.at > now_ms then 'scheduled' else 'ready' end as state,
             null::int as attempt, w.at
@@ -36,7 +37,7 @@ begin
         select 'leased', l.attempt, l.until
         where l.id is not null
     ) p
-    where m.queue_id = next_places.queue_id
+    where m.queue_id = queue.id
         and (only_channel is null or m.channel = only_channel)
         and (only_state is null or p.state = only_state)
     order by m.id
@@ -58,18 +59,19 @@ begin
             select r.id, case when r.at > now_ms then 'scheduled' else 'ready' end as state,
                 null::int as attempt, r.at
             from turnabout.ready r
-            where r.queue_id = next_places.queue_id and r.id > v_until
+            where r.queue_id = queue.id and r.id > v_until
                 and coalesce(only_state, '') <> 'leased'
+                and (coalesce(only_state, '') <> 'scheduled' or queue.fifo)
                 and (only_channel is null or r.channel = only_channel)
             union all
             select s.id, case when s.at > now_ms then 'scheduled' else 'ready' end, null, s.at
             from turnabout.scheduled s
-            where s.queue_id = next_places.queue_id and s.id > v_until
+            where s.queue_id = queue.id and s.id > v_until
                 and coalesce(only_state, '') <> 'leased'
                 and (only_channel is null or s.channel = only_channel)
             union all
             select l.id, 'leased', l.attempt, l.until
-            from turnabout.leased_messages(array[next_places.queue_id]) l
+            from turnabout.leased_messages(array[queue.id]) l
             where l.id > v_until
                 and (only_channel is null or l.channel = only_channel)
         ) u

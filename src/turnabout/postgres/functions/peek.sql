@@ -22,7 +22,7 @@ begin
         turnabout.type_of(m.content_type), m.headers, m.state, m.last_error, m.origin,
         m.expires_at, m.cancel_requested
     from turnabout.next_places(
-        v_queue.id, peek.most, peek.state, peek.channel, peek.after_id, v_now) p
+        v_queue, peek.most, peek.state, peek.channel, peek.after_id, v_now) p
     join turnabout.message m on m.id = p.id
     order by m.id;
 end

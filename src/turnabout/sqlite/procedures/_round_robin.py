@@ -236,7 +236,7 @@ class RoundRobin:
                     return
 
     def _go_round_again(self, again: dict[str, Visit]) -> None:
-        """A whole turn was not enough: as many more at once as fit in; then what is left, in turn."""
+        """A whole turn was not enough: as many more at once as fit, then what is left in turn."""
         turns = self._left // sum(visit.weight for visit in again.values())
         for name, visit in again.items():
             self._take(name, visit, turns or 1)
@@ -259,10 +259,9 @@ class RoundRobin:
         name = turn.channel
         if name is None or not turn.served or not _is_in(name, self._verb.shard):
             return
-        rows = (
-            _channel.rows(self._connection, self.queue["id"], (name,)) if self._has_limits else {}
-        )
-        row = rows.get(name)
+        row = None
+        if self._has_limits:
+            row = _channel.rows(self._connection, self.queue["id"], (name,)).get(name)
         if row["wake_at"] != 0 if row is not None else self.queue["is_limited"]:
             return
         visit = Unlimited(self, name, []) if row is None else Limited(self, row)

@@ -13,10 +13,13 @@ limit :most;
 
 -- name: near
 -- The same among the next messages, whatever their state.
-select * from (
-  select * from turnabout_message where queue_id = :queue and id > :after order by id limit :window
-)
-where (:channel is null or channel = :channel)
+select * from turnabout_message
+where queue_id = :queue and id > :after
+  and id <= ifnull((
+    select id from turnabout_message where queue_id = :queue and id > :after
+    order by id limit 1 offset :window
+  ), 9223372036854775807)
+  and (:channel is null or channel = :channel)
   and (:state is null or :state =
        case when status = 2 then 'leased' when at > :now then 'scheduled' else 'ready' end)
 order by id
