@@ -23,6 +23,7 @@ pytest_plugins = [
     "tests.support.loops",
     "tests.support.postgres",
     "tests.support.doors",
+    "tests.support.open_files",
     "tests.support.spark",
     "tests.support.nursery",
 ]

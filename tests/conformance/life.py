@@ -362,13 +362,13 @@ class Life(ScheduleSteps, LooksBack):
         assert self.queue(self.name).delete().messages == self.model.delete(self.name)
         self.make(self.name, self.named(chosen))
 
-    def tend(self, _: str, __: Any) -> None:
+    def maintain(self, _: str, __: Any) -> None:
         """Housekeeping, which the face asks for by the clock on the wall."""
         before = {grave: self.moved(grave) for grave in self.graves()}
         for name in self.model.queues:
             self.run(v.Maintain(name))
         for name in self.model.queues:
-            self.model.tended(name, self.queue(name).peek(1000))
+            self.model.maintained(name, self.queue(name).peek(1000))
         for grave, moved in before.items():
             self.redriven(grave, moved, EVERYTHING, 3)
 
@@ -417,7 +417,7 @@ class Life(ScheduleSteps, LooksBack):
         self.seen["neighbours buried"] += 1
 
     def redrive_slowly(self, _: str, __: Any) -> None:
-        """One step of a redrive with a rate; `tend` will take more."""
+        """One step of a redrive with a rate; `maintain` will take more."""
         before = self.moved(self.grave)
         redrive = self.run(v.RedriveStart(self.grave, None, per_second=1))
         assert self.run(v.RedriveStep(redrive.id)).moved <= 1
@@ -463,7 +463,7 @@ def live(door: Door, examples: int, *, shrink: bool = True, start: int = 0) -> C
 
     LifeHere.door, LifeHere.seen = door, Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `tend` was drawn
+        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `maintain` was drawn
         patch.setattr(pacing.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         play(LifeHere, int(more or examples), STEPS, shrink=shrink, start=None if more else start)
     return LifeHere.seen

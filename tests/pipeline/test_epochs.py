@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.conformance.steps import counts, ending, finished, one, one_by_one, sent, tended, texts
+from tests.conformance.steps import (
+    counts,
+    ending,
+    finished,
+    maintained,
+    one,
+    one_by_one,
+    sent,
+    texts,
+)
 from tests.pipeline.steps import LEASE_MS, many
 from turnabout import Acked, LeaseLost, Policy, QueueNotFound, Rate, Receipt, message
 from turnabout.pipeline import verbs as p
@@ -416,7 +425,7 @@ def test_a_repeated_batch_takes_nothing_back_from_a_worker(pipe, clock):
     reader.lease(0)
     clock.advance(ms=LEASE_MS)
     (worker,) = queue.receive(1)
-    tended(queue)
+    maintained(queue)
     leased_again = reader.lease(0)
     assert leased_again.epoch == 1
     assert reader.texts(1) == []

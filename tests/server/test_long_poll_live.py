@@ -33,7 +33,7 @@ def payloads(client: Client) -> list[str]:
     return [one["payload"]["text"] for one in json.loads(answer.body)["deliveries"]]
 
 
-def parked(server: Running, count: int) -> list[Client]:
+def waiting(server: Running, count: int) -> list[Client]:
     clients: list[Client] = []
     for number in range(count):
         client = server.connect()
@@ -54,7 +54,7 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
     with running(ServerOptions(port=0)) as server:
         send(server, "first")
         assert server.ask(post("receive", max_messages=1)).status == 200
-        clients = parked(server, CROWD)
+        clients = waiting(server, CROWD)
         counts = server.context.counts.verb_seconds["receive"]
         looks = sum(counts.buckets)
         assert looks <= CROWD + 10  # one for each who came; none for those that wait
@@ -77,7 +77,7 @@ def test_one_too_many_is_told_to_come_again() -> None:
     with running(ServerOptions(port=0, max_polls=2)) as server:
         send(server, "first")
         assert server.ask(post("receive", max_messages=1)).status == 200
-        clients = parked(server, 2)
+        clients = waiting(server, 2)
         answer = server.ask(post("receive", max_messages=1, wait_seconds=20))
         assert (answer.status, answer.code) == (503, "busy")
         assert int(answer.headers["retry-after"]) >= 1

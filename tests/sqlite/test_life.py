@@ -193,7 +193,7 @@ def test_what_stays_for_less_goes_before_the_others(timed, clock):
     assert outcomes(timed) == []
 
 
-def test_tend_writes_nothing_when_there_is_nothing_to_do(timed, clock, path):
+def test_maintain_writes_nothing_when_there_is_nothing_to_do(timed, clock, path):
     timed.run(QueueCreate("q", QueueSettings(events="all", history_seconds=10)))
     key = Outgoing(b"x", dedup_key="k", dedup_mode="until_finished")
     timed.run(Send("q", (Outgoing(b"x", ttl_ms=60_000), key)))
