@@ -16,7 +16,7 @@ from turnabout import slices
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "f4c9f1448e58a72f"
+DIGEST = "6b67d62e2edaf05a"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"
