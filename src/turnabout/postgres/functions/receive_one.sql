@@ -1,6 +1,6 @@
 -- Lease the first message of the next channel that nobody holds; at the end of the names, of the
--- first. One small statement, for the everyday case. (No name lies between a name and that name with
--- the least character after it.)
+-- first. One small statement, for the everyday case. (No name lies between a name and that name
+-- with the least character after it.)
 create or replace function turnabout.receive_one(
     queue_id int, start text, now_ms bigint, lease_ms bigint, bare boolean
 ) returns setof turnabout.delivery

@@ -1,6 +1,6 @@
--- Lease up to max_messages where something may be going on: time has brought something, channels have
--- limits, a shard is asked for, others hold what is there. Answers as receive does; `at_ms` is the
--- clock that was passed in, if any.
+-- Lease up to max_messages where something may be going on: time has brought something, channels
+-- have limits, a shard is asked for, others hold what is there. Answers as receive does; `at_ms` is
+-- the clock that was passed in, if any.
 create or replace function turnabout.receive_with_limits(
     queue turnabout.queue, max_messages int, lease_ms bigint, start text, served int, shard int,
     shards int, now_ms bigint, at_ms bigint, bare boolean
