@@ -40,12 +40,12 @@ is not part of its rate, but of its processor time. What PostgreSQL does in the 
 REPEAT = """\
 ## How to repeat it
 
-```text
+```sh
 python3 dev.py bench --peers --quick                # fewer and smaller cases
 python3 dev.py bench --peers --pgmq pgmq.sql        # all of them; PGMQ by a file of its functions
 python3 dev.py bench --peers --cell receive --peer raw,pgmq
 python3 dev.py bench --peers --json figures.json    # keep the figures; later cells are added
-python3 dev.py bench --peers --json docs/performance/results.json --page    # and make this page
+python3 dev.py bench --peers --json docs/performance/results.json --page  # and make this page
 ```
 
 The peers are installed in `.venv-peers`, a folder of their own, from a lock of names, versions and

@@ -188,6 +188,15 @@ def test_the_page_tells_where_a_peer_is_better_who_is_left_out_and_why(
         assert (tmp_path / "performance" / name).read_text().startswith("<svg")
 
 
+def test_the_page_is_made_of_the_figures_beside_it() -> None:
+    kept = read(page.RESULTS)
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(kept), "run: bench --peers --page"
+    made = page.pictures(kept)
+    assert {file.name for file in page.FOLDER.glob("*.svg")} == set(made)
+    for name, svg in made.items():
+        assert (page.FOLDER / name).read_text(encoding="utf-8") == svg, name
+
+
 def test_a_peer_that_is_missing_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
