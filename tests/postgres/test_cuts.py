@@ -9,7 +9,7 @@ import pytest
 import turnabout
 from tests.support.postgres import migrated_url
 from turnabout import Disconnected, Uncertain
-from turnabout.postgres.libpq_connection import LibpqConnection
+from turnabout.postgres._sync.libpq import LibpqConnection
 
 pytestmark = pytest.mark.slow  # a database for each
 

@@ -32,7 +32,7 @@ def pair(url) -> Iterator[tuple[Connection, Connection]]:
 @pytest.fixture
 def names(pair) -> list[str]:
     """Two queues that are there, and a name of none."""
-    made = [f"q{next(numbers)}" for _ in range(3)]
+    made = [f"grave{next(numbers)}" for _ in range(3)]
     for name in made[:2]:
         pair[0].execute("select turnabout.queue_create(%s)", [name])
     pair[0].commit()

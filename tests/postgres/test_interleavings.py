@@ -139,7 +139,7 @@ Open = Callable[[], Session]
 @pytest.fixture
 def open_session(url) -> Iterator[Open]:
     """Sessions over one queue of this test."""
-    queue = f"q{next(numbers)}"
+    queue = f"meeting{next(numbers)}"
     with ExitStack() as stack:
 
         def make() -> Session:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.postgres import migrated_url
 from turnabout import Disconnected, Uncertain
+from turnabout.postgres._async.libpq import AsyncConnection
 from turnabout.postgres._async.store import AsyncPostgresStore
+from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.store import PostgresStore
-from turnabout.postgres.async_connection import AsyncConnection
-from turnabout.postgres.libpq_connection import LibpqConnection
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Acked, Sent

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from tests.support.doors import Door, opened
+from turnabout.postgres.everyday import Shortcuts
 
 DOOR: Final = "postgres" if os.environ.get("TURNABOUT_TEST_POSTGRES") else "postgres-18"
 _FUNCTIONS: Final = """
@@ -47,8 +48,9 @@ def bugs(table: str) -> list[Bug]:
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """A door whose functions may be spoiled."""
-    with opened(DOOR, tmp_path_factory.mktemp("door")) as door:
+    """A door whose functions may be spoiled: no everyday statement does their work."""
+    with pytest.MonkeyPatch.context() as patch, opened(DOOR, tmp_path_factory.mktemp("d")) as door:
+        patch.setattr(Shortcuts, "everyday", lambda *_: None)
         yield door
 
 

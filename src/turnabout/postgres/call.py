@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from turnabout.postgres.everyday import Everyday
 from turnabout.postgres.revision import rendered
 
 Row = Sequence[Any]
@@ -35,7 +35,9 @@ class Call:
     transaction that goes on afterwards.
     """
     without_timers: bytes | None = None
-    """The call to make instead when the same was made for that queue in this millisecond."""
+    """The call to make instead when the same was made for that queue a moment ago."""
+    everyday: Everyday | None = None
+    """What to try before it."""
     notifies: Notifies | None = None
     """The queues that it changed in any way, so that those who wait must be notified; None: as the
     verb says.
@@ -51,6 +53,7 @@ def call(
     *,
     nowait: str | None = None,
     without_timers: str | None = None,
+    everyday: Everyday | None = None,
     repeatable: bool = False,
     notifies: Notifies | None = None,
     in_parts: bool = False,
@@ -71,6 +74,7 @@ def call(
         repeatable,
         None if nowait is None else numbered(nowait).encode(),
         None if without_timers is None else numbered(without_timers).encode(),
+        everyday,
         notifies,
         in_parts,
     )
@@ -118,33 +122,3 @@ def each(make: Callable[..., Any]) -> Answer:
 def in_order(make: Callable[..., Any]) -> Answer:
     """The same of rows whose first column is a place in the verb's list."""
     return lambda _, rows: tuple([make(*row[1:]) for row in sorted(rows, key=itemgetter(0))])
-
-
-# --- timers --------------------------------------------------------------------------------------
-
-
-class TimerThrottle:
-    """When a store last ran the timers of each queue: once in a millisecond will do.
-
-    Looking at them is a good part of a small receive, and many receives fit into a millisecond.
-    """
-
-    __slots__ = ("_at",)
-
-    def __init__(self) -> None:
-        self._at: dict[str, int] = {}
-
-    def statement(self, call: Call, verb: Any, now: Now) -> bytes:
-        """The statement for this call of the verb."""
-        if call.without_timers is None:
-            return call.sql
-        at = time.monotonic_ns() // 1_000_000 if now is None else now
-        if self._at.get(verb.queue) == at:
-            return call.without_timers
-        if len(self._at) >= _QUEUES_MAX:
-            self._at.clear()
-        self._at[verb.queue] = at
-        return call.sql
-
-
-_QUEUES_MAX = 1_000

@@ -66,16 +66,15 @@ def translate(
         )
     if code in BUSY:
         return Busy(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
+    if code in ("26000", "42P05"):
+        return UsageError(
+            f"a pooler forgets prepared statements ({text}): add prepare=off to the URL"
+        )
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
-    if code == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY:
-        return Forbidden(
-            f"{without_secrets(url)} is a standby: where messages stand is in unlogged tables, "
-            "which only the primary has: use its address"
-        )
-    if code in ("42501", "25006") or code[:2] == "28":
-        todo = ": `turnabout migrate allow` gives a role what it needs" * (code == "42501")
-        return Forbidden(f"PostgreSQL does not allow it: {text}{todo}")
+    forbidden = _forbidden(error, code, text, url)
+    if forbidden is not None:
+        return forbidden
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
@@ -88,6 +87,18 @@ def translate(
             )
         return Disconnected(f"cannot reach {without_secrets(url)}: {text}")
     return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
+
+
+def _forbidden(error: psycopg.Error, code: str, text: str, url: str) -> Forbidden | None:
+    if code == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY:
+        return Forbidden(
+            f"{without_secrets(url)} is a standby: where messages stand is in unlogged tables, "
+            "which only the primary has: use its address"
+        )
+    if code in ("42501", "25006") or code[:2] == "28":
+        todo = ": `turnabout migrate allow` gives a role what it needs" * (code == "42501")
+        return Forbidden(f"PostgreSQL does not allow it: {text}{todo}")
+    return None
 
 
 def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> TurnaboutError:

@@ -1,8 +1,9 @@
 """SQL files as the installer runs them: what they leave out is put in, and a text cut up into
 statements.
 
-Every PL/pgSQL function takes a name that is both a column and a variable as the column. A file with
-the line `-- plans: pinned` has its plans pinned by the settings below.
+Every PL/pgSQL function takes a name that is both a column and a variable as the column. A function
+that clients call says how its statements are planned, `-- plans: pinned` or `-- plans: free`, by
+the settings below. One that only functions call is planned as its caller is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ set jit = off
 """One plan, by the indexes made for it, whatever the statistics say at the moment. It is never
 compiled: that takes longer than to run it."""
 
-_MARK = "-- plans: pinned\n"
+FREE = """\
+set plan_cache_mode = auto
+set enable_seqscan = on
+set jit = off
+"""
+"""The planner's choice, also in a session that has the settings of everyday statements."""
+
+_PLANS = re.compile(r"^-- plans: (pinned|free)\n", re.MULTILINE)
 _FUNCTION = re.compile(r"^language (plpgsql|sql)\b(.*?)\s+as (\$\w*\$)\n", re.MULTILINE | re.DOTALL)
 _TOKEN = re.compile(
     r"--[^\n]*"
@@ -53,14 +61,15 @@ def functions_of(file: Traversable) -> str:
 
 def completed(text: str) -> str:
     """The functions in a text, with what each file leaves out."""
-    sets = PINNED if _MARK in text else ""
+    plans = _PLANS.search(text)
+    sets = "" if plans is None else {"pinned": PINNED, "free": FREE}[plans[1]]
 
     def whole(found: re.Match[str]) -> str:
         language, rest, quote = found.groups()
         conflict = "#variable_conflict use_column\n" if language == "plpgsql" else ""
         return f"language {language}{rest}\n{sets}as {quote}\n{conflict}"
 
-    return _FUNCTION.sub(whole, text.replace(_MARK, ""))
+    return _FUNCTION.sub(whole, _PLANS.sub("", text))
 
 
 def statements(text: str) -> list[str]:

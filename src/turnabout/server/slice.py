@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="05c4ca33e031abf2",
+    digest="9756239eb2f3773e",
 )

@@ -10,7 +10,8 @@ from contextlib import suppress
 import psycopg
 
 from turnabout.postgres import install
-from turnabout.postgres.async_connection import AsyncConnection, wait_for_async
+from turnabout.postgres._async.libpq import AsyncConnection
+from turnabout.postgres.async_socket import wait_for_async
 from turnabout.postgres.errors import translate
 from turnabout.postgres.url import PostgresOptions
 from turnabout.words.errors import Busy, UsageError
@@ -162,6 +163,7 @@ class AsyncPool:
                     await connection.close()
                     raise
                 self._checked = True
+            await connection.find_out()
         except psycopg.Error as error:
             raise translate(error, self._options.url) from error
         return connection

@@ -1,9 +1,9 @@
 """The PostgreSQL store: a verb is carried out by a call or a few of its functions.
 
-A call takes an idle connection, or opens one, runs one statement in autocommit and puts it back. No
-session state is used, so a transaction pooler may stand in between (prepared statements off then:
-`?prepare=off`). Waiting holds no connection but the one that listens, shared by all who wait.
-Nothing is opened until the first call.
+A call takes an idle connection, or opens one, runs a statement or two in autocommit (see
+`everyday`) and puts it back. No session state is used where a transaction pooler stands in between;
+one that forgets prepared statements needs `?prepare=off`. Waiting holds no connection but the one
+that listens, shared by all who wait. Nothing is opened until the first call.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import psycopg
 
 from turnabout import store
 from turnabout.postgres._async.joined import AsyncPostgresJoined
+from turnabout.postgres._async.libpq import AsyncConnection
 from turnabout.postgres._async.pool import AsyncPool
-from turnabout.postgres.async_connection import AsyncConnection
 from turnabout.postgres.async_listener import AsyncListener
-from turnabout.postgres.call import Call, TimerThrottle
+from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
+from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
@@ -38,7 +39,7 @@ class AsyncPostgresStore(store.AsyncStore):
         self._options: PostgresOptions = parse(url)
         self._clock = clock
         self._known: set[str] = set()
-        self._throttle = TimerThrottle()
+        self._shortcuts = Shortcuts()
         self._pool = AsyncPool(self._options)
         self._listener = AsyncListener(self._options, self._run_alone, self._tell_late)
 
@@ -54,26 +55,39 @@ class AsyncPostgresStore(store.AsyncStore):
 
     async def _call(self, call: Call, verb: Any) -> Any:
         now = self._now()
-        parameters = call.parameters(verb, now)
+        sql, simple = call.sql, None
+        if call.without_timers is None or not self._shortcuts.is_time_to_look(verb.queue, now):
+            sql = call.without_timers or sql
+            simple = self._shortcuts.everyday(call.everyday, verb, now)
         try:
-            sql = self._throttle.statement(call, verb, now)
-            return await self._execute(call, sql, parameters, verb)
+            return await self._execute(call, sql, verb, now, simple)
         except Disconnected:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()
-            return await self._execute(call, call.sql, parameters, verb)
+            return await self._execute(call, call.sql, verb, now)
         except Busy as error:
             if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already
-            return await self._execute(call, call.nowait, parameters, verb)
+            return await self._execute(call, call.nowait, verb, now)
 
     def _now(self) -> int | None:
         return None if self._clock is None else self._clock()
 
-    async def _execute(self, call: Call, sql: bytes, parameters: Any, verb: Any) -> Any:
+    async def _execute(
+        self,
+        call: Call,
+        sql: bytes,
+        verb: Any,
+        now: int | None,
+        simple: Sequence[Any] | None = None,
+    ) -> Any:
         connection = await self._pool.take()
         try:
-            rows = await connection.run(sql, parameters)
+            rows: Sequence[Any] = ()
+            if simple is not None and connection.is_direct:
+                rows = await self._everyday(connection, call, verb, simple)
+            if not rows:
+                rows = await connection.run(sql, call.parameters(verb, now))
         except psycopg.Error as error:
             await self._pool.put(connection)
             raise meaning(error, self._options.url, verb) from error
@@ -81,6 +95,23 @@ class AsyncPostgresStore(store.AsyncStore):
             await self._drop(connection)
             raise
         await self._notify(connection, notified(call, verb, rows))
+        return rows
+
+    async def _everyday(
+        self, connection: AsyncConnection, call: Call, verb: Any, parameters: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The rows of the everyday statement; none where it did nothing. What it fails of, the
+        function is to tell.
+        """
+        assert call.everyday is not None
+        rows: Sequence[Any] = ()
+        try:
+            rows = await connection.run(call.everyday.sql, parameters)
+        except psycopg.Error:
+            if connection.closed:
+                raise
+        if not rows:
+            self._shortcuts.was_special(call.everyday, verb)
         return rows
 
     async def _drop(self, connection: AsyncConnection) -> None:

@@ -10,7 +10,8 @@ from contextlib import suppress
 import psycopg
 
 from turnabout.postgres import install
-from turnabout.postgres.libpq_connection import LibpqConnection, wait_for
+from turnabout.postgres._sync.libpq import LibpqConnection
+from turnabout.postgres.socket import wait_for
 from turnabout.postgres.errors import translate
 from turnabout.postgres.url import PostgresOptions
 from turnabout.words.errors import Busy, UsageError
@@ -162,6 +163,7 @@ class Pool:
                     connection.close()
                     raise
                 self._checked = True
+            connection.find_out()
         except psycopg.Error as error:
             raise translate(error, self._options.url) from error
         return connection

@@ -10,12 +10,13 @@ import psycopg
 
 from turnabout import store
 from turnabout.postgres._sync.joined import PostgresJoined
+from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.pool import Pool
-from turnabout.postgres.libpq_connection import LibpqConnection
 from turnabout.postgres.listener import Listener
-from turnabout.postgres.call import Call, TimerThrottle
+from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import meaning, translate
+from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
@@ -32,7 +33,7 @@ class PostgresStore(store.Store):
         self._options: PostgresOptions = parse(url)
         self._clock = clock
         self._known: set[str] = set()
-        self._throttle = TimerThrottle()
+        self._shortcuts = Shortcuts()
         self._pool = Pool(self._options)
         self._listener = Listener(self._options, self._run_alone, self._tell_late)
 
@@ -48,26 +49,39 @@ class PostgresStore(store.Store):
 
     def _call(self, call: Call, verb: Any) -> Any:
         now = self._now()
-        parameters = call.parameters(verb, now)
+        sql, simple = call.sql, None
+        if call.without_timers is None or not self._shortcuts.is_time_to_look(verb.queue, now):
+            sql = call.without_timers or sql
+            simple = self._shortcuts.everyday(call.everyday, verb, now)
         try:
-            sql = self._throttle.statement(call, verb, now)
-            return self._execute(call, sql, parameters, verb)
+            return self._execute(call, sql, verb, now, simple)
         except Disconnected:
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             self._pool.forget()
-            return self._execute(call, call.sql, parameters, verb)
+            return self._execute(call, call.sql, verb, now)
         except Busy as error:
             if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already
-            return self._execute(call, call.nowait, parameters, verb)
+            return self._execute(call, call.nowait, verb, now)
 
     def _now(self) -> int | None:
         return None if self._clock is None else self._clock()
 
-    def _execute(self, call: Call, sql: bytes, parameters: Any, verb: Any) -> Any:
+    def _execute(
+        self,
+        call: Call,
+        sql: bytes,
+        verb: Any,
+        now: int | None,
+        simple: Sequence[Any] | None = None,
+    ) -> Any:
         connection = self._pool.take()
         try:
-            rows = connection.run(sql, parameters)
+            rows: Sequence[Any] = ()
+            if simple is not None and connection.is_direct:
+                rows = self._everyday(connection, call, verb, simple)
+            if not rows:
+                rows = connection.run(sql, call.parameters(verb, now))
         except psycopg.Error as error:
             self._pool.put(connection)
             raise meaning(error, self._options.url, verb) from error
@@ -75,6 +89,23 @@ class PostgresStore(store.Store):
             self._drop(connection)
             raise
         self._notify(connection, notified(call, verb, rows))
+        return rows
+
+    def _everyday(
+        self, connection: LibpqConnection, call: Call, verb: Any, parameters: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The rows of the everyday statement; none where it did nothing. What it fails of, the
+        function is to tell.
+        """
+        assert call.everyday is not None
+        rows: Sequence[Any] = ()
+        try:
+            rows = connection.run(call.everyday.sql, parameters)
+        except psycopg.Error:
+            if connection.closed:
+                raise
+        if not rows:
+            self._shortcuts.was_special(call.everyday, verb)
         return rows
 
     def _drop(self, connection: LibpqConnection) -> None:

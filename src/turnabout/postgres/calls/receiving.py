@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each
+from turnabout.postgres.everyday import everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
 from turnabout.words.outcomes import Received
@@ -23,6 +24,17 @@ _RECEIVE = (
     "$queue::text, $most::int, $lease_ms::bigint, $channel::text, $served::int, $index::int,"
     " $count::int, $now::bigint"
 )
+
+
+def _receive_one(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
+    if verb.max_messages != 1 or verb.shard is not None:
+        return None
+    return {
+        "queue": verb.queue,
+        "lease_ms": verb.lease_ms,
+        "channel": verb.turn.channel,
+        "now": now,
+    }
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
@@ -58,6 +70,7 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
         nowait=f"select * from turnabout.receive_within({_RECEIVE})",
         without_timers=f"select * from turnabout.receive({_RECEIVE}, check_due => false)",
+        everyday=everyday("receive", _receive_one),
     ),
     v.Peek: call(
         "select * from turnabout.peek($queue::text, $limit::int, $state::text, $channel::text,"

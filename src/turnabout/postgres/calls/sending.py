@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call
+from turnabout.postgres.everyday import everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import ChannelFull, QueueFull, SendOutcome, Sent
@@ -61,6 +62,24 @@ def _is_plain(message: Outgoing) -> bool:
     )
 
 
+def _send_one(verb: v.Send, now: Now) -> Mapping[str, Any] | None:
+    if len(verb.messages) != 1:
+        return None
+    (one,) = verb.messages
+    if one.dedup_key or one.delay_ms is not None:
+        return None
+    return {
+        "queue": verb.queue,
+        "payload": one.payload,
+        "channel": one.channel,
+        "priority": one.priority,
+        "ttl": one.ttl_ms,
+        "type": one.content_type,
+        "header": _headers_out(one.headers),
+        "now": now,
+    }
+
+
 def _send_answer(verb: v.Send, rows: Rows) -> SendOutcome:
     ((ids, channel, most, size, duplicates, replaced),) = rows
     if ids is not None:
@@ -78,5 +97,6 @@ CALLS: dict[type[Any], Call] = {
         " $windows::bigint[], $scopes::text[])",
         _send_answer,
         _send_parameters,
+        everyday=everyday("send", _send_one),
     ),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, in_order
+from turnabout.postgres.everyday import everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
@@ -53,6 +54,14 @@ def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
         data = [None if r is None else r.data for r in results]
         kinds = [None if r is None else r.content_type for r in results]
     return verb.queue, _ids(receipts), _attempts(receipts), now, data, kinds, _leases(receipts)
+
+
+def _ack_one(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
+    """Without the number of its lease that would have to be searched."""
+    if len(verb.receipts) != 1 or verb.results:
+        return None
+    ((id_, attempt, lease),) = verb.receipts
+    return {"queue": verb.queue, "id": id_, "attempt": attempt, "lease": lease} if lease else None
 
 
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
@@ -145,6 +154,7 @@ CALLS: dict[type[Any], Call] = {
         _settled(Acked()),
         _ack_parameters,
         nowait=_ACK.format(waits="false"),
+        everyday=everyday("ack", _ack_one),
     ),
     v.Defer: call(
         "select * from turnabout.defer($queue::text, $ids::bigint[], $attempts::int[],"

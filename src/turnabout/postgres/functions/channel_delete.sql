@@ -1,5 +1,6 @@
 -- Cancel up to `most` waiting messages of a channel; when none is left, clear its policy. Leases
 -- run on. Answers with how many; call again until there are none.
+-- plans: free
 create or replace function turnabout.channel_delete(
     queue text, channel text, most int default 10000, now_ms bigint default null
 ) returns int

@@ -1,4 +1,5 @@
 -- Unfinished messages by id, after `after_id`, of one state or channel if named. Locks nothing.
+-- plans: free
 create or replace function turnabout.peek(
     queue text, most int, state text default null, channel text default null,
     after_id bigint default 0, now_ms bigint default null

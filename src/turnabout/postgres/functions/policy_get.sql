@@ -1,4 +1,5 @@
 -- A channel's own policy as columns; null if it has none.
+-- plans: free
 create or replace function turnabout.policy_get(queue text, channel text) returns jsonb
 language plpgsql stable as $$
 declare

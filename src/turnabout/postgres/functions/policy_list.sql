@@ -1,4 +1,5 @@
 -- Channels with a policy of their own, by name, each with its columns.
+-- plans: free
 create or replace function turnabout.policy_list(queue text)
 returns table (channel text, policy jsonb)
 language plpgsql stable as $$

@@ -1,5 +1,6 @@
 -- Change some columns of a channel's policy, or with `replace` all of them. The change is a wake of
 -- the channel, folded in at once unless somebody holds the row; then by the next receive.
+-- plans: free
 create or replace function turnabout.policy_set(
     queue text, channel text, changes jsonb, replace boolean default false,
     now_ms bigint default null

@@ -1,5 +1,6 @@
 -- Cancel up to `most` unfinished messages, of one channel or state if named; leased ones only if
 -- their state is named. Answers with how many; call again until it is fewer than `most`.
+-- plans: free
 create or replace function turnabout.purge(
     queue text, channel text default null, state text default null, most int default 10000,
     now_ms bigint default null

@@ -1,6 +1,7 @@
 -- Make a queue, and its dead-letter queue if that is missing. A queue of that name is left as it
 -- is, and the answer is null. `settings` holds columns of turnabout.queue; the rest takes the
 -- default.
+-- plans: free
 create or replace function turnabout.queue_create(
     queue text, settings jsonb default '{}', now_ms bigint default null
 ) returns turnabout.queue

@@ -1,6 +1,7 @@
 -- Remove a queue with its unfinished messages, policies, history and counts. Refused (SQLSTATE
 -- PQ409) while another queue's messages go to it when they die. Answers with the number of
 -- messages.
+-- plans: free
 create or replace function turnabout.queue_delete(queue text) returns bigint
 language plpgsql as $$
 declare

@@ -1,6 +1,7 @@
 -- One queue, or all by name, or those of a namespace; one of another namespace is not found.
 -- Volatile, so that it sees a queue which another transaction has made since the statement began,
 -- and which queue_create has just waited for.
+-- plans: free
 create or replace function turnabout.queue_list(
     queue text default null, namespace text default null
 ) returns setof turnabout.queue

@@ -1,5 +1,6 @@
 -- Change some settings of a live queue: `changes` holds columns of the queue, `fifo` not among
 -- them. Answers with the row as it is from now on.
+-- plans: free
 create or replace function turnabout.queue_update(
     queue text, changes jsonb, now_ms bigint default null
 ) returns turnabout.queue

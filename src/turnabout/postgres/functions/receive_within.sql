@@ -5,6 +5,7 @@
 -- no matter; here they would stay locked, and nobody else could use these channels. So look first
 -- and undo that, which frees all these rows; then start right before the channel that had
 -- something.
+-- plans: free
 create or replace function turnabout.receive_within(
     queue text,
     max_messages int,

@@ -1,5 +1,6 @@
 -- Stop a running redrive where it is; one that has ended is left as it is. A step that is under way
 -- is not waited for: then SQLSTATE 55P03 after a few tries.
+-- plans: free
 create or replace function turnabout.redrive_cancel(
     id bigint, now_ms bigint default null, namespace text default null
 ) returns turnabout.redrive

@@ -1,4 +1,5 @@
 -- Redrives of all queues, of one or of a namespace, the newest first.
+-- plans: free
 create or replace function turnabout.redrive_list(
     queue text default null, most int default 20, namespace text default null
 ) returns setof turnabout.redrive

@@ -1,4 +1,5 @@
 -- Remove a schedule; whether it was there.
+-- plans: free
 create or replace function turnabout.schedule_delete(name text) returns boolean
 language plpgsql as $$
 begin

@@ -1,6 +1,7 @@
 -- If the schedule's next due time still is `due_at`: send its message, unless `skip` or an overlap
 -- that it does not allow, and set the next due time. Answers with no row if it is not due; else
 -- with the id of the message, null if it was left out, and the queue.
+-- plans: free
 create or replace function turnabout.schedule_fire(
     name text, due_at bigint, next_at bigint, skip boolean default false,
     now_ms bigint default null

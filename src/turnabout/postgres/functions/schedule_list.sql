@@ -1,6 +1,7 @@
 -- Schedules by name, of one queue, name or namespace if given; with `due`, those that are due and
 -- not paused. A statement for each, as every process asks for the due ones each second, which have
 -- an index.
+-- plans: free
 create or replace function turnabout.schedule_list(
     queue text default null, due boolean default false, schedule text default null,
     now_ms bigint default null, namespace text default null

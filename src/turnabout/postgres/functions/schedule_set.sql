@@ -1,6 +1,7 @@
 -- Make or replace a schedule: `schedule` holds columns of turnabout.schedule, but for the payload.
 -- What it has sent so far stays noted. A missing queue is made, as by a send: receivers may
 -- be there before the first due time.
+-- plans: free
 create or replace function turnabout.schedule_set(
     schedule jsonb, payload bytea, now_ms bigint default null
 ) returns turnabout.schedule

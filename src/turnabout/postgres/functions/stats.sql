@@ -1,6 +1,7 @@
 -- Counts of one queue, or of all by name, or of a namespace's. Messages are counted where they
 -- stand; finished ones come from the tally, and what is unfinished and stands nowhere is leased.
 -- The plan depends on the queues, so it is made anew each time.
+-- plans: free
 create or replace function turnabout.stats(
     queue text default null, now_ms bigint default null, namespace text default null
 ) returns table (

@@ -1,4 +1,5 @@
 -- The channels of a queue with the most unfinished messages, and what holds their ready ones back.
+-- plans: free
 create or replace function turnabout.stats_of_channels(
     queue text, most int, now_ms bigint default null
 ) returns table (

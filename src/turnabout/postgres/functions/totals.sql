@@ -2,6 +2,7 @@
 -- tally alone. The age of what is ready is that of the first ones (see oldest_of). With
 -- `measure`, the bytes of unfinished payloads, too: that reads every message, but no payload that
 -- is stored aside.
+-- plans: free
 create or replace function turnabout.totals(
     namespace text default null, measure boolean default false, now_ms bigint default null
 ) returns table (

@@ -1,5 +1,6 @@
 -- Put messages aside under the name of an attempt, in the order given. Arrays that are null leave
 -- the default, as in send.
+-- plans: free
 create or replace function turnabout_pipeline.stage(
     attempt text, queues text[], payloads bytea[], content_types text[],
     channels text[] default null, priorities smallint[] default null, delays bigint[] default null,

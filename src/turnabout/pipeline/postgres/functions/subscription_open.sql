@@ -1,5 +1,6 @@
 -- Take a subscription, or make it: from now on it is this reader's, by a generation that nobody
 -- had.
+-- plans: free
 create or replace function turnabout_pipeline.subscription_open(
     subscription text, owner text, now_ms bigint default null, out generation bigint,
     out acked bigint

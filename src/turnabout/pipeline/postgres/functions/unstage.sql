@@ -1,4 +1,5 @@
 -- Remove what attempts have staged, and what anybody has staged more than a day ago.
+-- plans: free
 create or replace function turnabout_pipeline.unstage(attempts text[], now_ms bigint default null)
 returns bigint
 language plpgsql as $$

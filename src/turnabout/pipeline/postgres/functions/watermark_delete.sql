@@ -1,4 +1,5 @@
 -- Forget an archive; whether it was there.
+-- plans: free
 create or replace function turnabout_pipeline.watermark_delete(archive text) returns boolean
 language plpgsql as $$
 begin

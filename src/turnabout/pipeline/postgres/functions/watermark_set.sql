@@ -1,4 +1,5 @@
 -- Note how far an archive has come.
+-- plans: free
 create or replace function turnabout_pipeline.watermark_set(
     archive text, place text, xid xid8, id bigint, messages bigint,
     now_ms bigint default null

@@ -1,5 +1,6 @@
 -- Remove a namespace with its tokens and what is noted of its redrives; whether it was there.
 -- Refused (SQLSTATE PQ409) while it has queues or schedules.
+-- plans: free
 create or replace function turnabout_server.namespace_delete(namespace text) returns boolean
 language plpgsql as $$
 declare

@@ -1,4 +1,5 @@
 -- Make a namespace, or set its quotas anew; null: not limited.
+-- plans: free
 create or replace function turnabout_server.namespace_set(
     name text, max_messages bigint default null, max_bytes bigint default null,
     requests_per_second int default null, now_ms bigint default null

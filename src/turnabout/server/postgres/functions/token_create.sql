@@ -1,5 +1,6 @@
 -- Keep a new token, and make its namespace if that is missing. The same one again changes nothing;
 -- another one of that id is refused (SQLSTATE PQ409).
+-- plans: free
 create or replace function turnabout_server.token_create(
     id text, digest bytea, namespace text, label text, scopes text,
     lifetime_ms bigint default null, now_ms bigint default null

@@ -1,4 +1,5 @@
 -- The token of that id, live or not, with its namespace's quotas; no row if there never was one.
+-- plans: free
 create or replace function turnabout_server.token_find(id text)
 returns table (token turnabout.token, quotas turnabout.namespace)
 language sql stable as $$

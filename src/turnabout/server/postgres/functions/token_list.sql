@@ -1,4 +1,5 @@
 -- Tokens of all namespaces or of one, the newest first.
+-- plans: free
 create or replace function turnabout_server.token_list(namespace text default null)
 returns setof turnabout.token
 language sql stable as $$

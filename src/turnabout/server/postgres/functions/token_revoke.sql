@@ -1,4 +1,5 @@
 -- End a token; one that was revoked stays as it is. No row: there is none of that id.
+-- plans: free
 create or replace function turnabout_server.token_revoke(id text, now_ms bigint default null)
 returns setof turnabout.token
 language sql as $$

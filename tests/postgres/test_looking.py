@@ -1,4 +1,4 @@
-"""A store looks once in a millisecond for what time has brought, and misses nothing by that."""
+"""A store looks now and then for what time has brought, and misses nothing by that."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,45 +7,30 @@ import psycopg
 import pytest
 
 from tests.support.postgres import one_migrated_url
-from turnabout.postgres.call import TimerThrottle
-from turnabout.postgres.calls import CALLS
-from turnabout.words.entities import Turn
-from turnabout.words.verbs import Ack, Receive
+from turnabout.postgres.everyday import Shortcuts
 
 START = 1_000_000
-RECEIVE = CALLS[Receive]
 
 
-def receive(queue: str = "emails") -> Receive:
-    return Receive(queue, 1, None, None, Turn())
-
-
-def test_in_full_once_in_a_millisecond_for_each_queue():
-    throttle = TimerThrottle()
-    assert throttle.statement(RECEIVE, receive(), START) == RECEIVE.sql
-    assert throttle.statement(RECEIVE, receive(), START) == RECEIVE.without_timers
-    assert throttle.statement(RECEIVE, receive("other"), START) == RECEIVE.sql
-    assert throttle.statement(RECEIVE, receive(), START + 1) == RECEIVE.sql
+def test_at_an_instant_that_was_passed_in_it_looks_once_for_each_queue():
+    shortcuts = Shortcuts()
+    assert shortcuts.is_time_to_look("emails", START)
+    assert not shortcuts.is_time_to_look("emails", START)
+    assert shortcuts.is_time_to_look("other", START)
+    assert shortcuts.is_time_to_look("emails", START + 1)
 
 
 def test_without_a_given_clock_it_has_its_own():
-    throttle = TimerThrottle()
-    statements = {throttle.statement(RECEIVE, receive(), None) for _ in range(1_000)}
-    assert statements == {RECEIVE.sql, RECEIVE.without_timers}
-
-
-def test_other_verbs_have_one_statement():
-    throttle = TimerThrottle()
-    ack = CALLS[Ack]
-    assert {throttle.statement(ack, None, START) for _ in range(2)} == {ack.sql}
+    shortcuts = Shortcuts()
+    assert {shortcuts.is_time_to_look("emails", None) for _ in range(1_000)} == {True, False}
 
 
 def test_names_without_end_are_not_all_kept():
-    throttle = TimerThrottle()
+    shortcuts = Shortcuts()
     for number in range(5_000):
-        throttle.statement(RECEIVE, receive(f"q{number}"), START)
-    assert throttle.statement(RECEIVE, receive("q4999"), START) == RECEIVE.without_timers
-    assert throttle.statement(RECEIVE, receive("q0"), START) == RECEIVE.sql
+        shortcuts.is_time_to_look(f"q{number}", START)
+    assert not shortcuts.is_time_to_look("q4999", START)
+    assert shortcuts.is_time_to_look("q0", START)
 
 
 url = one_migrated_url

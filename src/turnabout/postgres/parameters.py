@@ -1,14 +1,43 @@
-"""One-dimensional arrays as PostgreSQL reads them: as a literal, or in binary for bytes."""
+"""Parameters as the protocol carries them: text, or binary for bytes; arrays of either."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
+
+TEXT, BINARY = 0, 1
 
 _BYTEA = 17
 _HEADER = struct.Struct("!iiIii")
 _LENGTH = struct.Struct("!i")
 _NULL = _LENGTH.pack(-1)
+
+
+def encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
+    """Their values and formats; the statement's casts give their types."""
+    values: list[bytes | None] = []
+    formats: list[int] = []
+    for parameter in parameters:
+        is_binary = False
+        match parameter:
+            case None:
+                value = None
+            case str():
+                value = parameter.encode()
+            case bool():
+                value = b"t" if parameter else b"f"
+            case int():
+                value = b"%d" % parameter
+            case bytes():
+                value, is_binary = parameter, True
+            case _:
+                items: Sequence[Any] = parameter
+                is_binary = any(isinstance(item, bytes) for item in items)
+                value = binary(items) if is_binary else literal(items)
+        values.append(value)
+        formats.append(BINARY if is_binary else TEXT)
+    return values, formats
 
 
 def literal(items: Sequence[str | int | None]) -> bytes:

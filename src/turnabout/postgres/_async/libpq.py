@@ -1,0 +1,144 @@
+"""One connection of a store: in autocommit, and spoken to in libpq's own terms.
+
+psycopg makes the connection, and its loaders read the answers; but its cursors do much for each
+call that ours never need (conversions by type, transactions, server-side cursors), and that is most
+of a small call's time in the client. Here a call is one prepared statement, its parameters written
+straight into the protocol's forms, and a wait that Ctrl-C or a cancellation can end (decision 21).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+
+from turnabout.postgres.async_socket import AsyncSocket, connect_async
+from turnabout.postgres.everyday import SETTINGS
+from turnabout.postgres.parameters import BINARY, encoded
+from turnabout.postgres.url import PostgresOptions
+
+_GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+
+PREPARED_ALREADY = "42P05"
+FORGOTTEN = "26000"
+TRIES = 5
+"""How often a statement is prepared for one call, where a pooler hands it to other servers."""
+
+
+class AsyncConnection:
+    """See the module. Not for two callers at once: the pool lends it to one.
+
+    Prepared statements are named by a digest of their text: behind a pooler, one of that name that
+    somebody else has prepared is the same one.
+    """
+
+    __slots__ = ("_names", "_pg", "_prepare", "_reader", "_socket", "is_direct", "raw")
+
+    def __init__(self, raw: psycopg.AsyncConnection[Any], options: PostgresOptions) -> None:
+        self.raw = raw
+        self.is_direct = False
+        """Everyday statements may be used: see `find_out`."""
+        self._pg = raw.pgconn
+        self._reader = Transformer(raw)
+        self._prepare = options.prepare
+        self._names: dict[bytes, bytes] = {}
+        self._socket = AsyncSocket(raw.fileno())
+
+    @classmethod
+    async def open(cls, options: PostgresOptions) -> AsyncConnection:
+        """A new one."""
+        return cls(await connect_async(options), options)
+
+    async def find_out(self) -> None:
+        """Ask whether everyday statements may be used here, and make the session's settings for
+        them if so: no pooler stands in between, and this role may write to the tables.
+        """
+        if self._prepare:
+            try:
+                self.is_direct = bool(await self.run(SETTINGS, (self._pg.backend_pid,)))
+            except psycopg.Error:
+                if self.closed:
+                    raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or broke."""
+        return self.raw.closed
+
+    async def run(self, sql: bytes, parameters: Sequence[Any]) -> list[Any]:
+        """The rows of one statement, in a transaction of its own.
+
+        Raises: psycopg.Error, as psycopg's own cursors do.
+        """
+        values, formats = encoded(parameters)
+        if self._prepare:
+            result = await self._run_prepared(sql, values, formats)
+        else:
+            self._pg.send_query_params(sql, values, None, formats, BINARY)
+            result = await self._result()
+        self._reader.set_pgresult(result)
+        return self._reader.load_rows(0, result.ntuples, tuple)
+
+    async def _run_prepared(
+        self, sql: bytes, values: list[bytes | None], formats: list[int]
+    ) -> pq.abc.PGresult:
+        left = TRIES
+        while True:
+            name = self._names.get(sql) or await self._prepared(sql)
+            self._pg.send_query_prepared(name, values, formats, BINARY)
+            try:
+                return await self._result()
+            except psycopg.Error as error:
+                left -= 1
+                if error.sqlstate != FORGOTTEN or not left or not self._may_repeat():
+                    raise
+                del self._names[sql]
+
+    async def _prepared(self, sql: bytes) -> bytes:
+        name = b"turnabout_" + hashlib.sha256(sql).hexdigest()[:24].encode()
+        self._pg.send_prepare(name, sql)
+        try:
+            await self._result()
+        except psycopg.Error as error:
+            if error.sqlstate != PREPARED_ALREADY or not self._may_repeat():
+                raise
+        self._names[sql] = name
+        return name
+
+    def _may_repeat(self) -> bool:
+        """Nothing happened, and no transaction is open that the error has spoiled."""
+        return self._pg.transaction_status == pq.TransactionStatus.IDLE
+
+    def is_fresh(self) -> bool:
+        """False if the server has hung up meanwhile: an idle connection has nothing to say."""
+        return not self.raw.closed and not self._socket.has_input()
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self.raw.close()
+
+    async def _result(self) -> pq.abc.PGresult:
+        """The answer to what was sent; waits for it."""
+        # What the server says before it has read everything is read, so that it goes on.
+        while self._pg.flush():
+            await self._socket.readable_or_writable()
+            self._pg.consume_input()
+        result = None
+        while True:
+            while self._pg.is_busy():
+                await self._socket.readable()
+                self._pg.consume_input()
+            following = self._pg.get_result()
+            if following is None:
+                break
+            result = following if result is None or result.status in _GOOD else result
+        if result is None:
+            raise psycopg.OperationalError("the server closed the connection without an answer")
+        if result.status not in _GOOD:
+            raise error_from_result(result)
+        return result

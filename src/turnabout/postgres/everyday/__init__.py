@@ -1,0 +1,116 @@
+"""Everyday statements: a verb's common case as a plain statement beside its function.
+
+    receive.sql   one message
+    ack.sql       one message
+    send.sql      one message
+
+Each does the whole work where nothing special is going on (no limits, no pause, no policy of a
+channel, no events to note), and else does nothing and answers no row: then the function is called,
+which knows everything and gives the same answer. To start a function and its statements is a good
+part of a small call's time.
+
+Plans of a plain statement follow the session's settings, so they are used only on connections that
+are ours alone: see SETTINGS. Functions that need other ones set their own (source.py).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+Now = int | None
+
+SETTINGS: Final = b"""
+select set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)
+from (select) t
+where pg_backend_pid() = $1::int
+    and has_table_privilege('turnabout.queue', 'select')
+    and has_table_privilege('turnabout.channel', 'select')
+    and has_table_privilege('turnabout.message', 'select, insert, update, delete')
+    and has_table_privilege('turnabout.ready', 'select, insert, update, delete')
+    and has_table_privilege('turnabout.lease', 'select, insert, update, delete')
+    and has_table_privilege('turnabout.tally', 'insert')
+    and exists (select from turnabout.whole)
+"""
+"""Make the settings of a session for everyday statements; no row where they may not be used.
+
+$1 is the server's process as the connection's start named it. A pooler names another, or hands out
+another server's process for each transaction; settings would then reach strangers. Whether the
+unlogged tables are whole is asked once: a crash ends every session.
+"""
+
+LOOK_MS: Final = 5
+"""How long receives go on without a look for what time has brought. Looking is a good part of a
+small receive; and if nothing is ready, it is done anyway.
+"""
+
+PAUSE_SECONDS: Final = 0.1
+"""How long a queue where something special is going on is left to the function."""
+
+_QUEUES_MAX: Final = 1_000
+_NAME = re.compile(r"\$([a-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Everyday:
+    """`parameters`: those of a verb, or None where it is none for this statement."""
+
+    sql: bytes
+    parameters: Callable[[Any, Now], Sequence[Any] | None]
+
+
+def everyday(name: str, values: Callable[[Any, Now], Mapping[str, Any] | None]) -> Everyday:
+    """The statement in the file of that name, with the values that it names."""
+    text = (files(__name__) / f"{name}.sql").read_text(encoding="utf-8")
+    names = list(dict.fromkeys(_NAME.findall(text)))
+
+    def parameters(verb: Any, now: Now) -> Sequence[Any] | None:
+        found = values(verb, now)
+        return None if found is None else [found[name] for name in names]
+
+    sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text)
+    return Everyday(sql.encode(), parameters)
+
+
+class Shortcuts:
+    """What a store remembers of its queues, to choose between a call's statements."""
+
+    __slots__ = ("_looked", "_special")
+
+    def __init__(self) -> None:
+        self._looked: dict[str, int] = {}
+        self._special: dict[tuple[str, bytes], float] = {}
+
+    def is_time_to_look(self, queue: str, now: Now) -> bool:
+        """Whether this receive is to look for what time has brought: the first one in a while, or
+        at an instant that was passed in.
+        """
+        at, lasts = (now, 1) if now is not None else (time.monotonic_ns() // 1_000_000, LOOK_MS)
+        if self._looked.get(queue, at + 1) <= at < self._looked[queue] + lasts:
+            return False
+        if len(self._looked) >= _QUEUES_MAX:
+            self._looked.clear()
+        self._looked[queue] = at
+        return True
+
+    def everyday(self, statement: Everyday | None, verb: Any, now: Now) -> Sequence[Any] | None:
+        """The parameters of the everyday statement; None: it is not for this verb, or this queue is
+        known to be special.
+        """
+        if statement is None:
+            return None
+        until = self._special.get((verb.queue, statement.sql))
+        if until is not None and time.monotonic() < until:
+            return None
+        return statement.parameters(verb, now)
+
+    def was_special(self, statement: Everyday, verb: Any) -> None:
+        """The everyday statement did nothing."""
+        if len(self._special) >= _QUEUES_MAX:
+            self._special.clear()
+        self._special[verb.queue, statement.sql] = time.monotonic() + PAUSE_SECONDS

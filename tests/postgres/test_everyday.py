@@ -1,0 +1,316 @@
+"""Everyday statements give the answers of the functions that stand behind them."""
+
+import dataclasses
+import itertools
+import re
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import turnabout
+from tests.support.doors import Clock
+from tests.support.postgres import one_migrated_url
+from turnabout import LeaseLost, Policy, Receipt, Sent
+from turnabout.postgres import everyday
+from turnabout.postgres._sync.libpq import LibpqConnection
+from turnabout.postgres._sync.store import PostgresStore
+from turnabout.postgres.calls import CALLS, call_of
+from turnabout.postgres.notices import NOTIFY_WAITERS
+from turnabout.postgres.source import sql_files, text_of
+from turnabout.words import verbs as v
+from turnabout.words.entities import FIRST_TURN, Turn
+
+url = one_migrated_url
+EVERYDAY = {verb: CALLS[verb].everyday for verb in (v.Send, v.Receive, v.Ack)}
+
+CHANNELS = st.sampled_from(["", "a", "b"])
+RECEIPTS = st.integers(0, 3)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("send"),
+            CHANNELS,
+            st.sampled_from([0, 0, 5]),
+            st.sampled_from([None, None, 2_000]),
+        ),
+        st.tuples(st.just("receive"), st.sampled_from([None, 1_000])),
+        st.tuples(st.just("receive"), st.sampled_from([None, 1_000])),
+        st.tuples(st.just("ack"), RECEIPTS),
+        st.tuples(st.just("fail"), RECEIPTS),
+        st.tuples(st.just("update"), st.booleans(), st.sampled_from(["off", "all"])),
+        st.tuples(st.just("limit"), CHANNELS),
+        st.tuples(st.just("later"), st.sampled_from([1, 999, 2_000])),
+    ),
+    max_size=25,
+)
+FIRST = st.sampled_from(
+    [{}, {"delay_seconds": 1}, {"ttl_seconds": 2}, {"max_messages": 3}, {"history_seconds": 60}]
+)
+
+
+class Always(everyday.Shortcuts):
+    """The everyday statement is tried each time, for receives of an instant after the first."""
+
+    def was_special(self, statement: Any, verb: Any) -> None:
+        pass
+
+
+class Hurried(Always):
+    """And nobody looks for what time has brought."""
+
+    def is_time_to_look(self, queue: str, now: Any) -> bool:
+        return False
+
+
+class Never(Always):
+    """Only functions."""
+
+    def everyday(self, statement: Any, verb: Any, now: Any) -> None:
+        return None
+
+
+class SmallLife:
+    """One queue of a store whose shortcuts is as given."""
+
+    def __init__(self, url: str, name: str, shortcuts: everyday.Shortcuts, first: Any) -> None:
+        self.clock = Clock()
+        self.store = PostgresStore(url, clock=self.clock)
+        self.store._shortcuts = shortcuts
+        self.mq = turnabout.Turnabout(self.store)
+        self.queue = self.mq.queue(name)
+        plain = {"history_seconds": 0, "backoff_jitter": 0, "backoff_seconds": 1}
+        self.queue.create(**{**plain, **first})
+        self.turn = FIRST_TURN
+        self.born = self.store.run(v.Events(name)).cursor
+        self.ids: list[int] = []
+        self.receipts: list[Receipt] = []
+
+    def step(self, step: tuple[Any, ...]) -> Any:
+        """What the step answered, in terms that do not differ between two lives."""
+        match step:
+            case "send", channel, priority, ttl:
+                one = turnabout.message(b"x", channel=channel, priority=priority)
+                sent = self.queue.send_many([dataclasses.replace(one, ttl_ms=ttl)])
+                if isinstance(sent, Sent):
+                    self.ids += sent.ids
+                    return "sent"
+                return sent
+            case "receive", lease_ms:
+                return [self.receive(lease_ms) for _ in range(3)]
+            case "ack", back:
+                return self.settle(back, lambda receipt: v.Ack(self.queue.name, (receipt,)))
+            case "fail", back:
+                failed = turnabout.Failure
+                return self.settle(
+                    back, lambda receipt: v.Fail(self.queue.name, (failed(receipt, "e"),))
+                )
+            case "update", paused, events:
+                self.queue.update(paused=paused, events=events)
+            case "limit", channel:
+                self.queue.channel(channel).set_policy(Policy(max_concurrency=1))
+            case "later", ms:
+                self.clock.advance(ms=ms)
+        return None
+
+    def receive(self, lease_ms: int | None) -> Any:
+        got = self.store.run(v.Receive(self.queue.name, 1, lease_ms, None, self.turn))
+        for one in got.deliveries:
+            self.receipts.append(Receipt(one.id, one.attempt, one.lease))
+            self.turn = Turn(one.channel)
+        return [(self.ids.index(one.id), *one[1:-1]) for one in got.deliveries], got.turn
+
+    def settle(self, back: int, verb: Any) -> Any:
+        if not self.receipts:
+            return None
+        (outcome,) = self.store.run(verb(self.receipts[-1 - back % len(self.receipts)]))
+        return outcome.now if isinstance(outcome, LeaseLost) else outcome
+
+    def rest(self) -> Any:
+        """What is there in the end."""
+        peeked = [(self.ids.index(m.id), m.state, m.attempt) for m in self.queue.peek(100)]
+        ended = [(self.ids.index(h.id), h.outcome) for h in self.queue.history().entries]
+        events = self.store.run(v.Events(self.queue.name, self.born)).events
+        return (
+            peeked,
+            ended,
+            [(e.kind, e.attempt) for e in events],
+            dataclasses.replace(self.queue.stats(), queue="q"),
+        )
+
+
+NUMBERS = itertools.count()
+
+
+def compare(url: str, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts] = Always) -> None:
+    """One life with everyday statements, and the same by functions alone."""
+    one, other = (
+        SmallLife(url, f"life-{next(NUMBERS)}", kind(), first) for kind in (shortcuts, Never)
+    )
+    with one.mq, other.mq:
+        for step in steps:
+            assert one.step(step) == other.step(step), step
+        assert one.rest() == other.rest()
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(first=FIRST, steps=STEPS)
+def test_a_life_is_the_same_with_and_without_them(url, first, steps):
+    compare(url, first, steps)
+
+
+def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What blocking connections are asked to run, from now on."""
+    asked: list[bytes] = []
+    run = LibpqConnection.run
+
+    def noted(self: LibpqConnection, sql: bytes, parameters: Any) -> Any:
+        asked.append(sql)
+        return run(self, sql, parameters)
+
+    monkeypatch.setattr(LibpqConnection, "run", noted)
+    return asked
+
+
+ORDINARY = [("send", "a", 0, None), ("receive", None), ("ack", 0)]
+
+
+@pytest.mark.slow
+def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
+    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {})
+    with life.mq:
+        life.step(("send", "b", 0, None))
+        life.receive(None)  # the first looks for what time has brought
+        life.step(("send", "a", 0, None))
+        asked = statements_of(monkeypatch)
+        life.step(("send", "a", 0, None))
+        life.receive(None)
+        life.step(("ack", 0))
+    verbs = [sql for sql in asked if sql != NOTIFY_WAITERS]
+    assert verbs == [one.sql for one in EVERYDAY.values() if one]
+
+
+@pytest.mark.slow
+def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
+    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {"delay_seconds": 1})
+    with life.mq:
+        asked = statements_of(monkeypatch)
+        for _ in range(3):
+            life.step(("send", "a", 0, None))
+    sends = CALLS[v.Send]
+    assert sends.everyday is not None
+    assert asked.count(sends.sql) == 3
+    assert asked.count(sends.everyday.sql) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("why", ["a pooler", "prepare=off"])
+def test_functions_alone_are_used_where(why, url, monkeypatch):
+    if why == "a pooler":  # it names another process than the server itself does
+        settings = everyday.SETTINGS.replace(b"pg_backend_pid()", b"pg_backend_pid() + 1")
+        monkeypatch.setattr("turnabout.postgres._sync.libpq.SETTINGS", settings)
+    if why == "prepare=off":
+        url += "&prepare=off"
+    asked = statements_of(monkeypatch)
+    with turnabout.connect(url) as mq:
+        mq.queue("plain").send(b"x")
+        assert mq.queue("plain").receive()[0].ack() == turnabout.Acked()
+    assert not {one.sql for one in EVERYDAY.values() if one} & set(asked)
+    with psycopg.connect(url.partition("&prepare")[0]) as db:
+        assert db.execute("show enable_seqscan").fetchone() == ("on",)
+
+
+@pytest.mark.slow
+def test_behind_a_pooler_that_forgets_a_statement_is_prepared_again(url):
+    with turnabout.connect(url) as mq:
+        queue = mq.queue("forgetful")
+        queue.send(b"1")
+        pool: Any = mq.store._pool  # type: ignore[attr-defined]
+        (connection,) = pool._idle
+        connection.raw.execute("deallocate all")
+        queue.send(b"2")
+        # And one that has it already, from somebody else.
+        connection._names.clear()
+        queue.send(b"3")
+        assert [m.payload for m in queue.receive(3)] == [b"1", b"2", b"3"]
+
+
+def test_what_a_client_calls_says_how_it_is_planned():
+    """Or the settings for everyday statements would plan it."""
+    texts = [call.text for call in CALLS.values()]
+    called = {name for text in texts for name in re.findall(r"turnabout_r\d+\.(\w+)\(", text)}
+    plain = {
+        file.name[:-4]
+        for file in sql_files("turnabout.postgres", "functions")
+        if "-- plans: " not in text_of(file)
+    }
+    assert called & plain == {"clock_ms"}  # reads no table
+
+
+SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
+LIVES = [
+    ({}, [*SENDS, ("receive", None), ("update", True, "off"), ("receive", None)]),
+    ({}, [*SENDS, ("receive", 1_000), ("receive", None), ("later", 1_000), ("receive", None)]),
+    ({}, [*SENDS, ("limit", "a"), *[("receive", None), ("ack", 0)] * 3]),
+    ({}, [("limit", "a"), ("receive", None), *SENDS, *[("receive", None), ("ack", 0)] * 3]),
+    ({"ttl_seconds": 2}, [*SENDS, ("later", 2_000), ("receive", None)]),
+    ({"events": "all"}, [*SENDS, ("receive", None), ("ack", 0)]),
+    ({}, [*SENDS, ("receive", None), ("ack", 0), ("ack", 1), ("ack", 0)]),
+    ({"history_seconds": 60}, [*ORDINARY, ("ack", 0)]),
+    ({}, [*ORDINARY[:2], ("fail", 0), ("later", 1_000), ("receive", None), ("ack", 1)]),
+    ({"delay_seconds": 1}, [*ORDINARY, ("later", 1_000), ("receive", None)]),
+    ({"max_messages": 3}, SENDS),
+]
+"""Each with what some bug would spoil."""
+
+BUGS = [
+    ("receive", "not q.paused and ", ""),
+    ("receive", "e.channel, e.priority, e.id", "e.channel, e.id"),
+    ("receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
+    ("receive", "m.attempt + 1 as attempt", "m.attempt + 2 as attempt"),
+    ("receive", "f.now + f.lease_ms as at", "f.now + 1 as at"),
+    ("receive", "e.channel > coalesce", "e.channel >= coalesce"),
+    ("receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
+    ("receive", "q.events <> 'all'", "true"),
+    ("ack", "q.history_ms = 0 and ", ""),
+    ("ack", "q.events <> 'all'", "true"),
+    ("ack", "select h.queue_id, 1 from", "select h.queue_id, 2 from"),
+    (
+        "ack",
+        "delete from turnabout.message m where m.ctid",
+        "delete from turnabout.message m where m.id < 0 and m.ctid",
+    ),
+    ("send", "q.delay_ms = 0 and ", ""),
+    ("send", "q.max_messages is null and ", ""),
+    ("send", "f.now + coalesce($5::bigint, f.ttl_ms)", "f.now + $5::bigint"),
+    ("send", "select p.queue_id, 1 from put p", "select p.queue_id, 2 from put p"),
+    ("send", "q.events <> 'all'", "true"),
+]
+
+
+@pytest.mark.slow
+def test_lives_that_would_show_a_bug_are_the_same(url):
+    for first, steps in LIVES:
+        compare(url, first, steps, Hurried)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
+def test_a_planted_bug_is_noticed(url, verb, text, bug, monkeypatch):
+    (kind,) = [kind for kind in EVERYDAY if kind.__name__.lower() == verb]
+    good = EVERYDAY[kind]
+    assert good is not None
+    assert text in good.sql.decode()
+    spoiled = dataclasses.replace(good, sql=good.sql.replace(text.encode(), bug.encode()))
+    monkeypatch.setitem(CALLS, kind, dataclasses.replace(CALLS[kind], everyday=spoiled))
+    call_of.cache_clear()
+    try:
+        with pytest.raises(AssertionError):
+            test_lives_that_would_show_a_bug_are_the_same(url)
+    finally:
+        call_of.cache_clear()
