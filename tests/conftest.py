@@ -3,12 +3,17 @@ Spark in `spark.py`, processes to be killed in `nursery.py`.
 """
 
 import gc
+import signal
 
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says something of the machine, too, and of what else runs there.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+# A shell that starts a run in its background lets it ignore Ctrl-C, and programs inherit that. Some
+# are stopped by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()  # until all is collected: nearly nothing of it is garbage
 
@@ -18,6 +23,7 @@ pytest_plugins = [
     "tests.support.loops",
     "tests.support.postgres",
     "tests.support.doors",
+    "tests.support.open_files",
     "tests.support.spark",
     "tests.support.nursery",
 ]

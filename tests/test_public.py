@@ -102,9 +102,9 @@ def test_exceptions_say_whether_to_repeat():
 
 @each("value", [turnabout.Receipt(1, 1), turnabout.Policy(), LeaseLost("gone")])
 def test_values_are_frozen_and_can_be_compared(value):
-    twin = copy.copy(value)
-    assert value == twin
-    assert hash(value) == hash(twin)
+    copied = copy.copy(value)
+    assert value == copied
+    assert hash(value) == hash(copied)
     with pytest.raises((AttributeError, TypeError)):
         value.extra = 1
     assert entities.FIRST_TURN.channel is None

@@ -1,4 +1,5 @@
-"""Generate `_sync/`, what blocking callers use, from `_async/`: the face, and PostgreSQL's store.
+"""Generate `_sync/`, what blocking callers use, from `_async/`: the face, the port, and
+PostgreSQL's store.
 
     python tools/unasync.py           write them
     python tools/unasync.py --check   fail if a written file is stale, missing or left over
@@ -67,7 +68,14 @@ POSTGRES = COMMON | {
     r"Awaitable\[Any\]": "Any",
     r"Awaitable\[None\]": "None",
 }
-ROOMS = {PACKAGE: FACE, PACKAGE / "postgres": POSTGRES}
+STORE = COMMON | {
+    r"from turnabout\.store\.connections import Connections\n": "",
+    r", no_transactions": "",
+    r"AsyncForwardingStore": "ForwardingStore",
+    r"AsyncJoined": "Joined",
+    r"AsyncStore": "Store",
+}
+ROOMS = {PACKAGE: FACE, PACKAGE / "store": STORE, PACKAGE / "postgres": POSTGRES}
 ASYNCIO_ONLY = re.compile(
     r"    # asyncio only\n    (?:async )?def .*?\n(?=    (?:async )?def |    # |\n\n|\Z)", re.DOTALL
 )

@@ -136,6 +136,17 @@ def test_headers_priority_and_delay_go_to_every_message() -> None:
     assert message.headers == {"k": "v"}
 
 
+def test_a_pipe_beside_many_open_files(many_open_files: None) -> None:
+    reading, writing = os.pipe()
+    assert reading > 1024
+    with os.fdopen(reading, "rb", buffering=0) as stream:
+        os.write(writing, b"a\n")
+        # What has come is handed on before it waits for more, and then the pipe is closed.
+        idle = iter([lambda: os.close(writing)])
+        lines = Lines(stream, lambda: next(idle)())  # type: ignore[arg-type]
+        assert list(lines) == [b"a"]
+
+
 def test_a_signal_that_wakes_no_read_is_heard() -> None:
     """One that comes right before a read blocks is only noted. Here another thread gets it."""
     reading, writing = os.pipe()

@@ -90,11 +90,11 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
 
 @pytest.mark.slow
 def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: turnabout.Turnabout) -> None:
-    opened.queue("q").create()
-    receiver = program("receive", "q", "--wait", "1m")
-    time.sleep(3)  # until it has begun, on a busy machine too
+    opened.queue("q").send("x", ttl_seconds=0.001)
+    receiver = program("receive", "q", "--wait", "10m")
+    wait_for(lambda: opened.queue("q").stats().expired == 1)  # it has looked
     receiver.send_signal(signal.SIGINT)
-    _, err = receiver.communicate()
+    _, err = receiver.communicate(timeout=60)
     assert receiver.returncode == 130
     assert b"Traceback" not in err
     opened.queue("q").send("x")

@@ -129,5 +129,5 @@ CONFIGURINGS = st.one_of(
     st.tuples(st.just("update"), CHANGES),
     st.tuples(st.just("purge"), st.sampled_from(["channel", "all", "leased", "dead"])),
     st.tuples(st.just("make_again"), SETTINGS),
-    st.tuples(st.sampled_from(["reconnect", "tend", "redrive_slowly"]), ONCE),
+    st.tuples(st.sampled_from(["reconnect", "maintain", "redrive_slowly"]), ONCE),
 )

@@ -12,15 +12,8 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.internal.conjecture import engine
-from hypothesis.stateful import (
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from tests.conformance.draws import (
     CHANNELS,
@@ -44,6 +37,7 @@ from tests.conformance.life_schedules import ScheduleSteps
 from tests.conformance.model import Model
 from tests.conformance.steps import finished
 from tests.support.doors import Door
+from tests.support.lives import play
 from turnabout import (
     ChannelFull,
     Deferral,
@@ -63,9 +57,8 @@ from turnabout.words.outcomes import Cleared
 from turnabout.words.prepare import result
 from turnabout.words.records import EVERYTHING, RedriveFilter
 
-MOST_CONNECTIONS = 40
-SHRINKING_SECONDS = 60
-"""So long a life that failed is made shorter; what is left is told."""
+MOST_CONNECTIONS, MOST_MESSAGES = 40, 90
+STEPS = 40
 
 
 class Life(ScheduleSteps, LooksBack):
@@ -131,6 +124,15 @@ class Life(ScheduleSteps, LooksBack):
             self.model.compare(name, queue.peek(1000), queue.stats())
             self.seen["expired"] += self.model.queues[name].expired - ended
         self.agrees = True
+
+    @invariant()
+    def thin_out(self) -> None:
+        """No more messages than one receive looks at, of those whose time has come: when it does
+        not look at all, the store may choose.
+        """
+        if len(self.model.queues[self.name].messages) > MOST_MESSAGES:
+            self.purge("", "all")
+            self.compare()
 
     # --- sending and receiving ---
 
@@ -360,13 +362,13 @@ class Life(ScheduleSteps, LooksBack):
         assert self.queue(self.name).delete().messages == self.model.delete(self.name)
         self.make(self.name, self.named(chosen))
 
-    def tend(self, _: str, __: Any) -> None:
+    def maintain(self, _: str, __: Any) -> None:
         """Housekeeping, which the face asks for by the clock on the wall."""
         before = {grave: self.moved(grave) for grave in self.graves()}
         for name in self.model.queues:
             self.run(v.Maintain(name))
         for name in self.model.queues:
-            self.model.tended(name, self.queue(name).peek(1000))
+            self.model.maintained(name, self.queue(name).peek(1000))
         for grave, moved in before.items():
             self.redriven(grave, moved, EVERYTHING, 3)
 
@@ -415,7 +417,7 @@ class Life(ScheduleSteps, LooksBack):
         self.seen["neighbours buried"] += 1
 
     def redrive_slowly(self, _: str, __: Any) -> None:
-        """One step of a redrive with a rate; `tend` will take more."""
+        """One step of a redrive with a rate; `maintain` will take more."""
         before = self.moved(self.grave)
         redrive = self.run(v.RedriveStart(self.grave, None, per_second=1))
         assert self.run(v.RedriveStep(redrive.id)).moved <= 1
@@ -450,9 +452,7 @@ def is_dry(redrive: Any) -> bool:
     return redrive.state == "dry_run"
 
 
-def live(
-    door: Door, examples: int, steps: int = 40, *, shrink: bool = True, start: int = 0
-) -> Counter[str]:
+def live(door: Door, examples: int, *, shrink: bool = True, start: int = 0) -> Counter[str]:
     """Play so many lives behind the door, the same for the same `start`; what was seen in them.
     `TURNABOUT_LIFE_EXAMPLES=20000` plays that many instead, and other ones each time.
     """
@@ -462,20 +462,8 @@ def live(
         pass
 
     LifeHere.door, LifeHere.seen = door, Counter()
-    phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
-    chosen = settings(
-        max_examples=int(more or examples),
-        stateful_step_count=steps,
-        database=None,
-        deadline=None,
-        phases=phases,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `tend` was drawn
-        patch.setattr(engine, "MAX_SHRINKING_SECONDS", SHRINKING_SECONDS)
+        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `maintain` was drawn
         patch.setattr(pacing.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
-        run_state_machine_as_test(LifeHere if more else seed(start)(LifeHere), settings=chosen)
+        play(LifeHere, int(more or examples), STEPS, shrink=shrink, start=None if more else start)
     return LifeHere.seen

@@ -189,7 +189,7 @@ class Model(Sends, Ends, Schedules):
                 turns = 2 * (queue.policy(other).weight or 1)
                 assert times <= turns, f"{channel!r} waits while {other!r} had {times}"
 
-    def tended(self, name: str, peeked: Any) -> None:
+    def maintained(self, name: str, peeked: Any) -> None:
         """Housekeeping was done: a store may notice lost leases then, or leave them to receive."""
         queue, leased = self.queues[name], {p.id for p in peeked if p.state == "leased"}
         lost = {m.id for m in queue.messages.values() if m.status == "leased"} - leased

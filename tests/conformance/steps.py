@@ -69,7 +69,7 @@ def grave_of(queue: Any) -> Any:
     return beside(queue, f"{queue.name}-dead")
 
 
-def tended(queue: Any, times: int = 1) -> None:
+def maintained(queue: Any, times: int = 1) -> None:
     """Housekeeping, as each process does it about once a second."""
     for _ in range(times):
         do(queue, v.Maintain)

@@ -9,10 +9,10 @@ from tests.conformance.steps import (
     finished,
     grave_of,
     is_empty,
+    maintained,
     one,
     one_by_one,
     sent,
-    tended,
     texts,
 )
 from tests.support.each import each
@@ -106,15 +106,15 @@ def test_it_never_comes_back(door, clock, how, fifo):
 
 
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("by", ["receive", "tend"])
+@pytest.mark.parametrize("by", ["receive", "maintain"])
 def test_a_lease_that_runs_out_does_not_bring_it_back(door, clock, by, last):
     queue = door.fresh(lease_seconds=5, max_attempts=1 if last else 3)
     (number,) = sent(queue, "a")
     held = one(queue)
     queue.cancel((number,))
     clock.advance(5)
-    if by == "tend":
-        tended(queue)
+    if by == "maintain":
+        maintained(queue)
     assert is_empty(queue)
     assert held.ack() == LeaseLost("gone")
     assert ending(queue, number).outcome == "cancelled"

@@ -8,10 +8,10 @@ from tests.conformance.steps import (
     finished,
     grave_of,
     is_empty,
+    maintained,
     one,
     one_by_one,
     sent,
-    tended,
     texts,
 )
 from turnabout import (
@@ -136,7 +136,7 @@ def test_a_blocked_channel_waits_and_the_others_do_not(blocked, clock):
     sent(blocked, "b", channel="b")
     assert texts(one_by_one(blocked)) == ["b"]
     clock.advance(366 * 86_400)
-    tended(blocked, 3)
+    maintained(blocked, 3)
     assert is_empty(blocked), "no time opens it"
     stats = counts(blocked)
     assert (stats.leased, stats.dead, stats.scheduled + stats.ready) == (0, 0, 3)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.conformance.steps import counts, do, is_empty, one, one_by_one, run, sent, tended, texts
+from tests.conformance.steps import (
+    counts,
+    do,
+    is_empty,
+    maintained,
+    one,
+    one_by_one,
+    run,
+    sent,
+    texts,
+)
 from tests.support.each import each
 from turnabout import ChannelFull, Dead, Policy, Sent, UsageError, message
 from turnabout.words.administration import Repeats
@@ -157,11 +167,11 @@ def test_a_window_ends_at_its_millisecond_swept_or_not(door, clock, swept, stage
     brought(queue, stage)
     clock.advance(ms=9_999)
     if swept:
-        tended(queue, 3)
+        maintained(queue, 3)
     assert keyed(queue) == (first, "duplicate")
     clock.advance(ms=1)
     if swept:
-        tended(queue, 3)
+        maintained(queue, 3)
     second, how = keyed(queue)
     assert (how, second > first) == ("new", True)
     clock.advance(ms=9_999)
@@ -182,7 +192,7 @@ def test_another_mode_asks_about_the_message_when_the_window_is_over(
     first, _ = keyed(queue)
     clock.advance(WINDOW + 61)
     if swept:
-        tended(queue, 3)
+        maintained(queue, 3)
     again = keyed(queue, dedup_mode=mode)
     assert (again[0] == first, again[1]) == (how != "new", how)
 
@@ -202,7 +212,7 @@ def test_each_attempt_extends_a_sliding_window(door, clock, swept):
     for _ in range(4):
         clock.advance(ms=9_999)
         if swept:
-            tended(queue)
+            maintained(queue)
         assert keyed(queue) == (first, "duplicate")
     clock.advance(10)
     assert keyed(queue)[1] == "new"
@@ -244,7 +254,7 @@ def test_the_entry_of_an_ended_message_still_suppresses(door, clock, mode, end):
     first, _ = keyed(queue)
     brought(queue, end)
     clock.advance(9)
-    tended(queue, 3)
+    maintained(queue, 3)
     assert keyed(queue) == (first, "duplicate")
     assert is_empty(queue)
 
@@ -259,7 +269,7 @@ def test_a_message_whose_time_has_passed_stands_for_nobody(door, clock, mode, sw
     first, _ = keyed(queue, "first")
     clock.advance(5)
     if swept:
-        tended(queue, 3)
+        maintained(queue, 3)
     second, how = keyed(queue, "second")
     assert (how, second > first) == ("new", True)
     assert texts(queue.receive(10)) == ["second"]

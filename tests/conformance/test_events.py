@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conformance.steps import do, grave_of, is_empty, one, run, sent, tended
+from tests.conformance.steps import do, grave_of, is_empty, maintained, one, run, sent
 from tests.support.each import each
 from turnabout import Failure, QueueNotFound, UsageError, message
 from turnabout.words.records import Event
@@ -255,10 +255,10 @@ def test_events_stay_for_a_day(queue, clock):
     sent(queue, "a")
     first = reader.cursor
     clock.advance(86_399)
-    tended(queue, 3)
+    maintained(queue, 3)
     assert reader.kinds() == ["created"]
     clock.advance(100_000)
-    tended(queue, 3)
+    maintained(queue, 3)
     (number,) = sent(queue, "b")
     assert [e.id for e in do(queue, Events, first).events] == [number]
     assert [e.id for e in reader.read()] == [number]

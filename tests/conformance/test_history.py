@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import acked, counts, finished, grave_of, one, sent, tended
+from tests.conformance.steps import acked, counts, finished, grave_of, maintained, one, sent
 from tests.support.each import each
 from turnabout import QueueNotFound, UsageError, message
 
@@ -167,7 +167,7 @@ def test_rows_stay_as_long_as_the_queue_says(door, clock, settings, after, left)
     ended(queue, "done")
     ended(queue, "dead")
     clock.advance(after)
-    tended(queue, 3)
+    maintained(queue, 3)
     assert len(finished(queue)) == left
     assert (counts(queue).done, counts(queue).dead) == (1, 1), "counts stay when rows are swept"
 
@@ -185,7 +185,7 @@ def test_no_time_keeps_no_rows(door, clock, settings, kept):
     queue = door.fresh(**settings)
     for outcome in OUTCOMES:
         ended(queue, outcome, clock=clock)
-        tended(queue)
+        maintained(queue)
     assert sorted(row.outcome for row in finished(queue)) == sorted(kept)
     stats = counts(queue)
     assert (stats.done, stats.dead, stats.cancelled, stats.expired) == (1, 1, 1, 1)
@@ -195,7 +195,7 @@ def test_a_shorter_time_holds_for_rows_that_are_there(queue, clock):
     ended(queue, "done")
     clock.advance(20)
     queue.update(history_seconds=10)
-    tended(queue, 3)
+    maintained(queue, 3)
     assert finished(queue) == []
 
 
@@ -205,7 +205,7 @@ def test_sweeping_many_takes_a_few_rounds_and_no_more(door, clock):
     while batch := queue.receive(1000):
         queue.ack([m.receipt for m in batch])
     clock.advance(2)
-    tended(queue, 12)
+    maintained(queue, 12)
     assert finished(queue) == []
 
 

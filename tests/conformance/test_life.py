@@ -36,7 +36,7 @@ def test_store_and_model_live_the_same_life(door):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_lives_that_nobody_has_lived(door):
     """So few that any one verb may be missing."""
     with fresh() as seed:

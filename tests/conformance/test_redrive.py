@@ -9,11 +9,11 @@ from tests.conformance.steps import (
     ending,
     finished,
     grave_of,
+    maintained,
     one,
     one_by_one,
     run,
     sent,
-    tended,
     texts,
 )
 from tests.support.each import each
@@ -268,12 +268,12 @@ def test_many_take_several_steps(queue, grave):
     assert counts(queue).ready == 2_500
 
 
-@pytest.mark.parametrize("tender", ["grave", "queue"])
-def test_tend_takes_steps_too(queue, grave, tender):
+@pytest.mark.parametrize("maintainer", ["grave", "queue"])
+def test_maintain_takes_steps_too(queue, grave, maintainer):
     """Of the queue, and of the one whose dead letters are there: few receive from those."""
     bury(queue, "a", "b")
     redrive = do(grave, RedriveStart)
-    tended({"grave": grave, "queue": queue}[tender], 3)
+    maintained({"grave": grave, "queue": queue}[maintainer], 3)
     (there,) = do(grave, RedriveList)
     assert (there.id, there.state, there.moved) == (redrive.id, "done", 2)
 
@@ -288,7 +288,7 @@ def test_a_dry_run_counts_and_changes_nothing(queue, grave, clock):
     dry = do(grave, RedriveStart, dry_run=True, per_second=1)
     assert (dry.state, dry.moved, dry.skipped) == ("dry_run", 3, 0)
     assert run(grave, RedriveStep(dry.id)) == dry
-    tended(grave, 2)
+    maintained(grave, 2)
     assert (counts(queue), counts(grave), grave.peek()) == before
 
 
@@ -322,7 +322,7 @@ def test_a_cancelled_redrive_stays_where_it_was(queue, grave, clock):
     assert (cancelled.state, cancelled.moved) == ("cancelled", redrive.moved)
     assert (cancelled.finished_at, cancelled.next_at) == (clock.now, None)
     clock.advance(60)
-    tended(grave, 2)
+    maintained(grave, 2)
     assert run(grave, RedriveStep(redrive.id)) == cancelled
     assert run(grave, RedriveCancel(redrive.id)) == cancelled
     assert counts(queue).ready == cancelled.moved
@@ -357,7 +357,7 @@ def test_the_record_says_who_moved_what_and_when(door, queue, grave, clock):
     assert do(grave, RedriveList, 1) == (second,)
     assert do(other, RedriveList) == (third,)
     assert run(grave, RedriveList())[:3] == (third, second, first)
-    tended(grave, 3)
+    maintained(grave, 3)
     assert do(grave, RedriveList) == (second, first)
 
 

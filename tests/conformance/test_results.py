@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import acked, do, ending, finished, grave_of, one, sent, tended
+from tests.conformance.steps import acked, do, ending, finished, grave_of, maintained, one, sent
 from tests.support.each import each
 from turnabout import Acked, Dead, LeaseLost, UsageError, message
 from turnabout.words import limits
@@ -155,7 +155,7 @@ def test_an_ending_without_history_is_unknown(door, clock, how):
     acked(queue, one(queue), "x")
     if how == "swept":
         clock.advance(61)
-        tended(queue, 3)
+        maintained(queue, 3)
     if how == "cleared":
         queue.clear("all")
     assert ending(queue, number) == Ending(number, "unknown")

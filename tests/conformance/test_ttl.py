@@ -9,11 +9,11 @@ from tests.conformance.steps import (
     finished,
     grave_of,
     is_empty,
+    maintained,
     one,
     one_by_one,
     run,
     sent,
-    tended,
     texts,
 )
 from tests.support.each import each
@@ -66,10 +66,10 @@ def test_a_changed_setting_holds_for_the_next_send(queue, clock):
 
 
 @pytest.mark.driving
-def test_tend_ends_what_nobody_receives(queue, clock):
+def test_maintain_ends_what_nobody_receives(queue, clock):
     number = mortal(queue)
     clock.advance(5)
-    tended(queue, 2)
+    maintained(queue, 2)
     assert queue.peek() == ()
     assert counts(queue).expired == 1
     assert [(row.id, row.outcome) for row in finished(queue)] == [(number, "expired")]
@@ -79,7 +79,7 @@ def test_a_paused_queue_ends_them_too(queue, clock):
     mortal(queue)
     queue.pause()
     clock.advance(5)
-    tended(queue, 2)
+    maintained(queue, 2)
     assert counts(queue).expired == 1
 
 
@@ -87,7 +87,7 @@ def test_a_lease_that_runs_is_left_alone(queue, clock):
     number = mortal(queue)
     held = one(queue, lease_seconds=60)
     clock.advance(30)
-    tended(queue, 2)
+    maintained(queue, 2)
     assert is_empty(queue)
     assert ending(queue, number) is None
     assert held.extend().lease_until > clock.now
@@ -140,7 +140,7 @@ def test_thousands_that_expire_at_once_hide_nobody(door, clock, limited):
         if len(got) == 7:
             break
     assert got == ["alive"] * 7
-    tended(queue, 40)
+    maintained(queue, 40)
     assert counts(queue).expired == 3_000
     assert len(queue.peek(100)) == 7
 
@@ -199,14 +199,14 @@ def test_the_dead_and_the_redriven_do_not_expire(door, clock):
     one(queue).fail()
     assert grave.peek()[0].expires_at is None
     clock.advance(100)
-    tended(grave, 2)
-    tended(queue, 2)
+    maintained(grave, 2)
+    maintained(queue, 2)
     assert counts(grave).ready == 1
     redrive = do(grave, RedriveStart)
     while redrive.state == "running":
         redrive = run(grave, RedriveStep(redrive.id))
     clock.advance(100)
-    tended(queue, 2)
+    maintained(queue, 2)
     assert texts(queue.receive(10)) == ["a"]
 
 

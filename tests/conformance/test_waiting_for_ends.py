@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.conformance.steps import acked, one, sent, tended
+from tests.conformance.steps import acked, maintained, one, sent
 from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
 from turnabout.words.records import Ending
@@ -64,7 +64,7 @@ def test_what_has_ended_is_told_at_once(queue, clock, timeout):
     queue.purge(state="leased")
     expired = queue.send_many([message("e", ttl_seconds=1)]).id
     clock.advance(1)
-    tended(queue)
+    maintained(queue)
     began = time.monotonic()
     ends = queue.wait([expired, done, dead, cancelled, done], timeout_seconds=timeout)
     assert time.monotonic() - began < SOON
@@ -135,7 +135,7 @@ ENDS = {
     "done": lambda queue, _: ack_one(queue),
     "dead": lambda queue, _: queue.receive(wait_seconds=10)[0].fail("no"),
     "cancelled": lambda queue, number: queue.cancel((number,)),
-    "expired": lambda queue, _: [tended(queue), time.sleep(0.2), tended(queue)],
+    "expired": lambda queue, _: [maintained(queue), time.sleep(0.2), maintained(queue)],
 }
 
 
@@ -164,8 +164,8 @@ def test_a_wait_for_many_ends_with_the_last(door, live):
             time.sleep(0.15)
             acked(queue, held, held.text())
 
+    began = time.monotonic()
     with meanwhile(door, live.name, end_them):
-        began = time.monotonic()
         ends = live.wait(numbers, timeout_seconds=30)
         assert 0.45 <= time.monotonic() - began < SOON
     assert [end.result.text() for end in ends] == list("abc")

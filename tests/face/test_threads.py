@@ -142,7 +142,7 @@ def test_closing_ends_the_waits(tmp_path: Path) -> None:
     threading.Event().wait(0.2)
     mq.close()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     assert sorted(map(len, ended)) == [0, 1]
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import initialize, run_state_machine_as_test
+from hypothesis.stateful import initialize
 
-from tests.conformance.life import MESSAGES, SETTINGS, Life
+from tests.conformance.life import MESSAGES, SETTINGS, STEPS, Life
 from tests.conformance.life import st as strategies
 from tests.move.endpoints import Endpoints, MovingDoor, one_version
+from tests.support.lives import play
 from turnabout import WrongVersion, pacing
 from turnabout.words.verbs import Peek
 
@@ -85,16 +85,4 @@ def live(door: MovingDoor, counted: Counter[str], lives: int, number: int | None
         pass
 
     LifeHere.door, LifeHere.seen = door, counted
-    if number is not None:
-        seed(number)(LifeHere)
-    chosen = settings(
-        max_examples=lives,
-        stateful_step_count=40,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-    )
-    run_state_machine_as_test(LifeHere, settings=chosen)
+    play(LifeHere, lives, STEPS, shrink=False, start=number)

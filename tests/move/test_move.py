@@ -148,8 +148,8 @@ def test_history_results_and_the_dead_are_there(endpoints: Endpoints) -> None:
         assert ending.outcome == "done"
         assert ending.result.json() == {"n": 1}
         assert unfinished is None
-        (buried,) = mq.queue("jobs-dead").peek()
-        assert (buried.id, buried.origin) == (story.id, story.origin)
+        (dead,) = mq.queue("jobs-dead").peek()
+        assert (dead.id, dead.origin) == (story.id, story.origin)
         assert mq.queue("jobs-dead").redrive().moved == 1
         stats = jobs.stats()
         assert (stats.sent, stats.done, stats.dead, stats.ready) == (4, 1, 1, 1)

@@ -8,24 +8,19 @@ moves to the millisecond at which a lease runs out.
 from collections import Counter
 from typing import Any, ClassVar
 
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.pipeline.model import MAX_ATTEMPTS, SLOTS, Epoch, Key, Model, Subscription
 from tests.pipeline.steps import Pipe, Reader
+from tests.support.lives import play
 from turnabout import Policy, Receipt, message
 from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
 
 CHANNELS = st.sampled_from(["a", "b", "narrow"])
 MAX_PLANS = 2
+STEPS = 30
 STAGED = st.lists(st.tuples(st.integers(0, 1), CHANNELS), max_size=4)
 
 
@@ -477,24 +472,13 @@ class Life(RuleBasedStateMachine):
         self.hold = self.model.held_from = None
 
 
-def live(
-    pipe: Pipe, examples: int, steps: int = 30, *, shrink: bool = True, start: int = 0
-) -> Counter[str]:
+def live(pipe: Pipe, examples: int, *, shrink: bool = True, start: int = 0) -> Counter[str]:
     """Play so many lives, the same ones for the same `start`; what was seen in them."""
 
     class LifeHere(Life):
         pass
 
+    pipe.begin_log()
     LifeHere.pipe, LifeHere.seen = pipe, Counter()
-    chosen = settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-    )
-    run_state_machine_as_test(seed(start)(LifeHere), settings=chosen)
+    play(LifeHere, examples, STEPS, shrink=shrink, start=start)
     return LifeHere.seen

@@ -61,6 +61,13 @@ class Pipe:
         self.settle()
         return self.run(p.LogLook()).end
 
+    def begin_log(self) -> None:
+        """Let no life be the first in a log: an empty one ends at START, which loses nothing."""
+        if self.end() == p.START:
+            queue = self.queue()
+            queue.send("x")
+            queue.receive(1)[0].ack()
+
     def next(self, after: str, limit: int | None = None, **how: Any) -> Any:
         self.settle()
         return self.run(p.LogNext(after, limit, **how))

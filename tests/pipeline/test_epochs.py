@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.conformance.steps import counts, ending, finished, one, one_by_one, sent, tended, texts
+from tests.conformance.steps import (
+    counts,
+    ending,
+    finished,
+    maintained,
+    one,
+    one_by_one,
+    sent,
+    texts,
+)
 from tests.pipeline.steps import LEASE_MS, many
 from turnabout import Acked, LeaseLost, Policy, QueueNotFound, Rate, Receipt, message
 from turnabout.pipeline import verbs as p
@@ -53,6 +62,17 @@ def test_a_batch_that_is_repeated_reads_the_same(pipe, clock):
     clock.advance(ms=LEASE_MS - 1)
     assert reader.extend() == p.Renewed(2, 0), "asking again has renewed the leases"
     assert texts(queue.receive(10)) == ["c"]
+
+
+def test_asking_again_renews_the_leases_however_young_they_are(pipe, clock):
+    """A plan may leave what was renewed a moment ago; a reader that comes back has it whole."""
+    queue = pipe.queue()
+    sent(queue, "a")
+    reader = pipe.reader(queue)
+    reader.lease(0)
+    clock.advance(ms=LEASE_MS // 10)
+    reader.lease(0)
+    assert {row["lease_until"] for row in reader.rows(1)} == {clock.now + LEASE_MS}
 
 
 def test_acknowledged_is_what_comes_up_to_after_and_no_more(pipe, clock):
@@ -405,7 +425,7 @@ def test_a_repeated_batch_takes_nothing_back_from_a_worker(pipe, clock):
     reader.lease(0)
     clock.advance(ms=LEASE_MS)
     (worker,) = queue.receive(1)
-    tended(queue)
+    maintained(queue)
     leased_again = reader.lease(0)
     assert leased_again.epoch == 1
     assert reader.texts(1) == []

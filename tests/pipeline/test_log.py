@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.conformance.steps import finished, grave_of, one, sent, tended
+from tests.conformance.steps import finished, grave_of, maintained, one, sent
 from tests.pipeline.steps import PLACES, many
 from tests.support.each import each
 from turnabout import Deleted, Failure, Receipt, UsageError, message
@@ -135,7 +135,7 @@ def test_a_row_of_each_outcome(pipe, clock):
     pipe.run(v.Cancel(queue.name, (cancelled,)))
     expired = sent(queue, "expired", ttl_seconds=1)[0]
     clock.advance(1)
-    tended(queue)
+    maintained(queue)
     assert not queue.receive(1)
     rows = pipe.log(began)
     assert [(row["message_id"], row["outcome"]) for row in rows] == [
@@ -215,7 +215,7 @@ def test_a_time_is_a_position(pipe, clock):
 def by_retention(pipe, queue, _):
     queue.update(history_seconds=1)
     pipe.clock.advance(2)
-    tended(queue, 3)
+    maintained(queue, 3)
 
 
 def by_clear(pipe, queue, _):

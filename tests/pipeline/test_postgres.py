@@ -72,21 +72,21 @@ def test_a_day_that_is_dropped_is_lost_to_who_has_not_read_it(mq, url, clock):
     queue = made(mq, "a", "b", "c")
     with psycopg.connect(url, autocommit=True) as own:
 
-        def tended() -> None:
+        def maintained() -> None:
             for _ in range(8):  # a call makes or drops one; here the install's own days as well
                 own.execute("select turnabout.maintain_days(%s, false)", [clock.now])
 
-        tended()
+        maintained()
         for days in (0, 1, 0):
             clock.advance(ms=days * DAY)
             queue.receive(1)[0].ack()
         first = log(mq, p.START, limit=1)
         second = log(mq, first.until, limit=1)
         clock.advance(ms=7 * DAY)  # what a queue's dead letters keep of their history
-        tended()
+        maintained()
         assert log(mq, first.until).messages == 2, "the first day is gone, and was read"
         clock.advance(ms=DAY)
-        tended()
+        maintained()
     answer = log(mq, second.until)
     assert isinstance(answer, p.LogLost)
     assert log(mq, answer.floor) == p.LogRange(answer.floor, answer.floor, 0)
@@ -150,7 +150,7 @@ def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
         newer = threading.Thread(target=lambda: answers.append(opened(mq)))
         newer.start()
         slow.commit()
-        newer.join(5)
+        newer.join(60)
     assert isinstance(lease(mq, generation, 0), p.Superseded)
     assert lease(mq, answers[0], 0, 0) == p.Leased(1, 1), "what the older one has leased"
 
@@ -216,14 +216,14 @@ def test_history_of_a_server_that_was_further_is_refused_and_can_be_mended(mq, u
     queue = made(mq, "a", "b")
     for message in queue.receive(2):
         message.ack()
-    mend = (
+    repair = (
         "update turnabout.history set xid = pg_current_xact_id()"
         " where xid >= pg_snapshot_xmax(pg_current_snapshot())"
     )
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("update turnabout.history set xid = '99999999999'")
         assert isinstance(log(mq, p.START), p.LogAhead)
-        connection.execute(mend)
+        connection.execute(repair)
     found = log(mq, p.START)
     assert isinstance(found, p.LogRange)
     assert found.messages == 2

@@ -298,6 +298,6 @@ def test_a_heartbeat_of_many_messages_holds_the_file_only_shortly(timed):
     generation = timed.run(p.SubscriptionOpen("s", "tests")).generation
     assert timed.run(p.EpochLease("s", generation, ("q",), 0, 10_000, 60_000)).messages == 10_000
     timed.now += 10
-    began = time.monotonic()
+    began = time.thread_time()  # the caller leads: it does the work itself
     assert timed.run(p.EpochExtend("s", generation, 60_000)) == p.Renewed(10_000, 0)
-    assert time.monotonic() - began < 5
+    assert 0.001 < time.thread_time() - began < 3

@@ -6,10 +6,10 @@ from tests.conformance.steps import (
     counts,
     finished,
     is_empty,
+    maintained,
     one,
     one_by_one,
     sent,
-    tended,
     texts,
 )
 from tests.pipeline.steps import many
@@ -33,7 +33,7 @@ def publish(pipe, sink, batch, *attempts, messages):
 def test_nobody_sees_a_staged_message_before_it_is_published(pipe):
     queue, attempt = pipe.queue(), pipe.name()
     stage(pipe, attempt, queue, "a", "b")
-    tended(queue)
+    maintained(queue)
     assert counts(queue).sent == 0
     assert is_empty(queue)
     assert not queue.peek(10)
@@ -176,7 +176,7 @@ def test_priorities_delays_and_times_to_live_count_from_the_publishing(pipe, clo
     assert is_empty(queue)
     clock.advance(ms=1)
     assert texts(one_by_one(queue)) == ["later"]
-    tended(queue)
+    maintained(queue)
     assert counts(queue).expired == 1
 
 

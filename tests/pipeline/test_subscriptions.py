@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import counts, one, sent, tended
+from tests.conformance.steps import counts, maintained, one, sent
 from tests.pipeline.steps import LEASE_MS, Reader
 from turnabout import Acked, LeaseLost
 from turnabout.pipeline import verbs as p
@@ -130,7 +130,7 @@ def test_a_heartbeat_tells_what_was_lost_and_takes_nothing_back(pipe, clock):
     clock.advance(ms=LEASE_MS)
     taken = queue.receive(1)
     assert [m.attempt for m in taken] == [2]
-    tended(queue)
+    maintained(queue)
     assert reader.extend() == p.Renewed(0, 2)
     assert counts(queue).leased == 1
     assert taken[0].ack() == Acked()

@@ -55,7 +55,7 @@ def touched(connection: Connection, sql: str, parameters: Sequence[Any] = ()) ->
         after = counters(connection)
     found = {
         name: (blocks - before.get(name, (0, 0))[0], entries - before.get(name, (0, 0))[1])
-        for name, (blocks, entries) in after.items()  # a tend makes tables
+        for name, (blocks, entries) in after.items()  # a `maintain` makes tables
     }
     return Touched(rows, found)
 

@@ -37,8 +37,8 @@ def create(db: Connection, queue: str = "q", settings: str = "{}") -> None:
     db.execute("select turnabout.queue_create(%s, %s)", [queue, settings])
 
 
-def tended(db: Connection, now: int, times: int = 4) -> None:
-    """The days, without the haste that leaves dropping to one tend in fifty."""
+def maintained(db: Connection, now: int, times: int = 4) -> None:
+    """The days, without the haste that leaves dropping to one `maintain` in fifty."""
     for _ in range(times):
         db.execute("select turnabout.maintain_days(%s, false)", [now])
 
@@ -74,7 +74,7 @@ def known(db: Connection, now: int, queue: str = "q") -> int:
 def test_three_days_are_made_and_history_goes_there(db):
     assert days(db) == ["history_default"]
     assert ended(db, START - 5 * DAY) == "history_default"
-    tended(db, START)
+    maintained(db, START)
     made = days(db)[:-1]
     assert made == ["history_20270115", "history_20270116", "history_20270117"]
     for n, name in enumerate(made):
@@ -84,7 +84,7 @@ def test_three_days_are_made_and_history_goes_there(db):
     assert known(db, START) == 8
 
 
-def test_every_tend_makes_them(db):
+def test_every_maintain_makes_them(db):
     for _ in range(3):
         db.execute("select turnabout.maintain('q', %s)", [START])
     assert len(days(db)) == 4
@@ -92,7 +92,7 @@ def test_every_tend_makes_them(db):
 
 def test_a_day_that_has_rows_elsewhere_is_not_made(db):
     ended(db, START)
-    tended(db, START)
+    maintained(db, START)
     assert "history_20270115" not in days(db)
     assert ended(db, START) == "history_default"
     assert ended(db, START + DAY) == "history_20270116", "the days after it are made"
@@ -110,18 +110,18 @@ def test_an_install_makes_the_first_days(url):
 
 def test_what_no_queue_keeps_is_dropped(db):
     create(db, "other", '{"history_ms": 0, "history_failed_ms": 864000000}')
-    tended(db, START)
+    maintained(db, START)
     ended(db, START)
-    tended(db, TODAY + 10 * DAY)
+    maintained(db, TODAY + 10 * DAY)
     assert "history_20270115" in days(db), "the other queue keeps what failed for ten days"
-    tended(db, TODAY + 11 * DAY + 1)
+    maintained(db, TODAY + 11 * DAY + 1)
     assert "history_20270115" not in days(db)
     assert "history_20270116" in days(db)
     assert "history_default" in days(db)
 
 
 def test_rows_too_old_are_not_shown_before_their_day_is_dropped(db):
-    tended(db, START)
+    maintained(db, START)
     ended(db, START)
     week = 7 * DAY
     assert known(db, START + week) == 1
@@ -154,17 +154,17 @@ def test_short_histories_are_swept_row_by_row(db):
 
 def test_an_open_transaction_keeps_nobody(db, url):
     """Making and dropping give up at once, and those who write history go on."""
-    tended(db, START)
+    maintained(db, START)
     with psycopg.connect(url) as other:
         ended(other, START)  # holds what a drop needs
         other.execute("select from turnabout.history_default")  # and what making a day needs
         before = days(db)
         db.execute("set statement_timeout = '2s'")
-        tended(db, TODAY + 30 * DAY, times=2)
+        maintained(db, TODAY + 30 * DAY, times=2)
         assert days(db) == before
         assert ended(db, START)
         other.rollback()
-    tended(db, TODAY + 30 * DAY)
+    maintained(db, TODAY + 30 * DAY)
     assert days(db) != before
 
 

@@ -77,7 +77,7 @@ def test_a_first_send_waits_for_the_other_of_its_key(url, pair, end):
     with psycopg.connect(url, autocommit=True) as third:
         waits(third, two)
     getattr(one, end)()
-    thread.join(5)
+    thread.join(60)
     (second,), duplicates = answer
     assert (second == first, duplicates) == ((True, [0]) if end == "commit" else (False, None))
 
@@ -225,7 +225,7 @@ def test_who_deletes_the_queue_waits_for_senders_and_not_between_them(url, pair)
     _, duplicates = keyed(one, "a", mode="sliding", queue="gone")
     assert duplicates == [0]
     one.commit()
-    thread.join(8)
+    thread.join(60)
     two.commit()
     assert two.execute("select from turnabout.queue where name = 'gone'").fetchone() is None
 
@@ -251,5 +251,5 @@ def test_publishing_has_time_to_wait_for_a_key(url, pair):
         waits(third, two)
         time.sleep(0.1)
         one.commit()
-        thread.join(8)
+        thread.join(60)
     assert answer == [("published", 1)]

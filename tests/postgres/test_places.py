@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.conformance.steps import counts, grave_of, is_empty, sent, tended, texts
+from tests.conformance.steps import counts, grave_of, is_empty, maintained, sent, texts
 from tests.support.doors import Clock
 from tests.support.postgres import one_migrated_url
 from turnabout import Acked, Deferral, Failure, LeaseLost, Policy, message
@@ -93,10 +93,10 @@ def test_leases_that_were_settled_one_by_one_are_swept(url):
         a.extend(lease_seconds=100)
         for held in (a, b, *others):
             assert held.ack() == Acked()
-        tended(queue)
+        maintained(queue)
         assert here.rows() == {**NOWHERE, "lease": 1, "extension": 1}, "one is out"
         assert c.ack() == Acked()
-        tended(queue)
+        maintained(queue)
         assert here.rows() == NOWHERE
 
 
@@ -112,7 +112,7 @@ def test_a_slot_that_nobody_freed_is_found_and_its_channel_looks_again(url):
             assert is_empty(queue)
             open_one.commit()
         assert is_empty(queue), "it sleeps"
-        tended(queue)
+        maintained(queue)
         assert texts(queue.receive(2)) == ["b"]
 
 

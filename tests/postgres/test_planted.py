@@ -154,7 +154,7 @@ BUGS = bugs(
 - (cardinality(v_move) * 1000 + r.per_second - 1) / r.per_second
 + (cardinality(v_move) * 500 + r.per_second - 1) / r.per_second
 # what has expired is said to be cancelled
-@ test_ttl::test_tend_ends_what_nobody_receives
+@ test_ttl::test_maintain_ends_what_nobody_receives
 - (queue, v_ids, 4, now_ms)
 + (queue, v_ids, 3, now_ms)
 # the wish to cancel a leased message is lost

@@ -100,7 +100,7 @@ class Passing:
             ids += [row[0] for row in seen.rows]
         return ids
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         self.connection.execute("select turnabout.maintain('q', %s)", [self.now])
 
     def head_marks(self) -> int:
@@ -211,7 +211,7 @@ def test_an_open_receive_holds_nobody_up(passing, other):
 
 @pytest.mark.parametrize("when", ["due", "lease"])
 def test_timers_that_have_passed_are_not_read_again(passing, old, when):
-    """Leases and delays leave dead entries behind in the index of timers; tend moves the bound."""
+    """Leases and delays leave dead entries in the index of timers; `maintain` moves the bound."""
     passed = PASSED if when == "due" else 2_000
     if when == "lease":
         passing.send(passed)
@@ -221,14 +221,14 @@ def test_timers_that_have_passed_are_not_read_again(passing, old, when):
         passing.send(PASSED, delay=1_000)
         passing.now += 2_000
         for _ in range(3):
-            passing.tend()  # it makes ten thousand ready
+            passing.maintain()  # it makes ten thousand ready
         passing.work_off(PASSED)
         passing.now += 60_000
     passing.send(50)
     control = passing.receive(1)
     assert timers(control) > passed * 0.5, "the snapshot held nothing back"
     passing.ack(control)
-    passing.tend()
+    passing.maintain()
     assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
     passing.connection.execute("analyze turnabout.lease, turnabout.scheduled")  # plans anew
     seen = passing.receive(1)
@@ -324,7 +324,7 @@ def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, pr
         ids = late.send(60, channels, priority=priority)
         beyond(passing, channels)
     got = passing.drained()
-    passing.tend()
+    passing.maintain()
     got += passing.drained()
     assert set(ids) <= set(got)
     assert passing.ask("select count(*) from turnabout.message") == 0
@@ -360,7 +360,7 @@ def test_what_an_open_receive_held_is_found_when_it_ends_badly(passing, other, o
         passing.ask("select pg_terminate_backend(%s, 5000)", other.connection.info.backend_pid)
     got = passing.drained()
     for _ in range(3):
-        passing.tend()
+        passing.maintain()
         got += passing.drained()
     assert set(ids) <= set(got)
 
@@ -376,12 +376,12 @@ def test_what_is_due_behind_the_timers_bound_is_found(passing, other, old, late)
             ids = [row[0] for row in other.receive(10, lease_ms=500).rows]
         passing.work_off(LEASES, 1)
         passing.now += 60_000
-        passing.tend()
+        passing.maintain()
         assert (
             passing.ask("select timers_since from turnabout.queue where name = 'q'") > START + 500
         )
     got = passing.drained()
-    passing.tend()
+    passing.maintain()
     got += passing.drained()
     assert set(ids) <= set(got)
 
@@ -390,7 +390,7 @@ def test_what_falls_due_after_the_bound_needs_no_tend(passing, old):
     passing.send(LEASES)
     passing.work_off(LEASES, 1)
     passing.now += 60_000
-    passing.tend()
+    passing.maintain()
     assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
     ids = passing.send(5, delay=1)
     assert passing.receive().rows == []
@@ -404,25 +404,25 @@ def test_when_the_snapshot_ends_bound_and_head_marks_go(url, passing):
         passing.work_off(3_000)
         passing.work_off(LEASES, 1)
         passing.now += 60_000
-        passing.tend()
-        passing.tend()
+        passing.maintain()
+        passing.maintain()
         assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
         assert passing.head_marks() > 0
     for table in ("ready", "scheduled", "lease"):
         passing.connection.execute(f"vacuum turnabout.{table}")
-    passing.tend()
+    passing.maintain()
     assert passing.ask("select timers_since from turnabout.queue where name = 'q'") == 0
     for _ in range(1_000):  # each time some of them
         if passing.head_marks() == 0:
             break
-        passing.tend()
+        passing.maintain()
     assert passing.head_marks() == 0
     assert len(passing.drained()) == 200
 
 
 def test_of_a_channel_s_head_marks_the_newest_stays(passing, old):
     beyond(passing)
-    passing.tend()
+    passing.maintain()
     assert passing.head_marks() <= 1, "now and then that one goes, too"
 
 

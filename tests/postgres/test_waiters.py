@@ -23,7 +23,7 @@ from turnabout.words.verb import Change
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 PATIENT = "poll_seconds=30"  # so that only a notification can be the reason
-SOON = 5.0
+SOON = 15.0
 ROWS = "select process, changes from turnabout.waiter where queue = %s order by process"
 
 url = one_migrated_url

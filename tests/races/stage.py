@@ -96,7 +96,7 @@ def opposite(url: str, first: Any, second: Any) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive(), "two transactions wait for each other"
         for connection in (one, two):
             assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

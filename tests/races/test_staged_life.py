@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.conformance.steps import counts, do, finished, grave_of, sent, tended, texts
+from tests.conformance.steps import counts, do, finished, grave_of, maintained, sent, texts
 from tests.races.stage import Cursor, opposite, soon, sql_ack, sql_receive, transaction
 from tests.support import postgres
 from tests.support.doors import migrate
@@ -67,7 +67,7 @@ def test_whoever_does_not_name_the_key_goes_on(url, queue):
         assert len(batch) == 3
         assert soon(queue.ack, [m.receipt for m in batch]) == (Acked(),) * 3
         soon(queue.channel("c").pause)
-        soon(tended, queue)
+        soon(maintained, queue)
         soon(queue.purge)
         soon(queue.clear, "all")
         soon(queue.stats)
@@ -96,7 +96,7 @@ def test_who_waits_for_a_key_sees_how_it_ended(url, queue, end):
         waiter.start()
         until_somebody_waits(url)
         getattr(producer, end)()
-        waiter.join(5)
+        waiter.join(60)
     (outcome,) = answers
     if end == "commit":
         assert (outcome.ids[1], outcome.duplicates) == (first, (1,))
@@ -249,7 +249,7 @@ def test_a_cancel_that_is_not_committed_blocks_nobody(url, queue):
         batch = soon(queue.receive, 10)
         assert texts(batch) == ["2"]
         assert isinstance(soon(queue.send, "3"), Sent)
-        soon(tended, queue)
+        soon(maintained, queue)
         person.rollback()
     assert texts(queue.receive(10)) == ["1", "3"]
     assert queue.stats().cancelled == 0

@@ -182,17 +182,18 @@ def test_an_answer_that_does_not_end(connect, monkeypatch: pytest.MonkeyPatch) -
         assert len(server.asked) == 2  # and is not asked for twice
 
 
-def drip(connection: socket.socket) -> None:
-    """Slow, but never so long without a word that a client gives up."""
-    for byte in answer(200, b"[]")[:4]:
-        connection.sendall(bytes([byte]))
-        time.sleep(0.15)
-
-
 def test_all_connections_are_busy() -> None:
+    refused = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        """Slow, but never so long without a word that a client gives up."""
+        for byte in answer(200, b"[]")[:-1]:
+            if not refused.wait(0.1):
+                connection.sendall(bytes([byte]))
+
     with (
         liar(drip) as server,
-        turnabout.connect(f"{server.url}?max_connections=1&timeout_seconds=0.2") as mq,
+        turnabout.connect(f"{server.url}?max_connections=1&timeout_seconds=1") as mq,
     ):
 
         def call() -> None:
@@ -205,4 +206,5 @@ def test_all_connections_are_busy() -> None:
             time.sleep(0.01)
         with pytest.raises(turnabout.Busy, match="all 1 connections"):
             mq.store.run(SEND)
+        refused.set()
         first.join()

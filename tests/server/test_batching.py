@@ -154,7 +154,7 @@ async def test_receives_get_their_share_in_the_order_of_asking(
     asked = [v.Receive("q", most, 60_000, None, Turn("", most)) for most in (1, 2, 3, 4, 5)]
     received = await crowd(store, merged, [*asked, v.Receive("q", 1, 5_000)])
     payloads = [b"".join(d.payload for d in one.deliveries) for one in received]
-    # The last one has another lease, and so a lane of its own.
+    # The last one has another lease, and so a batcher of its own.
     assert payloads == [b"a", b"cd", b"efg", b"", b"", b"b"]
     assert received[3].retry_after_ms in range(4_000, 5_001)  # when that lease ends
     assert [verb.max_messages for verb in store.asked] == [1, 1, 14, 9]
@@ -287,7 +287,7 @@ async def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(
     assert isinstance(outcomes[0], o.Sent)
     assert outcomes[1:] == [error, error]
     assert len(store.asked) == 2
-    assert isinstance(await merged.run(send("d")), o.Sent)  # the lane goes on
+    assert isinstance(await merged.run(send("d")), o.Sent)  # the batcher goes on
 
 
 # --- who goes away --------------------------------------------------------------------------------

@@ -50,38 +50,38 @@ def ids(received: Received) -> list[int]:
 
 @behind
 async def test_small_messages_come_as_many_as_were_asked_for(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     await filled(store, 40)
-    received = await portions.run(v.Receive("q", 35))
+    received = await bounded.run(v.Receive("q", 35))
     assert asked(store) == [10, 9, 9, 7], "a bit of the room is taken"
     assert len(set(ids(received))) == 35
-    rest = await portions.run(v.Receive("q", 35, turn=received.turn or Turn()))
+    rest = await bounded.run(v.Receive("q", 35, turn=received.turn or Turn()))
     assert len(ids(rest)) == 5
-    empty = await portions.run(v.Receive("q", 35))
+    empty = await bounded.run(v.Receive("q", 35))
     assert empty == Received((), empty.retry_after_ms)
     assert empty.retry_after_ms is not None, "leases end some time"
 
 
 @behind
 async def test_what_may_be_in_one_portion_is_asked_for_as_it_was(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     await filled(store, 10)
     verb = v.Receive("q", 10, turn=Turn("b", 1))
-    assert len(ids(await portions.run(verb))) == 10
+    assert len(ids(await bounded.run(verb))) == 10
     assert store.of(v.Receive) == [verb]
 
 
 @each("size", [300, 999, 1_000])
 @behind
 async def test_large_messages_are_fewer_than_were_asked_for(
-    store: Watched, portions: BoundedReceive, size
+    store: Watched, bounded: BoundedReceive, size
 ) -> None:
     await filled(store, 60, size)
     left = 60
     while left:
-        received = await portions.run(v.Receive("q", 60))
+        received = await bounded.run(v.Receive("q", 60))
         there = sum(len(delivery.payload) for delivery in received.deliveries)
         assert 0 < there <= ROOM
         assert there + size + LARGEST > ROOM or len(ids(received)) == left
@@ -90,32 +90,32 @@ async def test_large_messages_are_fewer_than_were_asked_for(
 
 @behind
 async def test_a_message_that_somebody_else_let_in_is_handed_out_all_the_same(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     await filled(store, 12, 5 * ROOM)
-    assert len(ids(await portions.run(v.Receive("q", 12)))) == 10
-    assert len(ids(await portions.run(v.Receive("q", 12)))) == 2
+    assert len(ids(await bounded.run(v.Receive("q", 12)))) == 10
+    assert len(ids(await bounded.run(v.Receive("q", 12)))) == 2
 
 
 @behind
-async def test_saved_states_count(store: Watched, portions: BoundedReceive) -> None:
+async def test_saved_states_count(store: Watched, bounded: BoundedReceive) -> None:
     await filled(store, 20, 0)
     taken = (await store.run(v.Receive("q", 20))).deliveries
     states = tuple(Deferral(one.receipt, state=b"s" * LARGEST) for one in taken)
     await store.run(v.Defer("q", states))
-    assert len(ids(await portions.run(v.Receive("q", 20)))) == 10
+    assert len(ids(await bounded.run(v.Receive("q", 20)))) == 10
 
 
 @behind
 async def test_the_round_goes_on_where_the_last_portion_ended(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     """So the channels have their shares, by weight."""
     await filled(store, 300)
     await store.run(v.PolicySet("q", "b", {"weight": 3}))
     turn, shares = Turn(), Counter[str]()
     for _ in range(5):
-        received = await portions.run(v.Receive("q", 30, turn=turn))
+        received = await bounded.run(v.Receive("q", 30, turn=turn))
         shares.update(delivery.channel for delivery in received.deliveries)
         _, guess = in_turn(received.deliveries, turn)
         turn = received.turn or guess
@@ -125,7 +125,7 @@ async def test_the_round_goes_on_where_the_last_portion_ended(
 
 @behind
 async def test_what_there_is_is_handed_out_when_a_later_portion_fails(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     await filled(store, 40)
 
@@ -134,7 +134,7 @@ async def test_what_there_is_is_handed_out_when_a_later_portion_fails(
             raise Busy("not now")
 
     store.before = fail
-    received = await portions.run(v.Receive("q", 35))
+    received = await bounded.run(v.Receive("q", 35))
     assert len(ids(received)) == 10
     assert received.turn is not None
 
@@ -143,26 +143,26 @@ async def test_what_there_is_is_handed_out_when_a_later_portion_fails(
 
     store.before = fail_at_once
     with pytest.raises(Busy):
-        await portions.run(v.Receive("q", 35))
+        await bounded.run(v.Receive("q", 35))
 
 
 @behind
 async def test_receives_of_one_transaction_share_a_portion(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     await filled(store, 60)
     verbs = [v.Receive("q", 6), v.Stats("q"), v.Receive("q", 30), v.Receive("q", 5)]
-    first, _, second, third = await portions.run_transaction(verbs)
+    first, _, second, third = await bounded.run_transaction(verbs)
     assert [len(ids(one)) for one in (first, second, third)] == [6, 4, 1]
 
 
 @behind
 async def test_ten_of_the_largest_have_room_whatever_they_are(
-    store: Watched, portions: BoundedReceive
+    store: Watched, bounded: BoundedReceive
 ) -> None:
     await filled(store, 30)
-    portions = BoundedReceive(store, 10 * ROOM, ROOM)
-    assert len(ids(await portions.run(v.Receive("q", 20)))) == 20
+    bounded = BoundedReceive(store, 10 * ROOM, ROOM)
+    assert len(ids(await bounded.run(v.Receive("q", 20)))) == 20
     assert asked(store) == [10, 9, 1]
 
 

@@ -40,7 +40,7 @@ class Yard:
         verb = v.Receive("q", most, more.pop("lease_ms", 60_000), **more)
         return asyncio.ensure_future(self.long_poll.receive(verb, wait, gone))
 
-    async def parked(self, count: int, most: int = 1, **more: Any) -> list[Any]:
+    async def waiting(self, count: int, most: int = 1, **more: Any) -> list[Any]:
         """So many who wait, and were looked for."""
         tasks = [self.receive(most, **more) for _ in range(count)]
         async with asyncio.timeout(10):
@@ -109,7 +109,7 @@ async def test_empty_says_when_to_ask_again(yard: Yard) -> None:
 
 @in_a_yard
 async def test_one_message_wakes_one_of_many_and_costs_two_looks(yard: Yard) -> None:
-    tasks = await yard.parked(500)
+    tasks = await yard.waiting(500)
     before = len(yard.looks)
     await yard.send("a")
     done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -125,14 +125,14 @@ async def test_one_message_wakes_one_of_many_and_costs_two_looks(yard: Yard) -> 
 
 @in_a_yard
 async def test_a_crowd_that_comes_to_an_empty_queue_costs_few_looks(yard: Yard) -> None:
-    await yard.parked(300)
+    await yard.waiting(300)
     assert len(yard.looks) <= 5
 
 
 @in_a_yard
 async def test_a_message_that_becomes_due_is_noticed(yard: Yard) -> None:
     await yard.send("due", delay_ms=50)
-    (task,) = await yard.parked(1)
+    (task,) = await yard.waiting(1)
     yard.clock.now += 50
     assert payloads(await task) == "due"
 
@@ -173,7 +173,7 @@ async def _yes() -> bool:
 
 @in_a_yard
 async def test_one_who_has_gone_is_passed_over(yard: Yard) -> None:
-    (gone,) = await yard.parked(1, gone=_yes)
+    (gone,) = await yard.waiting(1, gone=_yes)
     next_ = yard.receive()
     await asyncio.sleep(module.YOUNG_SECONDS)
     await yard.send("a")
@@ -183,7 +183,7 @@ async def test_one_who_has_gone_is_passed_over(yard: Yard) -> None:
 
 @in_a_yard
 async def test_what_comes_only_for_one_who_has_gone_is_released(yard: Yard) -> None:
-    (gone,) = await yard.parked(1, gone=_yes)
+    (gone,) = await yard.waiting(1, gone=_yes)
     await asyncio.sleep(module.YOUNG_SECONDS)
     await yard.send("a")
     assert await gone == o.Received(())
@@ -199,7 +199,7 @@ async def test_one_who_has_gone_is_noticed_while_nothing_comes(
 ) -> None:
     monkeypatch.setattr(module, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(module, "YOUNG_SECONDS", 0.0)
-    (gone, stays) = [*await yard.parked(1, gone=_yes), yard.receive()]
+    (gone, stays) = [*await yard.waiting(1, gone=_yes), yard.receive()]
     assert await gone == o.Received(())
     assert not stays.done()
 
@@ -225,7 +225,7 @@ async def test_what_is_under_way_to_a_cancelled_task_is_released(yard: Yard) -> 
 async def test_a_task_that_is_cancelled_at_any_moment_keeps_no_lease(
     yard: Yard, turns: int
 ) -> None:
-    (task,) = await yard.parked(1)
+    (task,) = await yard.waiting(1)
     await yard.send("a")
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -241,7 +241,7 @@ async def test_a_task_that_is_cancelled_at_any_moment_keeps_no_lease(
 
 @in_a_yard
 async def test_an_error_is_told_to_all_who_are_there(yard: Yard) -> None:
-    tasks = await yard.parked(3)
+    tasks = await yard.waiting(3)
 
     def fail(verb: Any) -> None:
         if isinstance(verb, v.Receive):
@@ -279,7 +279,7 @@ async def test_only_so_many_may_wait(yard: Yard) -> None:
 
     places = Places()
     yard.long_poll = LongPoll(yard.store, places)
-    tasks = await yard.parked(2)
+    tasks = await yard.waiting(2)
     with pytest.raises(Busy):
         await yard.receive()
     assert await yard.receive(1, 0.0) == o.Received(())  # who doesn't wait needs no place
@@ -290,8 +290,8 @@ async def test_only_so_many_may_wait(yard: Yard) -> None:
 
 
 @in_a_yard
-async def test_when_the_house_closes_nobody_waits_any_more(yard: Yard) -> None:
-    tasks = await yard.parked(50)
+async def test_when_the_server_closes_nobody_waits_any_more(yard: Yard) -> None:
+    tasks = await yard.waiting(50)
     yard.long_poll.close()
     assert {await task for task in tasks} == {o.Received(())}
     assert await yard.receive() == o.Received(())
@@ -303,7 +303,7 @@ async def test_when_the_house_closes_nobody_waits_any_more(yard: Yard) -> None:
 
 
 @in_a_yard
-async def test_every_queue_is_tended_in_turn_though_nobody_receives(
+async def test_every_queue_is_maintained_in_turn_though_nobody_receives(
     yard: Yard,
 ) -> None:
     names = [f"q{i}" for i in range(25)]

@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.sqlite.support import one, sent_in
+from tests.sqlite.support import held_at_commit, one, sent_in, until
 from turnabout.sqlite import _checkpoint, _connection, _engine, _schema, _writer, async_store
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
@@ -117,7 +117,7 @@ def test_wherever_a_leader_is_interrupted_the_others_are_served(url):
         threads.append(threading.Thread(target=store.run, args=(one(b"last"),), daemon=True))
         threads[-1].start()
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive(), f"the line stands still after moment {count}"
         assert writer._leader is None
         assert not writer._waiting
@@ -140,18 +140,13 @@ def test_wherever_a_look_is_interrupted_the_next_one_sees_what_is_there(store):
 # --- tasks ---
 
 
-async def until(condition) -> None:
-    while not condition():  # noqa: ASYNC110 - a thread makes it so
-        await asyncio.sleep(0.001)
-
-
-def threads_of_ours() -> set[str]:
-    return {one.name for one in threading.enumerate() if one.name.startswith("turnabout-sqlite")}
+def threads_of_ours() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name.startswith("turnabout-sqlite")}
 
 
 def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
     opening, may_open = threading.Event(), threading.Event()
-    opened = []
+    opened, before = [], threads_of_ours()
 
     def slowly(*given):
         opening.set()
@@ -173,7 +168,7 @@ def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
 
     monkeypatch.setattr(async_store, "Engine", slowly)
     asyncio.run(main())
-    assert not threads_of_ours()
+    assert not threads_of_ours() - before
 
 
 def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, monkeypatch):
@@ -220,10 +215,7 @@ def test_what_a_receive_leased_that_was_cancelled_before_a_close_is_released(url
     async def main() -> None:
         store = AsyncSqliteStore(url)
         await store.run(one())
-        writer, committing = store._opened.writer, threading.Event()
-        commit = writer.commit
-        writer.commit = lambda tickets: (committing.set(), commit(tickets))
-        with writer._using:  # its thread stops there, and from then on the call will happen
+        with held_at_commit(store) as committing:  # from then on the call will happen
             task = asyncio.create_task(store.run(Receive("q", 1)))
             await until(committing.is_set)
             task.cancel()

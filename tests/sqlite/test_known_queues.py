@@ -13,6 +13,7 @@ from turnabout.words.verbs import (
     Ack,
     Endings,
     Events,
+    History,
     PolicySet,
     QueueCreate,
     QueueDelete,
@@ -83,6 +84,22 @@ def test_an_ack_is_kept_from_when_history_is(stores):
     endings = here.run(Endings("q", (one.id, two.id)))
     assert [ending and ending.outcome for ending in endings] == ["unknown", "done"]
     assert here.run(Stats("q"))[0].done == 2
+
+
+def test_history_is_kept_as_it_is_wanted_now(stores):
+    here, there = stores
+    there.run(QueueUpdate("q", {"history_seconds": 60.0}))
+    one, two, three = (leased(here) for _ in range(3))
+    assert here.run(Ack("q", (two, one))) == (Acked(), Acked())
+    there.run(QueueUpdate("q", {"history_payload": True}))
+    assert here.run(Ack("q", (three, two))) == (Acked(), LeaseLost("gone"))
+    entries = here.run(History("q", 9)).entries
+    assert [(entry.id, entry.payload) for entry in entries] == [
+        (three.id, b"x"),
+        (one.id, None),
+        (two.id, None),
+    ]
+    assert here.run(Stats("q"))[0].done == 3
 
 
 def test_events_are_noted_from_when_they_are_wanted(stores):

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.sqlite.support import one, sent_in
+from tests.sqlite.support import held_at_commit, one, sent_in, until
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Failure, Outgoing
@@ -108,18 +108,15 @@ def test_a_queue_made_in_vain_is_not_taken_for_the_next_one(store):
 async def test_a_cancelled_batch_gives_back_what_it_leased(url) -> None:
     store = AsyncSqliteStore(url)
     await store.run(one())
-    with store._opened.writer._using:  # the writer's thread stops before its commit
+    with held_at_commit(store) as committing:
         task = asyncio.create_task(store.run_transaction((one(), Receive("q", 2))))
-        await asyncio.sleep(0.05)
+        await until(committing.is_set)
         task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    for _ in range(1_000):
-        (stats,) = await store.run(Stats("q"))
-        if (stats.ready, stats.leased) == (2, 0):
-            break
-        await asyncio.sleep(0.001)
-    assert (stats.ready, stats.leased) == (2, 0)
+    async with asyncio.timeout(60):
+        while (await store.run(Stats("q")))[0].ready != 2:  # noqa: ASYNC110 - a thread does it
+            await asyncio.sleep(0.001)
     assert (await store.run(Peek("q")))[0].attempt == 1
     await store.close()
 
@@ -196,7 +193,7 @@ def test_what_stays_for_less_goes_before_the_others(timed, clock):
     assert outcomes(timed) == []
 
 
-def test_tend_writes_nothing_when_there_is_nothing_to_do(timed, clock, path):
+def test_maintain_writes_nothing_when_there_is_nothing_to_do(timed, clock, path):
     timed.run(QueueCreate("q", QueueSettings(events="all", history_seconds=10)))
     key = Outgoing(b"x", dedup_key="k", dedup_mode="until_finished")
     timed.run(Send("q", (Outgoing(b"x", ttl_ms=60_000), key)))

@@ -43,6 +43,7 @@ HOT = {
     ("channel", "change"): ["PRIMARY KEY (queue_id=? AND name=?)"],
     ("held", "held"): ["INTEGER PRIMARY KEY"],
     ("finish", "keep"): ["INTEGER PRIMARY KEY"],
+    ("finish", "keep_held"): ["INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY"],
     ("finish", "drop"): ["INTEGER PRIMARY KEY"],
     ("finish", "drop_held"): ["INTEGER PRIMARY KEY"],
     ("finish", "keep_dead"): ["INTEGER PRIMARY KEY"],

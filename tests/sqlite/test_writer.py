@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.sqlite.support import full, one, sent_in, spawn
+from tests.sqlite.support import full, held_at_commit, one, sent_in, spawn, until
 from turnabout.sqlite._writer import Pending
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
@@ -282,14 +282,16 @@ async def test_opening_waits_for_the_first_call(url, path) -> None:
 async def test_what_a_cancelled_receive_leased_is_released(url) -> None:
     store = AsyncSqliteStore(url)
     await store.run(one())
-    with store._opened.writer._using:  # the writer's thread stops before its commit
+    with held_at_commit(store) as committing:
         task = asyncio.create_task(store.run(Receive("q", 1)))
-        await asyncio.sleep(0.05)
+        await until(committing.is_set)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    await asyncio.sleep(0.05)
-    (delivery,) = (await store.run(Receive("q", 1))).deliveries
+    async with asyncio.timeout(60):
+        while not (again := (await store.run(Receive("q", 1))).deliveries):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    (delivery,) = again
     assert (delivery.attempt, delivery.failures, delivery.crashes) == (2, 0, 0)
     receipt = Receipt(delivery.id, delivery.attempt)
     assert await store.run(Ack("q", (receipt,))) == (Acked(),)

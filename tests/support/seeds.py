@@ -24,6 +24,12 @@ def pytest_report_header() -> str:
     return f"seed: {run_seed()} (TURNABOUT_SEED={run_seed()} repeats it)"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Once more at the end of a run that failed, of which often no more than that is kept."""
+    if exitstatus:
+        terminalreporter.write_line(pytest_report_header())
+
+
 def run_seed() -> int:
     return int(os.environ["TURNABOUT_SEED"])
 

@@ -15,7 +15,7 @@ from turnabout.words.verbs import VOCABULARY, Purge
 
 
 @value
-class Twin:
+class SameFields:
     """As Sent, but of another class."""
 
     ids: tuple[int, ...]
@@ -27,9 +27,9 @@ def test_equal_fields_of_one_class_are_equal():
     assert Policy(weight=2) == Policy(weight=2)
     assert hash(Policy(weight=2)) == hash(Policy(weight=2))
     assert Policy(weight=2) != Policy(weight=3)
-    assert Sent((1,)) != Twin((1,))
+    assert Sent((1,)) != SameFields((1,))
     assert Sent((1,)) != ((1,), (), ())
-    assert {Sent((1,)), Sent((1,)), Twin((1,))} == {Sent((1,)), Twin((1,))}
+    assert {Sent((1,)), Sent((1,)), SameFields((1,))} == {Sent((1,)), SameFields((1,))}
 
 
 def test_it_is_shown_as_it_would_be_written():
@@ -54,7 +54,7 @@ def test_there_is_no_room_for_anything_else():
         (Outgoing(b""), "payload", "text"),
         (Sent((1,)), "ids", ()),
         (Purge("q"), "queue", "other"),
-        (Twin((1,)), "ids", ()),
+        (SameFields((1,)), "ids", ()),
     ],
 )
 def test_nothing_is_changed_that_was_checked(given, field, wrong):

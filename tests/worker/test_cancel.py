@@ -15,7 +15,7 @@ from turnabout.words.outcomes import Cancelled, CancelRequested
 from turnabout.words.verbs import Ack, Extend, Fail, Release
 from turnabout.worker import AsyncMessage, Defer, GiveUp, Message
 
-LEASE = 0.3
+LEASE = 0.6
 
 
 async def outcome(place: Place, number: int = 1) -> str:

@@ -11,7 +11,7 @@ from turnabout.words.errors import Disconnected, Uncertain
 from turnabout.words.verbs import Ack, Extend, Fail, Receive, Verb
 from turnabout.worker import AsyncMessage, Message
 
-LEASE = 0.3
+LEASE = 0.6
 
 
 async def steal(place: Place) -> None:

@@ -15,9 +15,7 @@ def _tuples(_cursor: Any) -> type[tuple[Any, ...]]:
     return tuple
 
 
-class Psycopg:
-    """A `Client` over a blocking connection."""
-
+class _EitherPsycopg:
     paramstyle: Paramstyle = "numeric_dollar"
 
     def __init__(self, connection: Any) -> None:
@@ -25,7 +23,12 @@ class Psycopg:
 
     def is_in_transaction(self) -> bool:
         """As `Client.is_in_transaction`."""
-        return _is_in_transaction(self._connection)
+        connection = self._connection
+        return not connection.autocommit or connection.info.transaction_status != _IDLE
+
+
+class Psycopg(_EitherPsycopg):
+    """A `Client` over a blocking connection."""
 
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `Client.fetch`."""
@@ -35,17 +38,8 @@ class Psycopg:
             return cursor.fetchall()
 
 
-class AsyncPsycopg:
+class AsyncPsycopg(_EitherPsycopg):
     """An `AsyncClient` over a connection for asyncio."""
-
-    paramstyle: Paramstyle = "numeric_dollar"
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def is_in_transaction(self) -> bool:
-        """As `AsyncClient.is_in_transaction`."""
-        return _is_in_transaction(self._connection)
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `AsyncClient.fetch`."""
@@ -53,7 +47,3 @@ class AsyncPsycopg:
         async with cursors(self._connection, row_factory=_tuples) as cursor:
             await cursor.execute(sql, parameters, binary=True)
             return await cursor.fetchall()
-
-
-def _is_in_transaction(connection: Any) -> bool:
-    return not connection.autocommit or connection.info.transaction_status != _IDLE

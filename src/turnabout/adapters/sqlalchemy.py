@@ -75,15 +75,17 @@ def _commits_by_itself(bind: Any) -> bool:
     return level == "AUTOCOMMIT"
 
 
-class _SqlAlchemyOnPostgres:
+class _EitherOnPostgres:
     def __init__(self, bind: Any, current: Callable[[], Any]) -> None:
         self._bind = bind
         self._current = current
         self.paramstyle: Paramstyle = bind.dialect.paramstyle
 
     def is_in_transaction(self) -> bool:
-        return not _commits_by_itself(self._bind)
+        return not _commits_by_itself(getattr(self._bind, "sync_connection", None) or self._bind)
 
+
+class _SqlAlchemyOnPostgres(_EitherOnPostgres):
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
         return self._current().exec_driver_sql(sql, parameters).fetchall()
 
@@ -99,15 +101,7 @@ class _SqlAlchemyOnSqlite:
         return work(connection.connection.driver_connection)
 
 
-class _AsyncOnPostgres:
-    def __init__(self, bind: Any, current: Callable[[], Any]) -> None:
-        self._bind = bind
-        self._current = current
-        self.paramstyle: Paramstyle = bind.dialect.paramstyle
-
-    def is_in_transaction(self) -> bool:
-        return not _commits_by_itself(getattr(self._bind, "sync_connection", None) or self._bind)
-
+class _AsyncOnPostgres(_EitherOnPostgres):
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
         connection = await self._current()
         return (await connection.exec_driver_sql(sql, parameters)).fetchall()

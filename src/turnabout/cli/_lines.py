@@ -24,8 +24,7 @@ Format = Literal["text", "jsonl"]
 LINE_BYTES_MAX = limits.PAYLOAD_BYTES_MAX + 4096
 CHUNK_BYTES = 64 * 1024
 BOM = b"\xef\xbb\xbf"
-IDLE_SECONDS = 0.05
-SIGNAL_SECONDS = 0.5
+IDLE_MS, SIGNAL_MS = 50, 500
 
 
 class BadLine(Exception):
@@ -107,6 +106,9 @@ class Lines:
         self._stream = stream
         self._on_idle = on_idle
         self._pipe = _pipe_of(stream)
+        if self._pipe is not None:
+            self._poll = select.poll()  # not `select`, which knows the first 1,024 files only
+            self._poll.register(self._pipe, select.POLLIN)
         self.bytes_read = 0
         self.number = 0
         """Of the line handed out last."""
@@ -141,23 +143,19 @@ class Lines:
             return self._stream.read(CHUNK_BYTES)
         # A pipe that pauses: what came so far is sent before we wait, so that
         # `tail -f log | turnabout send` does not sit on half a batch.
-        if not _is_readable(self._pipe, IDLE_SECONDS):
+        if not self._poll.poll(IDLE_MS):
             self._on_idle()
             # Not by a read that blocks: a signal right before it would only be noted.
-            while not _is_readable(self._pipe, SIGNAL_SECONDS):
+            while not self._poll.poll(SIGNAL_MS):
                 pass
         return os.read(self._pipe, CHUNK_BYTES)
 
 
-def _is_readable(pipe: int, seconds: float) -> bool:
-    return bool(select.select([pipe], [], [], seconds)[0])
-
-
 def _pipe_of(stream: BinaryIO) -> int | None:
-    """The file descriptor of a stream whose data may pause; None for files and for tests."""
+    """The file descriptor of a stream whose data may pause; None for files, tests and Windows."""
     try:
         number = stream.fileno()
-        return None if stat.S_ISREG(os.fstat(number).st_mode) else number
+        return None if os.name == "nt" or stat.S_ISREG(os.fstat(number).st_mode) else number
     except (OSError, ValueError, io.UnsupportedOperation):
         return None
 

@@ -60,7 +60,6 @@ def delete(app: App, queue: str, name: str, yes: bool) -> None:
     """
     shown = f"channel {_show.channel(name)} of {queue}"
     with app.queue(queue) as handle:
-        handle.settings()  # a wrong name fails before a question is asked
-        confirm(yes, f"Cancel the waiting messages of {shown}, and clear its policy?")
+        confirm(yes, f"Cancel the waiting messages of {shown}, and clear its policy?", handle)
         outcome = handle.channel(name).delete()
     app.say(outcome, f"Removed {shown}: {_show.plural(outcome.messages, 'message')} cancelled.")

@@ -46,8 +46,7 @@ def doctor(app: App) -> None:
     if app.as_json:
         app.say(Checked(app.place, not levels["fail"], tuple(found)), "")
     else:
-        _show.out("")
-        _show.out(_summary(app.place, levels))
+        _show.out(f"\n{_summary(app.place, levels)}")
     if levels["fail"]:
         negative()
 

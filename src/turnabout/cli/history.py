@@ -112,8 +112,7 @@ def clear(
     not ended are untouched (`turnabout purge` cancels those).
     """
     with app.queue(queue) as handle:
-        handle.settings()  # a wrong name fails before a question is asked
-        confirm(yes, f"Remove the history of {queue} ({which})?")
+        confirm(yes, f"Remove the history of {queue} ({which})?", handle)
         cleared = handle.clear(which, limit=limit)
     removed = _show.plural(cleared.messages, "message")
     app.say(cleared, f"Removed {removed} from the history of {queue}.")

@@ -19,7 +19,7 @@ from turnabout.words.policy import Policy
 from turnabout.words.verbs import QueueGet
 
 if TYPE_CHECKING:
-    from turnabout import Turnabout
+    from turnabout import Queue, Turnabout
 
 QUEUES: _show.Columns = (
     ("QUEUE", "name", _show.clean),
@@ -189,14 +189,15 @@ def purge(app: App, name: str, channel: str | None, state: State | None, yes: bo
     which = "ready and scheduled" if state is None else state
     of = "" if channel is None else f" in channel {_show.channel(channel)}"
     with app.queue(name) as handle:
-        handle.settings()  # a wrong name fails before a question is asked
-        confirm(yes, f"Cancel all {which} messages of {name}{of}?")
+        confirm(yes, f"Cancel all {which} messages of {name}{of}?", handle)
         outcome = handle.purge(channel=channel, state=state)
     app.say(outcome, f"Cancelled {_show.plural(outcome.messages, 'message')} of {name}{of}.")
 
 
-def confirm(yes: bool, question: str) -> None:
+def confirm(yes: bool, question: str, queue: Queue | None = None) -> None:
     """Ask, on a terminal; elsewhere nobody can answer, so --yes is needed."""
+    if queue is not None:
+        queue.settings()  # a wrong name fails before a question is asked
     if yes:
         return
     if not _show.is_terminal(sys.stdin):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,7 +66,7 @@ def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None)
     if result is not None:
         message = Shape().from_text(result.encode(errors="surrogateescape"))
         kept = Result(message.payload, message.content_type)
-    _settle(app, queue, receipts, lambda q, some: q.ack(some, results=[kept] * len(some)))
+    _run(app, queue, receipts, lambda q, some: q.ack(some, results=[kept] * len(some)))
 
 
 @command(
@@ -87,7 +87,7 @@ def defer(
     """
     delay_ms = limits.delay_ms(delay or 0)
     saved = None if state is None else limits.state(state.encode(errors="surrogateescape"))
-    _settle(
+    _run(
         app,
         queue,
         receipts,
@@ -121,7 +121,7 @@ def fail(
     """
     delay_ms = None if delay is None else limits.delay_ms(delay)
     text = limits.error_text(error)
-    _settle(
+    _run(
         app,
         queue,
         receipts,
@@ -141,29 +141,14 @@ def extend(app: App, queue: str, receipts: tuple[Receipt, ...], lease: float | N
 
     The time counts from now, and never makes a lease shorter.
     """
-    _settle(app, queue, receipts, lambda q, some: q.extend(some, lease_seconds=lease))
+    _run(app, queue, receipts, lambda q, some: q.extend(some, lease_seconds=lease))
 
 
 @command("release", "turnabout release emails 4711.1", json=lines(o.ReleaseOutcome, "receipt"))
 @RECEIPTS
 def release(app: App, queue: str, receipts: tuple[Receipt, ...]) -> None:
     """Give messages of QUEUE back at once, uncharged."""
-    _settle(app, queue, receipts, lambda q, some: q.release(some))
-
-
-def _settle(
-    app: App,
-    queue: str,
-    receipts: Sequence[Receipt],
-    act: Callable[[Queue, Sequence[Receipt]], Sequence[Any]],
-) -> None:
-    """Run the verb, a line for each receipt; exit code 1 if a lease was lost."""
-    lost = 0
-    for receipt, outcome in _each(app, queue, receipts, RECEIPT, act):
-        app.outcome(outcome, f"{receipt}  {_told(outcome)}", receipt=str(receipt))
-        lost += isinstance(outcome, o.LeaseLost)
-    if lost:
-        negative()
+    _run(app, queue, receipts, lambda q, some: q.release(some))
 
 
 # --- by ids --------------------------------------------------------------------------------------
@@ -183,7 +168,7 @@ def cancel(app: App, queue: str, ids: tuple[int, ...]) -> None:
     worker of a leased one learns it at its next heartbeat; unless acked, it ends as cancelled.
     Exit code 1 if one was gone.
     """
-    _change(app, queue, ids, lambda q, some: q.cancel(some))
+    _run(app, queue, ids, lambda q, some: q.cancel(some), MESSAGE_ID)
 
 
 @command(
@@ -200,22 +185,7 @@ def retry(app: App, queue: str, ids: tuple[int, ...]) -> None:
     how a channel goes on whose first message has no attempts left (`--on-exhausted block`). Dead
     messages: `turnabout redrive`. Exit code 1 if one was not waiting.
     """
-    _change(app, queue, ids, lambda q, some: q.retry(some))
-
-
-def _change(
-    app: App,
-    queue: str,
-    ids: Sequence[int],
-    act: Callable[[Queue, Sequence[int]], Sequence[Any]],
-) -> None:
-    """Run the verb, a line for each id; exit code 1 if one was not waiting."""
-    missed = 0
-    for one, outcome in _each(app, queue, ids, MESSAGE_ID, act):
-        app.outcome(outcome, f"{one}  {_told(outcome)}", id=one)
-        missed += isinstance(outcome, o.NotWaiting)
-    if missed:
-        negative()
+    _run(app, queue, ids, lambda q, some: q.retry(some), MESSAGE_ID)
 
 
 @command(
@@ -260,20 +230,28 @@ def _ending(one: int, ending: Ending | None) -> str:
 # --- both ----------------------------------------------------------------------------------------
 
 
-def _each(
+def _run(
     app: App,
     name: str,
     named: Sequence[Any],
-    kind: Kind,
     act: Callable[[Queue, Sequence[Any]], Sequence[Any]],
-) -> Iterator[tuple[Any, Any]]:
-    """The messages named, in the arguments or the input, each with its outcome."""
+    kind: Kind = RECEIPT,
+) -> None:
+    """Run the verb for the messages named, in the arguments or the input, and print a line for
+    each; exit code 1 if a lease was lost, or one was not waiting.
+    """
+    missed = 0
     named = named or _from_input(kind)
     with app.queue(name) as queue:
         for i in range(0, len(named), PER_CALL):
             some = named[i : i + PER_CALL]
             with Unbroken():
-                yield from zip(some, act(queue, some), strict=True)
+                for one, outcome in zip(some, act(queue, some), strict=True):
+                    said = one if kind is MESSAGE_ID else str(one)
+                    app.outcome(outcome, f"{one}  {_told(outcome)}", **{kind.name: said})
+                    missed += isinstance(outcome, (o.LeaseLost, o.NotWaiting))
+    if missed:
+        negative()
 
 
 def _from_input(kind: Kind) -> list[Any]:

@@ -50,8 +50,7 @@ WAITING: _show.Columns = (
 QUEUES: _show.Columns = (
     ("QUEUE", queue_name, str),
     *WAITING,
-    *((name.upper(), name, _show.count) for name in ("sent", "done", "dead", "cancelled")),
-    ("EXPIRED", "expired", _show.count),
+    *((s.upper(), s, _show.count) for s in ("sent", "done", "dead", "cancelled", "expired")),
 )
 
 

@@ -146,11 +146,12 @@ class NoEpoch:
 
 @value
 class EpochPlan(Verb[Planned | NoEpoch | Superseded]):
-    """The parts of a recorded epoch, its leases renewed, and a count of how often it was asked for:
-    a batch that is planned again has failed. Each plan after `max_plans` of them *isolates*: of the
-    epoch stays a tenth (at least one message), what was leased most often, then what comes first;
-    the others go back; and epochs stay that small until one succeeds, then grow twofold. An epoch
-    of one message ends as dead instead, with `error` as its story, and leaves no part.
+    """The parts of a recorded epoch, its leases renewed (unless nine tenths of their time is left),
+    and a count of how often it was asked for: a batch that is planned again has failed. Each plan
+    after `max_plans` of them *isolates*: of the epoch stays a tenth (at least one message), what
+    was leased most often, then what comes first; the others go back; and epochs stay that small
+    until one succeeds, then grow twofold. An epoch of one message ends as dead instead, with
+    `error` as its story, and leaves no part.
     """
 
     subscription: str

@@ -30,11 +30,11 @@ if sys.platform != "win32":
     import fcntl
 
 _TURN_SECONDS = 0.004
-_IN_ITS_TURN_SECONDS = 0.002
-"""Between two tries of the one who stands in the turnstile, while another may have its turn. (It
-may also have gone away: nobody can tell.)"""
+_PATIENCE_SECONDS = 0.003
+"""What the one who stands in the turnstile waits at first, while another may have its turn. (It may
+also have gone away: nobody can tell.) It came there a moment after that turn began."""
 _INSIDE_SECONDS = 0.000_1
-"""The same afterwards."""
+"""Between two tries of the same one, afterwards."""
 _COURTESY_SECONDS = 1.0
 """After that, a process that did not get into the turnstile goes for the lock without it."""
 _OUTSIDE_SECONDS = 0.002
@@ -81,8 +81,8 @@ class Turnstile:
                     )
                 if not inside:
                     pause = _OUTSIDE_SECONDS / (1 + _HASTE * waited)
-                elif now - inside_since < _TURN_SECONDS:
-                    pause = _IN_ITS_TURN_SECONDS
+                elif now - inside_since < _PATIENCE_SECONDS / 2:
+                    pause = _PATIENCE_SECONDS
                 else:
                     pause = _INSIDE_SECONDS
                 time.sleep(random.uniform(pause / 2, pause))  # noqa: S311

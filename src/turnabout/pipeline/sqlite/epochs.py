@@ -50,7 +50,7 @@ def epoch_lease(connection: Connection, verb: p.EpochLease, now: int) -> p.Lease
     until = now + verb.lease_ms
     last = max(verb.after, verb.beyond)
     for epoch in epoch_parts.epochs(connection, row, after=last, upto=ID_MAX)[:1]:
-        _renew_if_old(connection, row, epoch, until, verb.lease_ms)
+        _renew(connection, row, epoch, until)
         messages = sum(part.messages for part in epoch_parts.parts(connection, row, epoch))
         return p.Leased(epoch, messages, acked, lost)
     if not verb.max_messages:

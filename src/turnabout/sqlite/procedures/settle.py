@@ -94,7 +94,7 @@ class _HeldMessages:
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     """These are done."""
     ids, attempts, _ = zip(*verb.receipts, strict=True)
-    if _ack_plainly(connection, verb.queue, ids, attempts):
+    if _ack_plainly(connection, verb, ids, attempts, now):
         return (_ACKED,) * len(ids)
     queue = _queue.need(connection, verb.queue)
     finish = _finish.Finish(connection, queue, now)
@@ -238,28 +238,39 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
 
 
 def _ack_plainly(
-    connection: Connection, name: str, ids: Sequence[int], attempts: Sequence[int]
+    connection: Connection, verb: Ack, ids: Sequence[int], attempts: Sequence[int], now: int
 ) -> bool:
-    """As `_end_together`, where nothing but a count is kept of them. False: nothing was changed.
-    Raises: StartOver, if some do not hold, or the queue is another than it was.
+    """As `_end_together`, where nothing but history and a count is kept of them. False: nothing was
+    changed. Raises: StartOver, if some do not hold, or the queue is another than it was.
     """
-    queue = _queue.known(connection, name)
-    if queue is None or queue["has_channels"] or queue["history_ms"] or not queue["is_plain"]:
+    queue, count = _queue.known(connection, verb.queue), len(ids)
+    if queue is None or queue["has_channels"] or not (queue["is_plain"] and connection.optimistic):
         return False
-    if not connection.optimistic:
-        return False
-    count = len(ids)
     if count > 1 and (len(set(ids)) < count or len(set(attempts)) > 1):
         return False
+    if queue["history_ms"]:
+        if queue["history_payload"] or verb.results:
+            return False
+        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": json.dumps(ids)}
+        kept = connection.execute(_finish.SQL["keep_held"], asked).rowcount
+        if kept < count:
+            return _start_over(kept)
     held = among(_finish.SQL["drop_held"], (), ids, (queue["id"], attempts[0]))
     dropped = connection.execute(*held).rowcount
-    if dropped == 0:
-        return False
+    if dropped < count:
+        return _start_over(dropped)
     same = (count, queue["id"], queue["version"])
-    counted = connection.execute(_queue.SQL["count_done_if_same"], same).rowcount
-    if dropped < count or not counted:
+    if not connection.execute(_queue.SQL["count_done_if_same"], same).rowcount:
         raise StartOver
+    connection.to_notify.add(verb.queue)
     return True
+
+
+def _start_over(changed: int) -> bool:
+    """False if nothing was changed. Raises: StartOver."""
+    if changed:
+        raise StartOver
+    return False
 
 
 def _end_together(

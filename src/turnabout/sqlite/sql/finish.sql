@@ -13,6 +13,22 @@ select message.queue_id, :after + ended.key + 1, message.id, message.channel, :o
 from json_each(:ids) as ended
 cross join turnabout_message as message on message.id = ended.value and message.queue_id = :queue;
 
+-- name: keep_held
+-- The same for those that are leased at this attempt, and not limited. They are done.
+insert or fail into turnabout_history (
+  queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
+  finished_at, error
+)
+select message.queue_id, queue.done + queue.dead + queue.cancelled + ended.key + 1, message.id,
+  message.channel, 'done', message.attempt, message.failures, message.crashes, message.sent_at,
+  message.leased_at, :now, message.last_error
+from turnabout_queue as queue
+cross join json_each(:ids) as ended
+cross join turnabout_message as message
+  on message.id = ended.value and message.queue_id = queue.id
+    and message.status = 2 and message.attempt = :attempt and message.limited = 0
+where queue.id = :queue;
+
 -- name: keep_payloads
 -- What these messages carried, onto their rows of history.
 update turnabout_history as history

@@ -1,0 +1,126 @@
+"""For blocking callers. Generated from `_async/port.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from turnabout.store.refusals import joined_already, no_waiting
+from turnabout.words.verb import Change
+from turnabout.words.verbs import Verb
+
+A = TypeVar("A")
+
+
+class Store(Protocol):
+    """A store: for threads, any number; or for asyncio, on one event loop."""
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb in one transaction and answer with its outcome.
+
+        Raises: UsageError, Forbidden, Unavailable: nothing happened; Uncertain: it may have.
+        """
+        ...
+
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
+
+        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
+        """
+        ...
+
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
+        """A number that changes when such a change may have come to the queue. Ask before the last
+        look, so that nothing that comes in between is slept over; not before a look that is likely
+        to find something, since it lets others know that somebody waits.
+        """
+        ...
+
+    def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
+        """Return when `signal(queue, change)` is no longer `seen`, or after `seconds`. May return
+        early.
+        """
+        ...
+
+    def within(self, connection: object) -> Joined:
+        """A store that runs verbs in the transaction of that connection, and commits nothing.
+        Raises: UsageError if it is not a connection of this colour to this database.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free connections and files. Waiting calls return; later calls raise UsageError."""
+        ...
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """Of a store that makes requests: send these headers with each, as they are then."""
+
+
+class Joined(Store, Protocol):
+    """A store that runs verbs in the caller's transaction. It has no waiting, and nothing to close:
+    the connection and its transaction are the caller's.
+    """
+
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """All in the caller's transaction, in this order."""
+        return [self.run(verb) for verb in verbs]
+
+    def wake(self, queue: str) -> None:
+        """Notify the queue's waiters; after the commit, since no verb did."""
+        ...
+
+    def signal(self, queue: str, change: Change = Change.ANY) -> NoReturn:
+        """Refused: nobody waits while holding a transaction."""
+        raise no_waiting()
+
+    def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> NoReturn:
+        """Refused, as `signal`."""
+        raise no_waiting()
+
+    def within(self, connection: object) -> NoReturn:
+        """Refused: it is joined."""
+        raise joined_already()
+
+    def close(self) -> None:
+        """Nothing: the connection is the caller's."""
+
+
+class ForwardingStore(Store):
+    """A store in front of another one: what a subclass does not say otherwise, that one does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def run(self, verb: Verb[A]) -> A:
+        """Carry out a verb."""
+        return self._store.run(verb)
+
+    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Carry out some verbs in one transaction."""
+        return self._store.run_transaction(verbs)
+
+    def signal(self, queue: str, change: Change = Change.ANY) -> int:
+        """As the store's."""
+        return self._store.signal(queue, change)
+
+    def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
+        """As the store's."""
+        self._store.wait(queue, seen, seconds, change)
+
+    def within(self, connection: object) -> Joined:
+        """As the store's."""
+        return self._store.within(connection)
+
+    def close(self) -> None:
+        """As the store's."""
+        self._store.close()
+
+    def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
+        """As the store's."""
+        self._store.hand_on(context)
