@@ -100,6 +100,9 @@ def _measured_on(results: Results) -> Iterator[str]:
     if results.left_out:
         reasons = "; ".join(f"{name}: {why}" for name, why in results.left_out.items())
         yield f"Left out: {reasons}.\n"
+    names = {cell.name for cell in results.cells}
+    if missing := [cell.name for cell in CELLS if cell.name not in names]:
+        yield f"Cells that were not measured for this page: {', '.join(missing)}.\n"
 
 
 def _summary(cells: list[CellResult]) -> Iterator[str]:

@@ -140,7 +140,9 @@ class Results:
 
     def add(self, newer: Results) -> None:
         """Take what was measured anew."""
-        self.machine, self.stores = newer.machine, newer.stores or self.stores
+        again = {store.split()[0] for store in newer.stores}
+        self.machine = newer.machine
+        self.stores = [s for s in self.stores if s.split()[0] not in again] + newer.stores
         self.versions |= newer.versions
         self.left_out = {**newer.left_out}
         names = {cell.name for cell in newer.cells}

@@ -137,7 +137,10 @@ def test_figures_are_kept_and_a_cell_that_is_measured_again_is_replaced(tmp_path
     assert read(tmp_path / "none.json") == Results()
     again = results()
     again.cells = [replace(again.cells[0], measured="later"), replace(again.cells[0], name="send")]
+    again.stores = ["SQLite 4", "PostgreSQL 19"]
+    kept.stores = ["PostgreSQL 18", "another"]
     kept.add(again)
+    assert kept.stores == ["another", "SQLite 4", "PostgreSQL 19"]
     assert [(cell.name, cell.measured) for cell in kept.cells] == [
         ("sqlite-receive", "2026-01-02"),
         ("receive", "later"),
