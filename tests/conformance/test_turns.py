@@ -1,11 +1,16 @@
 """Fairness (P12): channels in turn, by weight, whoever has how many messages waiting."""
 
 import itertools
+import random
+from collections import Counter
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one_by_one, sent, texts
+from tests.conformance.steps import counts, do, is_empty, one_by_one, sent, texts
 from turnabout import Policy, Retrying, message
+from turnabout.words import verbs as v
+from turnabout.words.entities import FIRST_TURN
+from turnabout.words.turns import in_turn
 
 
 def test_channels_are_served_in_turn_exactly(queue):
@@ -105,6 +110,61 @@ def test_shares_are_by_weight_whatever_the_batches(queue, size):
         queue.ack([m.receipt for m in batch])
     turns = [served["a"] / 4, served["b"] / 2, served["c"], served["d"]]
     assert max(turns) <= 1.5 * min(turns), served
+
+
+BUSY = [
+    ((3, 1), 10),
+    ((1, 3), 7),
+    ((5, 1), 20),
+    ((2, 2, 1), 7),
+    ((10, 1, 1), 39),
+    ((100, 1), 50),
+    ((7, 1, 1, 1), 1_000),
+    ((1,) * 10, 9),
+    ((1,) * 24, 50),
+    ((1,) * 26, 50),
+    ((2, *(1,) * 25), 50),
+    ((1,) * 66, 100),
+]
+
+
+def drawn(chance: random.Random) -> tuple[tuple[int, ...], int]:
+    """Weights of channels, and the size of a batch."""
+    heavy = chance.choice([1, 2, 4, 12])
+    weights = [chance.randint(1, heavy) for _ in range(chance.choice([2, 3, 5, 12, 40]))]
+    return tuple(weights), round(10 ** chance.uniform(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("weights", "size"), [*BUSY, *(drawn(random.Random(seed)) for seed in range(8))]
+)
+@pytest.mark.parametrize("receivers", [1, 3])
+def test_each_busy_channel_has_its_share(queue, weights, size, receivers):
+    """Nine tenths of it, but for one visit by each receiver, whatever fits into their batches."""
+    names = [f"c{n:02}" for n in range(len(weights))]
+    for name, weight in zip(names, weights, strict=True):
+        if weight > 1:
+            queue.channel(name).set_policy(Policy(weight=weight))
+    visit = 4 if size >= 40 else 2
+    total = max(400, 4 * size, 10 * receivers * visit * sum(weights))
+    share = total / sum(weights)
+    for name, weight in zip(names, weights, strict=True):
+        backlog = [message("x", channel=name)] * round(1.3 * share * weight + 2 * size)
+        for first in range(0, len(backlog), 1000):
+            queue.send_many(backlog[first : first + 1000])
+
+    chance, served = random.Random(size), Counter[str]()
+    turns = [FIRST_TURN] * receivers
+    while served.total() < total:
+        who = chance.randrange(receivers)
+        got = do(queue, v.Receive, size, turn=turns[who])
+        deliveries, guess = in_turn(got.deliveries, turns[who])
+        assert len(deliveries) == size
+        turns[who] = got.turn or guess
+        served.update(delivery.channel for delivery in deliveries)
+    share = served.total() / sum(weights)
+    for name, weight in zip(names, weights, strict=True):
+        assert served[name] >= 0.9 * share * weight - receivers * visit * weight, served
 
 
 def test_a_weight_changes_on_a_live_channel(queue):

@@ -469,7 +469,7 @@ def test_a_purge_removes_nothing_that_could_not_be_read(pipe, open_transaction):
 def test_every_row_is_read_once_while_many_write(pipe):
     """Writers in threads of their own, and a reader that never waits for them."""
     queues, began = [pipe.queue() for _ in range(2)], pipe.end()
-    going, seen, after = [True] * 3, [], began
+    seen, after = [], began
 
     def write(n):
         with turnabout.connect(pipe.door.url, clock=pipe.clock) as mq:
@@ -477,13 +477,12 @@ def test_every_row_is_read_once_while_many_write(pipe):
                 queue = mq.queue(queues[n % 2].name)
                 queue.send_many([message("x") for _ in range(3)])
                 queue.ack([m.receipt for m in queue.receive(3)])
-        going[n] = False
 
     threads = [threading.Thread(target=write, args=(n,)) for n in range(3)]
     for thread in threads:
         thread.start()
     while True:
-        last = not any(going)
+        last = not any(thread.is_alive() for thread in threads)
         span = pipe.next(after, 5)
         assert isinstance(span, p.LogRange)
         rows = pipe.rows(span)

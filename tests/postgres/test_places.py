@@ -110,6 +110,7 @@ def test_a_slot_that_nobody_freed_is_found_and_its_channel_looks_again(url):
             assert queue.within(open_one).ack([held.receipt]) == (Acked(),)
             queue.channel("c").set_policy(Policy(max_concurrency=1))
             assert is_empty(queue)
+            assert is_empty(queue), "what was there before the limit had it look again"
             open_one.commit()
         assert is_empty(queue), "it sleeps"
         maintained(queue)

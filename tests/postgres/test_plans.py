@@ -438,6 +438,23 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
             assert seen.entries <= 20, str(seen)
 
 
+@pytest.mark.parametrize("only", ["", ", state => 'ready'", ", channel => 'c00007'"])
+def test_a_peek_costs_the_same_however_much_waits(postgres_server, only):
+    """What waits is not sorted: the next messages are read in their order."""
+    cost = []
+    for load in (SMALL, Load(100_000, 100, 0, 10_000)):
+        with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
+            create(connection)
+            fill(connection, load)
+            connection.execute("analyze")
+            for _ in range(2):  # the planner itself looks at tables, once
+                seen = touched(connection, f"select * from turnabout.peek('q', 20{only})")
+            assert len(seen.rows) == 20
+            cost.append(seen)
+    assert cost[1].entries <= SLACK * cost[0].entries, str(cost[1])
+    assert cost[1].blocks <= SLACK * cost[0].blocks, str(cost[1])
+
+
 def test_no_pinned_plan_is_compiled(migrated_url):
     """With JIT on, as most servers have it, a call would take tenths of a second, each time."""
     with connect(migrated_url) as connection:

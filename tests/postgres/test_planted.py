@@ -76,6 +76,11 @@ BUGS = bugs(
 @ test_concurrency::test_a_retried_head_stays_the_head
 - and (x.expires_at is null or x.expires_at > now_ms)
 + and (x.at is null or x.at <= now_ms)
+# what the end of a batch has cut off is forgotten
+@ test_turns::test_shares_are_by_weight_whatever_the_batches
+@ test_turns::test_each_busy_channel_has_its_share
+- if served > 0 then
++ if false then
 # any look forgives debt
 @ test_rate::test_a_look_by_an_old_clock_forgives_no_debt
 - if v_depth <> v_row.rate_depth_us then
@@ -86,8 +91,8 @@ BUGS = bugs(
 + 0, burst + 1 - (greatest(
 # weights are ignored
 @ test_turns::test_weights_are_messages_a_turn
-- u.weight * quantum as wish
-+ quantum as wish
+- u.weight * v_times as wish
++ v_times as wish
 # a channel holds one message too few
 @ test_send::test_a_full_channel_refuses
 - s.size + s.messages > s.max_size
@@ -275,6 +280,10 @@ BUGS = bugs(
 )
 INSIDE = bugs(
     r"""
+# a weight locks others out
+@ test_interleavings::test_weights_hold_beside_an_open_receive
+- has_limits(queue, c) then
++ has_limits(queue, c) or true then
 # a bucket's clock is that of the call's beginning
 @ test_interleavings::test_a_bucket_s_clock_is_read_while_the_channel_is_held
 - at_ms := coalesce(at_ms,

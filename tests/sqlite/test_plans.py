@@ -178,7 +178,7 @@ HOT = {
 
 # Statements that people wait for, not receivers: they may sort what they show.
 MAY_SORT = {
-    ("peek", "leased"),
+    ("peek", "leased"),  # where few are, or far away: `near` looks first
     ("peek", "scheduled"),
     ("stats_of_channels", "count"),
     ("queue_update", "leased_channels"),

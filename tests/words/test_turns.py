@@ -102,6 +102,15 @@ def test_concurrent_receivers_stand_at_places_of_their_own():
     assert {rounds.take("q").channel, rounds.take("q").channel} == {"a", "b"}
 
 
+def test_only_so_many_places_are_remembered(monkeypatch):
+    monkeypatch.setattr(pacing, "TURNS_MAX", 2)
+    rounds = Rounds()
+    for queue in ("a", "b", "a", "c"):
+        rounds.put(queue, Turn(queue, 1))
+    assert rounds.take("b") == FIRST_TURN, "the one that was put back longest ago is forgotten"
+    assert (rounds.take("a").channel, rounds.take("c").channel) == ("a", "c")
+
+
 def test_the_memory_is_bounded():
     rounds = Rounds()
     for n in range(1_000):

@@ -299,7 +299,9 @@ class Failure:
 
 @value
 class Turn:
-    """Where a receiver stands in the round robin: the last channel served, and how often."""
+    """Where a receiver stands in the round robin: the last channel served, and how many messages
+    it has had in this turn.
+    """
 
     channel: str | None = None
     served: int = 0

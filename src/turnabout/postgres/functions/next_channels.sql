@@ -1,9 +1,10 @@
 -- The next channels of the turn and how many messages to take from each: names after `from_place`,
 -- around the end of the names once, up to `start`, until `left_over` messages are spoken for
 -- `boost` times. Names above `start` are lap 0, the others lap 1. `is_end`: the turn is over with
--- these. `served`: how much of its weight the last channel gets now.
+-- these. `served`: how much of its turn (`quantum` times its weight) the last channel has had then.
 --
--- Limited channels in the answer have their rows locked; rows that others hold are passed over.
+-- `kinds`: `open` has no row, `free` one that limits nothing, `limited` any other: that is locked;
+-- rows that others hold are passed over.
 create or replace function turnabout.next_channels(
     queue turnabout.queue,
     start text,
@@ -17,7 +18,7 @@ create or replace function turnabout.next_channels(
     shard int,
     shards int
 ) returns table (
-    names text[], takes int[], limited boolean[], served int, place text, lap int, is_end boolean
+    names text[], takes int[], kinds text[], served int, place text, lap int, is_end boolean
 )
 language plpgsql as $$
 declare
@@ -29,6 +30,7 @@ declare
     v_kinds text[];
     v_weights int[];
     v_visited int;
+    v_times int := quantum;
 begin
     -- 1. The skip scan. Each step is one index probe for the first entry after a channel; at the
     --    end of the names it goes on at their start. A name beyond `start` then ends the turn: that
@@ -89,7 +91,9 @@ begin
             from unnest(v_open) o (name)
             union all
             select after.* from (
-                select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
+                select c.name,
+                    case when turnabout.has_limits(queue, c) then 'limited' else 'free' end,
+                    coalesce(c.weight, queue.weight, 1)
                 from turnabout.channel c
                 where limits and c.queue_id = queue.id
                     and c.awake_name > from_place collate "C"
@@ -99,7 +103,9 @@ begin
             ) after
             union all
             select wrapped.* from (
-                select c.name, 'limited', coalesce(c.weight, queue.weight, 1)
+                select c.name,
+                    case when turnabout.has_limits(queue, c) then 'limited' else 'free' end,
+                    coalesce(c.weight, queue.weight, 1)
                 from turnabout.channel c
                 where limits and from_lap = 0 and c.queue_id = queue.id
                     and c.awake_name <= start collate "C"
@@ -131,21 +137,21 @@ begin
     -- 5. Shares: quantum times weight; with the whole turn in sight, what is left by weight. They
     --    end where nothing is left, and there the turn goes on.
     if is_end then
-        select greatest(1, left_over / sum(w.weight)) into quantum
+        select greatest(1, left_over / sum(w.weight)) into v_times
         from unnest(v_weights) w (weight);
     end if;
     select array_agg(t.name) filter (where t.is_given), array_agg(t.take) filter (where t.is_given),
-        array_agg(t.kind = 'limited') filter (where t.is_given), count(*)::int,
+        array_agg(t.kind) filter (where t.is_given), count(*)::int,
         (array_agg(t.name order by t.nr desc))[1],
-        (array_agg(t.weight - least(t.wish - t.take, t.weight) order by t.nr desc))[1]
-    into names, takes, limited, v_visited, place, served
+        (array_agg(quantum * t.weight - (t.wish - t.take) order by t.nr desc))[1]
+    into names, takes, kinds, v_visited, place, served
     from (
         select a.nr, a.name, a.kind, a.weight, a.wish,
             least(a.wish, left_over * boost - a.before, left_over)::int as take,
-            a.kind = 'open' or a.kind = 'limited' and a.name = any (v_held) as is_given
+            a.kind in ('open', 'free') or a.kind = 'limited' and a.name = any (v_held) as is_given
         from (
-            select u.nr, u.name, u.kind, u.weight, u.weight * quantum as wish,
-                coalesce(sum(u.weight * quantum) over (
+            select u.nr, u.name, u.kind, u.weight, u.weight * v_times as wish,
+                coalesce(sum(u.weight * v_times) over (
                     order by u.nr rows between unbounded preceding and 1 preceding
                 ), 0) as before
             from unnest(v_all, v_kinds, v_weights) with ordinality u (name, kind, weight, nr)

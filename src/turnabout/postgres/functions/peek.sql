@@ -17,37 +17,13 @@ declare
     v_now bigint := coalesce(peek.now_ms, turnabout.clock_ms());
 begin
     return query
-    select m.id, p.state, m.channel::text, m.priority, p.attempt, m.failures, m.crashes, m.sent_at,
-        case p.state when 'ready' then m.sent_at else p.at end, m.payload,
+    select m.id, p.state, m.channel::text, m.priority, coalesce(p.attempt, m.attempt), m.failures,
+        m.crashes, m.sent_at, case p.state when 'ready' then m.sent_at else p.at end, m.payload,
         turnabout.type_of(m.content_type), m.headers, m.state, m.last_error, m.origin,
         m.expires_at, m.cancel_requested
-    from (
-        select u.id, u.state, u.attempt, u.at
-        from (
-            select r.id, case when r.at > v_now then 'scheduled' else 'ready' end as state,
-                null::int as attempt, r.at
-            from turnabout.ready r
-            where r.queue_id = v_queue.id and r.id > peek.after_id
-                and (peek.channel is null or r.channel = peek.channel)
-            union all
-            select s.id, case when s.at > v_now then 'scheduled' else 'ready' end, null, s.at
-            from turnabout.scheduled s
-            where s.queue_id = v_queue.id and s.id > peek.after_id
-                and (peek.channel is null or s.channel = peek.channel)
-            union all
-            select l.id, 'leased', l.attempt, l.until
-            from turnabout.leased_messages(array[v_queue.id]) l
-            where l.id > peek.after_id and (peek.channel is null or l.channel = peek.channel)
-        ) u
-        where peek.state is null or u.state = peek.state
-        order by u.id
-        limit peek.most
-    ) f
-    cross join lateral (
-        select f.state, coalesce(f.attempt, w.attempt) as attempt, f.at
-        from turnabout.message w where w.id = f.id
-    ) p
-    join turnabout.message m on m.id = f.id
+    from turnabout.next_places(
+        v_queue, peek.most, peek.state, peek.channel, peek.after_id, v_now) p
+    join turnabout.message m on m.id = p.id
     order by m.id;
 end
 $$;

@@ -7,7 +7,7 @@
 -- channel. Limited channels stand in the table channel, in the same order by name; they are merged
 -- in where one is awake.
 --
--- A visit takes 1 message in batches under 8, 2 under 40, else 4, so that large batches need fewer
+-- A visit takes 1 message in batches under 10, 2 under 40, else 4, so that large batches need fewer
 -- jumps and receivers that walk the same channels meet less often. When a whole turn gave less than
 -- asked for, another goes over the channels that had more.
 --

@@ -12,19 +12,9 @@ language plpgsql as $$
 declare
     v_now_us bigint := now_ms * 1000;
     v_ids bigint[];
-    v_names text[];
 begin
-    -- 1. Messages from before the limits come first: they are the oldest.
-    select array_agg(n.name) into v_names
-    from unnest(channels) n (name)
-    where (
-        select 1 from turnabout.ready r
-        where r.queue_id = queue.id and not r.limited and r.channel = n.name and r.id + 0 > 0
-        limit 1
-    ) is not null;
-    if v_names is not null then
-        perform turnabout.move_over(queue.id, v_names, 100 + most);
-    end if;
+    -- 1. What was sent before there was a row.
+    perform turnabout.move_leftovers(queue.id, channels, 100 + most);
 
     -- 2. What each may give now, and its heads. A slot is a live lease: they are counted, not kept.
     with gone as (
@@ -69,16 +59,13 @@ begin
             ) head
             limit most
         ))
-        returning r.id, r.channel
+        returning r.id
     )
-    select array_agg(g.id), array_agg(g.channel) into v_ids, v_names from gone g;
+    select array_agg(g.id) into v_ids from gone g;
 
     -- 3. Each has a slot now.
-    insert into turnabout.slot (id, queue_id, attempt, channel)
-    select m.id, queue.id, m.attempt + 1, m.channel
-    from turnabout.message m
-    where m.id = any (v_ids);
-    perform turnabout.settle_channels(queue, channels, v_names, now_ms);
+    perform turnabout.settle_channels(
+        queue, channels, turnabout.take_slots(queue.id, v_ids), now_ms);
     return coalesce(v_ids, '{}');
 end
 $$;

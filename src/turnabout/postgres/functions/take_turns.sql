@@ -6,8 +6,8 @@
 -- that move over, or rows that others hold, could go on for long in a large queue: there is a
 -- limit.
 --
--- `served`: how much of its weight `start` has had in this turn. `turn` and `turn_served` tell
--- where the next turn starts; null: the messages themselves do.
+-- `served`: how many messages `start` has had in this turn. `turn` and `turn_served` tell where the
+-- next turn starts; null: the messages themselves do.
 --
 -- `at_ms`: what slots and buckets are reckoned with, and so when the leases begin. Null: the clock
 -- is read as soon as rows are held. A reading from before may be older than what others have done
@@ -25,26 +25,41 @@ declare
     v_end boolean;            -- the turn is over
     v_names text[];
     v_takes int[];
-    v_limited boolean[];
+    v_kinds text[];
     v_served int;             -- how much of its weight the last channel was offered
-    v_some bigint[];
     v_any boolean := false;   -- something was taken in this turn
     v_boost int := 1;         -- how many more channels to look at, after rounds that gave nothing
     v_before int;
-    v_weight int;
+    v_rest int;               -- of the turn of `start`
+    v_has_limits boolean;
 begin
     ids := '{}';
 
-    -- 1. A channel of weight above one whose turn is not over comes first.
-    if limits and served > 0 then
-        select coalesce(c.weight, queue.weight, 1) into v_weight
+    -- 1. A channel that the end of the last batch has cut off comes first.
+    if served > 0 then
+        select coalesce(c.weight, queue.weight, 1) * quantum - served,
+            turnabout.has_limits(queue, c)
+        into v_rest, v_has_limits
         from turnabout.channel c
-        where c.queue_id = queue.id and c.name = start collate "C" and c.awake
-        for update skip locked;
-        if v_weight > served then
-            at_ms := coalesce(at_ms, turnabout.clock_ms());
-            ids := turnabout.take_limited(
-                queue, array[start], array[v_weight - served], v_left, at_ms);
+        where c.queue_id = queue.id and c.name = start collate "C" and c.awake;
+        if v_rest > 0 and not v_has_limits then
+            ids := turnabout.take_free(queue, array[start], array[v_rest], v_left, now_ms);
+        elsif v_rest > 0 then
+            perform from turnabout.channel c
+            where c.queue_id = queue.id and c.name = start collate "C" and c.awake
+            for update skip locked;
+            if found then
+                at_ms := coalesce(at_ms, turnabout.clock_ms());
+                ids := turnabout.take_limited(queue, array[start], array[v_rest], v_left, at_ms);
+            end if;
+        elsif v_rest is null and quantum > served and not queue.limited and not exists (
+            select from turnabout.channel c
+            where c.queue_id = queue.id and c.name = start collate "C"
+        ) then
+            ids := turnabout.take_heads(
+                queue.id, false, array[start], array[quantum - served], v_left, now_ms);
+        end if;
+        if cardinality(ids) > 0 then
             turn := start;
             turn_served := served + cardinality(ids);
             v_left := v_left - cardinality(ids);
@@ -55,8 +70,8 @@ begin
     for i in 1 .. 20 loop
         exit when v_left <= 0;
         v_before := v_left;
-        select n.names, n.takes, n.limited, n.served, n.place, n.lap, n.is_end
-        into v_names, v_takes, v_limited, v_served, v_place, v_lap, v_end
+        select n.names, n.takes, n.kinds, n.served, n.place, n.lap, n.is_end
+        into v_names, v_takes, v_kinds, v_served, v_place, v_lap, v_end
         from turnabout.next_channels(
             queue, start, v_place, v_lap, v_left, v_boost, quantum, limits, now_ms, shard,
             shards) n;
@@ -65,37 +80,29 @@ begin
             turn := v_place;
             turn_served := v_served;
         end if;
-        if false = any (v_limited) then
-            with gone as (
-                delete from turnabout.ready r
-                where r.ctid = any (array(
-                    select head.ctid
-                    from unnest(v_names, v_takes, v_limited) o (channel, take, limited)
-                    cross join lateral (
-                        select e.ctid from turnabout.ready e
-                        where e.queue_id = queue.id and not e.limited and e.channel = o.channel
-                            and e.id + 0 > 0
-                            and (e.expires_at is null or e.expires_at > now_ms)
-                        order by e.priority, e.id
-                        limit o.take
-                        for update skip locked
-                    ) head
-                    where not o.limited
-                    limit v_left
-                ))
-                returning r.id
-            )
-            select array_agg(g.id) into v_some from gone g;
-            ids := ids || v_some;
+        if 'open' = any (v_kinds) then
+            select ids || turnabout.take_heads(
+                queue.id, false, array_agg(o.channel), array_agg(o.take), v_left, now_ms)
+            into ids
+            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
+            where o.kind = 'open';
             v_left := most - cardinality(ids);
         end if;
-        if v_left > 0 and true = any (v_limited) then
+        if v_left > 0 and 'free' = any (v_kinds) then
+            select ids || turnabout.take_free(
+                queue, array_agg(o.channel), array_agg(o.take), v_left, now_ms)
+            into ids
+            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
+            where o.kind = 'free';
+            v_left := most - cardinality(ids);
+        end if;
+        if v_left > 0 and 'limited' = any (v_kinds) then
             at_ms := coalesce(at_ms, turnabout.clock_ms());
             select ids || turnabout.take_limited(
                 queue, array_agg(o.channel), array_agg(o.take), v_left, at_ms)
             into ids
-            from unnest(v_names, v_takes, v_limited) o (channel, take, limited)
-            where o.limited;
+            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
+            where o.kind = 'limited';
             v_left := most - cardinality(ids);
         end if;
         v_any := v_any or v_left < v_before;

@@ -229,43 +229,47 @@ class RoundRobin:
     def _take_turn(self) -> None:
         for first, until in self._stretches():
             for name, visit in self._between(first, until):
+                self._visits.pop(name, None)  # the one that came first comes last, too
                 self._visits[name] = visit
                 self._take(name, visit, self._quantum)
                 if not self._left:
                     return
 
     def _go_round_again(self, again: dict[str, Visit]) -> None:
-        """A whole turn was not enough: as many more at once as fill the batch."""
-        turns = -(-self._left // sum(visit.weight for visit in again.values()))
+        """A whole turn was not enough: as many more at once as fit, then what is left in turn."""
+        turns = self._left // sum(visit.weight for visit in again.values())
         for name, visit in again.items():
-            self._take(name, visit, turns)
+            self._take(name, visit, turns or 1)
 
     def _take(self, name: str, visit: Visit, quantum: int, *, served: int = 0) -> None:
         """Take what a visit gives: a quantum times the weight, less what its turn gave already."""
         if not self._left:
             return
-        share = quantum * (visit.weight - served)
+        share = quantum * visit.weight - served
         given = visit.give(min(share, self._left))
         self.chosen += given
         self._left -= len(given)
-        is_cut_off = not self._left and len(given) < share
-        served = served + len(given) // quantum if is_cut_off else visit.weight
-        if given and served:
-            self.turn = Turn(name, served)
+        if given:
+            cut_off = 0 if self._left else share - len(given)
+            self.turn = Turn(name, self._quantum * visit.weight - cut_off)
 
     def _go_on_with_last_turn(self) -> None:
-        """A channel whose weight is above what its last turn gave has not finished its turn."""
+        """A channel that was cut off by the end of the last batch has not finished its turn."""
         turn = self._verb.turn
-        if turn.channel is None or not turn.served or not self._has_limits:
+        name = turn.channel
+        if name is None or not turn.served or not _is_in(name, self._verb.shard):
             return
-        row = _channel.rows(self._connection, self.queue["id"], (turn.channel,)).get(turn.channel)
-        if row is None or row["wake_at"] != 0 or not _is_in(turn.channel, self._verb.shard):
+        row = None
+        if self._has_limits:
+            row = _channel.rows(self._connection, self.queue["id"], (name,)).get(name)
+        if row["wake_at"] != 0 if row is not None else self.queue["is_limited"]:
             return
-        visit = Limited(self, row)
-        if visit.weight > turn.served:
-            self._move_over(turn.channel)
-            self._visits[turn.channel] = visit
-            self._take(turn.channel, visit, self._quantum, served=turn.served)
+        visit = Unlimited(self, name, []) if row is None else Limited(self, row)
+        if self._quantum * visit.weight > turn.served:
+            if row is not None:
+                self._move_over(name)
+            self._visits[name] = visit
+            self._take(name, visit, self._quantum, served=turn.served)
 
     def _stretches(self) -> tuple[tuple[str, str | bytes], ...]:
         """The whole circle of names from the receiver's place on: from, and up to but without."""

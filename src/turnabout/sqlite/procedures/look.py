@@ -42,18 +42,23 @@ _LEASED = 2
 def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
     """Messages as they are, by id."""
     queue = _queue.need(connection, verb.queue)
-    step = verb.state if verb.state in ("leased", "scheduled") else "all"
-    found = connection.execute(
-        statements("peek")[step],
-        {
-            "queue": queue["id"],
-            "after": verb.after_id,
-            "channel": verb.channel,
-            "state": verb.state,
-            "now": now,
-            "most": verb.limit,
-        },
-    )
+    asked = {
+        "queue": queue["id"],
+        "after": verb.after_id,
+        "channel": verb.channel,
+        "state": verb.state,
+        "now": now,
+        "most": verb.limit,
+        "window": 5_000 + 2 * verb.limit,
+    }
+    by_id, by_timer = statements("peek")["near"], statements("peek").get(verb.state or "")
+    if by_timer is None:
+        found = connection.execute(statements("peek")["all"], asked).fetchall()
+    else:
+        # What is found by timers has to be sorted; and many stand close together.
+        found = connection.execute(by_id, asked).fetchall()
+        if len(found) < verb.limit:
+            found = connection.execute(by_timer, asked).fetchall()
     return tuple(_peeked(row, now) for row in found)
 
 

@@ -1,0 +1,31 @@
+-- Take the first messages of channels: up to `takes` from each and `most` in all. What others hold
+-- is skipped. `limited`: the side of the line.
+create or replace function turnabout.take_heads(
+    queue_id int, limited boolean, channels text[], takes int[], most int, now_ms bigint
+) returns bigint[]
+language plpgsql as $$
+declare
+    v_ids bigint[];
+begin
+    with gone as (
+        delete from turnabout.ready r
+        where r.ctid = any (array(
+            select head.ctid
+            from unnest(channels, takes) t (channel, take)
+            cross join lateral (
+                select e.ctid from turnabout.ready e
+                where e.queue_id = take_heads.queue_id and e.limited = take_heads.limited
+                    and e.channel = t.channel and e.id + 0 > 0
+                    and (e.expires_at is null or e.expires_at > now_ms)
+                order by e.priority, e.id
+                limit t.take
+                for update skip locked
+            ) head
+            limit most
+        ))
+        returning r.id
+    )
+    select array_agg(g.id) into v_ids from gone g;
+    return coalesce(v_ids, '{}');
+end
+$$;
