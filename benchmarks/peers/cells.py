@@ -36,6 +36,7 @@ class Cell:
 
     name: str
     title: str
+    """With the sizes of the run in it."""
     settings: Callable[[Run], Sequence[Setting]]
     slice: Callable[[Run, Peer, Setting], Figures]
     skill: Skill
@@ -71,8 +72,8 @@ def _send(run: Run, peer: Peer, setting: Setting) -> Figures:
 
 
 def _mixed(run: Run, peer: Peer, setting: Setting) -> Figures:
-    """As many producers as consumers. The processor time is of one message that was sent and
-    received: some of them more was sent than received.
+    """As many producers as consumers. As more may be sent than received, the processor time is that
+    of a message which was sent and received, on average.
     """
     with run.base(peer, setting) as base:
         peer.empty(base)
@@ -110,7 +111,9 @@ def _backlog(run: Run, peer: Peer, setting: Setting) -> Figures:
 
 
 def _kept(free: Slice, loaded: Slice) -> Figures:
-    return {**_figures(loaded), "free": free.rate, "kept": loaded.rate / free.rate}
+    """Of the rate, and of what could be done in the same processor time."""
+    kept = {"kept": loaded.rate / free.rate, "kept_cpu": free.cost_us / loaded.cost_us}
+    return {**_figures(loaded), "free": free.rate, **kept}
 
 
 def _snapshot(run: Run, peer: Peer, setting: Setting) -> Figures:
@@ -261,7 +264,7 @@ CELLS: tuple[Cell, ...] = (
     ),
     Cell(
         "inflight",
-        "Received and acked beside 100,000 leased messages",
+        "Received and acked beside {leased:,} leased messages; kept of the rate without",
         lambda run: _at(run, CONNECTIONS),
         _in_flight,
         "leased",
@@ -269,7 +272,7 @@ CELLS: tuple[Cell, ...] = (
     ),
     Cell(
         "backlog",
-        "Received and acked from a backlog of 1,000,000; kept of the rate at 10,000",
+        "Received and acked from a backlog of {large:,}; kept of the rate at {small:,}",
         lambda run: _at(run, CONNECTIONS),
         _backlog,
         "leased",
@@ -277,7 +280,7 @@ CELLS: tuple[Cell, ...] = (
     ),
     Cell(
         "snapshot",
-        "Sent, received and acked while an old snapshot is held: the rate at the end",
+        "Sent, received and acked beside an old snapshot: the rate after {snapshot_seconds:g} s",
         lambda _: [Setting("PostgreSQL", SNAPSHOT_BATCH, 4, n) for n in (1, 100)],
         _snapshot,
         "flow",

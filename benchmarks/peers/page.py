@@ -40,12 +40,12 @@ is not part of its rate, but of its processor time. What PostgreSQL does in the 
 REPEAT = """\
 ## How to repeat it
 
-```text
+```sh
 python3 dev.py bench --peers --quick                # fewer and smaller cases
 python3 dev.py bench --peers --pgmq pgmq.sql        # all of them; PGMQ by a file of its functions
 python3 dev.py bench --peers --cell receive --peer raw,pgmq
 python3 dev.py bench --peers --json figures.json    # keep the figures; later cells are added
-python3 dev.py bench --peers --json docs/performance/results.json --page    # and make this page
+python3 dev.py bench --peers --json docs/performance/results.json --page  # and make this page
 ```
 
 The peers are installed in `.venv-peers`, a folder of their own, from a lock of names, versions and
@@ -100,6 +100,9 @@ def _measured_on(results: Results) -> Iterator[str]:
     if results.left_out:
         reasons = "; ".join(f"{name}: {why}" for name, why in results.left_out.items())
         yield f"Left out: {reasons}.\n"
+    names = {cell.name for cell in results.cells}
+    if missing := [cell.name for cell in CELLS if cell.name not in names]:
+        yield f"Cells that were not measured for this page: {', '.join(missing)}.\n"
 
 
 def _summary(cells: list[CellResult]) -> Iterator[str]:

@@ -29,7 +29,7 @@ def picture(title: str, cases: Sequence[Case], peers: Sequence[str], measure: st
     """One picture of several cases."""
     panels = [_panel(case, peers, measure) for case in cases]
     columns = min(COLUMNS, len(panels))
-    width = columns * (PANEL + GAP) - GAP
+    width = COLUMNS * (PANEL + GAP) - GAP  # of all pictures, as they stand below one another
     lines: list[str] = []
     top = HEAD
     for first in range(0, len(panels), columns):

@@ -15,6 +15,8 @@ Figures = Mapping[str, float]
 ROUNDS_MIN = 3
 """Of less nobody knows the spread."""
 TOO_FEW: Final = "too few rounds"
+BY_CPU = {"rate": "cost_us", "kept": "kept_cpu"}
+"""The same in processor time."""
 LESS_IS_BETTER = ("_us", "_ms", "_bytes")
 
 
@@ -100,7 +102,8 @@ def judge(
     spread = case.ratio(ours, other, measure) if other else case.spread(ours, measure)
     if spread is None:
         return None
-    cpu = case.ratio(ours, other, "cost_us") if other and measure == "rate" else None
+    by_cpu = BY_CPU.get(measure)
+    cpu = case.ratio(ours, other, by_cpu) if other and by_cpu else None
     count = min(case.count(ours), case.count(other) if other else case.count(ours))
     if timed and count < ROUNDS_MIN:
         return Judged(spread, cpu, TOO_FEW)
@@ -137,7 +140,9 @@ class Results:
 
     def add(self, newer: Results) -> None:
         """Take what was measured anew."""
-        self.machine, self.stores = newer.machine, newer.stores or self.stores
+        again = {store.split()[0] for store in newer.stores}
+        self.machine = newer.machine
+        self.stores = [s for s in self.stores if s.split()[0] not in again] + newer.stores
         self.versions |= newer.versions
         self.left_out = {**newer.left_out}
         names = {cell.name for cell in newer.cells}

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.crew import Crew
@@ -155,7 +155,13 @@ class Run:
             self.forget()
         cases = [case for case in cases if case.rounds]
         return CellResult(
-            cell.name, cell.title, cases, today, rounds, self.sizes.seconds, round(load, 1)
+            cell.name,
+            cell.title.format(**asdict(self.sizes)),
+            cases,
+            today,
+            rounds,
+            self.sizes.seconds,
+            round(load, 1),
         )
 
     def _case(self, cell: Cell, setting: Setting, rounds: int) -> Case:

@@ -137,7 +137,10 @@ def test_figures_are_kept_and_a_cell_that_is_measured_again_is_replaced(tmp_path
     assert read(tmp_path / "none.json") == Results()
     again = results()
     again.cells = [replace(again.cells[0], measured="later"), replace(again.cells[0], name="send")]
+    again.stores = ["SQLite 4", "PostgreSQL 19"]
+    kept.stores = ["PostgreSQL 18", "another"]
     kept.add(again)
+    assert kept.stores == ["another", "SQLite 4", "PostgreSQL 19"]
     assert [(cell.name, cell.measured) for cell in kept.cells] == [
         ("sqlite-receive", "2026-01-02"),
         ("receive", "later"),
@@ -186,6 +189,15 @@ def test_the_page_tells_where_a_peer_is_better_who_is_left_out_and_why(
     for name in ("receive.svg", "sqlite-receive.svg"):
         assert f"(performance/{name})" in made
         assert (tmp_path / "performance" / name).read_text().startswith("<svg")
+
+
+def test_the_page_is_made_of_the_figures_beside_it() -> None:
+    kept = read(page.RESULTS)
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(kept), "run: bench --peers --page"
+    made = page.pictures(kept)
+    assert {file.name for file in page.FOLDER.glob("*.svg")} == set(made)
+    for name, svg in made.items():
+        assert (page.FOLDER / name).read_text(encoding="utf-8") == svg, name
 
 
 def test_a_peer_that_is_missing_says_what_to_do(
