@@ -155,15 +155,15 @@ class AsyncPool:
         """Open a connection; the first one asks whether the schema is this library's."""
         try:
             connection = await AsyncConnection.open(self._options)
-            if not self._checked:
-                try:
+            try:
+                if not self._checked:
                     step, oldest, ours = (await connection.run(CHECK_SCHEMA, ()))[0]
                     install.check_schema(step, oldest, ours, self._options.url)
-                except BaseException:
-                    await connection.close()
-                    raise
-                self._checked = True
-            await connection.find_out()
+                    self._checked = True
+                await connection.find_out()
+            except BaseException:
+                await connection.close()
+                raise
         except psycopg.Error as error:
             raise translate(error, self._options.url) from error
         return connection
