@@ -244,7 +244,7 @@ class Broken(type(known.BY_NAME["raw"])):  # type: ignore[misc]
     name = "broken"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_every_cell_gives_figures_and_who_breaks_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
+@pytest.mark.long
 def test_every_section_gives_records() -> None:
     places = [PostgresPlace(url=None, version=18, durable=False), SqlitePlace(durable=False)]
     try:

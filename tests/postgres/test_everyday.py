@@ -159,7 +159,7 @@ def compare(url: str, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts
 
 @pytest.mark.slow
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(first=FIRST, steps=STEPS)
 def test_a_life_is_the_same_with_and_without_them(url, first, steps):

@@ -101,7 +101,8 @@ class HttpExchange:
         self._arrived.set()
 
     def _has_gone(self) -> bool:
-        return self.disconnected
+        # A write that failed closes the transport at once, and is told in the loop's next round.
+        return self.disconnected or self._connection.transport.is_closing()
 
     # --- the app's side -------------------------------------------------------------------------
 
