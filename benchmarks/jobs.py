@@ -302,7 +302,7 @@ def _warm_put(client: Client, batch: int) -> None:
 
 
 def _warm_not(client: Client, batch: int) -> None:
-    """Whoever waits for a message begins at once."""
+    """A receiver that waits for a message begins at once."""
 
 
 _WORK: dict[str, Callable[[Any, Job], Tally]] = {

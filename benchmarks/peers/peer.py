@@ -93,7 +93,7 @@ class Peer:
         raise NotImplementedError
 
     def lease(self, base: Any, count: int) -> None:
-        """Have so many of the waiting messages leased for an hour."""
+        """Lease that many of the waiting messages for an hour."""
         raise NotImplementedError
 
     def open(self, job: PeerJob) -> Client | SelfDriven:

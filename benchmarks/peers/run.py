@@ -168,7 +168,7 @@ class Run:
         peers = [peer for peer in self.peers if self._fits(peer, cell, setting)]
         case = Case(setting, {peer.name: [] for peer in peers})
         for number in range(rounds):
-            # Whoever comes first meets another state of the machine than the last one.
+            # The first peer meets another state of the machine than the last one.
             turn = number % max(len(peers), 1)
             for peer in peers[turn:] + peers[:turn]:
                 if peer.name not in case.failed:

@@ -94,7 +94,7 @@ class ReceiveGroup:
         self, most: int, ends_at: float, *, was_empty: bool, in_front: bool
     ) -> tuple[Sequence[Delivery], int | None]:
         """Deliveries, as soon as there are some; else, after `ends_at` or when the connection is
-        closed, when to ask again. `was_empty`: a look of the caller's has just found nothing;
+        closed, when to ask again. `was_empty`: the caller has just looked and found nothing;
         `in_front`: the others came during that look.
         """
         from asyncio import Event
