@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import turnabout
 from tests.support.doors import Clock
+from tests.support.planted import Bug, planted
 from tests.support.postgres import migrated_url, one_migrated_url
 from turnabout import LeaseLost, Policy, Receipt, Sent
 from turnabout.postgres import everyday
@@ -43,6 +44,7 @@ STEPS = st.lists(
         st.tuples(st.just("ack"), RECEIPTS),
         st.tuples(st.just("fail"), RECEIPTS),
         st.tuples(st.just("update"), st.booleans(), st.sampled_from(["off", "all"])),
+        st.tuples(st.just("keep"), st.sampled_from([0, 60])),
         st.tuples(st.just("limit"), CHANNELS),
         st.tuples(st.just("later"), st.sampled_from([1, 999, 2_000])),
     ),
@@ -111,6 +113,8 @@ class SmallLife:
                 )
             case "update", paused, events:
                 self.queue.update(paused=paused, events=events)
+            case "keep", seconds:
+                self.queue.update(history_seconds=seconds)
             case "limit", channel:
                 self.queue.channel(channel).set_policy(Policy(max_concurrency=1))
             case "later", ms:
@@ -202,12 +206,12 @@ def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
     life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {"delay_seconds": 1})
     with life.mq:
         asked = statements_of(monkeypatch)
-        for _ in range(3):
+        for _ in range(4):
             life.step(("send", "a", 0, None))
     sends = CALLS[v.Send]
     assert sends.everyday is not None
-    assert asked.count(sends.sql) == 3
-    assert asked.count(sends.everyday.sql) == 1
+    assert asked.count(sends.sql) == 4
+    assert asked.count(sends.everyday.sql) == 2
 
 
 @pytest.mark.slow
@@ -271,7 +275,11 @@ def test_what_a_client_calls_says_how_it_is_planned():
 
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
+LIMITED = [*SENDS, ("receive", None), ("limit", "a"), ("receive", None)]
 LIVES = [
+    ({}, [*SENDS, ("receive", None), ("keep", 60), ("ack", 0), ("keep", 0), ("ack", 1)]),
+    ({}, [*SENDS, ("receive", None), ("update", False, "all"), ("ack", 0)]),
+    ({}, [*LIMITED, ("ack", 2), ("ack", 4), ("receive", None)]),
     ({}, [*SENDS, ("receive", None), ("update", True, "off"), ("receive", None)]),
     ({}, [*SENDS, ("receive", 1_000), ("receive", None), ("later", 1_000), ("receive", None)]),
     ({}, [*SENDS, ("limit", "a"), *[("receive", None), ("ack", 0)] * 3]),
@@ -295,8 +303,7 @@ BUGS = [
     ("receive", "e.channel > coalesce", "e.channel >= coalesce"),
     ("receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
     ("receive", "q.events <> 'all'", "true"),
-    ("ack", "q.history_ms = 0 and ", ""),
-    ("ack", "q.events <> 'all'", "true"),
+    ("receive", "case when q.history_ms = 0 then q.name end", "q.name"),
     ("ack", "select h.queue_id, 1 from", "select h.queue_id, 2 from"),
     (
         "ack",
@@ -315,6 +322,7 @@ BUGS = [
 def test_lives_that_would_show_a_bug_are_the_same(url):
     for first, steps in LIVES:
         compare(url, first, steps, Hurried)
+        compare(url, first, steps)
 
 
 @pytest.mark.slow
@@ -332,3 +340,20 @@ def test_a_planted_bug_is_noticed(url, verb, text, bug, monkeypatch):
             test_lives_that_would_show_a_bug_are_the_same(url)
     finally:
         call_of.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "bug"),
+    [
+        ("set plain_queue = null", "set plain_queue = plain_queue"),
+        ("v_row.history_ms > 0 and v_old.history_ms = 0", "false"),
+        ("v_row.events = 'all' and v_old.events <> 'all'", "false"),
+        ("perform turnabout.keep_more_of_leases(queue_id);", ""),
+        ("case when q.history_ms = 0 then q.name end", "q.name"),
+    ],
+)
+def test_a_lease_that_goes_on_being_plain_is_noticed(migrated_url, text, bug):
+    where = text.replace("turnabout.", f"{schema()}.")
+    with planted(migrated_url, Bug("a lease", [], where, bug)), pytest.raises(AssertionError):
+        test_lives_that_would_show_a_bug_are_the_same(migrated_url)
