@@ -219,9 +219,8 @@ def test_timers_that_have_passed_are_not_read_again(passing, old, when):
     passed = 2 * PASSED if when == "due" else 2_000
     if when == "lease":
         passing.send(passed)
-        passing.work_off(
-            passed, 1, look=answered
-        )  # each had a lease that would have run out by now
+        # Each had a lease that would have run out by now.
+        passing.work_off(passed, 1, look=answered)
         passing.now += 60_000
     else:
         passing.send(passed, delay=1_000)
@@ -341,9 +340,7 @@ def test_two_that_set_head_marks_hide_nothing_from_each_other(passing, other, ol
     passing.send(100)
     passing.work_off(100, look=answered)
     sent = passing.send(3)
-    lay = (
-        "select turnabout.set_head_marks((select id from turnabout.queue where name = 'q'), '', 1)"
-    )
+    lay = "select turnabout.set_head_marks(id, '', 1) from turnabout.queue where name = 'q'"
     with other.connection.transaction():
         other.ask(lay)
         passing.ask(lay)
@@ -376,10 +373,8 @@ def test_what_is_due_behind_the_timers_bound_is_found(passing, other, old, late)
     """It was committed, or given back its lease, after the bound had moved past its time."""
     passing.send(2_000)
     with other.connection.transaction():
-        if late == "delayed":
-            ids = other.send(10, delay=500)
-        else:
-            ids = [row[0] for row in other.receive(10, lease_ms=500).rows]
+        is_new = late == "delayed"
+        ids = other.send(10, delay=500) if is_new else receipts(other.receive(10, 500))[0]
         passing.work_off(LEASES, 1, look=answered)
         passing.now += 60_000
         passing.maintain()
