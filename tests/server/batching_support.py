@@ -13,6 +13,8 @@ from turnabout.words.verbs import Verb
 class Watched:
     """In front of a store: what was asked of it, and a barrier that holds verbs up."""
 
+    maintains_itself = False
+
     def __init__(self, store: AsyncSqliteStore) -> None:
         self.store = store
         self.asked: list[Verb[Any]] = []

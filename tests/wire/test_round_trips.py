@@ -18,7 +18,7 @@ KINDS = [pytest.param(kind, id=kind.name) for kind in v.VOCABULARY]
 SOME = [pytest.param(kind, id=kind.name) for kind in (v.Send, v.Receive, v.QueueUpdate)]
 FEW = settings(max_examples=2, deadline=None, database=None, derandomize=True,
                suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
-MANY = settings(FEW, max_examples=20, derandomize=False)
+MANY = settings(FEW, max_examples=10, derandomize=False)
 
 
 def read_back(request: wire.Request, kind: type[v.Verb[Any]]) -> v.Verb[Any]:
