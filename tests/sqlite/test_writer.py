@@ -113,15 +113,6 @@ def hold_writer(store: SqliteStore, callers: list[threading.Thread]) -> list[int
     return sizes
 
 
-def test_waiting_verbs_are_committed_together(store):
-    answers = []
-    callers = [threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(40)]
-    sizes = hold_writer(store, callers)
-    assert sizes == [1, 39]
-    assert {answer.id for answer in answers} == set(range(1, 41))
-    assert sent_in(store) == 40
-
-
 def test_an_error_in_a_group_undoes_its_own_verb_alone(store):
     store.run(QueueCreate("x", QueueSettings()))
     errors = []

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import turnabout
-from tests.support import postgres
-from tests.support.doors import migrate
 from tests.support.files import put_file
+from tests.support.postgres import migrated
 
 STORES = ("sqlite", "postgres")
 
@@ -23,8 +22,7 @@ def placed(store: str, folder: Path) -> Iterator[str]:
     if store == "sqlite":
         yield put_file(folder / "app.db") + "?synchronous=off"
         return
-    server = postgres._servers.get(postgres.VERSIONS[-1] if not postgres.GIVEN else 0)
-    with postgres.fresh_database(server, fill=migrate) as url:
+    with migrated() as url:
         yield url
 
 

@@ -96,29 +96,6 @@ def test_a_lease_stream_and_its_crashes(
 
 
 @on_sqlite
-def test_a_poison_message_under_a_supervisor(mq: turnabout.Turnabout, stream: Any) -> None:
-    queue = mq.queue("emails")
-    sent = ["m-4", "m-5"]
-    for text in sent:
-        queue.send(text)
-    options = {"subscribe": "emails", "subscription": "s", "maxBatchFailures": 1}
-
-    def fails(rows: list[Any]) -> bool:
-        return any(bytes(row["value"]) == b"m-5" for row in rows)
-
-    batches: dict[int, list[Any]] = {}
-    for _ in range(5):
-        try:
-            batches = stream("lease", fails, **options)
-        except Exception as error:  # noqa: BLE001 - as a supervisor does
-            assert "the sink failed" in str(error)  # noqa: PT017
-        else:
-            break
-    assert Counter(values(batches)) == Counter(one for one in sent if one != "m-5")
-    assert (queue.stats().done, queue.stats().dead) == (1, 1)
-
-
-@on_sqlite
 def test_a_log_stream_goes_on_where_it_was(mq: turnabout.Turnabout, stream: Any) -> None:
     ids = finish(mq, 12, "acme/emails")
     finish(mq, 3, "zeta/emails")
