@@ -8,7 +8,7 @@ import pytest
 
 import turnabout
 from tests.conformance.steps import finished, grave_of, maintained, one, sent
-from tests.pipeline.steps import PLACES, many
+from tests.pipeline.steps import PLACES, ended, many
 from tests.support.each import each
 from turnabout import Deleted, Failure, Receipt, UsageError, message
 from turnabout.pipeline import verbs as p
@@ -20,15 +20,6 @@ only_postgres = pytest.mark.parametrize(
     indirect=True,
 )
 """SQLite has one writer: there, no earlier transaction can still come to light."""
-
-
-def ended(queue, *texts, **options):
-    """Messages, sent and done, each in a transaction of its own; their ids."""
-    numbers = sent(queue, *texts, **options)
-    for _ in texts:
-        (held,) = queue.receive(1)
-        held.ack()
-    return numbers
 
 
 def ids(rows):

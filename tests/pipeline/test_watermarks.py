@@ -1,18 +1,7 @@
 """How far archives have come, and what they leave to do."""
 
-from tests.conformance.steps import sent
+from tests.pipeline.steps import ended
 from turnabout.pipeline import verbs as p
-
-
-def ended(queue, *texts):
-    sent(queue, *texts)
-    for _ in texts:
-        one_of(queue).ack()
-
-
-def one_of(queue):
-    (held,) = queue.receive(1)
-    return held
 
 
 def marks(pipe, prefix):

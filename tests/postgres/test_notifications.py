@@ -93,27 +93,6 @@ def test_the_last_of_many_quick_sends_is_heard(url, name, receiver):
     assert len(heard) == 101
 
 
-def test_a_burst_that_pauses_is_heard_each_time(url, name, receiver):
-    """Sends at all distances around the pause that is kept between two notifications."""
-    with turnabout.connect(url) as other:
-        queue, took = other.queue(name), list[float]()
-        for distance in (0.0, 0.02, 0.045, 0.05, 0.055, 0.1):
-            queue.send("first")
-            time.sleep(distance)
-            first = receiver.receive(wait_seconds=10)
-            call = Beside(lambda: receiver.receive(wait_seconds=10))
-            time.sleep(0.005)
-            queue.send("second")
-            sent = time.monotonic()
-            second = call.answer()
-            took.append(time.monotonic() - sent)
-            assert took[-1] < AT_ONCE, f"{distance} s apart"
-            assert [m.text() for m in [*first, *second]] == ["first", "second"]
-            for m in [*first, *second]:
-                m.ack()
-    assert min(took) < 0.2, "one of six is quick even then"
-
-
 async def test_asyncio_hears_and_is_heard(url, name, receiver) -> None:
     async with (
         turnabout.aio.connect(and_also(url, PATIENT)) as mq,

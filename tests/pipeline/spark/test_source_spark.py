@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.pipeline.spark.places import on_postgres, on_sqlite
-from tests.pipeline.spark.test_source_log import finish, token
+from tests.pipeline.spark.places import finish, on_postgres, on_sqlite
+from tests.pipeline.spark.test_source_log import token
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import schema
 
