@@ -68,6 +68,18 @@ def test_each_further_failure_cuts_again_until_one_is_left_and_dead(pipe):
     assert (row.outcome, row.error) == ("dead", "ValueError: the poison")
 
 
+def test_an_epoch_that_died_makes_no_later_one_small(pipe):
+    queue = pipe.queue()
+    sent(queue, *many("a", 30), channel="a")
+    reader = pipe.reader(queue, max_plans=1)
+    reader.lease(0, 1)
+    assert planned(reader, 1, 2).dead == 1
+    assert reader.lease(0, 1, beyond=1).epoch == 2
+    assert reader.state().limit is None, "as large as they may be"
+    assert reader.plan(1).parts == ()
+    assert reader.state().limit is None
+
+
 def test_epochs_stay_small_and_grow_twofold_with_each_that_is_acknowledged(pipe):
     queue = pipe.queue()
     sent(queue, *many("a", 100), channel="a")

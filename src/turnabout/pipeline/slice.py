@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="f76e046b459ac3f9",
+    digest="5820e260a96ef7cb",
 )
