@@ -80,6 +80,17 @@ def test_an_epoch_that_died_makes_no_later_one_small(pipe):
     assert reader.state().limit is None
 
 
+def test_small_epochs_are_over_when_all_that_was_asked_for_may_come_even_if_there_is_nothing(pipe):
+    queue = pipe.queue()
+    sent(queue, "poison")
+    reader = pipe.reader(queue, max_plans=1)
+    reader.lease(0)
+    assert planned(reader, 1, 2).dead == 1
+    assert reader.state().limit == 1
+    assert reader.lease(1, 1).messages == 0
+    assert reader.state().limit is None
+
+
 def test_epochs_stay_small_and_grow_twofold_with_each_that_is_acknowledged(pipe):
     queue = pipe.queue()
     sent(queue, *many("a", 100), channel="a")

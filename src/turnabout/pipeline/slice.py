@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="5820e260a96ef7cb",
+    digest="8e5ba6693dc2132c",
 )
