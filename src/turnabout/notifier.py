@@ -20,8 +20,8 @@ Callback = Callable[[], object]
 class Notifier:
     """Versions of queues, and callbacks for when they change."""
 
-    def __init__(self, begins: Callable[[str], object] | None = None) -> None:
-        """`begins` is called whenever somebody begins to wait on a queue."""
+    def __init__(self, begins: Callable[[str, Change], object] | None = None) -> None:
+        """`begins` is called whenever somebody begins to wait on a queue, and for what."""
         self._begins = begins
         self._lock = threading.Lock()  # never held while a callback runs
         self._versions: dict[tuple[str, Change], int] = {}
@@ -76,7 +76,7 @@ class Notifier:
                 return False
             self._waiting.setdefault(queue, []).append((callback, change))
         if self._begins is not None:
-            self._begins(queue)
+            self._begins(queue, change)
         return True
 
     def unsubscribe(self, queue: str, callback: Callback) -> None:

@@ -9,6 +9,7 @@ maintenance (`Rounds`). All but `Patience` is safe to share between threads.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict, deque
@@ -110,6 +111,10 @@ class Watch:
         with self._lock:
             self._look_at = time.monotonic() + AGAIN_SECONDS
 
+    def stop(self) -> None:
+        """Nobody here looks: the store does it by itself."""
+        self._look_at = math.inf
+
     def must_complain(self) -> bool:
         """True at most once a minute: what could not be fired may be logged."""
         now = time.monotonic()
@@ -131,6 +136,7 @@ class Rounds:
         self._lock = threading.Lock()
         self._turns: OrderedDict[tuple[str, Shard | None], deque[Turn]] = OrderedDict()
         self._maintained: dict[str, float] = {}
+        self._maintains = True
 
     def take(self, queue: str, shard: Shard | None = None) -> Turn:
         """A place in the round robin; nobody else has it until it is put back."""
@@ -146,14 +152,20 @@ class Rounds:
             if len(self._turns) > TURNS_MAX:
                 self._turns.popitem(last=False)
 
-    def must_maintain(self, queue: str) -> bool:
-        """True once in a while: this caller should maintain the queue now."""
+    def must_maintain(self, queue: str, seconds: float = MAINTAIN_SECONDS) -> bool:
+        """True once in this time: this caller should maintain the queue now."""
+        if not self._maintains:
+            return False
         now = time.monotonic()
         with self._lock:
-            if now - self._maintained.setdefault(queue, now) < MAINTAIN_SECONDS:
+            if now - self._maintained.setdefault(queue, now) < seconds:
                 return False
             self._maintained[queue] = now
             return True
+
+    def stop_maintaining(self) -> None:
+        """The store does it by itself."""
+        self._maintains = False
 
     def keep(self, queues: AbstractSet[str]) -> None:
         """There are no others: forget when those were maintained."""

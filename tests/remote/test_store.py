@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.support.served import Server, served
 from tests.support.until import until
 from turnabout.server import verbs as credentials
 from turnabout.words import verbs as v
+from turnabout.words.verb import Change
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +43,19 @@ class Counted:
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[tuple[Server, Counter[str]]]:
     """A server, and how often it was asked for what."""
+    with counting(f"sqlite:///{tmp_path}/app.db") as made:
+        yield made
+
+
+@contextmanager
+def counting(url: str) -> Iterator[tuple[Server, Counter[str]]]:
     made: list[Counted] = []
 
     def around(app: Any) -> Any:
         made.append(Counted(app))
         return made[-1]
 
-    with served(f"sqlite:///{tmp_path}/app.db", around=around) as server:
+    with served(url, around=around) as server:
         yield server, made[0].paths
 
 
@@ -79,6 +87,44 @@ def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) ->
     assert got == [1] * 20
 
 
+def test_an_end_wakes_no_receiver() -> None:
+    got: list[int] = []
+    with counting("sqlite:///:memory:") as (server, asked), turnabout.connect(server.url) as mq:
+        queue = mq.queue("q")
+        queue.create()
+        sent = queue.send("a")
+        (message,) = queue.receive()
+        thread = in_thread(lambda: got.append(len(queue.receive(wait_seconds=SECONDS))))
+        until(lambda: mq.store._notifier.is_waited_for("q", Change.READY) and asked["signal"] == 2)
+        before = asked["receive"]
+        with turnabout.connect(server.url) as other:  # it waits for the end, and is told
+            waiting = in_thread(lambda: other.queue("q").wait(sent.ids, timeout_seconds=SECONDS))
+            until(lambda: asked["signal"] == 4)
+            message.ack()
+            waiting.join(SECONDS)
+        assert asked["receive"] == before
+        queue.send("b")
+        thread.join(SECONDS)
+    assert got == [1]
+
+
+def test_a_client_leaves_maintenance_and_schedules_to_the_server(
+    counted: tuple[Server, Counter[str]], monkeypatch: Any
+) -> None:
+    server, asked = counted
+    seconds = time.monotonic()
+    with turnabout.connect(server.url) as mq:
+        queue = mq.queue("q")
+        queue.create()
+        monkeypatch.setattr("turnabout.pacing.time.monotonic", lambda: seconds)
+        for _ in range(5):
+            assert not queue.receive()
+            seconds += 60
+    assert asked["receive"] == 5
+    assert not asked["maintain"]
+    assert not asked["schedules"]
+
+
 def test_a_server_that_lets_nobody_wait_is_not_asked_without_end() -> None:
     with (
         liar(answer(200, b'{"signal": 7, "instance": "a"}', headers=ALONE)) as server,
@@ -87,7 +133,7 @@ def test_a_server_that_lets_nobody_wait_is_not_asked_without_end() -> None:
         store = mq.store
         store.wait("q", store.signal("q"), 0.3)
         assert len(server.asked) == 2
-        assert b"?seen=7&instance=a&wait_seconds=20 " in server.asked[1]
+        assert b"?change=any&seen=7&instance=a&wait_seconds=20 " in server.asked[1]
 
 
 def test_a_server_that_cannot_be_asked_ends_the_wait() -> None:

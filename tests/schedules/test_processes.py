@@ -137,9 +137,9 @@ def test_nothing_is_sent_by_one_that_dies_on_the_way(door):
 
 
 @pytest.mark.real_time
-@pytest.mark.needs("sharing")
+@pytest.mark.needs("sharing", "administration")
 def test_a_waiting_receiver_fires(door):
-    """At every door: by its own wait, with a schedule of another connection."""
+    """By its own wait, with another connection's schedule. A server's clients leave it to that."""
     queue = door.fresh().name
     with real_time(door) as mq, door.open(real_time=True) as other:
         other.schedules.set("s", queue, "x", every_seconds=1, missed="skip")

@@ -14,6 +14,8 @@ from turnabout.words.verbs import Verb
 class Watched(AsyncForwardingStore):
     """In front of a store: what was asked of it, and a barrier that holds verbs up."""
 
+    maintains_itself = False
+
     def __init__(self, store: AsyncSqliteStore) -> None:
         super().__init__(store)
         self.store = store

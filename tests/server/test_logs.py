@@ -65,6 +65,7 @@ class Talkative:
         raise self.error from ValueError(f"{SECRET} in {verb!r}")
 
     run_transaction = signal = wait = run
+    maintains_itself = False
 
     async def close(self) -> None: ...
 

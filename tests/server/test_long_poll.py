@@ -10,8 +10,10 @@ import pytest
 from tests.server.batching_support import Watched, message, settle, watched
 from tests.support.doors import START, Clock
 from tests.support.loops import inside
+from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.server.batching import long_poll as module
 from turnabout.server.batching.long_poll import LongPoll
+from turnabout.server.batching.maintenance import ROUND_SECONDS, Maintenance
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing, Shard
@@ -98,6 +100,22 @@ async def test_empty_says_when_to_ask_again(yard: Yard) -> None:
     await yard.send("later", delay_ms=5_000)
     assert await yard.receive(1, 0.0) == o.Received((), 5_000)
     assert (await yard.receive(1, 0.01)).retry_after_ms in range(4_900, 5_001)
+
+
+@in_a_yard
+async def test_one_message_wakes_one_of_many_and_costs_one_look(yard: Yard) -> None:
+    tasks = await yard.waiting(500)
+    before = len(yard.looks)
+    await yard.send("a")
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await yard.quiet()
+    assert payloads(await tasks[0]) == "a"
+    assert (len(done), len(waiting)) == (1, 499)
+    assert len(yard.looks) == before + 1
+    await yard.send(*"bcd")
+    assert [payloads(await task) for task in tasks[1:4]] == ["b", "c", "d"]
+    yard.long_poll.close()
+    assert {await task for task in tasks[4:]} == {o.Received(())}
 
 
 @in_a_yard
@@ -235,13 +253,40 @@ async def test_every_queue_is_maintained_in_turn_though_nobody_receives(
     keeper = yard.long_poll.maintenance
     await keeper.step()
     assert not yard.store.of(v.Maintain)  # seen for the first time: not yet
-    for _ in range(11):
+    for _ in range(31):
         await keeper.step()
-    for name in keeper._shared.rounds._maintained:
-        keeper._shared.rounds._maintained[name] -= 2.0
-    for _ in range(11):
+    passed(keeper, ROUND_SECONDS)
+    for _ in range(31):
         await keeper.step()
     assert {verb.queue for verb in yard.store.of(v.Maintain)} >= set(names)
+
+
+def passed(keeper: Maintenance, seconds: float) -> None:
+    """That long ago was each queue maintained."""
+    for name in keeper._shared.rounds._maintained:
+        keeper._shared.rounds._maintained[name] -= seconds
+
+
+@in_a_yard
+async def test_a_queue_that_is_received_from_is_maintained_once_a_second(yard: Yard) -> None:
+    await yard.store.run(v.QueueCreate("other", QueueSettings()))
+    keeper = yard.long_poll.maintenance
+    for _ in range(31):
+        await keeper.step()
+    passed(keeper, MAINTAIN_SECONDS)
+    for _ in range(3):
+        await yard.receive(1, 0.0)
+    assert not yard.store.of(v.Maintain), "no client waits for it"
+    for _ in range(3):
+        await keeper.step()
+    assert yard.store.of(v.Maintain) == [v.Maintain("q")]
+
+
+@in_a_yard
+async def test_a_receive_lets_nobody_wait_for_a_schedule(yard: Yard) -> None:
+    yard.long_poll.maintenance._shared.watch.found(any_there=True, more_due=True)
+    await yard.receive(1, 0.0)
+    assert not yard.store.of(v.ScheduleList)
 
 
 @in_a_yard

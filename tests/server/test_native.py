@@ -258,6 +258,7 @@ def test_a_queue_that_is_there_is_409(ask: Ask) -> None:
         ("POST", "/v1/queues/q/ack", json.dumps({"receipts": ["1.1"] * 51}).encode(), 400, "usage"),
         ("POST", "/v1/queues/q/receive", b'{"max_messages": 51}', 400, "usage"),
         ("GET", "/v1/queues/q/signal?seen=x", b"", 400, "usage"),
+        ("GET", "/v1/queues/q/signal?change=news", b"", 400, "usage"),
         ("GET", "/v1/queues/q/endings/stream", b"", 400, "usage"),
         ("GET", "/v1/queues/q/endings/stream?ids=1,x", b"", 400, "usage"),
         ("GET", "/v1/queues/nope/events/stream", b"", 404, "queue_not_found"),

@@ -30,6 +30,11 @@ class Shared:
     looking: set[Place] = field(default_factory=set[Place])
     """Where one looks who would wait; others that come meanwhile share the next look."""
 
+    def __post_init__(self) -> None:
+        if self.store.maintains_itself:
+            self.watch.stop()
+            self.rounds.stop_maintaining()
+
     def poller(self, queue: str) -> EndingPoller:
         """The poller for all who wait on that queue."""
         return self.pollers.setdefault(queue, EndingPoller(self.store, queue))

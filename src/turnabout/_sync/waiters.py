@@ -72,9 +72,11 @@ class ReceiveGroup:
         self._waiting: dict[WaitingReceive, None] = {}
         self._leader: WaitingReceive | None = None
         self._was_empty = False
-        """A look has found nothing."""
+        """A look has found less than was wanted: nothing is left."""
         self._seen: int | None = None
-        """The queue's signal, if a look after it found nothing: until it changes, none will."""
+        """The queue's signal, if a look after it left nothing: until it changes, none will find
+        anything.
+        """
         self._retry_at: float | None = None
         self._look_at = 0.0
         self._rest_until = 0.0
@@ -143,7 +145,7 @@ class ReceiveGroup:
                 self._was_empty = len(self._waiting) > 1
 
     def _look(self) -> bool:
-        """Lease for all, and hand out. False: there was nothing, or nobody any more."""
+        """Lease for all, and hand out. True: there may be more."""
         with self._lock:
             wanted = [waiter.most for waiter in self._waiting]
         if not wanted:
@@ -164,7 +166,7 @@ class ReceiveGroup:
         self._rest_until = time.monotonic() + min(gap, GAP_SECONDS_MAX)
         if rest:
             self._source.give_back(rest)
-        return bool(deliveries)
+        return len(deliveries) >= most
 
     def _hand_out(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """To each in its turn what it wants, while there is something. Answers with the rest."""

@@ -57,28 +57,33 @@ class AsyncRemoteStore(AsyncStore):
             if self._closed and not self._running:
                 await self._transport.aclose()
 
+    @property
+    def maintains_itself(self) -> bool:
+        """The server does."""
+        return True
+
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
         """Send these headers with each request, as they are then: a trace's context."""
         self._exchange.context = context
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
-        if self._notifier.last(queue) is None:
+        if self._notifier.last(queue, change) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
-                told = await self._drive(self._exchange.version(queue, None, 0))
-                self._notifier.learn(queue, told)
-        return self._notifier.version(queue)
+                told = await self._drive(self._exchange.version(queue, change, None, 0))
+                self._notifier.learn(queue, change, told)
+        return self._notifier.version(queue, change)
 
     async def wait(
         self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
     ) -> None:
         """Return on a change in the queue, or after `seconds`."""
-        await self._notifier.wait_async(queue, seen, seconds)
+        await self._notifier.wait_async(queue, seen, seconds, change)
 
-    def _listen(self, queue: str) -> None:
+    def _listen(self, queue: str, change: Change) -> None:
         if self._listener is None:
             self._listener = RemoteListener(self._exchange, self._notifier)
-        self._listener.listen(queue)
+        self._listener.listen(queue, change)
 
     def within(self, connection: object) -> NoReturn:
         """A server cannot join a caller's transaction. Raises: UsageError."""

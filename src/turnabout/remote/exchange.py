@@ -27,6 +27,7 @@ from turnabout.words.errors import (
     UsageError,
     WrongVersion,
 )
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Endings, Verb
 
 A = TypeVar("A")
@@ -139,13 +140,15 @@ class Exchange:
         )
 
     def version(
-        self, queue: str, told: ServerVersion | None, seconds: float
+        self, queue: str, change: Change, told: ServerVersion | None, seconds: float
     ) -> Talk[ServerVersion]:
-        """The version of a queue, as soon as it differs from `told`, or after `seconds`."""
-        target = f"/v1/queues/{quote(queue, safe='')}/signal"
+        """The version of a queue, as far as these changes go, as soon as it differs from `told`, or
+        after `seconds`.
+        """
+        target = f"/v1/queues/{quote(queue, safe='')}/signal?change={_word(change)}"
         if told is not None:
             target += (
-                f"?seen={told.version}&instance={quote(told.instance, safe='')}"
+                f"&seen={told.version}&instance={quote(told.instance, safe='')}"
                 f"&wait_seconds={seconds:g}"
             )
         request = self._request("GET", target, None)
@@ -261,6 +264,10 @@ def _timeouts(address: Address, seconds: float) -> dict[str, float]:
         "write": address.timeout_seconds,
         "pool": address.timeout_seconds,
     }
+
+
+def _word(change: Change) -> str:
+    return str(change.name).lower()
 
 
 def _is_error(body: bytes) -> bool:

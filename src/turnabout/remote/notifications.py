@@ -1,5 +1,5 @@
 """Notifications from a server: for each queue with waiters one request, which the server answers on
-a change. Thousands who wait on a queue cost one request.
+a change. Thousands who wait on a queue for the same kind of change cost one request.
 
 A queue's version here changes with every version that the server tells. It may be an old one, from
 the last time that somebody waited: then the server answers at once, and the waiters look once more
@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 from turnabout.notifier import Notifier
 from turnabout.remote.exchange import Exchange, ServerVersion
-from turnabout.remote.transport import carry_async, open_async
+from turnabout.remote.transport import SingleConnections, carry_async
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.verb import Change
 
 ASK_SECONDS = 20.0
 """How long one request waits for a change."""
@@ -25,22 +26,25 @@ answers at once is asked no more often.
 """
 
 
+Place = tuple[str, Change]
+
+
 class RemoteNotifier(Notifier):
     """A notifier that knows which version the server named last. For any thread."""
 
-    def __init__(self, begins: Callable[[str], object]) -> None:
+    def __init__(self, begins: Callable[[str, Change], object]) -> None:
         super().__init__(begins)
-        self._last: dict[str, ServerVersion] = {}
+        self._last: dict[Place, ServerVersion] = {}
 
-    def last(self, queue: str) -> ServerVersion | None:
+    def last(self, queue: str, change: Change) -> ServerVersion | None:
         """The server's last word."""
-        return self._last.get(queue)
+        return self._last.get((queue, change))
 
-    def learn(self, queue: str, version: ServerVersion) -> None:
+    def learn(self, queue: str, change: Change, version: ServerVersion) -> None:
         """The server has said this. Waiters are notified if it is another version."""
-        if self._last.get(queue) != version:
-            self._last[queue] = version
-            self.notify(queue)
+        if self._last.get((queue, change)) != version:
+            self._last[queue, change] = version
+            self.notify(queue, change=change)
 
 
 class RemoteListener:
@@ -49,14 +53,15 @@ class RemoteListener:
     def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:
         self._exchange = exchange
         self._notifier = notifier
-        self._transport = open_async(exchange.address, None)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._connections = SingleConnections(exchange.address)
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
 
-    def listen(self, queue: str) -> None:
-        """Somebody waits on that queue now."""
-        if queue not in self._tasks and not self._notifier.closed:
-            self._tasks[queue] = asyncio.get_running_loop().create_task(
-                self._keep_asking(queue), name=f"turnabout listens for {queue}"
+    def listen(self, queue: str, change: Change) -> None:
+        """Somebody waits there now."""
+        place = queue, change
+        if place not in self._tasks and not self._notifier.closed:
+            self._tasks[place] = asyncio.get_running_loop().create_task(
+                self._keep_asking(*place), name=f"turnabout listens for {queue}"
             )
 
     async def close(self) -> None:
@@ -65,30 +70,34 @@ class RemoteListener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._transport.aclose()
+        await self._connections.close()
 
-    async def _keep_asking(self, queue: str) -> None:
+    async def _keep_asking(self, queue: str, change: Change) -> None:
         try:
             # Nothing is awaited between the last look at the waiters and the end.
-            while self._notifier.is_waited_for(queue):
-                asked_at, before = time.monotonic(), self._notifier.last(queue)
+            while self._notifier.is_waited_for(queue, change):
+                asked_at, before = time.monotonic(), self._notifier.last(queue, change)
                 try:
-                    version = await self._ask(queue)
+                    version = await self._ask(queue, change)
                 except TurnaboutError:
                     await asyncio.sleep(POLL_SECONDS)
-                    self._notifier.release(queue)
+                    self._notifier.release(queue, change)
                     continue
-                self._notifier.learn(queue, version)
+                self._notifier.learn(queue, change, version)
                 if version == before and time.monotonic() - asked_at < POLL_SECONDS:
                     await asyncio.sleep(POLL_SECONDS)  # it is closing, and lets nobody wait
         finally:
-            self._tasks.pop(queue, None)
+            self._tasks.pop((queue, change), None)
 
-    async def _ask(self, queue: str) -> ServerVersion:
-        talk = self._exchange.version(queue, self._notifier.last(queue), ASK_SECONDS)
+    async def _ask(self, queue: str, change: Change) -> ServerVersion:
+        told = self._notifier.last(queue, change)
+        talk = self._exchange.version(queue, change, told, ASK_SECONDS)
+        connection = await self._connections.take()
         try:
             request = next(talk)
             while True:
-                request = talk.send(await carry_async(self._transport, request))
+                request = talk.send(await carry_async(connection, request))
         except StopIteration as end:
             return end.value
+        finally:
+            self._connections.put(connection)

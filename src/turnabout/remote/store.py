@@ -78,29 +78,34 @@ class RemoteStore(Store):
         if is_last:
             self._transport.close()
 
+    @property
+    def maintains_itself(self) -> bool:
+        """The server does."""
+        return True
+
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
         """Send these headers with each request, as they are then: a trace's context."""
         self._exchange.context = context
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version that changes with what the server tells; asks only the first time."""
-        if self._notifier.last(queue) is None:
+        if self._notifier.last(queue, change) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
-                told = self._drive(self._exchange.version(queue, None, 0))
-                self._notifier.learn(queue, told)
-        return self._notifier.version(queue)
+                told = self._drive(self._exchange.version(queue, change, None, 0))
+                self._notifier.learn(queue, change, told)
+        return self._notifier.version(queue, change)
 
     def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """Return on a change in the queue, or after `seconds`."""
         if self._pid != os.getpid():
             self._begin()
-        self._notifier.wait(queue, seen, seconds)
+        self._notifier.wait(queue, seen, seconds, change)
 
-    def _listen(self, queue: str) -> None:
+    def _listen(self, queue: str, change: Change) -> None:
         with self._lock:
             if self._listener is None:
                 self._listener = _ListenerThread(self._exchange, self._notifier)
-        self._listener.listen(queue)
+        self._listener.listen(queue, change)
 
     def within(self, connection: object) -> NoReturn:
         """A server cannot join a caller's transaction. Raises: UsageError."""
@@ -132,10 +137,10 @@ class _ListenerThread:
         self._thread = threading.Thread(target=self._run, name="turnabout-listen", daemon=True)
         self._thread.start()
 
-    def listen(self, queue: str) -> None:
-        """Somebody waits on that queue now."""
+    def listen(self, queue: str, change: Change) -> None:
+        """Somebody waits there now."""
         with contextlib.suppress(RuntimeError):  # closed meanwhile: nobody waits any more
-            self._loop.call_soon_threadsafe(self._listener.listen, queue)
+            self._loop.call_soon_threadsafe(self._listener.listen, queue, change)
 
     def close(self) -> None:
         """Cut what is under way; the thread ends."""

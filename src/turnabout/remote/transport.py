@@ -7,6 +7,8 @@ would replace our token, no proxy of the environment; and a third less time for 
 from __future__ import annotations
 
 import ssl
+import time
+from collections import deque
 
 import httpx2
 
@@ -24,9 +26,46 @@ def open_blocking(address: Address) -> httpx2.HTTPTransport:
     )
 
 
-def open_async(address: Address, connections: int | None) -> httpx2.AsyncHTTPTransport:
-    """Connections for an event loop; None: as many as it takes."""
-    return httpx2.AsyncHTTPTransport(verify=_verification(address), limits=_limits(connections))
+def open_async(
+    address: Address, connections: int, verification: ssl.SSLContext | None = None
+) -> httpx2.AsyncHTTPTransport:
+    """Connections for an event loop."""
+    return httpx2.AsyncHTTPTransport(
+        verify=verification or _verification(address), limits=_limits(connections)
+    )
+
+
+class SingleConnections:
+    """Connections for an event loop, as many as are used at once, each by itself: one transport for
+    a hundred that wait would look at all of them at each request.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._verification = _verification(address)
+        self._all: set[httpx2.AsyncHTTPTransport] = set()
+        self._idle: deque[tuple[httpx2.AsyncHTTPTransport, float]] = deque()
+
+    async def take(self) -> httpx2.AsyncHTTPTransport:
+        """The one that was used last, so that those that are not needed grow old."""
+        while self._idle and self._idle[0][1] < time.monotonic() - IDLE_SECONDS:
+            connection, _ = self._idle.popleft()
+            self._all.discard(connection)
+            await connection.aclose()
+        if self._idle:
+            return self._idle.pop()[0]
+        connection = open_async(self._address, 1, self._verification)
+        self._all.add(connection)
+        return connection
+
+    def put(self, connection: httpx2.AsyncHTTPTransport) -> None:
+        """It is idle."""
+        self._idle.append((connection, time.monotonic()))
+
+    async def close(self) -> None:
+        """All of them."""
+        for connection in self._all:
+            await connection.aclose()
 
 
 def carry(transport: httpx2.HTTPTransport, request: httpx2.Request) -> Got:
@@ -63,7 +102,7 @@ async def carry_async(transport: httpx2.AsyncHTTPTransport, request: httpx2.Requ
     return answer
 
 
-def _limits(connections: int | None) -> httpx2.Limits:
+def _limits(connections: int) -> httpx2.Limits:
     return httpx2.Limits(
         max_connections=connections,
         max_keepalive_connections=connections,
@@ -71,7 +110,7 @@ def _limits(connections: int | None) -> httpx2.Limits:
     )
 
 
-def _verification(address: Address) -> ssl.SSLContext | bool:
+def _verification(address: Address) -> ssl.SSLContext:
     """Certificates are checked; without TLS, reading the known ones would be 20 ms for nothing."""
     is_secure = address.base.startswith("https://")
-    return True if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -69,7 +69,7 @@ class FileNotifier(Notifier):
             self._data_version = version
         self.notify_all()
 
-    def _start_looking(self, _: str) -> None:
+    def _start_looking(self, *_: object) -> None:
         with self._looking:
             if self._looker is None:
                 self._looker = threading.Thread(

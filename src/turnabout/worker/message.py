@@ -159,6 +159,11 @@ class BridgeStore(Store):
         """As the store's."""
         self._on_loop(self._store.wait(queue, seen, seconds, change))
 
+    @property
+    def maintains_itself(self) -> bool:
+        """As the store."""
+        return self._store.maintains_itself
+
     def within(self, connection: object) -> Joined:
         """Refused: this store lives on the worker's loop."""
         raise UsageError(

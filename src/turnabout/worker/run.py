@@ -114,7 +114,8 @@ class Run:
             return
         takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]
         beats = [asyncio.create_task(self._guarded(c.beat)) for c in self._consumers]
-        beats.append(asyncio.create_task(self._guarded(self._fire)))
+        if not self.turnabout.store.maintains_itself:
+            beats.append(asyncio.create_task(self._guarded(self._fire)))
         log.info("working on %s", ", ".join(dict.fromkeys(c.job.queue for c in self._consumers)))
         try:
             while self.phase is Phase.TAKING:

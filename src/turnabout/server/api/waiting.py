@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from starlette.requests import Request
 
@@ -25,6 +25,7 @@ from turnabout.words import verbs as v
 from turnabout.words.namespaces import stored
 from turnabout.words.records import Ending, EventPage
 from turnabout.words.value import value
+from turnabout.words.verb import Change
 
 A = TypeVar("A")
 
@@ -36,8 +37,9 @@ STRANGE_SECONDS = 1.0
 
 @value
 class Asked:
-    """A question to a queue's signal."""
+    """A question to a queue's signal, about messages for receivers, ends of messages, or both."""
 
+    change: Literal["any", "ready", "ended"] = "any"
     seen: int | None = None
     instance: str | None = None
     wait_seconds: float = 0.0
@@ -107,23 +109,24 @@ class Waiting:
         self, caller: AuthorizedStore, queue: str, asked: Asked, seconds: float, request: Request
     ) -> int:
         """The queue's signal, as soon as it is not what was seen."""
-        number = await caller.signal(queue)
+        change = Change[asked.change.upper()]
+        number = await caller.signal(queue, change)
         seen = asked.seen
         if asked.instance not in {None, self.instance}:
             seen, seconds = number, min(seconds, STRANGE_SECONDS)
         if seen != number or not seconds:
             return number
         with self.context.admission.waiter():
-            await while_there(request, self._changed(caller, queue, number, seconds))
-        return await caller.signal(queue)
+            await while_there(request, self._changed(caller, queue, change, number, seconds))
+        return await caller.signal(queue, change)
 
     async def _changed(
-        self, caller: AuthorizedStore, queue: str, seen: int, seconds: float
+        self, caller: AuthorizedStore, queue: str, change: Change, seen: int, seconds: float
     ) -> None:
         ends_at = time.monotonic() + seconds
         while (left := ends_at - time.monotonic()) > 0 and not self.context.lifecycle.closing:
-            await caller.wait(queue, seen, left)
-            if await caller.signal(queue) != seen:
+            await caller.wait(queue, seen, left, change)
+            if await caller.signal(queue, change) != seen:
                 return
 
 

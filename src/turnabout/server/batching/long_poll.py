@@ -15,7 +15,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from turnabout._async.receiving import StoreSource, place_of, receive_now
+from turnabout._async.receiving import StoreSource, place_of, receive_once
 from turnabout._async.shared import Shared
 from turnabout.server.admission import Admission
 from turnabout.server.batching.batching_store import BatchingStore
@@ -25,7 +25,7 @@ from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.outcomes import Received
-from turnabout.words.verb import Verb
+from turnabout.words.verb import Change, Verb
 from turnabout.words.verbs import Receive, Release
 
 A = TypeVar("A")
@@ -72,7 +72,7 @@ class LongPoll:
         self._shared = Shared(store)
         self.maintenance = Maintenance(self._shared)
         self._admission = admission
-        self._looks = BatchingStore(TurnKeeper(self._shared), _looks_only)
+        self._looks = BatchingStore(TurnKeeper(self._shared, self.maintenance), _looks_only)
         self._waiting: dict[WaitingClient, None] = {}
         self._guard: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -170,15 +170,17 @@ class LongPoll:
 class TurnKeeper(AsyncForwardingStore):
     """Receives go on from where the last one of this server ended."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, maintenance: Maintenance) -> None:
         super().__init__(shared.store)
         self._shared = shared
+        self._maintenance = maintenance
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb."""
         if not isinstance(verb, Receive):
             return await self._store.run(verb)
-        deliveries, retry_after_ms = await receive_now(self._shared, verb)
+        self._maintenance.received_from(verb.queue)
+        deliveries, retry_after_ms = await receive_once(self._shared, verb)
         return cast("A", Received(tuple(deliveries), retry_after_ms))
 
 
@@ -193,6 +195,10 @@ class GroupSource(StoreSource):
         """As `ReceiveSource.lease`."""
         received = await self._looks.run(replace(self._verb, max_messages=most))
         return received.deliveries, received.retry_after_ms
+
+    async def wait(self, seen: int, seconds: float) -> None:
+        """As `ReceiveSource.wait`; schedules are fired by `maintenance`."""
+        await self._shared.store.wait(self._verb.queue, seen, seconds, Change.READY)
 
 
 def _looks_only(verb: Verb[Any]) -> Mergeable | None:

@@ -55,6 +55,13 @@ class AsyncStore(Protocol):
         """Free connections and files. Waiting calls return; later calls raise UsageError."""
         ...
 
+    @property
+    def maintains_itself(self) -> bool:
+        """Whether it maintains its queues and fires its schedules by itself, as a server does: else
+        those who receive do it on their way.
+        """
+        return False
+
     # asyncio only
     def connections(self) -> Connections:
         """Connections for handlers that work in a transaction. Raises: UsageError by a server."""
@@ -134,6 +141,11 @@ class AsyncForwardingStore(AsyncStore):
     async def close(self) -> None:
         """As the store's."""
         await self._store.close()
+
+    @property
+    def maintains_itself(self) -> bool:
+        """As the store."""
+        return self._store.maintains_itself
 
     # asyncio only
     def connections(self) -> Connections:

@@ -54,6 +54,13 @@ class Store(Protocol):
         """Free connections and files. Waiting calls return; later calls raise UsageError."""
         ...
 
+    @property
+    def maintains_itself(self) -> bool:
+        """Whether it maintains its queues and fires its schedules by itself, as a server does: else
+        those who receive do it on their way.
+        """
+        return False
+
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
         """Of a store that makes requests: send these headers with each, as they are then."""
 
@@ -120,6 +127,11 @@ class ForwardingStore(Store):
     def close(self) -> None:
         """As the store's."""
         self._store.close()
+
+    @property
+    def maintains_itself(self) -> bool:
+        """As the store."""
+        return self._store.maintains_itself
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
         """As the store's."""
