@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import re
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -74,13 +76,16 @@ class Never(Always):
         return None
 
 
+NUMBERS = itertools.count()
+
+
 class SmallLife:
     """One queue of a store whose shortcuts is as given."""
 
-    def __init__(self, url: str, name: str, shortcuts: everyday.Shortcuts, first: Any) -> None:
+    def __init__(self, store: PostgresStore, shortcuts: everyday.Shortcuts, first: Any) -> None:
         self.clock = Clock()
-        self.store = PostgresStore(url, clock=self.clock)
-        self.store._shortcuts = shortcuts
+        self.store, name = store, f"life-{next(NUMBERS)}"
+        self.store._clock, self.store._shortcuts = self.clock, shortcuts
         self.mq = turnabout.Turnabout(self.store)
         self.queue = self.mq.queue(name)
         plain = {"history_seconds": 0, "backoff_jitter": 0, "backoff_seconds": 1}
@@ -143,18 +148,22 @@ class SmallLife:
         )
 
 
-NUMBERS = itertools.count()
+Two = tuple[PostgresStore, PostgresStore]
 
 
-def compare(url: str, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts] = Always) -> None:
+@pytest.fixture(scope="module")
+def two(url) -> Iterator[Two]:
+    """Stores for lives that are compared: to connect takes longer than to live."""
+    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
+        yield one, other
+
+
+def compare(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts] = Always) -> None:
     """One life with everyday statements, and the same by functions alone."""
-    one, other = (
-        SmallLife(url, f"life-{next(NUMBERS)}", kind(), first) for kind in (shortcuts, Never)
-    )
-    with one.mq, other.mq:
-        for step in steps:
-            assert one.step(step) == other.step(step), step
-        assert one.rest() == other.rest()
+    one, other = SmallLife(two[0], shortcuts(), first), SmallLife(two[1], Never(), first)
+    for step in steps:
+        assert one.step(step) == other.step(step), step
+    assert one.rest() == other.rest()
 
 
 @pytest.mark.slow
@@ -162,8 +171,8 @@ def compare(url: str, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(first=FIRST, steps=STEPS)
-def test_a_life_is_the_same_with_and_without_them(url, first, steps):
-    compare(url, first, steps)
+def test_a_life_is_the_same_with_and_without_them(two, first, steps):
+    compare(two, first, steps)
 
 
 def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -184,7 +193,7 @@ ORDINARY = [("send", "a", 0, None), ("receive", None), ("ack", 0)]
 
 @pytest.mark.slow
 def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
-    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {})
+    life = SmallLife(PostgresStore(url), everyday.Shortcuts(), {})
     with life.mq:
         life.step(("send", "b", 0, None))
         life.receive(None)  # the first looks for what time has brought
@@ -199,7 +208,7 @@ def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
 
 @pytest.mark.slow
 def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
-    life = SmallLife(url, f"life-{next(NUMBERS)}", everyday.Shortcuts(), {"delay_seconds": 1})
+    life = SmallLife(PostgresStore(url), everyday.Shortcuts(), {"delay_seconds": 1})
     with life.mq:
         asked = statements_of(monkeypatch)
         for _ in range(3):
@@ -312,14 +321,14 @@ BUGS = [
 
 
 @pytest.mark.slow
-def test_lives_that_would_show_a_bug_are_the_same(url):
+def test_lives_that_would_show_a_bug_are_the_same(two):
     for first, steps in LIVES:
-        compare(url, first, steps, Hurried)
+        compare(two, first, steps, Hurried)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
-def test_a_planted_bug_is_noticed(url, verb, text, bug, monkeypatch):
+def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
     (kind,) = [kind for kind in EVERYDAY if kind.__name__.lower() == verb]
     good = EVERYDAY[kind]
     assert good is not None
@@ -329,6 +338,6 @@ def test_a_planted_bug_is_noticed(url, verb, text, bug, monkeypatch):
     call_of.cache_clear()
     try:
         with pytest.raises(AssertionError):
-            test_lives_that_would_show_a_bug_are_the_same(url)
+            test_lives_that_would_show_a_bug_are_the_same(two)
     finally:
         call_of.cache_clear()

@@ -19,7 +19,7 @@ KINDS = [
     pytest.param(kind, id=kind.name, marks=[] if kind in QUICK else [pytest.mark.slow])
     for kind in v.VOCABULARY
 ]
-MANY = settings(max_examples=20, deadline=None, database=None,
+MANY = settings(max_examples=10, deadline=None, database=None,
                 suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
 
 
