@@ -19,6 +19,7 @@ class Connection:
     """As much of a connection as a pool knows."""
 
     closed = False
+    is_lost = False
 
     def is_fresh(self):
         return not self.closed

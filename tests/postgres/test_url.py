@@ -1,6 +1,7 @@
 """What may stand in a PostgreSQL URL, and what is said when it leads nowhere."""
 
 import traceback
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -11,7 +12,7 @@ import turnabout.aio
 from tests.support.each import each
 from tests.support.postgres import one_migrated_url
 from turnabout import Busy, Disconnected, Forbidden, TurnaboutError, Unavailable, UsageError
-from turnabout.postgres.url import parse
+from turnabout.postgres.url import NETWORK, address, parse
 
 HERE = "postgresql://u@h/db"
 
@@ -30,6 +31,20 @@ def test_options_have_defaults():
     options = parse(HERE)
     assert (options.prepare, options.listen, options.conninfo) == (True, True, HERE)
     assert (options.poll_seconds, options.max_connections, options.busy_seconds) == (1.0, 16, 30.0)
+    assert options.call_seconds == 60.0
+
+
+def test_a_silent_network_is_noticed_unless_the_url_or_the_environment_says_when(monkeypatch):
+    def asked(more: str = "") -> dict[str, Any]:
+        return psycopg.conninfo.conninfo_to_dict(address(f"{HERE}{more}", "turnabout"))
+
+    assert asked() == {"user": "u", "host": "h", "dbname": "db", **NETWORK} | {
+        "fallback_application_name": "turnabout"
+    }
+    assert asked("?keepalives_idle=5&connect_timeout=7")["keepalives_idle"] == "5"
+    assert asked("?keepalives_idle=5&connect_timeout=7")["connect_timeout"] == "7"
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "3")
+    assert "connect_timeout" not in asked()
 
 
 def test_ours_are_taken_out_and_libpq_s_stay():
@@ -56,6 +71,8 @@ def test_ours_are_taken_out_and_libpq_s_stay():
         "poll_seconds=inf",
         "busy_seconds=0",
         "busy_seconds=3601",
+        "call_seconds=0",
+        "call_seconds=never",
         "max_connections=0",
         "max_connections=1001",
         "max_connections=2.5",

@@ -9,7 +9,7 @@ import pytest
 from tests.server.sights import AWAY, Sight, looking
 from tests.support.each import each
 from turnabout.server.api import health
-from turnabout.server.verbs import TokenFind
+from turnabout.server.verbs import TokenRevoke
 from turnabout.words.errors import WrongVersion
 
 
@@ -72,7 +72,7 @@ async def test_a_flood_of_probes_is_one_look(sight: Sight, monkeypatch: pytest.M
     assert {answer.status_code for answer in answers} == {200}
     for path in ("/readyz", "/healthz", "/livez"):
         await sight.get(path)
-    assert sight.store.times(TokenFind) == 1
+    assert sight.store.times(TokenRevoke) == 1
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ async def test_a_store_that_hangs_holds_no_probe_up(
     sight.store.hangs = asyncio.Event()
     for _ in range(3):
         assert (await sight.get("/readyz")).text == "not ready: timeout\n"
-    assert sight.store.times(TokenFind) == 1
+    assert sight.store.times(TokenRevoke) == 1
     monkeypatch.setattr(health, "PATIENCE_SECONDS", 10.0)
     sight.store.hangs.set()
     assert (await sight.get("/readyz")).status_code == 200

@@ -24,7 +24,7 @@ from turnabout.move._source import Row, SourceChanges
 from turnabout.postgres import install
 from turnabout.postgres.errors import translated
 from turnabout.postgres.revision import rendered
-from turnabout.postgres.url import parse
+from turnabout.postgres.url import address, parse
 from turnabout.statements import statements_in
 from turnabout.words.errors import Busy, Unavailable, UsageError, WrongVersion
 from turnabout.words.urls import without_secrets
@@ -369,7 +369,9 @@ class Target:
 
     def _connect(self) -> psycopg.Connection[Any]:
         with translated(self._url):
-            connection = psycopg.connect(parse(self._url).conninfo, autocommit=True)
+            connection = psycopg.connect(
+                address(parse(self._url).conninfo, "turnabout move"), autocommit=True
+            )
             try:
                 connection.execute(SQL["be_durable"].encode())
                 connection.execute(SQL["rebuild"].encode())

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
+from turnabout.postgres._async.libpq import AsyncConnection
+from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
     PAUSE_SECONDS,
@@ -21,7 +22,7 @@ from turnabout.postgres.notices import (
     change_of,
 )
 from turnabout.postgres.notifier import ListeningNotifier, Place
-from turnabout.postgres.url import PostgresOptions
+from turnabout.postgres.url import PostgresOptions, address
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
 
@@ -116,10 +117,10 @@ class AsyncListener:
     async def _listen(self) -> None:
         """Until the connection breaks."""
         async with await psycopg.AsyncConnection.connect(
-            self._options.conninfo, autocommit=True
+            address(self._options.conninfo, "turnabout listen"), autocommit=True
         ) as connection:
-            channel = sql.Identifier(self._notifier.listens_on)
-            await connection.execute(sql.SQL("listen {}").format(channel))
+            spoken = AsyncConnection(connection, self._options)
+            await spoken.run(f"listen {self._notifier.listens_on}".encode(), ())
             self._is_listening = True
             self._notifier.lost()
             self._ready.set()
@@ -143,8 +144,10 @@ class AsyncListener:
             within_ms = round(self._options.poll_seconds * 1000)
             try:
                 found = await self._run(QUEUES_TO_LOOK, (queues, within_ms))
-            except (psycopg.Error, TurnaboutError):
+            except (psycopg.Error, TurnaboutError) as error:
                 self._notifier.notify_all()  # the error is for those who wait
+                if isinstance(error, NoAnswer):
+                    raise  # what listens hears no more, either
                 return
             for (queue,) in found:
                 self._notifier.notify(queue, change=Change.READY)

@@ -12,20 +12,26 @@ from typing import Any
 
 import psycopg
 
-from turnabout.postgres.url import PostgresOptions
+from turnabout.postgres.url import PostgresOptions, address
 
 
 async def connect_async(options: PostgresOptions) -> psycopg.AsyncConnection[Any]:
     """A new connection, in autocommit."""
-    return await psycopg.AsyncConnection.connect(options.conninfo, autocommit=True)
+    return await psycopg.AsyncConnection.connect(
+        address(options.conninfo, "turnabout"), autocommit=True
+    )
 
 
 class AsyncSocket:
-    """The socket of a connection, waited for by the running event loop."""
+    """The socket of a connection, waited for by the running event loop.
 
-    __slots__ = ("_file", "_poll")
+    seconds: how long a wait may last.
+    """
 
-    def __init__(self, file: int) -> None:
+    __slots__ = ("_file", "_poll", "seconds")
+
+    def __init__(self, file: int, seconds: float) -> None:
+        self.seconds = seconds
         self._file = file
         self._poll = select.poll()
         self._poll.register(file, select.POLLIN)
@@ -34,33 +40,42 @@ class AsyncSocket:
         """Whether there is something to read, the end included."""
         return bool(self._poll.poll(0))
 
-    async def readable(self) -> None:
-        """Wait until there is something to read."""
+    async def readable(self) -> bool:
+        """Wait until there is something to read. False: not in time."""
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
-        loop.add_reader(self._file, _set, ready)
+        loop.add_reader(self._file, _in_time, ready)
+        late = loop.call_later(self.seconds, _too_late, ready)
         try:
-            await ready
+            return await ready
         finally:
+            late.cancel()
             loop.remove_reader(self._file)
 
-    async def readable_or_writable(self) -> None:
-        """Wait until there is, or until there is room to write."""
+    async def readable_or_writable(self) -> bool:
+        """Wait until there is, or until there is room to write. False: not in time."""
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
-        loop.add_reader(self._file, _set, ready)
-        loop.add_writer(self._file, _set, ready)
+        loop.add_reader(self._file, _in_time, ready)
+        loop.add_writer(self._file, _in_time, ready)
+        late = loop.call_later(self.seconds, _too_late, ready)
         try:
-            await ready
+            return await ready
         finally:
+            late.cancel()
             loop.remove_reader(self._file)
             loop.remove_writer(self._file)
 
 
-def _set(ready: asyncio.Future[None]) -> None:
+def _in_time(ready: asyncio.Future[bool]) -> None:
     """The loop may call once more before it is told to stop."""
     if not ready.done():
-        ready.set_result(None)
+        ready.set_result(True)
+
+
+def _too_late(ready: asyncio.Future[bool]) -> None:
+    if not ready.done():
+        ready.set_result(False)
 
 
 async def wait_for_async(

@@ -10,7 +10,9 @@ import psycopg
 from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres.errors import translated
 from turnabout.postgres.joined import Now
-from turnabout.postgres.url import PostgresOptions
+from turnabout.postgres.url import PostgresOptions, address
+from turnabout.words.errors import Disconnected
+from turnabout.words.urls import without_secrets
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
@@ -35,16 +37,36 @@ class PostgresConnections:
     def open(self) -> psycopg.Connection[Any]:
         """A connection of psycopg's."""
         with translated(self._options.url):
-            return psycopg.connect(self._options.conninfo, **self._prepares())
+            connection = psycopg.connect(self._address(), **self._prepares())
+        if _is_read_only(connection):
+            connection.close()
+            raise self._read_only()
+        return connection
 
     async def open_async(self) -> psycopg.AsyncConnection[Any]:
         """A connection of psycopg's for asyncio."""
         with translated(self._options.url):
-            return await psycopg.AsyncConnection.connect(self._options.conninfo, **self._prepares())
+            connection = await psycopg.AsyncConnection.connect(self._address(), **self._prepares())
+        if _is_read_only(connection):
+            await connection.close()
+            raise self._read_only()
+        return connection
 
     def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> PostgresJoined:
         """A blocking store on a connection; `run` carries out a verb beside it."""
         return PostgresJoined(connection, run, lambda _: None, self._clock, self._known)
 
+    def _read_only(self) -> Disconnected:
+        return Disconnected(f"{without_secrets(self._options.url)} is read-only, as a standby is")
+
+    def _address(self) -> str:
+        return address(self._options.conninfo, "turnabout worker")
+
     def _prepares(self) -> dict[str, Any]:
         return {} if self._options.prepare else {"prepare_threshold": None}
+
+
+def _is_read_only(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """As the server said when the connection began; a handler could write nothing in it."""
+    said = connection.info.parameter_status
+    return "on" in (said("in_hot_standby"), said("default_transaction_read_only"))

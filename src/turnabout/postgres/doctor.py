@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from turnabout.postgres.revision import rendered
+from turnabout.postgres.url import address, parse
 from turnabout.slices import Slice
 from turnabout.statements import statements_in
 from turnabout.words.findings import (
@@ -97,11 +98,10 @@ def _guarded(name: str, run: Callable[[], Iterator[Finding]]) -> list[Finding]:
 def _connect(url: str) -> Db:
     # No prepared statements: they are what a pooler may break, and are tested on their own.
     return psycopg.connect(
-        url,
+        address(parse(url).conninfo, "turnabout doctor"),
         autocommit=True,
         prepare_threshold=None,
         connect_timeout=CONNECT_SECONDS,
-        application_name="turnabout doctor",
     )
 
 

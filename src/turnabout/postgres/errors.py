@@ -31,10 +31,32 @@ NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
+READ_ONLY = "25006"
+"""The server takes no writes: a standby, or its administrator has said so."""
+
+NOT_LOGGED_IN = re.compile(r"server login (has been failing|failed)|query_wait_timeout")
+"""PgBouncer's words for: there was no server to hand the call to. Its SQLSTATE is 08P01, as for a
+server that died in the middle of it.
+"""
+
+_MADE_READ_ONLY = "default_transaction_read_only"
+"""In a URL whose sessions are to write nothing: then that is no failover."""
+
 UNLOGGED_ON_A_STANDBY = "get_relation_info"
 """Where the server refuses to read an unlogged table during recovery. Its text is translated, and
 the SQLSTATE is that of anything that isn't supported.
 """
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server said nothing for `call_seconds`."""
+
+
+def leads_to_a_standby(error: psycopg.Error) -> bool:
+    """Where this connection leads nothing can be written, now; the name may lead elsewhere soon."""
+    return error.sqlstate == READ_ONLY or (
+        error.sqlstate == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY
+    )
 
 
 @contextmanager
@@ -72,15 +94,15 @@ def translate(
         )
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
-    forbidden = _forbidden(error, code, text, url)
-    if forbidden is not None:
-        return forbidden
+    refused = _refused(error, code, text, url)
+    if refused is not None:
+        return refused
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
         return UsageError(f"PostgreSQL's client refused the URL: {text}")
     if code == "" or code[:2] in ("08", "57", "53") or isinstance(error, psycopg.OperationalError):
-        if sent:
+        if sent and not NOT_LOGGED_IN.search(text):
             return Uncertain(
                 f"the connection to {without_secrets(url)} broke before the answer came ({text}): "
                 "the call may have happened"
@@ -89,13 +111,14 @@ def translate(
     return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
 
 
-def _forbidden(error: psycopg.Error, code: str, text: str, url: str) -> Forbidden | None:
-    if code == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY:
-        return Forbidden(
-            f"{without_secrets(url)} is a standby: where messages stand is in unlogged tables, "
-            "which only the primary has: use its address"
+def _refused(error: psycopg.Error, code: str, text: str, url: str) -> TurnaboutError | None:
+    """By a standby, or for want of rights."""
+    if leads_to_a_standby(error) and _MADE_READ_ONLY not in url:
+        return Disconnected(
+            f"{without_secrets(url)} is read-only, as a standby is ({text}): nothing happened, "
+            "repeat it when the address leads to the primary"
         )
-    if code in ("42501", "25006") or code[:2] == "28":
+    if code in ("42501", READ_ONLY) or code[:2] == "28":
         todo = ": `turnabout migrate allow` gives a role what it needs" * (code == "42501")
         return Forbidden(f"PostgreSQL does not allow it: {text}{todo}")
     return None

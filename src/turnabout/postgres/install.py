@@ -25,6 +25,7 @@ from turnabout.postgres.errors import translated
 from turnabout.postgres.parts import CallPart, core, latest, parts
 from turnabout.postgres.revision import REVISION, SCHEMA, schema
 from turnabout.postgres.source import statements, text_of
+from turnabout.postgres.url import address, parse
 from turnabout.words.errors import Busy, UsageError, WrongVersion
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import Migration, SchemaStatus
@@ -223,9 +224,14 @@ def set_name(part: CallPart) -> str:
 @contextmanager
 def _alone(url: str) -> Generator[psycopg.Connection]:
     """A connection in autocommit, while no other installs; the lock ends with it in any case."""
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with translated(url), _connect(url, autocommit=True) as connection:
         connection.execute("select pg_advisory_lock(hashtextextended('turnabout.migrate', 0))")
         yield connection
+
+
+def _connect(url: str, *, autocommit: bool = False) -> psycopg.Connection:
+    where = address(parse(url).conninfo, "turnabout migrate")
+    return psycopg.connect(where, autocommit=autocommit)
 
 
 @contextmanager
@@ -256,13 +262,13 @@ def allow(url: str, role: str, kind: str) -> None:
 
     Raises: UsageError for a role or a kind that is not there; Forbidden to all but the owner.
     """
-    with translated(url), psycopg.connect(url) as connection:
+    with translated(url), _connect(url) as connection:
         connection.execute("select turnabout.allow(%s, %s)", (role, kind))
 
 
 def disallow(url: str, role: str, kind: str) -> None:
     """Take a permission back; nothing happens if the role does not have it."""
-    with translated(url), psycopg.connect(url) as connection:
+    with translated(url), _connect(url) as connection:
         connection.execute("select turnabout.disallow(%s, %s)", (role, kind))
 
 
@@ -271,7 +277,7 @@ def disallow(url: str, role: str, kind: str) -> None:
 
 def status(url: str) -> SchemaStatus:
     """How far a database has come, and which sets of functions it has."""
-    with translated(url), psycopg.connect(url) as connection:
+    with translated(url), _connect(url) as connection:
         there = _read(connection)
     pending: list[str] = []
     too_new = any(map(there.too_new, parts()))

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
+from turnabout.postgres._sync.libpq import LibpqConnection
+from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
     PAUSE_SECONDS,
@@ -22,7 +23,7 @@ from turnabout.postgres.notices import (
     change_of,
 )
 from turnabout.postgres.notifier import ListeningNotifier, Place
-from turnabout.postgres.url import PostgresOptions
+from turnabout.postgres.url import PostgresOptions, address
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
 
@@ -147,9 +148,10 @@ class Listener:
 
     def _listen(self) -> None:
         """Until the connection breaks, or the store is closed."""
-        with psycopg.connect(self._options.conninfo, autocommit=True) as connection:
-            channel = sql.Identifier(self._notifier.listens_on)
-            connection.execute(sql.SQL("listen {}").format(channel))
+        where = address(self._options.conninfo, "turnabout listen")
+        with psycopg.connect(where, autocommit=True) as connection:
+            spoken = LibpqConnection(connection, self._options)
+            spoken.run(f"listen {self._notifier.listens_on}".encode(), ())
             self._is_listening = True
             self._notifier.lost()
             self._ready.set()
@@ -159,8 +161,7 @@ class Listener:
                     for note in connection.notifies(timeout=min(left, CLOSE_SECONDS)):
                         self._notified(note.payload)
                     if self._closed.is_set():
-                        process = (self._notifier.process,)
-                        psycopg.RawCursor(connection).execute(REMOVE_WAITERS, process)
+                        spoken.run(REMOVE_WAITERS, (self._notifier.process,))
                         return
                 self._poll()
 
@@ -177,8 +178,10 @@ class Listener:
             within_ms = round(self._options.poll_seconds * 1000)
             try:
                 found = self._run(QUEUES_TO_LOOK, (queues, within_ms))
-            except (psycopg.Error, TurnaboutError):
+            except (psycopg.Error, TurnaboutError) as error:
                 self._notifier.notify_all()  # the error is for those who wait
+                if isinstance(error, NoAnswer):
+                    raise  # what listens hears no more, either
                 return
             for (queue,) in found:
                 self._notifier.notify(queue, change=Change.READY)

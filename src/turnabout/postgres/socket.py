@@ -12,20 +12,24 @@ from typing import Any
 
 import psycopg
 
-from turnabout.postgres.url import PostgresOptions
+from turnabout.postgres.url import PostgresOptions, address
 
 
 def connect(options: PostgresOptions) -> psycopg.Connection[Any]:
     """A new connection, in autocommit."""
-    return psycopg.connect(options.conninfo, autocommit=True)
+    return psycopg.connect(address(options.conninfo, "turnabout"), autocommit=True)
 
 
 class Socket:
-    """The socket of a connection, waited for by `poll`, which knows no largest file."""
+    """The socket of a connection, waited for by `poll`, which knows no largest file.
 
-    __slots__ = ("_file", "_poll")
+    seconds: how long a wait may last.
+    """
 
-    def __init__(self, file: int) -> None:
+    __slots__ = ("_file", "_poll", "seconds")
+
+    def __init__(self, file: int, seconds: float) -> None:
+        self.seconds = seconds
         self._file = file
         self._poll = select.poll()
         self._poll.register(file, select.POLLIN)
@@ -34,15 +38,15 @@ class Socket:
         """Whether there is something to read, the end included."""
         return bool(self._poll.poll(0))
 
-    def readable(self) -> None:
-        """Wait until there is something to read."""
-        self._poll.poll()
+    def readable(self) -> bool:
+        """Wait until there is something to read. False: not in time."""
+        return bool(self._poll.poll(self.seconds * 1000))
 
-    def readable_or_writable(self) -> None:
-        """Wait until there is, or until there is room to write."""
+    def readable_or_writable(self) -> bool:
+        """Wait until there is, or until there is room to write. False: not in time."""
         self._poll.modify(self._file, select.POLLIN | select.POLLOUT)
         try:
-            self._poll.poll()
+            return bool(self._poll.poll(self.seconds * 1000))
         finally:
             self._poll.modify(self._file, select.POLLIN)
 

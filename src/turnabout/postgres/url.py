@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
@@ -22,6 +24,7 @@ class PostgresOptions:
     poll_seconds     the longest a waiting receiver sleeps without asking
     max_connections  of one store, the listening one apart
     busy_seconds     how long a call waits for one of them
+    call_seconds     how long the server may say nothing while it is asked something
     """
 
     url: str
@@ -31,6 +34,30 @@ class PostgresOptions:
     poll_seconds: float = 1.0
     max_connections: int = 16
     busy_seconds: float = 30.0
+    call_seconds: float = 60.0
+
+
+NETWORK: Final = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+"""What is asked of libpq where nothing else is said: a network that swallows everything is noticed,
+also by those who wait for the server to speak first.
+"""
+
+
+def address(conninfo: str, program: str) -> str:
+    """What libpq takes, for a connection that the server's operators see by the program's name."""
+    given = conninfo_to_dict(conninfo).keys() | {
+        option.keyword.decode() for option in Conninfo.get_defaults() if option.val is not None
+    }
+    wanted = {"fallback_application_name": program, **NETWORK}
+    return make_conninfo(
+        conninfo, **{name: value for name, value in wanted.items() if name not in given}
+    )
 
 
 _SWITCHES = ("prepare", "listen")
@@ -52,7 +79,7 @@ def parse(url: str) -> PostgresOptions:
             if value not in _SWITCH:
                 raise UsageError(f"{name} in the URL is on or off, not {shown(value)}")
             own[name] = _SWITCH[value]
-        elif name in ("poll_seconds", "busy_seconds"):
+        elif name in ("poll_seconds", "busy_seconds", "call_seconds"):
             own[name] = _number(name, value, 0.01, 3600.0)
         elif name == "max_connections":
             if not value.isdecimal():

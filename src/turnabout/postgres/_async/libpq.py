@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 from psycopg import pq
@@ -18,6 +18,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from turnabout.postgres.async_socket import AsyncSocket, connect_async
+from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
 from turnabout.postgres.everyday import SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
@@ -37,17 +38,19 @@ class AsyncConnection:
     somebody else has prepared is the same one.
     """
 
-    __slots__ = ("_names", "_pg", "_prepare", "_reader", "_socket", "is_direct", "raw")
+    __slots__ = ("_names", "_pg", "_prepare", "_reader", "_socket", "is_direct", "is_lost", "raw")
 
     def __init__(self, raw: psycopg.AsyncConnection[Any], options: PostgresOptions) -> None:
         self.raw = raw
         self.is_direct = False
         """Everyday statements may be used: see `find_out`."""
+        self.is_lost = False
+        """It was closed because what it led to is silent or read-only: so may others be."""
         self._pg = raw.pgconn
         self._reader = Transformer(raw)
         self._prepare = options.prepare
         self._names: dict[bytes, bytes] = {}
-        self._socket = AsyncSocket(raw.fileno())
+        self._socket = AsyncSocket(raw.fileno(), options.call_seconds)
 
     @classmethod
     async def open(cls, options: PostgresOptions) -> AsyncConnection:
@@ -126,12 +129,14 @@ class AsyncConnection:
         """The answer to what was sent; waits for it."""
         # What the server says before it has read everything is read, so that it goes on.
         while self._pg.flush():
-            await self._socket.readable_or_writable()
+            if not await self._socket.readable_or_writable():
+                await self._give_up()
             self._pg.consume_input()
         result = None
         while True:
             while self._pg.is_busy():
-                await self._socket.readable()
+                if not await self._socket.readable():
+                    await self._give_up()
                 self._pg.consume_input()
             following = self._pg.get_result()
             if following is None:
@@ -140,5 +145,17 @@ class AsyncConnection:
         if result is None:
             raise psycopg.OperationalError("the server closed the connection without an answer")
         if result.status not in _GOOD:
-            raise error_from_result(result)
+            error = error_from_result(result)
+            if leads_to_a_standby(error):
+                await self._leave()
+            raise error
         return result
+
+    async def _give_up(self) -> NoReturn:
+        seconds = self._socket.seconds
+        await self._leave()
+        raise NoAnswer(f"the server said nothing for {seconds:g} seconds")
+
+    async def _leave(self) -> None:
+        self.is_lost = True
+        await self.close()

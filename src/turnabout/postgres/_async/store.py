@@ -21,7 +21,7 @@ from turnabout.postgres._async.pool import AsyncPool
 from turnabout.postgres.async_listener import AsyncListener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
-from turnabout.postgres.errors import meaning, translate
+from turnabout.postgres.errors import NoAnswer, meaning, translate
 from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
@@ -61,7 +61,9 @@ class AsyncPostgresStore(store.AsyncStore):
             simple = self._shortcuts.everyday(call.everyday, verb, now)
         try:
             return await self._execute(call, sql, verb, now, simple)
-        except Disconnected:
+        except Disconnected as error:
+            if isinstance(error.__cause__, NoAnswer):
+                raise  # it was waited for long enough
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()
             return await self._execute(call, call.sql, verb, now)
@@ -150,7 +152,7 @@ class AsyncPostgresStore(store.AsyncStore):
                 await connection.run(b"begin", ())
             except psycopg.Error as error:
                 await self._pool.put(connection)
-                if last:
+                if last or isinstance(error, NoAnswer):
                     raise translate(error, self._options.url) from error
                 await self._pool.forget()
             except BaseException:

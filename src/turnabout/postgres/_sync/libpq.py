@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 from psycopg import pq
@@ -12,6 +12,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from turnabout.postgres.socket import Socket, connect
+from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
 from turnabout.postgres.everyday import SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
@@ -31,17 +32,19 @@ class LibpqConnection:
     somebody else has prepared is the same one.
     """
 
-    __slots__ = ("_names", "_pg", "_prepare", "_reader", "_socket", "is_direct", "raw")
+    __slots__ = ("_names", "_pg", "_prepare", "_reader", "_socket", "is_direct", "is_lost", "raw")
 
     def __init__(self, raw: psycopg.Connection[Any], options: PostgresOptions) -> None:
         self.raw = raw
         self.is_direct = False
         """Everyday statements may be used: see `find_out`."""
+        self.is_lost = False
+        """It was closed because what it led to is silent or read-only: so may others be."""
         self._pg = raw.pgconn
         self._reader = Transformer(raw)
         self._prepare = options.prepare
         self._names: dict[bytes, bytes] = {}
-        self._socket = Socket(raw.fileno())
+        self._socket = Socket(raw.fileno(), options.call_seconds)
 
     @classmethod
     def open(cls, options: PostgresOptions) -> LibpqConnection:
@@ -120,12 +123,14 @@ class LibpqConnection:
         """The answer to what was sent; waits for it."""
         # What the server says before it has read everything is read, so that it goes on.
         while self._pg.flush():
-            self._socket.readable_or_writable()
+            if not self._socket.readable_or_writable():
+                self._give_up()
             self._pg.consume_input()
         result = None
         while True:
             while self._pg.is_busy():
-                self._socket.readable()
+                if not self._socket.readable():
+                    self._give_up()
                 self._pg.consume_input()
             following = self._pg.get_result()
             if following is None:
@@ -134,5 +139,17 @@ class LibpqConnection:
         if result is None:
             raise psycopg.OperationalError("the server closed the connection without an answer")
         if result.status not in _GOOD:
-            raise error_from_result(result)
+            error = error_from_result(result)
+            if leads_to_a_standby(error):
+                self._leave()
+            raise error
         return result
+
+    def _give_up(self) -> NoReturn:
+        seconds = self._socket.seconds
+        self._leave()
+        raise NoAnswer(f"the server said nothing for {seconds:g} seconds")
+
+    def _leave(self) -> None:
+        self.is_lost = True
+        self.close()

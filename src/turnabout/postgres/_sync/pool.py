@@ -77,6 +77,8 @@ class Pool:
             self._borrowed -= 1
         if self._closed or connection.closed:
             self._drop(connection)
+            if connection.is_lost:
+                self.forget()
         else:
             self._idle.append(connection)
             if self._closed:  # since we looked

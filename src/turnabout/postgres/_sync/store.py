@@ -15,7 +15,7 @@ from turnabout.postgres._sync.pool import Pool
 from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
-from turnabout.postgres.errors import meaning, translate
+from turnabout.postgres.errors import NoAnswer, meaning, translate
 from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
@@ -55,7 +55,9 @@ class PostgresStore(store.Store):
             simple = self._shortcuts.everyday(call.everyday, verb, now)
         try:
             return self._execute(call, sql, verb, now, simple)
-        except Disconnected:
+        except Disconnected as error:
+            if isinstance(error.__cause__, NoAnswer):
+                raise  # it was waited for long enough
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             self._pool.forget()
             return self._execute(call, call.sql, verb, now)
@@ -144,7 +146,7 @@ class PostgresStore(store.Store):
                 connection.run(b"begin", ())
             except psycopg.Error as error:
                 self._pool.put(connection)
-                if last:
+                if last or isinstance(error, NoAnswer):
                     raise translate(error, self._options.url) from error
                 self._pool.forget()
             except BaseException:

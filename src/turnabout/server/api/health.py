@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
 from turnabout.server.api.metrics import check_look, measures
-from turnabout.server.verbs import TokenFind
+from turnabout.server.verbs import TokenRevoke
 from turnabout.words.errors import Disconnected, Forbidden, StorageFull, TurnaboutError, Unavailable
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ FRESH_SECONDS = 1.0
 PATIENCE_SECONDS = 2.0
 DISK_FREE_BYTES = 16 * 1024 * 1024
 """Below this an SQLite file cannot be written for long: not even acks."""
-_PING = TokenFind("a" * 12)
-"""A look at one row that is not there: it needs the schema, our functions, and rights."""
+_PING = TokenRevoke("a" * 12)
+"""Of a token that is not there: it needs the schema, our functions, rights, and a database that
+takes writes, as a standby does not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
