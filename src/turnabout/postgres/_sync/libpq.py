@@ -12,7 +12,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from turnabout.postgres.socket import Socket, connect
-from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
+from turnabout.postgres.errors import READ_ONLY, NoAnswer
 from turnabout.postgres.everyday import SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
@@ -140,7 +140,7 @@ class LibpqConnection:
             raise psycopg.OperationalError("the server closed the connection without an answer")
         if result.status not in _GOOD:
             error = error_from_result(result)
-            if leads_to_a_standby(error):
+            if error.sqlstate == READ_ONLY:
                 self._leave()
             raise error
         return result
