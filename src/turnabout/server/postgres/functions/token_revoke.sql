@@ -1,6 +1,6 @@
 -- End a token; one that was revoked stays as it is. No row: there is none of that id.
 -- plans: free
-create or replace function turnabout_server.token_revoke(id text, now_ms bigint default null)
+create or replace function turnabout_server.token_revoke(id text, now_ms turnabout.instant default null)
 returns setof turnabout.token
 language sql as $$
     update turnabout.token t
