@@ -6,10 +6,15 @@ import gc
 import signal
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # How long an example takes says something of the machine, too, and of what else runs there.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+# Hypothesis reads the numbers and texts of all sources that are loaded, to draw them at times: then
+# a seed draws something else in each process, and each takes seconds to read them.
+providers._get_local_constants = lambda: providers._local_constants  # there are none yet
 
 # A shell that starts a run in its background lets it ignore Ctrl-C, and programs inherit that. Some
 # are stopped by it.

@@ -180,11 +180,11 @@ class Ends:
         """Rows were removed, and these are left; how many there should have been removed."""
         queue = self.queues[name]
         asked = [r for r in queue.history if _is_of(which, r.outcome)]
-        stay = Counter((e.id, e.outcome, e.attempt) for e in left)
+        stay = Counter(map(_told_when, left))
         gone = list[Row]()
         for row in queue.history:
-            if stay[row.id, row.outcome, row.attempt]:
-                stay[row.id, row.outcome, row.attempt] -= 1
+            if stay[_told_when(row)]:
+                stay[_told_when(row)] -= 1
             else:
                 gone.append(row)
         assert all(_is_of(which, r.outcome) for r in gone), "cleared what was not asked for"
@@ -200,6 +200,11 @@ class Ends:
 def _told(row: Row | HistoryEntry) -> tuple[Any, ...]:
     story = (row.attempt, row.failures, row.crashes, row.error, row.result)
     return row.id, row.channel, row.outcome, *story
+
+
+def _told_when(row: Row | HistoryEntry) -> tuple[Any, ...]:
+    """Which row it is: a message that came back may die once more, and in the same way."""
+    return *_told(row), None if row.outcome == "expired" else row.finished_at
 
 
 def _is_of(which: str, outcome: str) -> bool:

@@ -16,17 +16,17 @@ SEEN = [
     *("event created", "event leased", "event deferred", "event failed", "event dead"),
     *("Cancelled", "CancelRequested", "Retried", "NotWaiting"),
 ]
-SELDOM, RARE = ["replaced"], ["Blocked", "refused by the queue"]
-"""Seen at the doors that are quick enough for some more lives, for many."""
+SELDOM = ["replaced", "Blocked", "refused by the queue"]
+"""Seen at the doors that are quick enough for some more lives."""
 ROUNDS = range(6)
-"""In the first one all is seen, as Hypothesis draws today."""
+"""In the first one all is seen, even in sixteen lives, as Hypothesis draws today."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_store_and_model_live_the_same_life(door):
     """Each round has lives of its own, the same in every run: more of them where one was poor."""
-    wanted = SEEN + SELDOM * (door.lives >= 60) + RARE * (door.lives >= 100)
+    wanted = SEEN + SELDOM * (door.lives >= 48)
     seen: Counter[str] = Counter()
     for start in ROUNDS:
         seen += live(door, examples=door.lives, start=start)

@@ -12,9 +12,10 @@ import psycopg
 import pytest
 
 import turnabout
+from tests.postgres.asking import ask, eventually
 from tests.postgres.probe import touched
 from tests.postgres.test_snapshot import snapshot
-from tests.postgres.test_store import OTHERS, Beside, ask, eventually
+from tests.postgres.test_store import OTHERS, Beside
 from tests.postgres.test_url import and_also
 from tests.support.postgres import one_migrated_url
 from turnabout.postgres.notices import PAUSE_SECONDS, Notice, Notices
@@ -29,11 +30,6 @@ SOON = 15.0
 ROWS = "select process, changes from turnabout.waiter where queue = %s order by process"
 
 url = one_migrated_url
-
-
-@pytest.fixture
-def name(request) -> str:
-    return f"q{abs(hash(request.node.nodeid))}"
 
 
 @pytest.fixture

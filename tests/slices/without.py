@@ -44,9 +44,8 @@ class Tree:
 def copied(folder: Path, lacks: Iterable[Slice]) -> Tree:
     """The tree in a folder, without these slices and their tests."""
     lacks = tuple(lacks)
-    ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("src", "tests", "tools", "docs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in ("src", "tests", "tools", "docs"):  # with what is compiled, or all would be anew
+        shutil.copytree(ROOT / name, folder / name)
     for name in ("pyproject.toml", "dev.py", "README.md"):
         shutil.copy(ROOT / name, folder)
     for slice_ in lacks:

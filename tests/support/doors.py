@@ -139,7 +139,7 @@ def _postgres(version: int) -> Callable[[Path], AbstractContextManager[str]]:
 # The others that nobody has to name: a file, with group commit and other processes; the older
 # PostgreSQL; asyncio; each database behind a server, by a client of either colour.
 DOORS: Final[dict[str, Recipe]] = {
-    "sqlite-memory": Recipe(_memory, has=frozenset(), full=True),
+    "sqlite-memory": Recipe(_memory, has=frozenset(), lives=100 if EVERYTHING else 48, full=True),
     "sqlite": Recipe(_file, lives=160),
     "sqlite-async": Recipe(_file, asynchronous=True, lives=60, by_name=True),
     "sqlite-unsynced": Recipe(_unsynced, by_name=True),
@@ -149,7 +149,7 @@ DOORS: Final[dict[str, Recipe]] = {
 _NEWEST: Final = "postgres" if postgres.GIVEN else "postgres-18"
 _newest: Final = _postgres(0 if postgres.GIVEN else 18)
 DOORS |= {
-    _NEWEST: Recipe(_newest, lives=60 if EVERYTHING else 24, full=True),
+    _NEWEST: Recipe(_newest, lives=60 if EVERYTHING else 16, full=True),
     f"{_NEWEST}-async": Recipe(_newest, asynchronous=True, lives=60),
     f"http-{_NEWEST}": Recipe(_newest, lives=24, served=True, by_name=True),
     f"http-{_NEWEST}-async": Recipe(_newest, asynchronous=True, lives=24, served=True),
