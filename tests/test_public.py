@@ -1,6 +1,5 @@
 """What users import: complete, the same in both colours, quick to load, and nobody else's code."""
 
-import copy
 import inspect
 import json
 import os
@@ -9,13 +8,10 @@ import sys
 import types
 from pathlib import Path
 
-import pytest
-
 import turnabout
 import turnabout.aio
 from tests.support.each import each
-from turnabout.words import entities, errors, outcomes
-from turnabout.words.outcomes import LeaseLost
+from turnabout.words import errors, outcomes
 
 ROOT = Path(__file__).resolve().parent.parent
 FACES = [
@@ -98,16 +94,6 @@ def test_exceptions_say_whether_to_repeat():
             assert value.retryable == issubclass(value, turnabout.Unavailable)
     classes = [v for v in vars(errors).values() if inspect.isclass(v)]
     assert len({c.code for c in classes}) == len(classes), "a code stands for one class"
-
-
-@each("value", [turnabout.Receipt(1, 1), turnabout.Policy(), LeaseLost("gone")])
-def test_values_are_frozen_and_can_be_compared(value):
-    copied = copy.copy(value)
-    assert value == copied
-    assert hash(value) == hash(copied)
-    with pytest.raises((AttributeError, TypeError)):
-        value.extra = 1
-    assert entities.FIRST_TURN.channel is None
 
 
 # --- loading ---

@@ -7,22 +7,16 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import sql
 
+from tests.postgres.asking import ask
 from tests.support.command_line import Runner
 from tests.support.postgres import migrated_url
 from turnabout.postgres.revision import REVISION
 from turnabout.sqlite import install
 
 url = migrated_url
-
-
-def ask(url: str, statement: Any) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(statement)
-        return cursor.fetchall() if cursor.description else []
 
 
 def test_a_newer_file_is_told_from_one_that_is_too_new(run: Runner, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,15 +13,9 @@ import pytest
 
 import turnabout
 from tests.support.command_line import Runner
+from tests.support.until import until
 
 Start = Callable[..., subprocess.Popen[bytes]]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 # --- pipes and Ctrl-C ----------------------------------------------------------------------------
@@ -47,7 +40,7 @@ def test_a_pipe_that_pauses_is_not_kept_waiting(
     assert sender.stdin is not None
     sender.stdin.write(b"one\n")
     sender.stdin.flush()
-    wait_for(lambda: any(s.sent == 1 for s in opened.stats()))
+    until(lambda: any(s.sent == 1 for s in opened.stats()))
     sender.stdin.write(b"two\n")
     out, _ = sender.communicate()
     assert out.startswith(b"Sent 2 messages")
@@ -61,7 +54,7 @@ def test_ctrl_c_while_sending_tells_where_to_go_on(
     assert sender.stdin is not None
     sender.stdin.write(b"one\ntwo\nhalf a li")
     sender.stdin.flush()
-    wait_for(lambda: any(s.sent == 2 for s in opened.stats()))
+    until(lambda: any(s.sent == 2 for s in opened.stats()))
     sender.send_signal(signal.SIGINT)
     assert sender.wait(60) == 130  # its input does not end before
     out, err = sender.communicate()
@@ -78,7 +71,7 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
     path = tmp_path / "many.txt"
     path.write_text("".join(f"{n}\n" for n in range(1, 400_001)))
     sender = program("send", "q", "--file", str(path), "--json", "--batch-size", "50")
-    wait_for(lambda: any(s.sent > 0 for s in opened.stats()))
+    until(lambda: any(s.sent > 0 for s in opened.stats()))
     sender.send_signal(signal.SIGINT)
     out, _ = sender.communicate()
     assert sender.returncode == 130
@@ -92,24 +85,13 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
 def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: turnabout.Turnabout) -> None:
     opened.queue("q").send("x", ttl_seconds=0.001)
     receiver = program("receive", "q", "--wait", "10m")
-    wait_for(lambda: opened.queue("q").stats().expired == 1)  # it has looked
+    until(lambda: opened.queue("q").stats().expired == 1)  # it has looked
     receiver.send_signal(signal.SIGINT)
     _, err = receiver.communicate(timeout=60)
     assert receiver.returncode == 130
     assert b"Traceback" not in err
     opened.queue("q").send("x")
     assert opened.queue("q").stats().ready == 1
-
-
-@pytest.mark.slow
-def test_a_waiting_receive_is_woken(program: Start, opened: turnabout.Turnabout) -> None:
-    opened.queue("q").create()
-    receiver = program("receive", "q", "--wait", "30s", "--ack")
-    time.sleep(0.5)
-    opened.queue("q").send("hello")
-    out, _ = receiver.communicate(timeout=60)
-    assert b"hello" in out
-    assert opened.queue("q").stats().done == 1
 
 
 @pytest.mark.slow
@@ -168,15 +150,6 @@ def test_sql_is_all_that_a_database_needs(run: Runner, tmp_path: Path) -> None:
     assert run("migrate", "status", "--url", url, "--json").document()["pending"] == []
     run("send", "q", "x", "--url", url)
     assert run("receive", "q", "--json", "--url", url).lines()[0]["payload"] == {"text": "x"}
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_sql_as_statements(run: Runner, dialect: str) -> None:
-    if dialect == "postgresql":
-        pytest.importorskip("psycopg")
-    document = run("sql", "--dialect", dialect, "--json").document()
-    assert document["dialect"] == dialect
-    assert any("create table" in statement for statement in document["statements"])
 
 
 # --- completion ----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import turnabout
 from tests.support.command_line import Runner
 from tests.support.each import each
 from turnabout.cli import _show
-from turnabout.words import limits
 
 
 def sent(opened: turnabout.Turnabout, queue: str = "q") -> list[tuple[str, bytes]]:
@@ -97,12 +96,6 @@ def test_json_lines_with_a_channel_from_a_field(
     assert sent(opened) == [("a", b'{"shop": "a", "n": 1}'), ("b", b'{"shop": "b", "n": 2}')]
 
 
-def test_batches_keep_the_order(run: Runner, opened: turnabout.Turnabout) -> None:
-    lines = [str(n) for n in range(25)]
-    run("send", "q", "--batch-size", "10", stdin="\n".join(lines))
-    assert [p.decode() for _, p in sent(opened)] == lines
-
-
 def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: turnabout.Turnabout) -> None:
     lines = '{"n": 1}\n{"n": 2}\n{"n": \n{"n": 4}\n'
     ran = run("send", "q", "--format", "jsonl", "--json", stdin=lines, code=2)
@@ -115,20 +108,6 @@ def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: turnabout.Tur
     fixed = lines.replace('{"n": \n', '{"n": 3}\n')
     run("send", "q", "--format", "jsonl", "--from-line", "3", stdin=fixed)
     assert [json.loads(p)["n"] for _, p in sent(opened)] == [1, 2, 3, 4]
-
-
-def test_a_huge_line_is_refused_with_its_number(run: Runner, opened: turnabout.Turnabout) -> None:
-    huge = b"x" * (3 * limits.PAYLOAD_BYTES_MAX)
-    ran = run("send", "q", stdin=b"one\n" + huge + b"\nthree\n", code=2)
-    assert "line 2: the line is longer than 1,048,576 bytes" in ran.err
-    assert "--from-line 2" in ran.err
-    assert "x" * 200 not in ran.err
-    assert sent(opened) == [("", b"one")]
-
-
-def test_bytes_that_are_no_text(run: Runner, opened: turnabout.Turnabout) -> None:
-    assert "line 2" in run("send", "q", stdin=b"ok\n\xff\n", code=2).err
-    assert sent(opened) == [("", b"ok")]
 
 
 def full(opened: turnabout.Turnabout, size: int = 3) -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,23 +69,6 @@ def test_ctrl_c_while_bench_starts_its_threads(
     run("bench", "--seconds", "3", "--threads", "1", code=130)
     monkeypatch.undo()
     assert not [thread for thread in threading.enumerate() if isinstance(thread, Interrupted)]
-    assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_bench_and_removes_its_queue(
-    program: Start, opened: turnabout.Turnabout
-) -> None:
-    opened.queue("mine").create()
-    bench = program("bench", "--seconds", "60")
-    give_up = time.monotonic() + 60
-    while not any(s.queue.startswith("bench-") and s.sent for s in opened.stats()):
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-    bench.send_signal(signal.SIGINT)
-    _, err = bench.communicate(timeout=60)
-    assert bench.returncode == 130
-    assert b"Traceback" not in err
     assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
 
 

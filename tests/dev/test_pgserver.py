@@ -7,8 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,6 +15,7 @@ import pytest
 
 from tests.support.each import each
 from tests.support.postgres import GIVEN, VERSIONS
+from tests.support.until import until
 from turnabout.dev.pgserver import (
     PostgresError,
     PostgresNotFound,
@@ -45,13 +45,6 @@ def ask(url: str, question: str) -> object:
         cursor = connection.execute(question.encode())
         row = cursor.fetchone() if cursor.description else None
         return None if row is None else row[0]
-
-
-def until(true: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, agrees
-from tests.support import postgres
-from tests.support.doors import migrate
 from tests.support.each import each
+from tests.support.postgres import migrated
 
 ALL = sorted((ROOT / "examples").glob("*.py"))
 EXAMPLES = [path for path in ALL if "turnabout.pipeline" not in path.read_text(encoding="utf-8")]
@@ -64,8 +63,7 @@ def test_on_an_sqlite_file(example: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
 def test_on_postgresql(example: Path) -> None:
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    with postgres.fresh_database(server, fill=migrate) as url:
+    with migrated() as url:
         run(example, url)
 
 

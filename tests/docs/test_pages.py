@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.docs.pages import PAGES, ROOT, agrees, blocks, name, opened
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
 from tests.support.served import served
 from tests.support.spark import work_in
 
@@ -85,8 +84,7 @@ def test_the_code_of_a_page_with_spark_runs(
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ON_POSTGRES, ids=name)
 def test_it_runs_on_postgresql_too(page: Path, tmp_path: Path) -> None:
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    with postgres.fresh_database(server, fill=migrate) as url:
+    with migrated() as url:
         run(page, tmp_path, lambda text: elsewhere(text, url))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.steps import do, grave_of, one, one_by_one, sent
 from tests.support.each import each
-from turnabout import Cleared, Dead, Policy, Rate, Retrying, UsageError
+from turnabout import Cleared, Dead, Policy, Retrying, UsageError
 from turnabout._async import history as async_history
 from turnabout._sync import history as sync_history
 from turnabout.words import verbs as v
@@ -89,29 +89,6 @@ def test_a_pause_has_a_reason_until_it_ends(queue: Any) -> None:
     assert channel.policy() == Policy(paused=True, pause_reason="unpaid")
     channel.resume()
     assert channel.policy() == Policy()
-
-
-def test_one_limit_of_the_default_policy_changes_alone(queue: Any) -> None:
-    queue.update(policy=Policy(max_concurrency=3, weight=2))
-    queue.update(policy={"rate": Rate(5)})
-    assert queue.settings().policy == Policy(max_concurrency=3, weight=2, rate=Rate(5))
-    queue.update(policy={"rate": None, "weight": None})
-    assert queue.settings().policy == Policy(max_concurrency=3)
-    for wrong in ({"wieght": 1}, {"weight": 0}, {"paused": True}, 3):
-        with pytest.raises(UsageError):
-            queue.update(policy=wrong)
-    assert queue.settings().policy == Policy(max_concurrency=3)
-
-
-def test_the_holder_hears_that_it_is_to_be_cancelled(queue: Any) -> None:
-    (number,) = sent(queue, "x")
-    message = one(queue)
-    assert not message.cancel_requested
-    message.extend()
-    assert not message.cancel_requested
-    queue.cancel([number])
-    assert message.extend().cancel_requested
-    assert message.cancel_requested
 
 
 # --- events --------------------------------------------------------------------------------------

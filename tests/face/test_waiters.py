@@ -11,6 +11,7 @@ import pytest
 
 import turnabout
 import turnabout.aio
+from tests.support.until import until
 from turnabout._async.waiters import ReceiveGroup
 from turnabout.words.errors import Disconnected
 from turnabout.words.verbs import Receive, Verb
@@ -116,20 +117,6 @@ def test_a_batch_is_shared_out_in_the_order_of_asking(tmp_path: Path) -> None:
     lived(tmp_path, story)
 
 
-def test_a_leader_that_is_cancelled_takes_nobody_s_message_along(tmp_path: Path) -> None:
-    async def story(face: Any, store: Counting) -> None:
-        queue = face.queue("q")
-        tasks = await crowd(queue, store, 3)
-        tasks[0].cancel()
-        await quiet(store)
-        await queue.send("a")
-        (message,) = await tasks[1]
-        assert message.text() == "a"
-        tasks[2].cancel()
-
-    lived(tmp_path, story)
-
-
 @pytest.mark.parametrize("turns", range(8))
 def test_one_that_is_cancelled_at_any_moment_keeps_no_lease(tmp_path: Path, turns: int) -> None:
     async def story(face: Any, store: Counting) -> None:
@@ -196,13 +183,6 @@ def test_a_message_that_becomes_due_is_handed_out(tmp_path: Path) -> None:
             task.cancel()
 
     lived(tmp_path, story)
-
-
-def until(so: Callable[[], Any]) -> None:
-    give_up = time.monotonic() + 60
-    while not so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def test_threads_share_their_looks_too(tmp_path: Path) -> None:

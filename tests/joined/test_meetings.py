@@ -87,27 +87,6 @@ def test_the_same_messages_in_opposite_orders(url: str, one: str, other: str) ->
         other_connection.commit()
 
 
-def test_the_same_channels_in_opposite_orders(url: str) -> None:
-    with Meeting(url) as meeting:
-        meeting.queue.channel("a").set_policy(Policy(max_concurrency=9))
-        meeting.queue.channel("b").set_policy(Policy(max_concurrency=9))
-        (one_connection, first), (other_connection, second) = (
-            meeting.transaction(),
-            meeting.transaction(),
-        )
-        first.channel("a").set_policy(Policy(max_concurrency=1))
-        second.channel("b").set_policy(Policy(max_concurrency=2))
-        first.channel("b").set_policy(Policy(max_concurrency=1))
-        second.channel("a").set_policy(Policy(max_concurrency=2))
-        first.send("x", channel="b")
-        second.send("x", channel="a")
-        one_connection.commit()
-        other_connection.commit()
-        meeting.queue.receive(10)  # folds in what could not be at once
-        for name in "ab":
-            assert meeting.queue.channel(name).policy().max_concurrency in (1, 2)
-
-
 def test_the_same_dedup_keys_in_opposite_orders(url: str) -> None:
     with Meeting(url) as meeting:
         (one_connection, first), (other_connection, second) = (
@@ -202,22 +181,6 @@ def deadlocks(url: str) -> int:
     return row[0]
 
 
-def test_fifo_holds(url: str) -> None:
-    with Meeting(url, fifo=True) as meeting:
-        for n in range(3):
-            meeting.queue.send(str(n), channel="c")
-        (one_connection, first), (_, second) = meeting.transaction(), meeting.transaction()
-        (message,) = first.receive(10)
-        assert message.text() == "0"
-        assert not second.receive(10)  # nobody else gets the channel while the transaction is open
-        assert not meeting.queue.receive(10)
-        message.ack()
-        assert not meeting.queue.receive(10)
-        one_connection.commit()
-        (message,) = meeting.queue.receive(10)
-        assert message.text() == "1"
-
-
 def test_fifo_after_a_crash_it_is_back_at_once(url: str) -> None:
     with Meeting(url, fifo=True) as meeting:
         meeting.queue.send_many(turnabout.message(str(n), channel="c") for n in range(2))
@@ -228,18 +191,6 @@ def test_fifo_after_a_crash_it_is_back_at_once(url: str) -> None:
             admin.execute("select pg_sleep(0.05)")
         (again,) = meeting.queue.receive()
         assert (again.id, again.attempt, again.crashes) == (message.id, 1, 0)
-
-
-def test_many_transactions_work_on_many_fifo_channels(url: str) -> None:
-    with Meeting(url, fifo=True) as meeting:
-        for n in range(12):
-            meeting.queue.send("x", channel=f"c{n % 6}")
-        opened = [meeting.transaction() for _ in range(3)]
-        taken = [message.channel for _, queue in opened for message in queue.receive()]
-        assert len(set(taken)) == 3
-        for connection, _ in opened:
-            connection.rollback()
-        assert len(meeting.queue.receive(100)) == 6
 
 
 @pytest.mark.parametrize("settings", [{"fifo": True}, {"policy": Policy(max_concurrency=1)}])
@@ -253,15 +204,3 @@ def test_transactions_of_many_processes_hold_a_channel_each(url: str, settings: 
             connection = close.enter_context(psycopg.connect(url, options=WAITS))
             taken += [m.channel for m in mq.queue(meeting.queue.name).within(connection).receive()]
         assert sorted(taken) == sorted(names)
-
-
-def test_an_open_transaction_keeps_no_sender_and_no_other_message(url: str) -> None:
-    with Meeting(url) as meeting:
-        meeting.queue.send("x", channel="a")
-        meeting.queue.send("y", channel="a")
-        _, first = meeting.transaction()
-        (message,) = first.receive()
-        first.send("from inside", channel="a")
-        assert [m.text() for m in meeting.queue.receive(10)] == ["y"]
-        assert isinstance(meeting.queue.send("z", channel="a"), turnabout.Sent)
-        assert message.text() == "x"

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.conformance.steps import sent
 from tests.support.doors import DOORS, Door
 from tests.support.seeds import EVERYTHING
 from turnabout.pipeline import verbs as p
@@ -223,3 +224,12 @@ class Reader:
 def many(prefix: str, number: int) -> Sequence[str]:
     """Payloads `a0`, `a1` and so on."""
     return [f"{prefix}{n}" for n in range(number)]
+
+
+def ended(queue: Any, *texts: str, **options: Any) -> list[int]:
+    """Messages, sent and done, each in a transaction of its own; their ids."""
+    numbers = sent(queue, *texts, **options)
+    for _ in texts:
+        (held,) = queue.receive(1)
+        held.ack()
+    return numbers

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.pipeline.spark.test_archive_steps import finish
+from tests.pipeline.spark.places import finish
 from tests.pipeline.spark.test_archive_steps import run as archive
 from tests.support.each import each
 from turnabout.pipeline.commands import jobs

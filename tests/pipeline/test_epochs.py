@@ -64,17 +64,6 @@ def test_a_batch_that_is_repeated_reads_the_same(pipe, clock):
     assert texts(queue.receive(10)) == ["c"]
 
 
-def test_asking_again_renews_the_leases_however_young_they_are(pipe, clock):
-    """A plan may leave what was renewed a moment ago; a reader that comes back has it whole."""
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
-    reader.lease(0)
-    clock.advance(ms=LEASE_MS // 10)
-    reader.lease(0)
-    assert {row["lease_until"] for row in reader.rows(1)} == {clock.now + LEASE_MS}
-
-
 def test_acknowledged_is_what_comes_up_to_after_and_no_more(pipe, clock):
     queue = pipe.queue()
     first, second = sent(queue, "a", "b")
@@ -91,17 +80,6 @@ def test_acknowledged_is_what_comes_up_to_after_and_no_more(pipe, clock):
     assert [row.id for row in finished(queue)] == [second, first]
 
 
-def test_acknowledging_twice_is_as_once(pipe):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
-    reader.lease(0)
-    assert reader.lease(1) == p.Leased(1, 0, acked=2)
-    assert reader.lease(1) == p.Leased(1, 0)
-    assert reader.lease(1, 0) == p.Leased(1, 0)
-    assert counts(queue).done == 2
-
-
 def test_no_messages_asked_for_acknowledges_and_looks(pipe):
     queue = pipe.queue()
     sent(queue, "a", "b")
@@ -112,16 +90,6 @@ def test_no_messages_asked_for_acknowledges_and_looks(pipe):
     assert reader.lease(0, 0) == p.Leased(1, 1), "the recorded one"
     assert reader.lease(1, 0) == p.Leased(1, 0, acked=1)
     assert counts(queue).ready == 1
-
-
-def test_nothing_to_lease_is_no_epoch(pipe):
-    queue = pipe.queue()
-    reader = pipe.reader(queue)
-    assert reader.lease(0) == p.Leased(0, 0)
-    sent(queue, "a")
-    assert reader.lease(0) == p.Leased(1, 1)
-    assert reader.lease(1) == p.Leased(1, 0, acked=1)
-    assert reader.lease(1) == p.Leased(1, 0)
 
 
 def test_the_recorded_epoch_comes_back_to_the_next_reader(pipe, clock):
@@ -148,18 +116,6 @@ def test_numbers_go_on_after_a_checkpoint_that_is_ahead_or_behind(pipe):
     assert reader.lease(100, 1) == p.Leased(101, 1, acked=1)
     reader.lease(101, 0)
     assert reader.lease(7, 1) == p.Leased(102, 1), "acknowledged long ago: there is none to repeat"
-
-
-def test_an_epoch_that_is_not_recorded_is_not_planned(pipe):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
-    assert reader.plan(1) == p.NoEpoch(acked=0, newest=0)
-    reader.lease(0, 1)
-    reader.lease(1, 1)
-    assert reader.plan(1) == p.NoEpoch(acked=1, newest=2)
-    assert reader.plan(3) == p.NoEpoch(acked=1, newest=2)
-    assert reader.plan(2).plans == 1
 
 
 def test_history_says_when_it_was_leased_and_acknowledged(pipe, clock):
@@ -432,18 +388,6 @@ def test_a_repeated_batch_takes_nothing_back_from_a_worker(pipe, clock):
     assert worker.extend(lease_seconds=100).lease_until == clock.now + 100_000
     assert reader.lease(1) == p.Leased(2, 1, lost=2), "the one that came back, under a new number"
     assert reader.texts(2) == ["b"]
-
-
-def test_planning_renews_the_leases(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
-    reader.lease(0)
-    clock.advance(ms=LEASE_MS - 1)
-    reader.plan(1)
-    clock.advance(ms=LEASE_MS - 1)
-    assert not queue.receive(10)
-    assert reader.lease(1).acked == 1
 
 
 def test_a_worker_s_receipt_of_a_leased_message_is_refused(pipe):

@@ -68,17 +68,27 @@ def test_each_further_failure_cuts_again_until_one_is_left_and_dead(pipe):
     assert (row.outcome, row.error) == ("dead", "ValueError: the poison")
 
 
-def test_the_dead_one_s_epoch_is_acknowledged_empty(pipe):
+def test_an_epoch_that_died_makes_no_later_one_small(pipe):
     queue = pipe.queue()
-    sent(queue, "poison", "b")
+    sent(queue, *many("a", 30), channel="a")
     reader = pipe.reader(queue, max_plans=1)
     reader.lease(0, 1)
-    planned(reader, 1, 2)
-    assert reader.texts(1) == []
-    assert reader.lease(0).epoch == 1, "asked for again, it is still that epoch"
-    answer = reader.lease(1)
-    assert (answer.epoch, answer.messages, answer.acked) == (2, 1, 0)
-    assert reader.texts(2) == ["b"]
+    assert planned(reader, 1, 2).dead == 1
+    assert reader.lease(0, 1, beyond=1).epoch == 2
+    assert reader.state().limit is None, "as large as they may be"
+    assert reader.plan(1).parts == ()
+    assert reader.state().limit is None
+
+
+def test_small_epochs_are_over_when_all_that_was_asked_for_may_come_even_if_there_is_nothing(pipe):
+    queue = pipe.queue()
+    sent(queue, "poison")
+    reader = pipe.reader(queue, max_plans=1)
+    reader.lease(0)
+    assert planned(reader, 1, 2).dead == 1
+    assert reader.state().limit == 1
+    assert reader.lease(1, 1).messages == 0
+    assert reader.state().limit is None
 
 
 def test_epochs_stay_small_and_grow_twofold_with_each_that_is_acknowledged(pipe):
@@ -95,35 +105,6 @@ def test_epochs_stay_small_and_grow_twofold_with_each_that_is_acknowledged(pipe)
     assert sizes == [3, 6, 12, 24, 30, 25]
     assert reader.state().limit is None, "as large as they may be: it is over"
     assert counts(queue).done == 100
-
-
-def test_an_epoch_that_fails_while_small_is_cut_as_well(pipe):
-    queue = pipe.queue()
-    sent(queue, *many("a", 100), channel="a")
-    reader = pipe.reader(queue, max_plans=1)
-    reader.lease(0, 100)
-    planned(reader, 1, 2)
-    assert reader.lease(1, 100).messages == 20
-    assert reader.state().limit == 20
-    assert size(planned(reader, 2, 2)) == 2
-    assert reader.state().limit == 2
-    assert reader.lease(2, 100).messages == 4
-
-
-def test_the_limit_outlives_its_reader_but_not_a_release(pipe):
-    queue = pipe.queue()
-    sent(queue, *many("a", 50), channel="a")
-    first = pipe.reader(queue, max_plans=1)
-    first.lease(0)
-    planned(first, 1, 2)
-    second = pipe.reader(queue, max_plans=1, subscription=first.subscription)
-    assert second.state().limit == 5
-    assert second.lease(0).messages == 5
-    assert second.plan(1).plans == 3, "counted on: the same batch has failed again"
-    second.release()
-    third = pipe.reader(queue, subscription=first.subscription)
-    assert third.state().limit is None
-    assert third.lease(third.acked).messages == 50
 
 
 def test_nothing_but_the_poison_dies_and_all_else_is_done(pipe):
@@ -155,23 +136,6 @@ def test_nothing_but_the_poison_dies_and_all_else_is_done(pipe):
     assert not grave_of(other).peek(10)
     assert {(row.failures, row.crashes) for row in finished(queue, outcome="done")} == {(0, 0)}
     assert reader.lease(after) == p.Leased(after, 0)
-
-
-def test_a_cut_keeps_what_is_still_held(pipe):
-    """Lost leases are nobody's to cut or to kill."""
-    queue = pipe.queue()
-    sent(queue, *many("a", 10), channel="a")
-    reader = pipe.reader(queue, max_plans=1)
-    reader.lease(0)
-    pipe.clock.advance(ms=reader.lease_ms)
-    worker = queue.receive(100)
-    assert len(worker) == 10
-    answer = planned(reader, 1, 2)
-    assert (answer.returned, answer.dead) == (0, 0)
-    planned(reader, 1, 3)
-    assert counts(queue).leased == 10
-    assert all(m.extend() for m in worker)
-    assert counts(queue).dead == 0
 
 
 def test_an_epoch_that_lost_all_its_leases_does_not_fail_for_ever(pipe):

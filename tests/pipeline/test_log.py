@@ -2,14 +2,13 @@
 
 import contextlib
 import itertools
-import threading
 
 import psycopg
 import pytest
 
 import turnabout
 from tests.conformance.steps import finished, grave_of, maintained, one, sent
-from tests.pipeline.steps import PLACES, many
+from tests.pipeline.steps import PLACES, ended, many
 from tests.support.each import each
 from turnabout import Deleted, Failure, Receipt, UsageError, message
 from turnabout.pipeline import verbs as p
@@ -21,15 +20,6 @@ only_postgres = pytest.mark.parametrize(
     indirect=True,
 )
 """SQLite has one writer: there, no earlier transaction can still come to light."""
-
-
-def ended(queue, *texts, **options):
-    """Messages, sent and done, each in a transaction of its own; their ids."""
-    numbers = sent(queue, *texts, **options)
-    for _ in texts:
-        (held,) = queue.receive(1)
-        held.ack()
-    return numbers
 
 
 def ids(rows):
@@ -49,14 +39,6 @@ def test_what_has_ended_is_read_in_the_order_of_commits(pipe):
     assert pipe.next(pipe.end()).messages == 0
 
 
-def test_the_log_begins_with_the_first_row_there_is(pipe):
-    queue = pipe.queue()
-    numbers = ended(queue, "a", "b")
-    rows = pipe.log(p.START, 1000)
-    assert set(numbers) <= set(ids(rows))
-    assert len(rows) == len(pipe.select("select 1 as one from log_rows"))
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 8, None])
 def test_a_limit_cuts_and_says_that_there_is_more(pipe, limit):
     queue, began = pipe.queue(), pipe.end()
@@ -71,12 +53,6 @@ def test_a_limit_cuts_and_says_that_there_is_more(pipe, limit):
     assert ids(pipe.log(began, limit)) == numbers
 
 
-def test_nothing_new_is_no_range(pipe):
-    end = pipe.end()
-    assert pipe.next(end) == p.LogRange(end, end, 0)
-    assert pipe.next(end, 1) == p.LogRange(end, end, 0)
-
-
 def test_a_range_never_changes(pipe):
     queue, began = pipe.queue(), pipe.end()
     ended(queue, "a", "b")
@@ -86,14 +62,6 @@ def test_a_range_never_changes(pipe):
     ended(pipe.queue(), "d")
     assert pipe.rows(span) == rows
     assert ids(pipe.log(began)) == ids(rows) + ids(pipe.log(span.until))
-
-
-def test_several_queues_are_one_log(pipe):
-    queues, began = [pipe.queue() for _ in range(3)], pipe.end()
-    numbers = [ended(queues[n % 3], str(n))[0] for n in range(9)]
-    assert sorted(ids(pipe.log(began))) == numbers
-    for limit in (1, 2, 5):
-        assert sorted(ids(pipe.log(began, limit))) == numbers
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 20])
@@ -315,15 +283,6 @@ def test_from_the_start_one_reads_past_what_is_gone(pipe, begin):
         assert isinstance(pipe.next(after, 1), p.LogLost), "what goes now is lost"
 
 
-def test_what_others_lose_a_reader_ahead_does_not_notice(pipe):
-    queue = pipe.queue()
-    ended(queue, "a", "b")
-    end = pipe.end()
-    numbers = ended(queue, "c")
-    pipe.run(v.Clear(queue.name, "all", 2))
-    assert ids(pipe.log(end)) == numbers
-
-
 def test_a_queue_of_the_same_name_is_another_one(pipe):
     queue = pipe.queue()
     ended(queue, "a")
@@ -430,18 +389,6 @@ def test_a_transaction_that_ends_a_message_late_in_its_life_is_waited_for(pipe, 
 
 
 @only_postgres
-def test_what_came_before_an_open_transaction_is_read(pipe, open_transaction):
-    connection, within = open_transaction
-    queue, began = pipe.queue(), pipe.end()
-    numbers = ended(queue, "a")
-    sent(queue, "b")
-    within(queue).ack([one(queue).receipt])
-    ended(queue, "c")
-    assert ids(pipe.log(began)) == numbers
-    connection.rollback()
-
-
-@only_postgres
 def test_who_only_reads_holds_nothing_back(pipe, open_transaction):
     connection, _ = open_transaction
     connection.execute("select count(*) from turnabout.history")
@@ -463,36 +410,3 @@ def test_a_purge_removes_nothing_that_could_not_be_read(pipe, open_transaction):
     assert pipe.run(p.LogPurge(pipe.end(), pipe.clock.now + 1)) == 0 or began == pipe.end()
     connection.commit()
     assert ids(pipe.log(began)) == [first.id, second.id]
-
-
-@pytest.mark.slow
-def test_every_row_is_read_once_while_many_write(pipe):
-    """Writers in threads of their own, and a reader that never waits for them."""
-    queues, began = [pipe.queue() for _ in range(2)], pipe.end()
-    seen, after = [], began
-
-    def write(n):
-        with turnabout.connect(pipe.door.url, clock=pipe.clock) as mq:
-            for _ in range(12):
-                queue = mq.queue(queues[n % 2].name)
-                queue.send_many([message("x") for _ in range(3)])
-                queue.ack([m.receipt for m in queue.receive(3)])
-
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    while True:
-        last = not any(thread.is_alive() for thread in threads)
-        span = pipe.next(after, 5)
-        assert isinstance(span, p.LogRange)
-        rows = pipe.rows(span)
-        assert len(rows) == span.messages
-        seen += ids(rows)
-        after = span.until
-        if last and not span.messages:
-            break
-    for thread in threads:
-        thread.join()
-    wanted = [row.id for queue in queues for row in finished(queue)]
-    assert len(wanted) == 108
-    assert sorted(seen) == sorted(wanted)

@@ -129,15 +129,6 @@ def test_rows_that_others_hold_for_long_keep_nobody(mq, url):
     assert queue.stats().done == 1
 
 
-def test_different_attempts_in_one_epoch_are_acknowledged(mq):
-    queue = made(mq, "a", "b", "c")
-    for message in queue.receive(2):
-        message.release()
-    generation = opened(mq)
-    assert lease(mq, generation, 0).messages == 3
-    assert lease(mq, generation, 1) == p.Leased(1, 0, acked=3)
-
-
 def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
     made(mq, "a", "b")
     generation = opened(mq)
@@ -153,19 +144,6 @@ def test_a_reader_that_comes_while_another_leases_waits_and_fences_it(mq, url):
         newer.join(60)
     assert isinstance(lease(mq, generation, 0), p.Superseded)
     assert lease(mq, answers[0], 0, 0) == p.Leased(1, 1), "what the older one has leased"
-
-
-def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(mq):
-    queue = made(mq, "a", "b", "c", "d")
-    generation = opened(mq)
-    assert lease(mq, generation, 0, 1) == p.Leased(1, 1)
-    assert lease(mq, generation, 0, 2, beyond=1) == p.Leased(2, 2)
-    assert lease(mq, generation, 0, 1) == p.Leased(1, 1), "both are recorded"
-    assert lease(mq, generation, 1, 1) == p.Leased(2, 2, acked=1)
-    assert lease(mq, generation, 1, 9, beyond=2) == p.Leased(3, 1)
-    assert lease(mq, generation, 2, 9, beyond=3) == p.Leased(3, 0, acked=2)
-    assert lease(mq, generation, 3, 9) == p.Leased(3, 0, acked=1)
-    assert queue.stats().done == 4
 
 
 def counts(url: str, *tables: str) -> list[int]:

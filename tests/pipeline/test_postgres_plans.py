@@ -12,9 +12,9 @@ import pytest
 
 from tests.postgres.probe import Connection, Touched, touched
 from tests.postgres.test_plans import LATER, Load, connect, create, fill
-from tests.support.doors import START, migrate
+from tests.support.doors import START
 from tests.support.each import each
-from tests.support.postgres import fresh_database
+from tests.support.postgres import migrated
 from turnabout.postgres.revision import rendered
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -149,10 +149,7 @@ OF_THE_LOG = ("next of the log", "rows of the log", "cut the log", "look at the 
 
 @pytest.fixture(scope="module", params=["made while empty", "from statistics"])
 def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
-    from tests.support import postgres
-
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    with fresh_database(server, fill=migrate) as url, connect(url) as connection:
+    with migrated() as url, connect(url) as connection:
         create(connection)
         for _ in range(3):
             connection.execute("select turnabout.maintain_days(%s, false)", [START])

@@ -19,8 +19,7 @@ import turnabout
 from tests.conformance.steps import finished
 from tests.pipeline.actors import notes
 from tests.pipeline.steps import connection, log_rows
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
 from turnabout import message
 from turnabout._connect import database
 from turnabout.pipeline import verbs as p
@@ -36,8 +35,7 @@ def url(request, tmp_path):
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/app.db?synchronous=off"
         return
-    server = postgres._servers.get(max(postgres.VERSIONS))
-    with postgres.fresh_database(server, fill=migrate) as url:
+    with migrated() as url:
         yield url
         with psycopg.connect(url) as watch:
             row = watch.execute(

@@ -4,7 +4,6 @@ What the verbs do on both stores is tested in tests/pipeline.
 """
 
 import sqlite3
-import time
 from contextlib import closing
 
 import pytest
@@ -15,13 +14,10 @@ from turnabout._connect import database
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.sqlite import PROCEDURES
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words.entities import Failure, Outgoing
+from turnabout.words.entities import Outgoing
 from turnabout.words.policy import QueueSettings
 from turnabout.words.verbs import (
     Ack,
-    Clear,
-    Fail,
-    Maintain,
     QueueCreate,
     QueueDelete,
     Receive,
@@ -66,16 +62,6 @@ def test_every_verb_is_carried_out_and_none_is_news_of_a_queue_that_it_does_not_
 # --- which stores ---
 
 
-def test_a_database_is_opened_for_a_pipeline(url):
-    with closing(database(url)) as store:
-        assert store.run(p.SubscriptionList()) == ()
-    store = database(url, clock=lambda: 77)
-    store.run(p.SubscriptionOpen("s", "tests"))
-    (found,) = store.run(p.SubscriptionList())
-    assert found.opened_at == 77
-    store.close()
-
-
 @each(
     ("place", "why"),
     [
@@ -92,19 +78,6 @@ def test_what_a_pipeline_cannot_work_on(place, why):
 
 
 # --- positions ---
-
-
-@each(
-    "text",
-    [
-        *("x", "1", "1=", "=1", "1=0", "0=1", "01=1", "1=1,", ",1=1", "1=1,1=2", "1=1;2=2"),
-        *("1=-1", "1 =1", "1=1.0", "\u0661=1", f"1={10**19}", f"1={2**63}", "748.1"),
-    ],
-)
-def test_what_is_no_position(timed, text):
-    for verb in (p.LogNext(text), p.LogCut("", text, 2), p.WatermarkSet("a", text, 1)):
-        with pytest.raises(UsageError, match="not a position in the log of an SQLite file"):
-            timed.run(verb)
 
 
 def test_a_position_names_the_queues_that_have_history_in_order_of_their_numbers(timed):
@@ -155,45 +128,6 @@ def test_a_deleted_queue_is_lost_to_who_had_not_read_it_and_no_other(timed):
     assert timed.run(p.LogNext(p.START)) == p.LogRange("", end, 1)
     timed.ended("kept", 1)
     assert timed.run(p.LogNext(some, ignore_loss=True)).until == "1=2,3=2"
-
-
-def test_from_the_start_one_reads_on_past_rows_that_were_removed_between_others(timed):
-    """Failed messages are kept for longer, so that rows are left below the floor."""
-    settings = QueueSettings(history_failed_seconds=30 * 86_400.0, max_attempts=1)
-    timed.run(QueueCreate("q", settings))
-    timed.run(Send("q", tuple(Outgoing(b"x") for _ in range(4))))
-    held = timed.run(Receive("q", 4, 60_000)).deliveries
-    for n, d in enumerate(held):
-        if n % 2:
-            timed.run(Ack("q", (d.receipt,)))
-        else:
-            timed.run(Fail("q", (Failure(d.receipt, "why"),)))
-    timed.now += 8 * DAY_MS
-    timed.run(Maintain("q"))
-    assert timed.run(p.LogLook()).floor == "1=4"
-    first = timed.run(p.LogNext(p.START, 1))
-    assert (first.until, first.more) == ("-1=4,1=1", True)
-    second = timed.run(p.LogNext(first.until, 1))
-    assert (second.until, second.messages) == ("1=4", 1), "the next row, and nothing was lost"
-    assert timed.run(p.LogNext("1=1")) == p.LogLost("1=4"), "to who read before it was"
-    assert timed.run(p.LogAt(0)) == "-1=4"
-    assert timed.run(p.LogNext(timed.run(p.LogAt(0)))).messages == 2
-
-
-def test_all_that_removes_history_raises_the_floor_to_the_last_row_removed(timed):
-    timed.ended("q", 9)
-    assert timed.run(p.LogPurge("1=2", timed.now + 1)) == 2
-    assert timed.run(p.LogLook()).floor == "1=2"
-    timed.run(Clear("q", "done", 2))
-    assert timed.run(p.LogLook()).floor == "1=4"
-    timed.run(Clear("q", "failed", None))
-    assert timed.run(p.LogLook()).floor == "1=4", "there were none"
-    timed.run(Clear("q", "all", 1))
-    assert timed.run(p.LogLook()).floor == "1=5"
-    timed.now += 8 * DAY_MS
-    timed.ended("q", 1)
-    timed.run(Maintain("q"))
-    assert timed.run(p.LogLook()) == p.LogState("1=10", "1=9", None)
 
 
 def test_an_instant_is_found_by_halving(timed):
@@ -264,40 +198,3 @@ def test_one_note_of_a_sink_is_kept(timed):
     assert timed.run(p.Publish("sink", 2, (), 0)) == p.PublishedLater(4)
     with closing(sqlite3.connect(timed.store._place.path)) as file:
         assert file.execute("select batch from turnabout_sink_batch").fetchall() == [(4,)]
-
-
-def test_unstaging_removes_what_was_staged_a_day_ago(timed):
-    staged = (p.StagedMessage("q", Outgoing(b"y")),)
-    timed.run(p.Stage("old", staged))
-    timed.now += DAY_MS
-    timed.run(p.Stage("new", staged))
-    timed.now += 1
-    assert timed.run(p.Unstage(())) == 1
-    assert timed.run(p.Unstage(("new",))) == 1
-
-
-def test_a_large_batch_is_published_in_order_and_in_pieces(timed):
-    text = [f"{n}".encode() for n in range(2_500)]
-    staged = tuple(p.StagedMessage(f"q{n % 2}", Outgoing(body)) for n, body in enumerate(text))
-    timed.run(p.Stage("b", staged[1_500:]))
-    timed.run(p.Stage("a", staged[:1_500]))
-    assert timed.run(p.Publish("sink", 0, ("a", "b"), 2_500)) == p.Published(2_500)
-    with closing(sqlite3.connect(timed.store._place.path)) as file:
-        for n, name in enumerate(("q0", "q1")):
-            found = file.execute(
-                "select payload from turnabout_message as message"
-                " join turnabout_queue as queue on queue.id = queue_id where name = ?"
-                " order by message.id",
-                (name,),
-            )
-            assert [row[0] for row in found] == text[n::2]
-
-
-def test_a_heartbeat_of_many_messages_holds_the_file_only_shortly(timed):
-    timed.run(Send("q", tuple(Outgoing(b"x") for _ in range(10_000))))
-    generation = timed.run(p.SubscriptionOpen("s", "tests")).generation
-    assert timed.run(p.EpochLease("s", generation, ("q",), 0, 10_000, 60_000)).messages == 10_000
-    timed.now += 10
-    began = time.thread_time()  # the caller leads: it does the work itself
-    assert timed.run(p.EpochExtend("s", generation, 60_000)) == p.Renewed(10_000, 0)
-    assert 0.001 < time.thread_time() - began < 3

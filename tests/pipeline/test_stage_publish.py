@@ -4,7 +4,6 @@ import pytest
 
 from tests.conformance.steps import (
     counts,
-    finished,
     is_empty,
     maintained,
     one,
@@ -93,17 +92,6 @@ def test_an_empty_batch_is_noted_too(pipe):
     sink = pipe.name()
     assert publish(pipe, sink, 0, messages=0) == p.Published(0)
     assert publish(pipe, sink, 0, messages=0) == p.AlreadyPublished(0)
-
-
-def test_what_is_staged_twice_is_two(pipe):
-    """A failed attempt of a task has staged, too: what the driver doesn't name is not sent."""
-    queue, sink = pipe.queue(), pipe.name()
-    lost, good = pipe.name(), pipe.name()
-    stage(pipe, lost, queue, "a", "b")
-    stage(pipe, good, queue, "a", "b")
-    assert publish(pipe, sink, 0, good, messages=2) == p.Published(2)
-    assert counts(queue).sent == 2
-    assert pipe.run(p.Unstage((lost,))) == 2
 
 
 def test_with_messages_missing_nothing_is_sent(pipe):
@@ -216,15 +204,6 @@ def test_latest_replaces(pipe):
     assert texts(one_by_one(queue)) == ["new"]
 
 
-def test_two_queues_one_batch(pipe):
-    queue, other, attempt = pipe.queue(), pipe.queue(), pipe.name()
-    for n in range(6):
-        stage(pipe, attempt, (queue, other)[n % 2], str(n))
-    assert publish(pipe, pipe.name(), 0, attempt, messages=6) == p.Published(6)
-    assert texts(one_by_one(queue)) == ["0", "2", "4"]
-    assert texts(one_by_one(other)) == ["1", "3", "5"]
-
-
 def test_queues_of_every_kind_in_one_batch(pipe):
     """Those that limit nothing may go another way; whichever, what they are told holds."""
     free, fifo, eager = pipe.queue(), pipe.queue(fifo=True), pipe.queue(events="all")
@@ -266,30 +245,7 @@ def test_a_tenant_s_queue_is_its_own(pipe):
     assert name not in [entry.name for entry in pipe.door.mq.queues()]
 
 
-def test_what_was_published_lives_as_any_message(pipe):
-    queue, attempt = pipe.queue(max_attempts=1), pipe.name()
-    stage(pipe, attempt, queue, *many("a", 3))
-    publish(pipe, pipe.name(), 0, attempt, messages=3)
-    done, dead, back = queue.receive(10)
-    done.ack()
-    dead.fail()
-    back.release()
-    assert one(queue).attempt == 2
-    assert [row.outcome for row in finished(queue)] == ["dead", "done"]
-
-
 # --- removal ---
-
-
-def test_unstage_removes_what_it_is_told(pipe):
-    queue = pipe.queue()
-    first, second = pipe.name(), pipe.name()
-    stage(pipe, first, queue, "a", "b")
-    stage(pipe, second, queue, "c")
-    assert pipe.run(p.Unstage((first, pipe.name()))) == 2
-    assert pipe.run(p.Unstage((first,))) == 0
-    assert publish(pipe, pipe.name(), 0, first, messages=2) == p.StageIncomplete(2, 0)
-    assert publish(pipe, pipe.name(), 0, second, messages=1) == p.Published(1)
 
 
 def test_what_nobody_publishes_within_a_day_is_removed(pipe, clock):
@@ -319,14 +275,6 @@ def test_ten_thousand_in_one_call_and_more_in_several(pipe):
     assert counts(queue).sent == 12_000
     got = queue.receive(1000)
     assert texts(got) == [str(n) for n in range(1000)]
-
-
-def test_a_message_as_large_as_may_be(pipe):
-    queue, attempt = pipe.queue(), pipe.name()
-    payload = b"x" * (1024 * 1024)
-    stage(pipe, attempt, queue, *[message(payload) for _ in range(3)])
-    publish(pipe, pipe.name(), 0, attempt, messages=3)
-    assert [m.payload == payload for m in queue.receive(3)] == [True] * 3
 
 
 def test_a_batch_of_many_attempts(pipe):

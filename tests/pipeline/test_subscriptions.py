@@ -56,17 +56,6 @@ def test_a_generation_that_never_was_is_nobody_s(pipe):
     assert reader.extend() == p.Superseded("me")
 
 
-def test_subscriptions_of_one_queue_share_its_messages(pipe):
-    queue = pipe.queue()
-    sent(queue, *"abcdef")
-    one_of_them, other = pipe.reader(queue), pipe.reader(queue)
-    assert one_of_them.lease(0, 4).messages == 4
-    assert other.lease(0, 4).messages == 2
-    assert not {*one_of_them.texts(1)} & {*other.texts(1)}
-    assert other.lease(1) == p.Leased(1, 0, acked=2)
-    assert one_of_them.extend() == p.Renewed(4, 0)
-
-
 def test_the_list_is_by_name_and_tells_of_each(pipe, clock):
     queue, other = pipe.queue(), pipe.queue()
     sent(queue, "a", "b")
@@ -84,14 +73,6 @@ def test_the_list_is_by_name_and_tells_of_each(pipe, clock):
     assert state.lease_until == clock.now + LEASE_MS
     assert sorted(state.queues) == sorted([queue.name, other.name])
     assert (state.opened_at, state.seen_at) == (opened, clock.now)
-
-
-def test_a_subscription_may_be_a_namespace_s(pipe):
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue, subscription=f"acme/{pipe.name()}")
-    assert reader.lease(0).messages == 1
-    assert reader.texts(1) == ["a"]
 
 
 # --- heartbeats ---
@@ -112,16 +93,6 @@ def test_a_heartbeat_renews_all_that_is_unacknowledged(pipe, clock):
     assert reader.lease(1) == p.Leased(1, 0, acked=2)
 
 
-def test_a_heartbeat_without_anything_to_keep(pipe):
-    queue = pipe.queue()
-    reader = pipe.reader(queue)
-    assert reader.extend() == p.Renewed(0, 0)
-    sent(queue, "a")
-    reader.lease(0)
-    reader.lease(1)
-    assert reader.extend() == p.Renewed(0, 0)
-
-
 def test_a_heartbeat_tells_what_was_lost_and_takes_nothing_back(pipe, clock):
     queue = pipe.queue()
     sent(queue, "a", "b")
@@ -134,19 +105,6 @@ def test_a_heartbeat_tells_what_was_lost_and_takes_nothing_back(pipe, clock):
     assert reader.extend() == p.Renewed(0, 2)
     assert counts(queue).leased == 1
     assert taken[0].ack() == Acked()
-
-
-def test_a_reader_that_is_gone_loses_its_leases_by_time(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    pipe.reader(queue).lease(0)
-    clock.advance(ms=LEASE_MS - 1)
-    assert not queue.receive(10)
-    clock.advance(ms=1)
-    assert [(m.text(), m.attempt, m.crashes) for m in queue.receive(10)] == [
-        ("a", 2, 1),
-        ("b", 2, 1),
-    ]
 
 
 # --- release ---
@@ -180,41 +138,6 @@ def test_release_fences_the_reader(pipe, forget):
         assert call() == p.Superseded("")
     assert counts(queue).ready == 1
     assert reader.release(forget=forget) == 0
-
-
-def test_what_was_released_is_leased_anew(pipe):
-    queue = pipe.queue()
-    sent(queue, "a")
-    old = pipe.reader(queue)
-    old.lease(0)
-    old.release()
-    new = pipe.reader(queue, subscription=old.subscription)
-    assert new.lease(new.acked) == p.Leased(2, 1), "a number is never used again"
-    assert new.lease(2) == p.Leased(2, 1 - 1, acked=1)
-
-
-def test_release_leaves_what_others_have(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
-    reader.lease(0)
-    clock.advance(ms=LEASE_MS)
-    worker = one(queue)
-    assert reader.release() == 0
-    assert worker.ack() == Acked()
-
-
-def test_a_forgotten_subscription_is_gone_and_its_readers_stay_fenced(pipe):
-    queue = pipe.queue()
-    sent(queue, "a")
-    zombie = pipe.reader(queue)
-    zombie.release(forget=True)
-    assert zombie.subscription not in [s.name for s in pipe.run(p.SubscriptionList())]
-    heir = pipe.reader(queue, owner="heir", subscription=zombie.subscription)
-    assert heir.acked == 0
-    assert zombie.lease(0) == p.Superseded("heir")
-    assert heir.lease(0).messages == 1
-    assert zombie.extend() == p.Superseded("heir")
 
 
 def test_there_is_nothing_to_do_for_a_subscription_of_nobody(pipe):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.conformance.steps import finished, grave_of, one, sent
+from tests.conformance.steps import finished, grave_of, sent
 from tests.pipeline.steps import LEASE_MS
 from turnabout import Failure, QueueSettings, message
 from turnabout.words import verbs as v
@@ -154,12 +154,6 @@ def test_dead_rows_are_what_is_in_dead_letter_queues(pipe, clock, full):
     assert dead(pipe, grave) == []
 
 
-def test_a_queue_with_no_dead_shows_none(pipe, full):
-    one_of_them = full.receive(1)[0]
-    one_of_them.fail()
-    assert dead(pipe, grave_of(full)) == dead(pipe, full) == []
-
-
 def test_names_are_split_at_the_namespace(pipe, clock):
     plain, tenant = pipe.name("q"), pipe.name("t")
     began = pipe.end()
@@ -206,11 +200,3 @@ def check_types(row):
         kind = str if name in TEXT else (bytes, memoryview) if name in BYTES else int
         assert isinstance(value, kind), (name, value)
         assert not isinstance(value, bool)
-
-
-def test_the_first_message_leaves_headers_null(pipe):
-    queue, began = pipe.queue(history_payload=True), pipe.end()
-    sent(queue, "a")
-    one(queue).ack()
-    (row,) = pipe.log(began)
-    assert row["headers"] is None

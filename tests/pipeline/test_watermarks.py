@@ -1,18 +1,7 @@
 """How far archives have come, and what they leave to do."""
 
-from tests.conformance.steps import one, sent
+from tests.pipeline.steps import ended
 from turnabout.pipeline import verbs as p
-
-
-def ended(queue, *texts):
-    sent(queue, *texts)
-    for _ in texts:
-        one_of(queue).ack()
-
-
-def one_of(queue):
-    (held,) = queue.receive(1)
-    return held
 
 
 def marks(pipe, prefix):
@@ -78,12 +67,3 @@ def test_a_watermark_outlives_the_rows_that_it_covers(pipe, clock):
     (mark,) = marks(pipe, archive)
     assert (mark.position, mark.lag) == (end, 0)
     assert pipe.next(end).messages == 0
-
-
-def test_a_queue_s_life_goes_on_beside_it(pipe):
-    queue, archive = pipe.queue(), pipe.name()
-    ended(queue, "a")
-    pipe.run(p.WatermarkSet(archive, pipe.end(), 1))
-    sent(queue, "b")
-    one(queue).ack()
-    assert marks(pipe, archive)[0].lag == 1

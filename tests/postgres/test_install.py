@@ -2,20 +2,18 @@
 
 import re
 import threading
-import time
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
 import turnabout
+from tests.postgres.asking import ask, eventually
 from tests.support.doors import migrate
 from tests.support.each import each
 from tests.support.postgres import fresh_database, psql
 from tests.upgrade import catalog
-from tests.upgrade.up import ended, start
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
@@ -40,12 +38,6 @@ SETS = tuple(map(install.set_name, parts()))
 def migrated(postgres_server):
     with fresh_database(postgres_server, fill=migrate) as url:
         yield url
-
-
-def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(sql, parameters)
-        return cursor.fetchall() if cursor.description else []
 
 
 # --- the files -----------------------------------------------------------------------------------
@@ -181,15 +173,6 @@ def test_up_once_and_again(postgres_url):
 
 
 @pytest.mark.slow
-def test_ten_processes_at_once_all_succeed_and_one_applies(nursery, postgres_url):
-    started = [start(nursery, postgres_url) for _ in range(10)]
-    for _, pipe in started:
-        pipe.send("begin")
-    assert sum(bool(ended(*born)) for born in started) == 1
-    assert install.status(postgres_url).pending == ()
-
-
-@pytest.mark.slow
 def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
     raised: list[BaseException] = []
 
@@ -205,7 +188,7 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
         other.execute("create table turnabout.history (id int)")
         thread = threading.Thread(target=up)
         thread.start()
-        (pid,) = wait_for(
+        (pid,) = eventually(
             postgres_url,
             "select pid from pg_stat_activity where datname = current_database()"
             " and wait_event_type = 'Lock'",
@@ -227,14 +210,6 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
     assert len(install.up(postgres_url)) == len(install.migrations()) + len(SETS)
     with turnabout.connect(postgres_url) as mq:
         assert isinstance(mq.queue("q").send("x"), Sent)
-
-
-def wait_for(url: str, sql: str) -> tuple[Any, ...]:
-    give_up = time.monotonic() + 60
-    while not (rows := ask(url, sql)):
-        assert time.monotonic() < give_up, sql
-        time.sleep(0.02)
-    return rows[0]
 
 
 # --- other versions ------------------------------------------------------------------------------

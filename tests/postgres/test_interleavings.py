@@ -7,7 +7,6 @@ do that keep their data in the same database.
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -188,42 +187,6 @@ def beside(action: Callable[[], Any]) -> Iterator[list[Any]]:
 # --- an open producer ----------------------------------------------------------------------------
 
 
-def test_everybody_works_on_beside_an_open_producer(of_each_kind):
-    producer, sender, receiver = of_each_kind(), of_each_kind(), of_each_kind()
-    assert producer.send("open-a", channel="a")
-    done: list[str] = []
-    for n in range(3):
-        assert sender.send(f"a{n}", channel="a")
-        assert sender.send(f"b{n}", channel="b")
-        sender.commit()
-        for _ in range(4):
-            got = receiver.receive()
-            receiver.commit()
-            if got:
-                assert receiver.settle("ack", list(got.values())) == [None] * len(got)
-                receiver.commit()
-            done += got
-    assert sorted(done) == ["a0", "a1", "a2", "b0", "b1", "b2"]
-    assert (receiver.retry_after() or 0) <= 5, "nothing to wait for but the channel's row"
-    producer.commit()
-    assert list(receiver.receive()) == ["open-a"]
-
-
-def test_many_open_producers_of_one_channel_commit_in_any_order(of_each_kind):
-    producers = [of_each_kind() for _ in range(4)]
-    for n, producer in enumerate(producers):
-        assert producer.send(f"{n}", channel="a")
-    receiver, got = of_each_kind(), []
-    for n in (2, 0, 3, 1):
-        producers[n].commit()
-        for _ in range(3):
-            batch = receiver.receive()
-            receiver.settle("ack", list(batch.values())) if batch else None
-            receiver.commit()
-            got += batch
-    assert got == ["2", "0", "3", "1"]
-
-
 # --- beside others that receive ------------------------------------------------------------------
 
 
@@ -259,32 +222,6 @@ def test_weights_hold_beside_an_open_receive(plain):
 # --- in opposite orders --------------------------------------------------------------------------
 
 VERBS = ("ack", "release", "defer", "fail", "refuse", "extend")
-PAIRS = [
-    pair
-    for pair in itertools.combinations_with_replacement(VERBS, 2)
-    if "ack" in pair or pair[0] == pair[1] or pair == ("fail", "extend")
-]
-
-
-@pytest.mark.parametrize(("one_s", "two_s"), PAIRS)
-def test_two_settle_the_same_messages_in_opposite_orders(plain, one_s, two_s):
-    """Each settles one, then the other's: no deadlock, and each message is settled once."""
-    one, two = plain(), plain()
-    one.send("x", "y")
-    one.commit()
-    got = one.receive()
-    one.commit()
-    x, y = got["x"], got["y"]
-    # Both have written before, as workers do that keep their results in the same transaction.
-    first, second = one.settle(one_s, [x]), two.settle(two_s, [y])
-    assert (first, second) == ([None], [None])
-    with beside(lambda: (one.settle(one_s, [y]), one.commit())[0]) as ones:
-        twos = two.settle(two_s, [x])
-        two.commit()
-    for answer in (ones[0], twos):
-        assert isinstance(answer, list), answer
-    if "extend" not in (one_s, two_s):
-        assert ones[0] == ["leased"] or twos == ["leased"], "the one who came first held it"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -337,36 +274,6 @@ def test_many_that_have_not_written_settle_overlapping_batches(plain, verb):
         assert one.counts()[5 if verb == "ack" else 6] == settled
 
 
-def test_two_send_and_set_policies_in_opposite_orders(of_each_kind):
-    one, two = of_each_kind(), of_each_kind()
-    for channel in "ab":
-        one.ask(
-            "select turnabout.policy_set(%s, %s, '{\"max_concurrency\": 9}')", one.queue, channel
-        )
-    one.commit()
-
-    def touch(session: Session, channel: str) -> None:
-        assert session.send("x", channel=channel)
-        session.ask(
-            "select turnabout.policy_set(%s, %s, %s::jsonb)",
-            session.queue,
-            channel,
-            '{"max_concurrency": 5}',
-        )
-
-    touch(one, "a")
-    touch(two, "b")
-    with beside(lambda: (touch(one, "b"), one.commit())) as ones:
-        touch(two, "a")
-        two.commit()
-    assert not isinstance(ones[0], Exception), ones[0]
-    assert len({*one.receive(50), *one.receive(50)}) == 1, "payloads are all x"
-    policies = one.ask(
-        "select channel, policy->'max_concurrency' from turnabout.policy_list(%s)", one.queue
-    )
-    assert policies == [("a", 5), ("b", 5)]
-
-
 # --- undone --------------------------------------------------------------------------------------
 
 
@@ -392,40 +299,7 @@ def test_send_and_settle_rolled_back_leave_everything_as_it_was(of_each_kind):
     assert other.settle("ack", receipts) == [None] * len(receipts)
 
 
-def test_a_savepoint_undoes_a_part(plain):
-    session = plain()
-    session.send("x", "y")
-    session.commit()
-    got = session.receive()
-    session.commit()
-    session.settle("ack", [got["x"]])
-    with session.connection.transaction(force_rollback=True):
-        session.settle("ack", [got["y"]])
-        session.send("z")
-    session.commit()
-    assert session.settle("ack", [got["x"], got["y"]]) == ["gone", None]
-    session.commit()
-    assert session.receive() == {}
-
-
 # --- receivers -----------------------------------------------------------------------------------
-
-
-def test_what_an_open_receive_holds_is_skipped_and_the_rest_found(plain):
-    holder, other = plain(), plain()
-    for channel in "abc":
-        holder.send(*(f"{channel}{n}" for n in range(30)), channel=channel)
-    holder.commit()
-    held = holder.receive(45)
-    assert len(held) == 45
-    found: set[str] = set()
-    while batch := other.receive(10):
-        assert not set(batch) & (set(held) | found)
-        found |= set(batch)
-        other.commit()
-    assert len(found) == 45, "there was more than it answered"
-    holder.rollback()
-    assert set(other.receive(100)) == set(held)
 
 
 @pytest.mark.parametrize("most", [1, 10])
@@ -442,33 +316,7 @@ def test_when_all_that_is_ready_is_held_the_answer_is_not_forever(of_each_kind, 
     assert list(other.receive(most)) == ["x"]
 
 
-def test_ten_receivers_in_open_transactions_share_a_channel(plain):
-    sender = plain()
-    sender.send(*(f"{n}" for n in range(100)), channel="a")
-    sender.commit()
-    receivers = [plain() for _ in range(10)]
-    got = [text for receiver in receivers for text in receiver.receive(10)]
-    assert sorted(got, key=int) == [f"{n}" for n in range(100)]
-
-
 # --- a row that another has acked ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_row_that_another_has_acked_is_lost_after_a_short_while(plain, verb):
-    holder, other = plain(), plain()
-    holder.send("x", "y")
-    holder.commit()
-    got = holder.receive()
-    holder.commit()
-    assert holder.settle("ack", [got["x"]]) == [None]
-    other.send("mine")  # it has written: nobody may have to wait for it and for what it waits for
-    began = time.monotonic()
-    assert other.settle(verb, [got["x"], got["y"]]) == ["leased", None]
-    assert time.monotonic() - began < 4
-    other.commit()
-    holder.commit()
-    assert other.settle(verb, [got["x"]]) == ["gone"]
 
 
 # --- max_size ------------------------------------------------------------------------------------

@@ -66,32 +66,6 @@ def waits(db: Connection, watched: Connection) -> None:
     pytest.fail("nobody waited")
 
 
-@pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_first_send_waits_for_the_other_of_its_key(url, pair, end):
-    one, two = pair
-    key = f"waits-{end}"
-    (first,), _ = keyed(one, key)
-    answer: list[Any] = []
-    thread = threading.Thread(target=lambda: answer.extend(keyed(two, key)))
-    thread.start()
-    with psycopg.connect(url, autocommit=True) as third:
-        waits(third, two)
-    getattr(one, end)()
-    thread.join(60)
-    (second,), duplicates = answer
-    assert (second == first, duplicates) == ((True, [0]) if end == "commit" else (False, None))
-
-
-def test_who_may_hold_something_does_not_wait(pair):
-    one, two = pair
-    keyed(one, "busy")
-    written(two)
-    began = time.monotonic()
-    with pytest.raises(LockNotAvailable):
-        keyed(two, "busy")
-    assert 0.04 <= time.monotonic() - began < 4
-
-
 def test_a_second_send_does_not_wait_even_if_the_first_wrote_nothing(pair):
     """It holds the first one's key: two that take keys in turn must not wait for each other."""
     one, two = pair
@@ -103,42 +77,6 @@ def test_a_second_send_does_not_wait_even_if_the_first_wrote_nothing(pair):
         keyed(two, "a")
     two.rollback()
     assert keyed(one, "b")[1] is None
-
-
-def test_other_keys_and_other_queues_do_not_meet(pair):
-    one, two = pair
-    keyed(one, "mine")
-    written(two)
-    keyed(two, "yours")
-    two.execute("select turnabout.queue_create('elsewhere')")
-    keyed(two, "mine", queue="elsewhere")
-
-
-def test_keys_in_any_order_never_deadlock(url):
-    names = [f"order-{n}" for n in range(20)]
-    failed: list[BaseException] = []
-
-    def send(turn: int) -> None:
-        try:
-            with psycopg.connect(url, autocommit=True) as db:
-                for n in range(20):
-                    keys = names[n:] + names[:n]
-                    keyed(db, *(keys if turn % 2 else reversed(keys)), mode="latest")
-        except psycopg.Error as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=send, args=(turn,)) for turn in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failed
-    with psycopg.connect(url, autocommit=True) as db:
-        ((waiting,),) = db.execute(
-            "select count(*) from turnabout.message m"
-            " where m.id in (select message_id from turnabout.dedup where key like 'order-%%')"
-        )
-    assert waiting == 20, "one message each"
 
 
 def test_thousands_of_keys_in_one_send_fit_into_the_lock_table(pair):

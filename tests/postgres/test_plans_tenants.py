@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from tests.postgres.probe import Connection, Touched, touched
-from tests.support.doors import START, migrate
+from tests.support.doors import START
 from tests.support.each import each
-from tests.support.postgres import fresh_database
+from tests.support.postgres import migrated
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -41,13 +41,7 @@ select turnabout.send('t7/q', array['x', 'xyz']::bytea[], now_ms => {START});
 
 @pytest.fixture(scope="module", params=["blind", "analyzed"])
 def loaded(request: pytest.FixtureRequest) -> Iterator[Connection]:
-    from tests.support import postgres
-
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    with (
-        fresh_database(server, fill=migrate) as url,
-        psycopg.connect(url, autocommit=True) as connection,
-    ):
+    with migrated() as url, psycopg.connect(url, autocommit=True) as connection:
         for table in ("message", "ready"):
             connection.execute(f"alter table turnabout.{table} set (autovacuum_enabled = off)")
         connection.execute(LOAD.encode())

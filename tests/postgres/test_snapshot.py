@@ -110,14 +110,6 @@ class Passing:
     def head_marks(self) -> int:
         return self.ask("select count(*) from turnabout.ready where id < 0")
 
-    def without_head_marks(self) -> None:
-        """Receive as it would be if no head mark were ever set."""
-        self.connection.execute(
-            "create or replace function turnabout.set_head_marks("
-            "queue_id int, start text, visits int) returns void language plpgsql as 'begin end'"
-        )
-        self.connection.execute("delete from turnabout.ready where id < 0")
-
 
 @pytest.fixture
 def passing(url) -> Iterator[Passing]:
@@ -178,17 +170,6 @@ def test_a_receive_reads_few_entries_however_many_have_passed(  # noqa: PLR0917 
     first, last = entries(noted[: len(noted) // 2]), entries(noted[len(noted) // 2 :])
     assert max(first, last) <= bound, f"{first} {last} {max(noted, key=lambda s: s.entries)}"
     assert last <= first * 1.5 + 200, f"it grows with what has passed: {first}, then {last}"
-
-
-@pytest.mark.parametrize("channels", [1, 50])
-def test_without_head_marks_it_would_read_them_all(passing, old, channels):
-    """The control: the same pass grows without bound, so the test above can fail."""
-    passing.without_head_marks()
-    passing.send(PASSED + 500, channels)
-    noted = passing.work_off(PASSED)
-    assert passing.head_marks() == 0
-    visited = min(channels, 25)  # of a batch of 100, four from each
-    assert entries(noted[-10:]) > PASSED / channels * visited * 0.8
 
 
 def test_many_senders_small_passes_and_an_empty_queue(passing, old):
@@ -309,18 +290,6 @@ def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
         assert row[0] == number, "the first of the channel comes first"
 
 
-def test_returns_above_the_mark_set_no_head_marks(passing, old):
-    """The first one that comes back lowers the mark; those after it lie behind it anyway."""
-    mine = passing.send(300)
-    assert len(passing.receive(300).rows) == 300
-    beyond(passing)
-    before = passing.head_marks()
-    for number in mine:
-        passing.ask("select turnabout.release('q', %s, %s, %s)", [number], [1], passing.now)
-    assert passing.head_marks() <= before + 2
-    assert set(mine) <= set(passing.drained())
-
-
 @pytest.mark.parametrize("priority", [-1, 0, 1])
 @pytest.mark.parametrize("channels", [1, 50])
 def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, priority):
@@ -387,18 +356,6 @@ def test_what_is_due_behind_the_timers_bound_is_found(passing, other, old, late)
     assert set(ids) <= set(got)
 
 
-def test_what_falls_due_after_the_bound_needs_no_tend(passing, old):
-    passing.send(LEASES)
-    passing.work_off(LEASES, 1, look=answered)
-    passing.now += 60_000
-    passing.maintain()
-    assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
-    ids = passing.send(5, delay=1)
-    assert passing.receive().rows == []
-    passing.now += 1
-    assert {row[0] for row in passing.receive().rows} == set(ids)
-
-
 def test_when_the_snapshot_ends_bound_and_head_marks_go(url, passing):
     with snapshot(url):
         passing.send(3_200 + LEASES, 3)
@@ -419,12 +376,6 @@ def test_when_the_snapshot_ends_bound_and_head_marks_go(url, passing):
         passing.maintain()
     assert passing.head_marks() == 0
     assert len(passing.drained()) == 200
-
-
-def test_of_a_channel_s_head_marks_the_newest_stays(passing, old):
-    beyond(passing)
-    passing.maintain()
-    assert passing.head_marks() <= 1, "now and then that one goes, too"
 
 
 # --- who must not see them -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 
 import turnabout
 import turnabout.aio
+from tests.postgres.asking import ask, eventually
 from tests.postgres.test_url import and_also
 from tests.support.doors import blocking, migrate
 from tests.support.postgres import GIVEN, VERSIONS, one_migrated_url, own_server
@@ -33,11 +34,6 @@ pytestmark = pytest.mark.slow  # a database for each
 url = one_migrated_url
 
 
-@pytest.fixture
-def name(request) -> str:
-    return f"q{abs(hash(request.node.nodeid))}"
-
-
 @contextmanager
 def opened(url: str, colour: str = "sync") -> Iterator[Any]:
     """The blocking face, or the asyncio one worn as if it were."""
@@ -56,12 +52,6 @@ def opened(url: str, colour: str = "sync") -> Iterator[Any]:
 colours = pytest.mark.parametrize("colour", ["sync", "async"])
 
 
-def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(sql, parameters)
-        return cursor.fetchall() if cursor.description else []
-
-
 OTHERS = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 BACKENDS = "backend_type = 'client backend'"
 
@@ -71,15 +61,6 @@ def terminate_all(url: str) -> int:
     gone = ask(url, f"select pg_terminate_backend(pid, 5000) {OTHERS} and {BACKENDS}")
     assert all(done for (done,) in gone)
     return len(gone)
-
-
-def eventually(url: str, sql: str, *parameters: Any) -> Any:
-    """The first row of a query, once there is one."""
-    give_up = time.monotonic() + 30
-    while not (rows := ask(url, sql, *parameters)):
-        assert time.monotonic() < give_up, sql
-        time.sleep(0.01)
-    return rows[0]
 
 
 class Beside:
@@ -144,23 +125,6 @@ def waiting(url: str) -> int:
 # --- the pool ------------------------------------------------------------------------------------
 
 
-def test_two_threads_share_one_connection(url, name):
-    with turnabout.connect(and_also(url, "max_connections=1&application_name=one")) as mq:
-        queue = mq.queue(name)
-
-        def work() -> int:
-            done = 0
-            for n in range(50):
-                queue.send(f"{n}")
-                for m in queue.receive():
-                    done += m.ack() == Acked()
-            return done
-
-        threads = [Beside(work) for _ in range(2)]
-        assert sum(thread.answer() for thread in threads) == 100
-        assert len(ask(url, f"select 1 {OTHERS} and application_name = 'one'")) == 1
-
-
 def test_sixteen_threads_open_no_more_than_allowed(url, name):
     with turnabout.connect(and_also(url, "max_connections=4&application_name=four")) as mq:
         queue = mq.queue(name)
@@ -188,21 +152,6 @@ def test_busy_when_no_connection_gets_free(url, name):
         assert isinstance(first.answer(), Sent)
         assert isinstance(queue.send("third"), Sent)
         assert queue.stats().sent == 2
-
-
-async def test_busy_for_asyncio(url, name) -> None:
-    options = "max_connections=1&busy_seconds=0.3"
-    async with turnabout.aio.connect(and_also(url, options)) as mq:
-        queue = mq.queue(name)
-        await queue.create()
-        with locked(url):
-            first = asyncio.ensure_future(queue.send("first"))
-            await asyncio.sleep(0.1)
-            with pytest.raises(Busy, match=r"0\.3 seconds"):
-                await queue.send("second")
-        assert isinstance(await first, Sent)
-        assert isinstance(await queue.send("third"), Sent)
-        assert (await queue.stats()).sent == 2
 
 
 async def test_a_cancelled_call_does_not_poison_the_pool(url, name) -> None:
@@ -325,20 +274,6 @@ def test_what_may_be_repeated_is_repeated(url, name, verb):
         answer = call.answer()
         assert not isinstance(answer, Exception), repr(answer)
         assert m.ack() == Acked()
-
-
-async def test_uncertain_for_asyncio(url, name) -> None:
-    async with turnabout.aio.connect(url) as mq:
-        queue = mq.queue(name)
-        await queue.create()
-        with locked(url):
-            call = asyncio.ensure_future(queue.send("x"))
-            pid = await asyncio.to_thread(waiting, url)
-            ask(url, "select pg_terminate_backend(%s)", pid)
-            with pytest.raises(Uncertain):
-                await call
-        assert isinstance(await queue.send("y"), Sent)
-        assert (await queue.stats()).sent == 1
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda v: f"own-pg{v}")

@@ -15,7 +15,7 @@ from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.store import PostgresStore
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
-from turnabout.words.outcomes import Acked, Sent
+from turnabout.words.outcomes import Sent
 
 pytestmark = pytest.mark.slow  # a database for each
 
@@ -80,25 +80,6 @@ def ready(url: str) -> int:
 
 
 SENDS = (v.Send("a", HI), v.Send("b", HI))
-
-
-def test_they_happen_in_order(store, url):
-    first, second = store.call("run_transaction", SENDS)
-    assert isinstance(first, Sent)
-    assert second.id > first.id
-    assert ready(url) == 4
-    assert store.call("run_transaction", []) == []
-
-
-def test_one_sees_what_the_one_before_it_did(store):
-    (taken,) = store.call("run_transaction", [v.Receive("a", 1)])
-    receipts = tuple(d.receipt for d in taken.deliveries)
-    acks, peeked, stats = store.call(
-        "run_transaction", [v.Ack("a", receipts), v.Peek("a"), v.Stats("a")]
-    )
-    assert acks == (Acked(),)
-    assert peeked == ()
-    assert stats[0].done == 1
 
 
 def test_a_connection_that_was_cut_before_is_replaced(store, url):

@@ -1,6 +1,5 @@
 """What may stand in a PostgreSQL URL, and what is said when it leads nowhere."""
 
-import asyncio
 import traceback
 from urllib.parse import quote
 
@@ -10,9 +9,8 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.support.each import each
-from tests.support.postgres import GIVEN, one_migrated_url
+from tests.support.postgres import one_migrated_url
 from turnabout import Busy, Disconnected, Forbidden, TurnaboutError, Unavailable, UsageError
-from turnabout.postgres import install
 from turnabout.postgres.url import parse
 
 HERE = "postgresql://u@h/db"
@@ -99,17 +97,6 @@ def test_an_unreachable_server_is_disconnected_and_no_password_is_shown(nowhere)
             assert "127.0.0.1" in str(refused.value) or "nowhere" in str(refused.value)
 
 
-@each("nowhere", NOWHERE[:2])
-def test_so_it_is_for_asyncio(nowhere):
-    async def main() -> str:
-        async with turnabout.aio.connect(nowhere) as mq:
-            with pytest.raises(Disconnected) as refused:
-                await mq.queue("q").send("x")
-            return "".join(traceback.format_exception(refused.value))
-
-    assert SECRET not in asyncio.run(main())
-
-
 @each(
     "wrong",
     [
@@ -152,24 +139,6 @@ def test_prepare_off_prepares_nothing(url, prepare, prepared):
 
 
 @with_server
-def test_prepare_off_for_asyncio(url):
-    async def main() -> int:
-        async with turnabout.aio.connect(and_also(url, "prepare=off&max_connections=1")) as mq:
-            queue = mq.queue("prepare")
-            for _ in range(10):
-                await queue.send("x")
-                (m,) = await queue.receive()
-                await m.ack()
-            connection = await mq.store._pool.take()
-            cursor = await connection.raw.execute("select count(*) from pg_prepared_statements")
-            row = await cursor.fetchone()
-            await mq.store._pool.put(connection)
-            return row[0]
-
-    assert asyncio.run(main()) == 0
-
-
-@with_server
 def test_a_lock_timeout_of_the_session_is_busy(url):
     with (
         turnabout.connect(and_also(url, "options=-clock_timeout%3D200")) as mq,
@@ -182,46 +151,6 @@ def test_a_lock_timeout_of_the_session_is_busy(url):
             queue.send("x")
         other.rollback()
         assert queue.stats().sent == 0
-
-
-@with_server
-@pytest.mark.skipif(GIVEN is not None, reason="makes a role, on servers of our own only")
-@pytest.mark.parametrize(
-    ("kinds", "may"),
-    [
-        ((), ()),
-        (("produce",), ("send",)),
-        (("consume",), ("stats",)),
-        (("produce", "consume"), ("stats", "send")),
-    ],
-    ids=["nothing", "producer", "consumer", "both"],
-)
-def test_a_role_without_the_right_is_forbidden(url, kinds, may):
-    with psycopg.connect(url, autocommit=True) as owner, turnabout.connect(url) as mq:
-        mq.queue("rights").create(dead_letter="rights-dead")
-        role = "turnabout_test_poor"
-        owner.execute(f"create role {role} login")
-        try:
-            for kind in kinds:
-                install.allow(url, role, kind)
-            with turnabout.connect(url.replace("postgres@", f"{role}@")) as poor:
-                queue = poor.queue("rights")
-                calls = {
-                    "stats": queue.stats,
-                    "peek": queue.peek,
-                    "send": lambda: queue.send("x"),
-                    "delete": queue.delete,
-                }
-                for name, call in calls.items():
-                    if name in may:
-                        call()
-                        continue
-                    with pytest.raises(Forbidden, match=r"permission denied.*migrate allow"):
-                        call()
-        finally:
-            owner.execute(f"drop owned by {role}")
-            owner.execute(f"drop role {role}")
-        assert mq.queue("rights").delete().messages == (1 if "send" in may else 0)
 
 
 @with_server

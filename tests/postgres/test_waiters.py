@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.postgres.test_store import OTHERS, Beside, ask, eventually
+from tests.postgres.asking import ask, eventually
+from tests.postgres.test_store import OTHERS, Beside
 from tests.postgres.test_url import and_also
 from tests.support.postgres import one_migrated_url
 from turnabout.postgres.notices import PAUSE_SECONDS, Notice, Notices
@@ -27,11 +28,6 @@ SOON = 15.0
 ROWS = "select process, changes from turnabout.waiter where queue = %s order by process"
 
 url = one_migrated_url
-
-
-@pytest.fixture
-def name(request) -> str:
-    return f"q{abs(hash(request.node.nodeid))}"
 
 
 @pytest.fixture

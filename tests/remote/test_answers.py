@@ -147,31 +147,6 @@ def test_what_stands_there_is_no_server_of_ours(said: bytes, write, read) -> Non
             assert server.url in str(found)
 
 
-@each(
-    ("status", "code", "kind"),
-    [
-        (400, "usage", turnabout.UsageError),
-        (404, "queue_not_found", turnabout.QueueNotFound),
-        (413, "too_large", turnabout.UsageError),
-        (401, "unauthorized", turnabout.Unauthorized),
-        (403, "forbidden", turnabout.Forbidden),
-        (429, "too_many_requests", turnabout.TooManyRequests),
-        (507, "quota_exceeded", turnabout.QuotaExceeded),
-        (507, "storage_full", turnabout.StorageFull),
-        (503, "busy", turnabout.Busy),
-        (503, "disconnected", turnabout.Disconnected),
-        (502, "uncertain", turnabout.Uncertain),
-        (503, "wrong_version", turnabout.WrongVersion),
-        (500, "broken_invariant", turnabout.BrokenInvariant),
-    ],
-)
-def test_an_error_of_the_server_is_the_same_here(status: int, code: str, kind) -> None:
-    with liar(answer(status, error(code, retry_after_seconds=2.5))) as server:
-        found = raised(turnabout.connect, server, SEND)
-    assert type(found) is kind
-    assert found.retry_after_seconds == 2.5
-
-
 def test_an_answer_that_does_not_end(connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnabout.remote.exchange.ANSWER_BYTES_MAX", 1_000)
     with liar(answer(200, b"[" + b"1," * 1_000 + b"1]")) as server:

@@ -16,6 +16,7 @@ import turnabout
 import turnabout.aio
 from tests.remote.liar import answer, liar
 from tests.support.served import Server, served
+from tests.support.until import until
 from turnabout.server import verbs as credentials
 from turnabout.words import verbs as v
 from turnabout.words.verb import Change
@@ -62,14 +63,6 @@ def in_thread(work: Any) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
     return thread
-
-
-def until(check: Any) -> None:
-    """Wait until that is so."""
-    ends_at = time.monotonic() + SECONDS
-    while not check():
-        assert time.monotonic() < ends_at
-        time.sleep(0.005)
 
 
 def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) -> None:

@@ -62,20 +62,3 @@ def test_a_scope_that_is_missing_is_named(place: tuple[str, Maker]) -> None:
             mq.queue("emails").receive()
         with pytest.raises(turnabout.Forbidden):
             mq.queue("others").send("x")
-
-
-def test_one_name_two_namespaces(place: tuple[str, Maker]) -> None:
-    url, make = place
-    with (
-        turnabout.connect(url, token=make("one")) as one,
-        turnabout.connect(url, token=make("two")) as two,
-    ):
-        one.queue("jobs").send("mine")
-        assert [entry.name for entry in two.queues()] == []
-        with pytest.raises(turnabout.QueueNotFound, match="no queue 'jobs'"):
-            two.queue("jobs").stats()
-        two.queue("jobs").create()
-        assert list(two.queue("jobs").receive()) == []
-        (message,) = one.queue("jobs").receive()
-        assert two.queue("jobs").ack([message.receipt]) == (turnabout.LeaseLost("gone"),)
-        assert message.ack() == turnabout.Acked()

@@ -73,59 +73,6 @@ def test_handlers_of_both_colours_until_empty(server: Server) -> None:
     assert sorted(result["seen"] for result in results) == list(range(10))
 
 
-def test_heartbeats_keep_what_takes_longer_than_its_lease(server: Server) -> None:
-    the_queue(server, "long")
-    attempts: list[int] = []
-    worker = Worker(server.url)
-
-    @worker.handler("work", lease_seconds=1.5, concurrency=2)
-    async def handle(message: Any) -> None:
-        attempts.append(message.attempt)
-        await asyncio.sleep(2.5)
-
-    assert worker.run(until_empty=True).handled == 1
-    assert attempts == [1]
-
-
-def test_a_lease_that_runs_out_is_lost(server: Server) -> None:
-    the_queue(server, "long")
-    attempts: list[int] = []
-    worker = Worker(server.url)
-    again = threading.Event()
-
-    @worker.handler("work", lease_seconds=1.0, concurrency=2, heartbeat=False)
-    def handle(message: Any) -> None:
-        attempts.append(message.attempt)
-        if message.attempt == 1:
-            assert again.wait(SECONDS)
-        again.set()
-
-    done = worker.run(until_empty=True)
-    assert attempts == [1, 2]
-    assert (done.handled, done.lost) == (1, 1)
-
-
-def test_a_stop_gives_back_what_runs_uncharged(server: Server) -> None:
-    the_queue(server, *range(3))
-    worker = Worker(server.url, grace_seconds=0)
-    started = asyncio.Event()
-
-    @worker.handler("work", concurrency=1, prefetch=2)
-    async def handle(message: Any) -> None:
-        started.set()
-        await asyncio.sleep(SECONDS)
-
-    async def main() -> None:
-        async with running(worker):
-            await asyncio.wait_for(started.wait(), SECONDS)
-
-    asyncio.run(main())
-    assert worker.stats.released == 3
-    with turnabout.connect(server.url) as mq:
-        peeked = mq.queue("work").peek()
-    assert [(one.state, one.failures, one.crashes) for one in peeked] == [("ready", 0, 0)] * 3
-
-
 def test_a_server_that_restarts_is_waited_for(server: Server) -> None:
     the_queue(server, *range(5))
     got: list[int] = []

@@ -205,27 +205,6 @@ def soon(mq, queue="q", ms=300):
     return mq.schedules.set("soon", queue, "x", at=now + ms).next_at
 
 
-def test_a_waiting_receiver_fires(tmp_path):
-    with turnabout.connect(f"sqlite:///{tmp_path}/app.db") as mq:
-        queue = mq.queue("q")
-        queue.create()
-        due_at = soon(mq)
-        began = time.monotonic()
-        (message,) = queue.receive(wait_seconds=30)
-        assert message.sent_at >= due_at
-        assert time.monotonic() - began < 15
-
-
-def test_a_receiver_that_waits_for_another_queue_fires(tmp_path):
-    with turnabout.connect(f"sqlite:///{tmp_path}/app.db") as mq:
-        for name in ("q", "other"):
-            mq.queue(name).create()
-        soon(mq)
-        assert not mq.queue("other").receive(wait_seconds=2)
-        (message,) = mq.queue("q").receive()
-        assert message.headers["schedule"] == "soon"
-
-
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_worker_fires(tmp_path, busy):
     url = f"sqlite:///{tmp_path}/app.db"

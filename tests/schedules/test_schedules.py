@@ -9,8 +9,8 @@ import turnabout
 from tests.schedules.swept import swept
 from tests.support.doors import START
 from tests.support.each import each
-from turnabout import Outgoing, QueueFull, UsageError
-from turnabout.words.outcomes import Fired, NotDue
+from turnabout import Outgoing, UsageError
+from turnabout.words.outcomes import Fired
 from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
 
 MINUTE = 60_000
@@ -160,40 +160,6 @@ def test_a_long_backlog_is_sent_in_parts(schedules, queue, clock, hour):
     assert due_ats(queue) == [hour + (n + 1) * MINUTE for n in range(240)]
 
 
-def test_no_overlap(schedules, queue, clock, hour):
-    schedules.set("s", queue.name, "x", every_seconds=3600, overlap="skip")
-    clock.now = hour + HOUR
-    (first,) = schedules.fire_due()
-    clock.now = hour + 2 * HOUR
-    assert schedules.fire_due() == ()
-    (message,) = queue.receive()
-    clock.now = hour + 3 * HOUR
-    assert schedules.fire_due() == ()
-    entry = schedules.get("s")
-    assert (entry.next_at, entry.last_id, entry.sent) == (hour + 4 * HOUR, first.id, 1)
-    message.ack()
-    clock.now = hour + 4 * HOUR
-    assert len(schedules.fire_due()) == 1
-
-
-def test_no_room(schedules, door, clock, hour):
-    small = door.fresh(max_messages=1)
-    schedules.set("s", small.name, "x", every_seconds=3600)
-    small.send("y")
-    assert isinstance(small.send("z"), QueueFull)
-    clock.now = hour + HOUR
-    assert schedules.fire_due() == ()
-    assert schedules.get("s").next_at == hour + 2 * HOUR, "left out, and the others go on"
-
-
-def test_a_queue_that_is_missing_is_made(schedules, door, clock, hour):
-    name = door.name_of_a_queue()
-    schedules.set("s", name, "x", every_seconds=3600)
-    clock.now = hour + HOUR
-    assert len(schedules.fire_due()) == 1
-    assert len(door.mq.queue(name).receive()) == 1
-
-
 def test_a_one_off(schedules, queue, clock, hour):
     at = hour + HOUR
     moment = datetime.fromtimestamp(at / 1000, UTC)
@@ -231,21 +197,6 @@ def test_what_was_sent_stays_known_and_is_not_sent_again(schedules, queue, clock
     assert door.mq.store.run(fire) == Fired(None)
     assert schedules.get("s").next_at == hour + 2 * HOUR
     assert due_ats(queue) == [hour + HOUR]
-
-
-def test_firing_compares(schedules, queue, clock, hour, door):
-    store = door.mq.store
-    schedules.set("s", queue.name, "x", every_seconds=3600)
-    due_at = clock.now = hour + HOUR
-    assert store.run(ScheduleFire("none", due_at, None)) == NotDue()
-    assert store.run(ScheduleFire("s", due_at + 1, None)) == NotDue()
-    assert store.run(ScheduleFire("s", due_at, due_at + HOUR, skip=True)) == Fired(None)
-    assert store.run(ScheduleFire("s", due_at, due_at + HOUR)) == NotDue()
-    fired = store.run(ScheduleFire("s", due_at + HOUR, None))
-    assert fired.id is not None
-    assert schedules.get("s").next_at is None
-    schedules.set("s", queue.name, "z", every_seconds=3600, paused=True)
-    assert store.run(ScheduleFire("s", due_at + HOUR, None)) == NotDue()
 
 
 def test_one_that_cannot_be_fired_keeps_no_other_from_it(schedules, queue, clock, hour, door):

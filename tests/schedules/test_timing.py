@@ -274,17 +274,6 @@ def entry(one, next_at, last_at=None, now=0):
     return ScheduleEntry(one, next_at, last_at, None, 0, now)
 
 
-def test_on_time_all_policies_do_the_same():
-    for missed in ("skip", "once", "all"):
-        one = schedule(every_ms=HOUR, missed=missed)
-        assert firing(one, DAY, DAY + 5) == Firing(DAY, skip=False, next_at=DAY + HOUR)
-
-
-def test_once_sends_one_for_all():
-    one = schedule(every_ms=HOUR, missed="once")
-    assert firings(entry(one, DAY), 2 * DAY, 100) == [Firing(DAY, False, 2 * DAY + HOUR)]
-
-
 def test_all_sends_each_up_to_a_bound():
     one = schedule(every_ms=HOUR, missed="all")
     steps = firings(entry(one, DAY), 2 * DAY, 100)

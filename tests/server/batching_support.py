@@ -1,21 +1,23 @@
 """A real store whose verbs a test can hold up, fail, and count."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from turnabout.sqlite.async_store import AsyncSqliteStore
+from turnabout.store import AsyncForwardingStore
 from turnabout.words.entities import Outgoing
 from turnabout.words.verbs import Verb
 
 
-class Watched:
+class Watched(AsyncForwardingStore):
     """In front of a store: what was asked of it, and a barrier that holds verbs up."""
 
     maintains_itself = False
 
     def __init__(self, store: AsyncSqliteStore) -> None:
+        super().__init__(store)
         self.store = store
         self.asked: list[Verb[Any]] = []
         self.open = asyncio.Event()
@@ -34,21 +36,6 @@ class Watched:
         self.after(verb)
         self.done(verb, answer)
         return answer
-
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        return await self.store.run_transaction(verbs)
-
-    async def signal(self, queue: str, *change: Any) -> int:
-        return await self.store.signal(queue, *change)
-
-    async def wait(self, queue: str, seen: int, seconds: float, *change: Any) -> None:
-        await self.store.wait(queue, seen, seconds, *change)
-
-    def within(self, connection: object) -> Any:
-        return self.store.within(connection)
-
-    async def close(self) -> None:
-        await self.store.close()
 
     def hold(self) -> None:
         """From now on no verb is answered until `open` is set."""

@@ -3,8 +3,7 @@
 import contextlib
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,13 +32,6 @@ class Running(Server):
         """What a connection of its own is answered."""
         with self.connect() as client:
             return client.ask(request)
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so."""
-        ends_at = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert time.monotonic() < ends_at
-            time.sleep(0.002)
 
 
 @contextlib.contextmanager

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from tests.server.tenants import Answer, Yard, there, ticking
+from tests.server.tenants import Yard, there, ticking
 from tests.support.each import each
-from turnabout import wire
 from turnabout.server.api import streams
 from turnabout.server.auth.authenticator import (
     CACHED_MAX,
@@ -26,7 +25,7 @@ from turnabout.server.auth.rights import Rights
 from turnabout.server.verbs import TokenFind, TokenList, TokenRevoke, Verb, new_token, token_text
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
-from turnabout.words.errors import Disconnected, Forbidden, Unauthorized, UsageError
+from turnabout.words.errors import Disconnected, UsageError
 from turnabout.words.policy import QueueSettings
 
 LIST = ("GET", "/v1/queues", b"")
@@ -381,14 +380,3 @@ async def test_the_end_of_the_server_ends_a_wait(one: Yard) -> None:
     one.context.lifecycle.close()
     await asyncio.wait_for(asyncio.gather(*waits), 5)
     await asyncio.wait_for(caller.wait("jobs", seen, 60), 5)
-
-
-def told(answer: Answer) -> type[Exception]:
-    return type(wire.load_error(answer.status, answer.body))
-
-
-@there(auth="tokens")
-async def test_a_client_is_told_the_same_classes(one: Yard) -> None:
-    assert told(await one.ask(*LIST)) is Unauthorized
-    token_ = await one.token("acme", "produce")
-    assert told(await one.run(token_, v.QueueList())) is Forbidden

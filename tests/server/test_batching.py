@@ -138,13 +138,6 @@ async def test_a_full_channel_refuses_its_own_senders_only(
 
 
 @on_a_loop
-async def test_a_full_queue_takes_what_fits(store: Watched, merged: BatchingStore) -> None:
-    await store.run(v.QueueCreate("q", QueueSettings(max_messages=3)))
-    sent = await crowd(store, merged, [send("a"), send("b"), send("c", "d"), send("e"), send("f")])
-    assert [type(one) for one in sent] == [o.Sent, o.Sent, o.QueueFull, o.Sent, o.QueueFull]
-
-
-@on_a_loop
 async def test_receives_get_their_share_in_the_order_of_asking(
     store: Watched, merged: BatchingStore
 ) -> None:

@@ -128,12 +128,6 @@ def test_a_request_that_comes_byte_by_byte() -> None:
         assert client.answer().status == 200
 
 
-def test_requests_ahead() -> None:
-    with running() as server, server.connect() as client:
-        client.send((LIVE + b"\r\n") * 100)
-        assert [client.answer().status for _ in range(100)] == [200] * 100
-
-
 def test_who_expects_100_continue_is_told_to_go_on() -> None:
     with running() as server, server.connect() as client:
         expected = SEND + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"

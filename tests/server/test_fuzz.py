@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.server.running import Client, Running, get, post, request, running
+from tests.support.until import until
 from turnabout.server import ServerOptions
 
 SEED = int(os.environ.get("TURNABOUT_FUZZ_SEED", random.randrange(2**32)))
@@ -108,17 +109,7 @@ class Draw:
     def _body(self) -> bytes:
         draw = self.chance.random()
         if draw < 0.05:
-            return self.chance.choice(
-                [
-                    b"[" * 50_000,
-                    b'{"a":' * 30_000,
-                    b"\xff\xfe",
-                    b"nul",
-                    b'{"a":1,"a":2}',
-                    b"NaN",
-                    b"1e999",
-                ]
-            )
+            return self.chance.choice(BODIES)
         if draw < 0.5:  # a message at least looks like one
             return json.dumps(
                 {"messages": [{"payload": {"json": 1}, self.word(): self.value()}]}
@@ -274,7 +265,7 @@ def test_strange_bytes(server: Running) -> None:
             assert server.ask(get()).status == 200
             for client in clients:
                 client.finish()
-        server.until(lambda: server.context.connections() == 0)
+        until(lambda: server.context.connections() == 0)
         assert bugs(server) == {}, SEED
     assert server.context.admission.requests == server.context.admission.waiting == 0
 
@@ -292,10 +283,10 @@ def test_the_slow_keep_nobody_waiting() -> None:
         slow = [stack.enter_context(server.connect()) for _ in range(200)]
         for n, client in enumerate(slow):
             client.send([b"G", b"GET /livez HTTP/1.1\r\nX: ", sends[:-1]][n % 3])
-        server.until(lambda: server.context.connections() == 201)
+        until(lambda: server.context.connections() == 201)
         beside = worst_of(normal, sends)
         assert beside < max(10 * alone, 0.4), (alone, beside)
-        server.until(lambda: server.context.connections() == 1)
+        until(lambda: server.context.connections() == 1)
         assert normal.ask(get()).status == 200
 
 

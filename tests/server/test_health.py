@@ -66,7 +66,8 @@ async def test_a_full_disk_is_not_ready(sight: Sight) -> None:
 
 
 @looking()
-async def test_a_flood_of_probes_is_one_look(sight: Sight) -> None:
+async def test_a_flood_of_probes_is_one_look(sight: Sight, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_SECONDS", 60.0)  # on a busy machine they take long
     answers = await asyncio.gather(*(sight.get("/readyz") for _ in range(100)))
     assert {answer.status_code for answer in answers} == {200}
     for path in ("/readyz", "/healthz", "/livez"):

@@ -14,8 +14,7 @@ import pytest
 
 import turnabout
 from tests.server.process import Caller, Process, post_once, process
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
 
 pytestmark = pytest.mark.slow
 
@@ -120,8 +119,7 @@ def place(kind: str, folder: Path) -> Iterator[str]:
     if kind == "sqlite":
         yield f"sqlite:///{folder}/app.db"
     else:
-        version = 0 if postgres.GIVEN else 18
-        with postgres.fresh_database(postgres._servers.get(version), fill=migrate) as url:
+        with migrated() as url:
             yield url
 
 

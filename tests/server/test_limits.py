@@ -17,6 +17,7 @@ from starlette.routing import Route
 import turnabout
 from tests.server.running import Running, get, post, request, running
 from tests.support.each import each
+from tests.support.until import until
 from turnabout.server import ServerOptions
 from turnabout.server.commands.serve import LIMITS
 
@@ -196,8 +197,8 @@ def test_one_who_takes_nothing_is_cut_off(server: Running) -> None:
     before = refused(server, "write_seconds")
     with server.connect() as client:
         client.send(get("/endless"))
-        server.until(lambda: refused(server, "write_seconds") == before + 1)
-        server.until(lambda: server.context.connections() == 0)
+        until(lambda: refused(server, "write_seconds") == before + 1)
+        until(lambda: server.context.connections() == 0)
 
 
 # --- how many ------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def test_too_many_connections() -> None:
                 assert (answer.status, answer.code) == (503, "busy")
                 assert answer.headers["retry-after"] == "1"
             assert one.ask(get()).status == two.ask(get()).status == 200
-        server.until(lambda: server.context.connections() == 0)
+        until(lambda: server.context.connections() == 0)
         assert server.ask(get()).status == 200
         assert refused(server, "max_connections") == 1
 
@@ -224,7 +225,7 @@ def test_too_many_requests_at_once() -> None:
         with server.connect() as one, server.connect() as two:
             one.send(get("/waits"))
             two.send(get("/waits"))
-            server.until(lambda: server.context.admission.pending == 2)
+            until(lambda: server.context.admission.pending == 2)
             answer = server.ask(get("/waits"))
             assert (answer.status, answer.code) == (503, "busy")
             assert answer.headers["retry-after"] == "1"
@@ -241,7 +242,7 @@ def test_too_many_who_wait() -> None:
         poll = post("/v1/queues/q/receive", {"lease_seconds": 5, "wait_seconds": 60})
         with server.connect() as one:
             one.send(poll)
-            server.until(lambda: server.context.admission.waiting == 1)
+            until(lambda: server.context.admission.waiting == 1)
             answer = server.ask(poll)
             assert (answer.status, answer.code) == (503, "busy")
             assert answer.headers["retry-after"] == "1"
@@ -360,11 +361,6 @@ def test_a_bug_of_ours_tells_nothing(server: Running, capfd: pytest.CaptureFixtu
     answer = server.ask(get("/broken"))
     assert (answer.status, answer.code) == (500, "internal")
     assert b"secret" not in answer.body
-
-
-def test_what_is_not_there(server: Running) -> None:
-    assert server.ask(get("/nothing")).code == "no_such_path"
-    assert server.ask(request("DELETE", "/livez")).code == "no_such_method"
 
 
 def test_every_answer_is_for_programs_only(server: Running) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.batching_support import Watched, message, settle, watched
+from tests.support.doors import START, Clock
 from tests.support.loops import inside
 from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.server.batching import long_poll as module
@@ -16,18 +17,10 @@ from turnabout.server.batching.maintenance import ROUND_SECONDS, Maintenance
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing, Shard
-from turnabout.words.errors import Busy, Disconnected, QueueNotFound
+from turnabout.words.errors import Busy, QueueNotFound
 from turnabout.words.policy import QueueSettings
 
 LONG = 30.0
-START = 1_800_000_000_000
-
-
-class Clock:
-    now = START
-
-    def __call__(self) -> int:
-        return self.now
 
 
 class Yard:
@@ -126,27 +119,6 @@ async def test_one_message_wakes_one_of_many_and_costs_one_look(yard: Yard) -> N
 
 
 @in_a_yard
-async def test_a_crowd_that_comes_to_an_empty_queue_costs_few_looks(yard: Yard) -> None:
-    await yard.waiting(300)
-    assert len(yard.looks) <= 5
-
-
-@in_a_yard
-async def test_a_message_that_becomes_due_is_noticed(yard: Yard) -> None:
-    await yard.send("due", delay_ms=50)
-    (task,) = await yard.waiting(1)
-    yard.clock.now += 50
-    assert payloads(await task) == "due"
-
-
-@in_a_yard
-async def test_waiting_ends_after_its_time(yard: Yard) -> None:
-    long = yard.receive()
-    assert await yard.receive(1, 0.02) == o.Received(())
-    assert not long.done()
-
-
-@in_a_yard
 async def test_the_round_robin_goes_on_from_poll_to_poll(yard: Yard) -> None:
     for channel in "abc":
         await yard.send(channel, channel, channel, channel=channel)
@@ -221,40 +193,7 @@ async def test_what_is_under_way_to_a_cancelled_task_is_released(yard: Yard) -> 
     assert await yard.counts() == (1, 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("turns", range(12))
-@in_a_yard
-async def test_a_task_that_is_cancelled_at_any_moment_keeps_no_lease(
-    yard: Yard, turns: int
-) -> None:
-    (task,) = await yard.waiting(1)
-    await yard.send("a")
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await yard.quiet()
-    kept = 0 if task.cancelled() else len(task.result().deliveries)
-    assert await yard.counts() == (1 - kept, kept)
-
-
 # --- what goes wrong ------------------------------------------------------------------------------
-
-
-@in_a_yard
-async def test_an_error_is_told_to_all_who_are_there(yard: Yard) -> None:
-    tasks = await yard.waiting(3)
-
-    def fail(verb: Any) -> None:
-        if isinstance(verb, v.Receive):
-            raise Disconnected("away")
-
-    yard.store.before = fail
-    await yard.send("a")
-    errors = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(one) for one in errors] == [Disconnected] * 3
-    yard.store.before = lambda _: None
-    assert payloads(await yard.receive()) == "a"
 
 
 @in_a_yard

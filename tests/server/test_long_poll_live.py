@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.server.running import Client, Running, running
+from tests.server.running import post as posted
 from tests.support.each import each
+from tests.support.until import until
 from turnabout.server import ServerOptions
 
 pytestmark = pytest.mark.slow
@@ -17,9 +19,7 @@ CROWD = 200
 
 
 def post(path: str, **body: Any) -> bytes:
-    said = json.dumps(body).encode()
-    head = f"POST /v1/queues/q/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(said)}"
-    return f"{head}\r\n\r\n".encode() + said
+    return posted(f"/v1/queues/q/{path}", body)
 
 
 def send(server: Running, *payloads: str) -> None:
@@ -39,7 +39,7 @@ def waiting(server: Running, count: int) -> list[Client]:
         client = server.connect()
         client.send(post("receive", max_messages=1, wait_seconds=20))
         clients.append(client)
-        server.until(lambda number=number: server.context.admission.waiting == number + 1)
+        until(lambda number=number: server.context.admission.waiting == number + 1)
     return clients
 
 
@@ -64,24 +64,11 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
         assert [payloads(client) for client in clients[:3]] == [["a"], ["b"], ["c"]]
         # Who hangs up leaves what comes to the next.
         clients[3].close()
-        server.until(lambda: server.context.admission.waiting == CROWD - 4)
+        until(lambda: server.context.admission.waiting == CROWD - 4)
         send(server, "d")
         assert payloads(clients[4]) == ["d"]
         server.loop.call_soon_threadsafe(server.context.lifecycle.close)
         assert {tuple(payloads(client)) for client in clients[5:]} == {()}
-        for client in clients:
-            client.close()
-
-
-def test_one_too_many_is_told_to_come_again() -> None:
-    with running(ServerOptions(port=0, max_polls=2)) as server:
-        send(server, "first")
-        assert server.ask(post("receive", max_messages=1)).status == 200
-        clients = waiting(server, 2)
-        answer = server.ask(post("receive", max_messages=1, wait_seconds=20))
-        assert (answer.status, answer.code) == (503, "busy")
-        assert int(answer.headers["retry-after"]) >= 1
-        assert server.ask(post("receive", max_messages=1)).status == 200
         for client in clients:
             client.close()
 

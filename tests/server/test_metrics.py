@@ -9,18 +9,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import turnabout
-from tests.server.running import running
+from tests.server.running import get, running
 from tests.server.sights import AWAY, Sight, looking
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
 from turnabout.server import ServerOptions, counts
 from turnabout.server.api import metrics
 from turnabout.server.counts import BUCKETS, Histogram
 from turnabout.server.verbs import TokenRevoke
 from turnabout.words import verbs as v
 from turnabout.words.administration import Totals
-
-GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 OURS = re.compile(r"(turnabout|process|python)_[a-z0-9_]+")
 
@@ -240,16 +237,12 @@ def test_a_bucket_holds_what_took_so_long_or_less() -> None:
 
 @pytest.mark.slow
 def test_on_postgresql() -> None:
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    with (
-        postgres.fresh_database(server, fill=migrate) as url,
-        running(ServerOptions(port=0), url=url) as served,
-    ):
+    with migrated() as url, running(ServerOptions(port=0), url=url) as served:
         with turnabout.connect(url) as mq:
             mq.queue("acme/emails").send_many([turnabout.message(n) for n in range(3)])
-        ready = served.ask(GET % b"/readyz")
+        ready = served.ask(get("/readyz", "Connection: close"))
         assert (ready.status, ready.body) == (200, b"ok\n")
-        found = values(served.ask(GET % b"/metrics").body.decode())
+        found = values(served.ask(get("/metrics", "Connection: close")).body.decode())
         assert found["turnabout_messages_unfinished", "acme", "emails"] == 3
         assert found["turnabout_messages_sent_total", "acme", "emails"] == 3
         assert found["turnabout_store_connections_max",] == 16

@@ -21,7 +21,7 @@ from turnabout.words import verbs as v
 from turnabout.words.entities import Deferral, Failure, Outgoing, Receipt
 from turnabout.words.errors import UsageError
 from turnabout.words.namespaces import NO_NAMESPACE
-from turnabout.words.outcomes import Dead, LeaseLost, NotWaiting, Sent
+from turnabout.words.outcomes import Dead, Sent
 from turnabout.words.policy import QueueSettings
 from turnabout.words.records import Result
 from turnabout.words.schedules import Schedule
@@ -297,15 +297,6 @@ async def test_no_name_reaches_out_of_a_namespace(url) -> None:
 
 
 # --- what stays in a namespace -------------------------------------------------------------------
-
-
-async def test_receipts_and_ids_of_others_are_those_of_nobody(url) -> None:
-    async with yard(url) as there:
-        story = await live(there, "bob")
-        token = await there.token("acme")
-        await there.done(token, v.Send("jobs", (Outgoing(b""),)))
-        assert set(await there.done(token, v.Ack("jobs", story.receipts))) == {LeaseLost("gone")}
-        assert set(await there.done(token, v.Cancel("jobs", story.ids))) == {NotWaiting("gone")}
 
 
 async def test_the_dead_and_the_scheduled_stay_in_their_namespace(url) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.server.running import Client, Running, running
 from tests.support.each import each
+from tests.support.until import until
 from tests.wire.test_strict import WRONG_BODIES
 from turnabout import wire
 from turnabout.server import ServerOptions
@@ -295,7 +296,7 @@ def test_a_wrong_method_is_told_the_right_ones(server: Running) -> None:
 
 
 def waits(server: Running) -> None:
-    server.until(lambda: server.context.admission.waiting > 0)
+    until(lambda: server.context.admission.waiting > 0)
 
 
 def answered(client: Client, data: bytes, *meanwhile: Any) -> Any:
@@ -421,7 +422,7 @@ def test_endings_are_streamed_to_the_end(ask: Ask) -> None:
         read_until(client, b"event: ending")
         ask.post("cancel", {"ids": [other]})
         read_until(client, b"event: end\ndata: {}")
-    ask.server.until(lambda: ask.server.context.admission.waiting == 0)
+    until(lambda: ask.server.context.admission.waiting == 0)
 
 
 def test_what_waits_ends_when_the_server_closes() -> None:
@@ -439,8 +440,8 @@ def test_what_waits_ends_when_the_server_closes() -> None:
         clients = [server.connect() for _ in paths]
         for client, (method, rest, body) in zip(clients, paths, strict=True):
             client.send(request(method, ask.path + rest, body))
-        server.until(lambda: server.context.admission.waiting == len(paths))
+        until(lambda: server.context.admission.waiting == len(paths))
         server.loop.call_soon_threadsafe(server.context.lifecycle.close)
-        server.until(lambda: server.context.admission.waiting == 0)
+        until(lambda: server.context.admission.waiting == 0)
         for client in clients:
             client.close()

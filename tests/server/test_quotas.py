@@ -26,7 +26,6 @@ from turnabout.words import verbs as v
 from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
-from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.outcomes import ChannelFull, Sent
 from turnabout.words.policy import Policy, QueueSettings
 
@@ -202,14 +201,6 @@ async def test_what_was_refused_does_not_count(url):
             assert isinstance(outcome, ChannelFull)
         await one.done(token, send(2))
         await one.done(token, send(2, queue="mail"))
-
-
-async def test_the_unnamed_namespace_has_quotas_too(url):
-    async with ticking(url) as one:
-        token = await one.token(NO_NAMESPACE, max_messages=1)
-        await one.done(await one.token("acme"), send(9))
-        await one.done(token, send(1))
-        assert (await one.run(token, send(1))).status == 507
 
 
 # --- how usage is known --------------------------------------------------------------------------

@@ -27,7 +27,6 @@ def token(*texts: str, namespace: str = "acme") -> Token:
     return Token("a" * 12, namespace, "", scopes(texts), 0)
 
 
-NOT_BY_QUEUE = {v.Maintain, v.ScheduleDelete, v.ScheduleFire, v.RedriveStep, v.RedriveCancel}
 SCHEDULE = Schedule("nightly", "jobs", Outgoing(b""), every_ms=1_000)
 
 

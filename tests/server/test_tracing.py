@@ -18,10 +18,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import turnabout
 import turnabout.aio
-from tests.server.running import running
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.server.running import get, request, running
 from tests.support.each import each
+from tests.support.postgres import migrated
 from turnabout import tracing
 from turnabout.server import ServerOptions
 from turnabout.worker import Defer, Worker
@@ -47,13 +46,6 @@ def fresh() -> None:
 @pytest.fixture
 def url(tmp_path: Any) -> str:
     return f"sqlite:///{tmp_path}/app.db"
-
-
-@contextmanager
-def on_postgres() -> Iterator[str]:
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
-    with postgres.fresh_database(server, fill=migrate) as url:
-        yield url
 
 
 @contextmanager
@@ -130,7 +122,7 @@ def test_a_message_s_way_is_linked(walk: Callable[[str], None], url: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("walk", [walk_sync, walk_async])
 def test_a_message_s_way_is_linked_on_postgresql(walk: Callable[[str], None]) -> None:
-    with on_postgres() as url:
+    with migrated() as url:
         walk(url)
     check_walk()
 
@@ -336,7 +328,7 @@ def test_a_handler_s_end_is_shown(payload: str, kind: str | None, url: str) -> N
 
 @pytest.mark.slow
 def test_a_handler_in_a_transaction_has_a_span() -> None:
-    with on_postgres() as url:
+    with migrated() as url:
         trace_id = send(url)
         seen = work(url, "parent", transaction=True)
     assert seen == [(span("process q").context.span_id, "acme")]
@@ -350,7 +342,7 @@ def test_a_handler_in_a_transaction_has_a_span() -> None:
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_from_a_request_over_http_to_a_handler_is_one_trace(store: str, url: str) -> None:
     with (
-        nullcontext(url) if store == "sqlite" else on_postgres() as place,
+        nullcontext(url) if store == "sqlite" else migrated() as place,
         running(ServerOptions(port=0, tracing=True), url=place) as server,
     ):
         address = f"http://127.0.0.1:{server.port}"
@@ -371,13 +363,9 @@ def test_from_a_request_over_http_to_a_handler_is_one_trace(store: str, url: str
 def test_a_client_without_tracing_gets_its_request_s_trace(url: str) -> None:
     with running(ServerOptions(port=0, tracing=True), url=url) as server:
         body = b'{"messages":[{"payload":{"text":"x"}}]}'
-        answer = server.ask(
-            b"POST /v1/queues/q/messages HTTP/1.1\r\nHost: localhost\r\n"
-            b"traceparent: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-            b"Connection: close\r\n\r\n%s" % (THEIRS.encode(), len(body), body)
-        )
-        assert answer.status == 200
-        server.ask(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        send = request("POST", "/v1/queues/q/messages", f"traceparent: {THEIRS}", body=body)
+        assert server.ask(send).status == 200
+        server.ask(get())
     with turnabout.connect(url) as mq:
         (message,) = mq.queue("q").receive()
     assert message.headers["traceparent"].split("-")[1] == THEIRS.split("-")[1]

@@ -4,7 +4,6 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -12,6 +11,7 @@ import pytest
 from psycopg import sql
 
 import turnabout
+from tests.postgres.asking import ask
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from tests.upgrade import catalog
@@ -42,7 +42,7 @@ def role(owner: str) -> Iterator[Callable[..., str]]:
 
     def make(*kinds: str) -> str:
         name = f"turnabout_{os.getpid()}_{next(_number)}"
-        run(owner, sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
+        ask(owner, sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
         made.append(name)
         for kind in kinds:
             install.allow(owner, name, kind)
@@ -51,7 +51,7 @@ def role(owner: str) -> Iterator[Callable[..., str]]:
     yield make
     for name in made:
         for what in ("drop owned by {}", "drop role {}"):
-            run(owner, sql.SQL(what).format(sql.Identifier(name)))
+            ask(owner, sql.SQL(what).format(sql.Identifier(name)))
 
 
 def as_role(url: str, name: str) -> str:
@@ -65,17 +65,11 @@ def name_of(url: str) -> str:
     return urlsplit(url).username or ""
 
 
-def run(url: str, statement: Any, *parameters: Any) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(statement, parameters)
-        return cursor.fetchall() if cursor.description else []
-
-
 def tables(url: str) -> list[str]:
     """Tables and views of ours, the ledger's two apart."""
     return [
         name
-        for (name,) in run(
+        for (name,) in ask(
             url,
             "select c.oid::regclass::text from pg_class c"
             " where c.relnamespace = 'turnabout'::regnamespace and c.relkind in ('r', 'p')"
@@ -88,7 +82,7 @@ def callable_by(url: str, owner: str) -> set[str]:
     """The functions of both sets that the role may call."""
     return {
         name
-        for (name,) in run(
+        for (name,) in ask(
             owner,
             "select p.pronamespace::regnamespace || '.' || p.proname from pg_proc p"
             " where p.pronamespace::regnamespace::text in ('turnabout', %s)"
@@ -113,13 +107,13 @@ def test_a_producer_sends_and_does_nothing_else(owner, role):
             lambda: mq.queues(),
             lambda: queue.ack([turnabout.Receipt(1, 1)]),
         ):
-            with pytest.raises(Forbidden, match="permission denied for function"):
+            with pytest.raises(Forbidden, match=r"permission denied for function.*migrate allow"):
                 forbidden()
         with psycopg.connect(producer) as own:
             queue.within(own).send("in a transaction")
-    run(producer, "select turnabout.send('work', 'by hand')")
-    run(producer, "insert into turnabout_inbox (queue, payload) values ('work', 'by the view')")
-    assert run(producer, "select * from turnabout_inbox") == []
+    ask(producer, "select turnabout.send('work', 'by hand')")
+    ask(producer, "insert into turnabout_inbox (queue, payload) values ('work', 'by the view')")
+    assert ask(producer, "select * from turnabout_inbox") == []
     with turnabout.connect(owner) as mq:
         payloads = [m.text() for m in mq.queue("work").receive(10)]
     assert payloads == ["by the library", "in a transaction", "by hand", "by the view"]
@@ -134,10 +128,10 @@ def test_no_kind_touches_a_table(owner, role, kind):
     somebody = role(kind)
     rights = "select, insert, update, delete, truncate, references, trigger"
     for table in tables(owner):
-        allowed = run(somebody, "select has_table_privilege(%s, %s)", table, rights)
+        allowed = ask(somebody, "select has_table_privilege(%s, %s)", table, rights)
         assert allowed == [(False,)], table
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            run(somebody, f"select from {table}".encode())
+            ask(somebody, f"select from {table}".encode())
     for statement in (
         "insert into turnabout.version values ('', 9, 'x', 'y', 1)",
         "select turnabout.allow(current_user, 'operate')",
@@ -145,7 +139,7 @@ def test_no_kind_touches_a_table(owner, role, kind):
         "select turnabout.find_queue('work')",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            run(somebody, statement.encode())
+            ask(somebody, statement.encode())
 
 
 def test_a_consumer_works_and_does_not_send(owner, role):
@@ -164,10 +158,10 @@ def test_a_consumer_works_and_does_not_send(owner, role):
         assert isinstance(fourth.release(), turnabout.Released)
         assert isinstance(queue.create(), turnabout.AlreadyExists)
         for forbidden in (lambda: queue.send("x"), queue.purge, queue.delete):
-            with pytest.raises(Forbidden, match="permission denied for function"):
+            with pytest.raises(Forbidden, match=r"permission denied for function.*migrate allow"):
                 forbidden()
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        run(consumer, "insert into turnabout_inbox (queue, payload) values ('work', 'x')")
+        ask(consumer, "insert into turnabout_inbox (queue, payload) values ('work', 'x')")
 
 
 def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
@@ -206,17 +200,17 @@ def test_the_views_for_pipelines_are_for_operators(owner, role, kind):
     if kind != "operate":
         for view in views:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                run(somebody, f"select from {view}".encode())
+                ask(somebody, f"select from {view}".encode())
         return
-    counts = [run(somebody, f"select count(*) from {view}".encode()) for view in views]
+    counts = [ask(somebody, f"select count(*) from {view}".encode()) for view in views]
     assert counts == [[(1,)], [(0,)], [(0,)]]
     for view in views:
         rights = "insert, update, delete, truncate, references, trigger"
-        assert run(somebody, "select has_table_privilege(%s, %s)", view, rights) == [(False,)]
+        assert ask(somebody, "select has_table_privilege(%s, %s)", view, rights) == [(False,)]
     install.disallow(owner, name_of(somebody), "operate")
     for view in views:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            run(somebody, f"select from {view}".encode())
+            ask(somebody, f"select from {view}".encode())
 
 
 def test_without_a_permission_nothing_can_be_called(owner, role):
@@ -237,28 +231,28 @@ def test_a_permission_ends_when_it_is_taken_back(owner, role):
     install.disallow(owner, name_of(worker), "produce")
     with turnabout.connect(worker) as mq, pytest.raises(Forbidden):
         mq.queue("work").send("x")
-    assert run(owner, "select * from turnabout.permission") == []
+    assert ask(owner, "select * from turnabout.permission") == []
     name = sql.Identifier(name_of(worker))
-    run(owner, sql.SQL("drop role {}").format(name))  # nothing holds it any more
-    run(owner, sql.SQL("create role {} login").format(name))
+    ask(owner, sql.SQL("drop role {}").format(name))  # nothing holds it any more
+    ask(owner, sql.SQL("create role {} login").format(name))
 
 
 def test_permissions_hold_after_functions_are_installed_anew(owner, role):
     producer, consumer, gone = role("produce"), role("consume"), role("operate")
     name = sql.Identifier(name_of(gone))
     before = catalog.of_postgres(owner)
-    run(owner, "update turnabout.revision set digest = 'old'")
+    ask(owner, "update turnabout.revision set digest = 'old'")
     assert install.up(owner)
     assert catalog.of_postgres(owner) == before
 
     # A role that is dropped takes its permissions along: one made later by that name has none.
     for what in ("drop owned by {}", "drop role {}"):
-        run(owner, sql.SQL(what).format(name))
-    run(owner, sql.SQL("create role {} login").format(name))
-    run(owner, "update turnabout.revision set digest = 'old'")
+        ask(owner, sql.SQL(what).format(name))
+    ask(owner, sql.SQL("create role {} login").format(name))
+    ask(owner, "update turnabout.revision set digest = 'old'")
     install.up(owner)
     assert callable_by(gone, owner) == set()
-    assert run(owner, "select role_name from turnabout.permission order by kind desc") == [
+    assert ask(owner, "select role_name from turnabout.permission order by kind desc") == [
         (name_of(producer),),
         (name_of(consumer),),
     ]
@@ -280,7 +274,7 @@ def test_what_cannot_be_allowed_is_said(owner, role):
     for given, text in (
         (("nobody of that name", "produce"), "there is no role"),
         ((name_of(producer), "everything"), "one of produce, consume, operate"),
-        ((run(owner, "select current_user::text")[0][0], "produce"), "owns the schema"),
+        ((ask(owner, "select current_user::text")[0][0], "produce"), "owns the schema"),
     ):
         with pytest.raises(UsageError, match=text):
             install.allow(owner, *given)
@@ -290,7 +284,7 @@ def test_what_cannot_be_allowed_is_said(owner, role):
 
 def test_the_functions_of_the_owner_look_for_nothing_in_other_schemas(owner, role):
     """A role cannot make a function act on things of its own: the search path is fixed."""
-    (row,) = run(
+    (row,) = ask(
         owner,
         "select count(*) filter (where not p.prosecdef),"
         " count(*) filter (where not 'search_path=pg_catalog, pg_temp' = any (p.proconfig))"

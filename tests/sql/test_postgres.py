@@ -1,8 +1,6 @@
 """Sending to PostgreSQL without the library: `turnabout.send(…)` and the view `turnabout_inbox`."""
 
 import json
-import threading
-import time
 from typing import Any
 
 import psycopg
@@ -241,25 +239,6 @@ def test_a_trigger_of_yours_sends(connection, mq):
         {"id": 1, "total": 20},
         {"id": 2, "total": 30},
     ]
-
-
-def test_a_receiver_that_waits_sees_it(url, connection):
-    found: list[Any] = []
-
-    def receive() -> None:
-        with turnabout.connect(with_option(url, "poll_seconds=0.05")) as mq:
-            found.extend(mq.queue("work").receive(wait_seconds=20))
-
-    with turnabout.connect(url) as mq:
-        mq.queue("work").create()
-    thread = threading.Thread(target=receive)
-    thread.start()
-    time.sleep(0.3)
-    begun = time.monotonic()
-    call(connection)
-    thread.join(20)
-    assert len(found) == 1
-    assert time.monotonic() - begun < 15
 
 
 # --- where the view stands -----------------------------------------------------------------------

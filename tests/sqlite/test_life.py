@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from tests.sqlite.support import held_at_commit, one, sent_in, until
+from tests.support.doors import START, Clock
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Failure, Outgoing
@@ -28,16 +29,6 @@ from turnabout.words.verbs import (
     Send,
     Stats,
 )
-
-NOW = 1_800_000_000_000
-
-
-class Clock:
-    def __init__(self):
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -232,5 +223,5 @@ def test_a_failed_attempt_of_a_joined_batch_is_seen_by_the_next_verb_of_it(timed
     failed, again = timed.run_transaction(
         (Fail("q", (Failure(receipt, delay_ms=0),)), Receive("q", 1))
     )
-    assert failed == (Retrying(NOW),)
+    assert failed == (Retrying(START),)
     assert [d.attempt for d in again.deliveries] == [2]

@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -82,14 +81,6 @@ def test_opening_makes_the_file_and_its_schema(store, path):
         assert db.execute("pragma journal_mode").fetchone() == ("wal",)
     db.close()
     assert store.run(Stats()) == ()
-
-
-def test_messages_outlive_the_store(url):
-    for n in (1, 2):
-        store = SqliteStore(url)
-        store.run(one())
-        assert sent_in(store) == n
-        store.close()
 
 
 def test_a_file_with_tables_of_the_application_may_be_shared(url, path):
@@ -251,19 +242,6 @@ def test_memory_is_refused_after_a_fork():
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
-    store.close()
-
-
-def test_memory_serves_many_threads():
-    store = SqliteStore("sqlite://")
-    callers = [
-        threading.Thread(target=lambda: [store.run(one()) for _ in range(50)]) for _ in range(8)
-    ]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert sent_in(store) == 400
     store.close()
 
 

@@ -12,16 +12,6 @@ from turnabout.sqlite.store import SqliteStore
 # --- news ---
 
 
-def test_a_send_wakes_who_waits_in_this_process(store):
-    store.run(one())
-    seen = store.signal("q")
-    threading.Timer(0.1, lambda: store.run(one())).start()
-    begun = time.monotonic()
-    store.wait("q", seen, 20)
-    assert time.monotonic() - begun < 15
-    assert store.signal("q") != seen
-
-
 def test_news_between_signal_and_wait_is_not_slept_over(url, store):
     store.run(one())
     other = SqliteStore(url)

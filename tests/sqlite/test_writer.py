@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.sqlite.support import full, held_at_commit, one, sent_in, spawn, until
+from tests.sqlite.support import full, held_at_commit, one, sent_in, until
 from turnabout.sqlite._writer import Pending
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
@@ -52,43 +52,6 @@ def test_a_held_lock_is_busy_after_busy_seconds_and_nothing_happened(url, path):
     store.close()
 
 
-def write_for(url: str, seconds: float, answers) -> None:
-    store = SqliteStore(url)
-    worst, count, ends_at = 0.0, 0, time.monotonic() + seconds
-    while time.monotonic() < ends_at:
-        begun = time.monotonic()
-        store.run(one())
-        worst = max(worst, time.monotonic() - begun)
-        count += 1
-    store.close()
-    answers.put((count, worst))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_no_process_starves(url):
-    """In one of three tries: a busy machine may starve one itself."""
-    SqliteStore(url).close()
-    for last in (False, False, True):
-        seen = six_write(url)
-        worst, counts = max(worst for _, worst in seen), [count for count, _ in seen]
-        if worst < 2 and min(counts) * 5 > max(counts):
-            break
-        assert not last, seen
-
-
-def six_write(url: str) -> list[tuple[int, float]]:
-    """How often each of six processes has written, and its longest wait."""
-    answers = spawn.Queue()
-    children = [spawn.Process(target=write_for, args=(url, 3, answers)) for _ in range(6)]
-    for child in children:
-        child.start()
-    seen = [answers.get() for _ in children]
-    for child in children:
-        child.join()
-    return seen
-
-
 # --- group commit ---
 
 
@@ -111,15 +74,6 @@ def hold_writer(store: SqliteStore, callers: list[threading.Thread]) -> list[int
     for caller in callers:
         caller.join()
     return sizes
-
-
-def test_waiting_verbs_are_committed_together(store):
-    answers = []
-    callers = [threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(40)]
-    sizes = hold_writer(store, callers)
-    assert sizes == [1, 39]
-    assert {answer.id for answer in answers} == set(range(1, 41))
-    assert sent_in(store) == 40
 
 
 def test_an_error_in_a_group_undoes_its_own_verb_alone(store):

@@ -254,9 +254,16 @@ def migrate(url: str) -> None:
     install.up(url)
 
 
+@contextlib.contextmanager
+def migrated(version: int = VERSIONS[-1]) -> Iterator[str]:
+    """The URL of a fresh database with our tables and functions, of that version or as given."""
+    with fresh_database(_servers.get(0 if GIVEN else version), fill=migrate) as url:
+        yield url
+
+
 @pytest.fixture
 def migrated_url(postgres_server: Server) -> Iterator[str]:
-    """The URL of a fresh database with our tables and functions."""
+    """The same on the server of the test."""
     with fresh_database(postgres_server, fill=migrate) as url:
         yield url
 
@@ -274,5 +281,5 @@ def either_url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":
         yield "sqlite://"
         return
-    with fresh_database(_servers.get(0 if GIVEN else 18), fill=migrate) as url:
+    with migrated() as url:
         yield url

@@ -14,11 +14,13 @@ from turnabout import wire
 from turnabout.wire.plans import hint_of_answer
 from turnabout.words import verbs as v
 
-KINDS = [pytest.param(kind, id=kind.name) for kind in v.VOCABULARY]
-SOME = [pytest.param(kind, id=kind.name) for kind in (v.Send, v.Receive, v.QueueUpdate)]
-FEW = settings(max_examples=2, deadline=None, database=None, derandomize=True,
-               suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
-MANY = settings(FEW, max_examples=10, derandomize=False)
+QUICK = (v.Send, v.Receive, v.QueueUpdate)
+KINDS = [
+    pytest.param(kind, id=kind.name, marks=[] if kind in QUICK else [pytest.mark.slow])
+    for kind in v.VOCABULARY
+]
+MANY = settings(max_examples=10, deadline=None, database=None,
+                suppress_health_check=list(HealthCheck), phases=[Phase.generate])  # fmt: skip
 
 
 def read_back(request: wire.Request, kind: type[v.Verb[Any]]) -> v.Verb[Any]:
@@ -39,7 +41,10 @@ def read_back(request: wire.Request, kind: type[v.Verb[Any]]) -> v.Verb[Any]:
     return wire.load_verb(kind, request.body, **fields, **wire.load_query(query.encode()))
 
 
-def a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@MANY
+@given(data=st.data())
+def test_a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
     verb = data.draw(verbs(kind))
     request = wire.request_of(verb)
     assert request.body == wire.dump_verb(verb)
@@ -49,7 +54,10 @@ def a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
         json.loads(request.body)
 
 
-def an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@MANY
+@given(data=st.data())
+def test_an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
     answer = data.draw(drawn(hint_of_answer(kind)))
     body = wire.dump_answer(kind, answer)
     assert wire.load_answer(kind, body) == answer
@@ -58,36 +66,6 @@ def an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
     assert wire.load_transaction_answer([verb], wire.dump_transaction_answer([verb], [answer])) == [
         answer
     ]
-
-
-@pytest.mark.parametrize("kind", SOME)
-@FEW
-@given(data=st.data())
-def test_a_verb_comes_back(kind: Any, data: st.DataObject) -> None:
-    a_verb_comes_back(kind, data)
-
-
-@pytest.mark.parametrize("kind", SOME)
-@FEW
-@given(data=st.data())
-def test_an_answer_comes_back(kind: Any, data: st.DataObject) -> None:
-    an_answer_comes_back(kind, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@MANY
-@given(data=st.data())
-def test_any_verb_comes_back(kind: Any, data: st.DataObject) -> None:
-    a_verb_comes_back(kind, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@MANY
-@given(data=st.data())
-def test_any_answer_comes_back(kind: Any, data: st.DataObject) -> None:
-    an_answer_comes_back(kind, data)
 
 
 @MANY

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
 from tests.worker.yard import Yard
 
 
@@ -26,9 +25,5 @@ def yard_anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ya
         with contextlib.closing(Yard(tmp_path)) as made:
             yield made
         return
-    server = postgres._servers.get(0 if postgres.GIVEN else max(postgres.VERSIONS))
-    with (
-        postgres.fresh_database(server, fill=migrate) as url,
-        contextlib.closing(Yard(tmp_path, url)) as made,
-    ):
+    with migrated() as url, contextlib.closing(Yard(tmp_path, url)) as made:
         yield made

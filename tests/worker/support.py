@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
+from tests.support.doors import Clock
 from tests.support.loops import inside
 from turnabout import aio
 from turnabout.store import AsyncForwardingStore, AsyncStore
@@ -18,19 +19,6 @@ V = TypeVar("V")
 
 SECONDS = 20.0
 """Longer than anything here takes; only a test that fails waits so long."""
-
-
-class Clock:
-    """The database's clock, in milliseconds; it stands still unless moved."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += int(seconds * 1000)
 
 
 class Watched(AsyncForwardingStore):

@@ -5,7 +5,7 @@ import pytest
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.records import Result
-from turnabout.worker import Defer, GiveUp
+from turnabout.worker import Defer
 from turnabout.worker.endings import Done, Failed, PutOff, Returned, ending_of
 
 
@@ -24,29 +24,11 @@ def test_a_return_is_an_ack_with_the_value_as_its_result() -> None:
     assert ending_of(Returned(KeyError("a value, not raised"))) == Done()
 
 
-def test_defer() -> None:
-    assert ending_of(raised(Defer(delay_seconds=1.5, state=b"half"))) == PutOff(1500, b"half")
-    assert ending_of(raised(Defer())) == PutOff(0, None)
-
-
 def test_defer_checks_its_arguments_where_it_is_raised() -> None:
     with pytest.raises(UsageError):
         Defer(delay_seconds=-1)
     with pytest.raises(UsageError):
         Defer(state="text")  # type: ignore[arg-type]
-
-
-def test_give_up_keeps_the_reason_alone() -> None:
-    assert ending_of(raised(GiveUp("no such user"))) == Failed("no such user", retry=False)
-
-
-def test_anything_else_keeps_the_traceback() -> None:
-    ending = ending_of(raised(KeyError("colour")))
-    assert isinstance(ending, Failed)
-    assert ending.retry
-    assert ending.error.startswith("Traceback (most recent call last)")
-    assert "test_endings.py" in ending.error
-    assert ending.error.rstrip().endswith("KeyError: 'colour'")
 
 
 def test_a_long_traceback_is_cut_in_the_middle() -> None:

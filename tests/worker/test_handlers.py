@@ -316,10 +316,10 @@ async def test_until_empty_waits_for_what_only_waits_for_its_rate(place: Place) 
     @worker.handler("work")
     async def handle(message: AsyncMessage) -> None:
         seen.append(message.json())
-        place.clock.forward(0.01)
+        place.clock.advance(0.01)
 
     await place.send(1, 2, 3)
-    place.store.before = lambda _: place.clock.forward(0.005)
+    place.store.before = lambda _: place.clock.advance(0.005)
     await worker.run_async(until_empty=True)
     assert seen == [1, 2, 3]
 
@@ -360,70 +360,53 @@ async def test_missing_queues_are_made_with_the_settings_given(place: Place) -> 
     assert (await place.queue.settings()).max_attempts == 2
 
 
-class TestUsage:
-    def test_what_is_no_place_and_no_function(self) -> None:
-        with (
-            turnabout.connect("sqlite://") as blocking,
-            pytest.raises(UsageError, match=r"of turnabout\.aio\.connect, not Turnabout"),
-        ):
-            Worker(blocking)  # pyright: ignore[reportArgumentType]
-        with pytest.raises(UsageError, match="a handler is a function, not str"):
-            Worker("sqlite://").handler("work")("send_email")  # pyright: ignore[reportArgumentType]
+def test_what_is_no_place_and_no_function() -> None:
+    with (
+        turnabout.connect("sqlite://") as blocking,
+        pytest.raises(UsageError, match=r"of turnabout\.aio\.connect, not Turnabout"),
+    ):
+        Worker(blocking)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match="a handler is a function, not str"):
+        Worker("sqlite://").handler("work")("send_email")  # pyright: ignore[reportArgumentType]
 
-    def test_a_queue_has_one_handler(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            worker = place.worker()
-            worker.handler("work")(lambda _message: None)
-            with pytest.raises(UsageError, match="already has a handler"):
-                worker.handler("work")
 
-        check()
+@alive
+async def test_a_queue_has_one_handler_a_worker_some_and_their_settings_are_known(
+    place: Place,
+) -> None:
+    worker = place.worker()
+    with pytest.raises(UsageError, match="no handler"):
+        await worker.run_async()
+    with pytest.raises(UsageError, match="colour"):
+        worker.handler("work", settings={"colour": "red"})
+    worker.handler("work")(lambda _message: None)
+    with pytest.raises(UsageError, match="already has a handler"):
+        worker.handler("work")
 
-    def test_a_worker_without_handlers_is_refused(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            with pytest.raises(UsageError, match="no handler"):
-                await place.worker().run_async()
 
-        check()
+@pytest.mark.parametrize(
+    ("function", "transaction"),
+    [
+        (lambda: None, False),
+        (lambda _message, _connection: None, False),
+        (lambda _message, *, _must: None, False),
+        (lambda _message: None, True),
+    ],
+)
+@alive
+async def test_a_handler_that_cannot_be_called_is_refused_at_once(
+    place: Place, function: Any, transaction: bool
+) -> None:
+    register = place.worker().handler("work", transaction=transaction)
+    with pytest.raises(UsageError, match="is called with a message"):
+        register(function)
 
-    @pytest.mark.parametrize(
-        ("function", "transaction"),
-        [
-            (lambda: None, False),
-            (lambda _message, _connection: None, False),
-            (lambda _message, *, _must: None, False),
-            (lambda _message: None, True),
-        ],
-    )
-    def test_a_handler_that_cannot_be_called_is_refused_at_once(
-        self, function: Any, transaction: bool
-    ) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            register = place.worker().handler("work", transaction=transaction)
-            with pytest.raises(UsageError, match="is called with a message"):
-                register(function)
 
-        check()
-
-    def test_a_handler_may_take_more_than_it_is_called_with(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            place.worker().handler("a")(lambda _message, _more=None, **_rest: None)
-            place.worker().handler("b", transaction=True)(lambda *_given: None)
-            place.worker().handler("c")(print)
-
-        check()
-
-    def test_an_unknown_setting_is_refused_at_once(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            with pytest.raises(UsageError, match="colour"):
-                place.worker().handler("work", settings={"colour": "red"})
-
-        check()
+@alive
+async def test_a_handler_may_take_more_than_it_is_called_with(place: Place) -> None:
+    place.worker().handler("a")(lambda _message, _more=None, **_rest: None)
+    place.worker().handler("b", transaction=True)(lambda *_given: None)
+    place.worker().handler("c")(print)
 
 
 @pytest.mark.parametrize("are_there", [0, 1])

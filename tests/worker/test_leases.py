@@ -16,7 +16,7 @@ LEASE = 0.6
 
 async def steal(place: Place) -> None:
     """Let the lease run out by the database's clock, and take the message."""
-    place.clock.forward(3600)
+    place.clock.advance(3600)
     assert len(await place.queue.receive(10)) == 1
 
 
@@ -153,98 +153,91 @@ async def test_the_handlers_own_ack_and_a_beat_do_not_disturb_one_another(place:
     assert (stats.handled, stats.lost, stats.failed) == (5, 0, 0)
 
 
-class TestOutages:
-    def test_the_worker_waits_for_the_database_and_goes_on(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            worker, seen = place.worker(), list[object]()
+# --- outages ---
 
-            @worker.handler("work", concurrency=2)
-            async def handle(message: AsyncMessage) -> None:
-                seen.append(message.json())
-                if len(seen) == 2:
-                    failures["left"] = 4
 
-            failures = {"left": 2}  # the database is not even there at the start
+@alive
+async def test_the_worker_waits_for_the_database_and_goes_on(place: Place) -> None:
+    worker, seen = place.worker(), list[object]()
 
-            def fail(_verb: Verb[object]) -> None:
-                if failures["left"]:
-                    failures["left"] -= 1
-                    raise Disconnected("away")
+    @worker.handler("work", concurrency=2)
+    async def handle(message: AsyncMessage) -> None:
+        seen.append(message.json())
+        if len(seen) == 2:
+            failures["left"] = 4
 
-            await place.send(*range(6))
-            place.store.before = fail
-            stats = await worker.run_async(until_empty=True)
-            assert sorted(seen) == list(range(6))  # type: ignore[type-var]
-            assert (stats.handled, stats.lost) == (6, 0)
-            assert (await place.queue.stats()).done == 6
+    failures = {"left": 2}  # the database is not even there at the start
 
-        check()
+    def fail(_verb: Verb[object]) -> None:
+        if failures["left"]:
+            failures["left"] -= 1
+            raise Disconnected("away")
 
-    @pytest.mark.parametrize("when", ["before", "after"])
-    def test_an_uncertain_ack_is_repeated(self, when: str) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            worker = place.worker()
-            worker.handler("work")(lambda _message: None)
-            tries = 0
+    await place.send(*range(6))
+    place.store.before = fail
+    stats = await worker.run_async(until_empty=True)
+    assert sorted(seen) == list(range(6))  # type: ignore[type-var]
+    assert (stats.handled, stats.lost) == (6, 0)
+    assert (await place.queue.stats()).done == 6
 
-            def fail(verb: Verb[object]) -> None:
-                nonlocal tries
-                if isinstance(verb, Ack):
-                    tries += 1
-                    if tries == 1:
-                        raise Uncertain("no answer")
 
-            setattr(place.store, when, fail)
-            await place.send("x")
-            stats = await worker.run_async(until_empty=True)
-            assert tries == 2
-            assert (stats.handled, stats.lost) == (1, 0)
-            assert (await place.queue.stats()).done == 1
+@pytest.mark.parametrize("when", ["before", "after"])
+@alive
+async def test_an_uncertain_ack_is_repeated(place: Place, when: str) -> None:
+    worker = place.worker()
+    worker.handler("work")(lambda _message: None)
+    tries = 0
 
-        check()
+    def fail(verb: Verb[object]) -> None:
+        nonlocal tries
+        if isinstance(verb, Ack):
+            tries += 1
+            if tries == 1:
+                raise Uncertain("no answer")
 
-    def test_a_lease_that_cannot_be_extended_is_given_up_at_its_end(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            worker, ended = place.worker(), asyncio.Event()
+    setattr(place.store, when, fail)
+    await place.send("x")
+    stats = await worker.run_async(until_empty=True)
+    assert tries == 2
+    assert (stats.handled, stats.lost) == (1, 0)
+    assert (await place.queue.stats()).done == 1
 
-            @worker.handler("work", lease_seconds=LEASE)
-            async def handle(message: AsyncMessage) -> None:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    assert message.lost
-                    ended.set()
 
-            def fail(verb: Verb[object]) -> None:
-                if isinstance(verb, Extend):
-                    raise Disconnected("away")
+@alive
+async def test_a_lease_that_cannot_be_extended_is_given_up_at_its_end(place: Place) -> None:
+    worker, ended = place.worker(), asyncio.Event()
 
-            place.store.before = fail
-            await place.send("x")
-            async with running(worker):
-                await asyncio.wait_for(ended.wait(), SECONDS)
-            assert worker.stats.lost == 1
+    @worker.handler("work", lease_seconds=LEASE)
+    async def handle(message: AsyncMessage) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            assert message.lost
+            ended.set()
 
-        check()
+    def fail(verb: Verb[object]) -> None:
+        if isinstance(verb, Extend):
+            raise Disconnected("away")
 
-    def test_a_deleted_queue_ends_nothing(self) -> None:
-        @alive
-        async def check(place: Place) -> None:
-            worker = place.worker(poll_seconds=0.01)
-            handled = asyncio.Event()
+    place.store.before = fail
+    await place.send("x")
+    async with running(worker):
+        await asyncio.wait_for(ended.wait(), SECONDS)
+    assert worker.stats.lost == 1
 
-            @worker.handler("work")
-            async def handle(message: AsyncMessage) -> None:
-                if message.text() == "after":
-                    handled.set()
 
-            async with running(worker):
-                await place.store.until(Receive)
-                await place.queue.delete()
-                await place.send("after")
-                await asyncio.wait_for(handled.wait(), SECONDS)
+@alive
+async def test_a_deleted_queue_ends_nothing(place: Place) -> None:
+    worker = place.worker(poll_seconds=0.01)
+    handled = asyncio.Event()
 
-        check()
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        if message.text() == "after":
+            handled.set()
+
+    async with running(worker):
+        await place.store.until(Receive)
+        await place.queue.delete()
+        await place.send("after")
+        await asyncio.wait_for(handled.wait(), SECONDS)

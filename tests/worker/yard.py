@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import turnabout
+from tests.support.until import until
 
 SECONDS = 45.0
 SOURCE = Path(turnabout.__file__).parents[1]
@@ -66,7 +66,4 @@ class Yard:
         self.turnabout.close()
 
     def until(self, what: Callable[[], bool]) -> None:
-        ends_at = time.monotonic() + SECONDS
-        while not what():
-            assert time.monotonic() < ends_at, (self.folder / "log.txt").read_text()
-            time.sleep(0.01)
+        until(what, (self.folder / "log.txt").read_text)

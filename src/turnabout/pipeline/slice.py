@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="f76e046b459ac3f9",
+    digest="8e5ba6693dc2132c",
 )

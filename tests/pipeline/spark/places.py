@@ -6,13 +6,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import turnabout
-from tests.support import postgres
-from tests.support.doors import migrate
 from tests.support.files import put_file
+from tests.support.postgres import migrated
 
 STORES = ("sqlite", "postgres")
 
@@ -23,8 +23,7 @@ def placed(store: str, folder: Path) -> Iterator[str]:
     if store == "sqlite":
         yield put_file(folder / "app.db") + "?synchronous=off"
         return
-    server = postgres._servers.get(postgres.VERSIONS[-1] if not postgres.GIVEN else 0)
-    with postgres.fresh_database(server, fill=migrate) as url:
+    with migrated() as url:
         yield url
 
 
@@ -45,3 +44,15 @@ def mq(place: str) -> Iterator[turnabout.Turnabout]:
 on_sqlite = pytest.mark.parametrize("place", STORES[:1], indirect=True)
 on_postgres = pytest.mark.parametrize("place", STORES[1:], indirect=True)
 """For tests in Spark of what the tests without it hold on both stores."""
+
+
+def finish(mq: turnabout.Turnabout, count: int, queue: str = "emails", **how: Any) -> list[int]:
+    """Messages that are done, by id, in the order of their ending."""
+    work = mq.queue(queue)
+    ids = [work.send(f"{queue}-{n}", **how).ids[0] for n in range(count)]
+    left = count
+    while left:
+        got = work.receive(min(left, 100))
+        work.ack([message.receipt for message in got])
+        left -= len(got)
+    return ids

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.pipeline.spark.places import on_postgres, on_sqlite
-from tests.pipeline.spark.test_archive_steps import finish
+from tests.pipeline.spark.places import finish, on_postgres, on_sqlite
 from turnabout.pipeline import archive, compact, read_lake, replay
 from turnabout.pipeline.jobs.replay import WithoutValue
 from turnabout.pipeline.lake import Lake
@@ -140,7 +139,7 @@ def test_replay_of_rows_without_a_payload(
     done = replay(spark, place, folder, run_id="all", skip_without_value=True, per_second=100_000)
     assert (done.sent, done.left_out) == (6, 2)
     assert mq.queue("acme/mail").stats().ready + mq.queue("acme/mail").stats().scheduled == 1
-    assert mq.queue("q").stats().ready == 0
+    assert mq.queue("emails").stats().ready == 0
 
 
 @on_sqlite

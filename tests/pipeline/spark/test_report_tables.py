@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-import turnabout
-from turnabout.cli import main
 from turnabout.pipeline.reports import tables
 from turnabout.pipeline.reports.tables import CHANNEL, COLUMNS
 from turnabout.pipeline.spark.schema import ddl
@@ -131,46 +125,3 @@ def test_kinds_of_errors(spark: SparkSession) -> None:
     narrowed = frame(spark, rows)
     kinds = narrowed.select("error", tables.kind_of(f.col("error")).alias("kind")).collect()
     assert {row["error"]: row["kind"] for row in kinds} == said
-
-
-@pytest.mark.long  # every day docs/how-to/report.md, and the page by itself in test_report_page
-def test_a_report_of_a_database_by_the_command(spark: SparkSession, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'app.db'}"
-    hostile = "<script>alert(1)</script>"
-    with turnabout.connect(url) as mq:
-        queue = mq.queue("mail")
-        queue.create(max_attempts=1)
-        queue.send_many([turnabout.message(b"", channel=c) for c in ("a", hostile, "a")])
-        for message in queue.receive(2):
-            message.ack()
-        queue.receive(1)[0].fail(f"{hostile} 17")
-    out = tmp_path / "report"
-    words = ["pipeline", "run", "report", "--url", url, "--out", str(out), "--since", "1h"]
-    done = CliRunner().invoke(main, [*words, "--json", "--fail-over-dead", "10%"])
-    assert done.exit_code == 1, done.output
-    found = json.loads(done.stdout)
-    assert (found["messages"], found["over"]) == (
-        3,
-        ["mail: 33.33% of its messages died, over 10.00%"],
-    )
-    (told,) = found["queues"]
-    assert (told["channels"], told["done"], told["dead"]) == (2, 2, 1)
-    assert 0 <= told["wait"]["p99_seconds"] <= told["wait"]["max_seconds"] < 3600
-    assert [Path(path).name for path in found["files"]] == [
-        "report.html",
-        "hours.parquet",
-        "failures.parquet",
-        "fairness.parquet",
-    ]
-    assert {path.name for path in out.iterdir()} == {Path(path).name for path in found["files"]}
-    read: Any = pq.read_table
-    assert sorted(read(out / "hours.parquet")["channel"].to_pylist()) == [hostile, "a"]
-    assert read(out / "failures.parquet")["error"].to_pylist() == ["<script>alert(#)</script> #"]
-    page = (out / "report.html").read_text()
-    assert page.count("<script") == 1
-    assert "3 messages of 1 queue and 2 channels ended: 66.7 % done, 33.3 % dead" in page
-    late = ["--until", "2020-01-01T00:00", "--fail-over-wait", "p99=1s"]
-    nothing = CliRunner().invoke(main, [*words[:-2], *late])
-    assert nothing.exit_code == 0, nothing.output
-    assert "No message ended in this time." in nothing.output
-    assert read(out / "hours.parquet").num_rows == 0

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import turnabout
-from tests.pipeline.spark.test_source_log import finish
+from tests.pipeline.spark.places import finish
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import kept, rows, schema
 from turnabout.pipeline.spark.access import Access

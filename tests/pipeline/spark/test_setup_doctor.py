@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import turnabout
-from tests.support import postgres
-from tests.support.doors import migrate
+from tests.support.postgres import migrated
 from turnabout._connect import database
 from turnabout.cli import main
 from turnabout.cli._check import fail
@@ -135,8 +134,7 @@ def test_an_error_in_a_worker_is_told_by_its_last_line() -> None:
 
 
 def test_all_is_well_on_postgresql_and_nothing_is_left_there(run: Run, spark: SparkSession) -> None:
-    server = postgres._servers.get(0 if postgres.GIVEN else 16)
-    with postgres.fresh_database(server, fill=migrate) as url:
+    with migrated(16) as url:
         found = run("--url", url, code=0)
         assert found["ok"] is True
         assert [check["name"] for check in found["checks"]][-2:] == ["Spark", "stream"]

@@ -146,17 +146,3 @@ def test_foreach_batch_with_a_run_for_each(
         query.awaitTermination()
         shutil.rmtree(checkpoint / "commits")
     assert payloads(mq, "emails") == payloads(mq, "reports") == [str(n) for n in range(6)]
-
-
-@on_sqlite
-def test_a_batch_that_finds_no_room_is_sent_when_there_is(
-    spark: SparkSession, place: str, mq: turnabout.Turnabout
-) -> None:
-    mq.queue("emails").create(max_messages=4)
-    frame = spark.range(0, 5, 1, 2).selectExpr("cast(id as string) as value")
-    with pytest.raises(PySparkException, match="queue emails holds 0 messages of at most 4"):
-        writer(frame, place, queue="emails", runId="r").save()
-    assert payloads(mq, "emails") == []
-    mq.queue("emails").update(max_messages=5)
-    writer(frame, place, queue="emails", runId="r").save()
-    assert payloads(mq, "emails") == [str(n) for n in range(5)]

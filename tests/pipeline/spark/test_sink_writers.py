@@ -219,16 +219,6 @@ def test_a_full_channel_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sin
     assert len(payloads(mq)) == 4
 
 
-def test_a_full_queue_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sink) -> None:
-    mq.queue("emails").create(max_messages=3)
-    writer = BatchWriter(made, "run.a")
-    task = writer.write(iter([numbers(0, 4)]))
-    with pytest.raises(SinkFull, match="queue emails holds 0 messages of at most 3"):
-        writer.commit([task])
-    writer.abort([task])
-    assert payloads(mq) == []
-
-
 @pytest.mark.driving
 @pytest.mark.parametrize("happened", [False, True])
 def test_a_publishing_whose_answer_is_lost_is_tried_again(

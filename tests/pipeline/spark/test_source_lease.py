@@ -15,7 +15,6 @@ from tests.pipeline.spark.played import KILLS, Killed, Query
 from turnabout import Policy
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease
-from turnabout.pipeline.spark.access import Access
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 
 Made = Any
@@ -151,31 +150,6 @@ def test_available_now_ends_while_producers_go_on(mq: turnabout.Turnabout, query
         send(mq, 10)
     assert batches == 3
     assert len(stream.seen()) == 25
-
-
-def test_a_new_checkpoint_gets_what_an_old_one_never_noted(
-    mq: turnabout.Turnabout, query: Made
-) -> None:
-    sent = send(mq, 15)
-    first = query().start()
-    with pytest.raises(Killed):
-        first.trigger(KILLS[0])
-    second = query().start(available_now=True)
-    second.run()
-    assert second.seen() == sent
-
-
-def test_the_newest_reader_has_the_subscription(mq: turnabout.Turnabout, query: Made) -> None:
-    send(mq, 15)
-    old, new = query().start(), query()
-    old.trigger()
-    new.start()
-    reader = old.reader
-    with pytest.raises(Forbidden, match=r"'s' was taken by \S+ pid \d+.*subscription of its own"):
-        old.trigger()
-    assert reader.extend() is False
-    reader.stop()  # it had opened the database again
-    assert len(new.trigger()) == 10
 
 
 def test_a_released_subscription_says_so(mq: turnabout.Turnabout, query: Made) -> None:
@@ -363,30 +337,7 @@ def test_several_queues_share_few_tasks(mq: turnabout.Turnabout, query: Made) ->
     assert len(stream.read(start, end)) == 24
 
 
-def test_parts_are_spread_evenly() -> None:
-    parts = [p.Part(n, "q", size) for n, size in enumerate([5, 1, 1, 9, 2])]
-    piles = lease.spread(parts, 2)
-    assert sorted(sum(part.messages for part in pile) for pile in piles) == [9, 9]
-    assert lease.spread(parts[:1], 4) == [parts[:1]]
-    assert lease.spread([], 4) == []
-
-
 # --- the heartbeat --------------------------------------------------------------------------------
-
-
-def test_the_heartbeat_extends_what_is_not_acknowledged(
-    mq: turnabout.Turnabout, query: Made
-) -> None:
-    send(mq, 5)
-    stream = query(leaseSeconds=100).start()
-    stream.trigger()
-    before = subscription(mq).lease_until
-    stream.reader._settings = replace(stream.reader._settings, lease_ms=500_000)
-    assert stream.reader.extend() is True
-    after = subscription(mq).lease_until
-    assert before is not None
-    assert after is not None
-    assert after - before > 390_000
 
 
 def test_the_heartbeat_beats_by_itself(
@@ -425,15 +376,3 @@ def test_the_heartbeat_ends_when_spark_is_silent(
     stream.reader._driver.beating.join(20)
     assert not stream.reader._driver.beating.is_alive()
     assert "maxBatchSeconds" in caplog.text
-
-
-def test_the_readers_travel_without_what_the_driver_holds(
-    mq: turnabout.Turnabout, query: Made
-) -> None:
-    send(mq, 1)
-    stream = query().start()
-    stream.trigger()
-    other = pickle.loads(pickle.dumps(stream.reader))
-    assert other._driver.generation is None
-    assert isinstance(other._access, Access)
-    assert other._access._store is None

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import datasource as spark_filters
 
 import turnabout
+from tests.pipeline.spark.places import finish
 from tests.pipeline.spark.played import Killed, Query, read, rows_of, source, struct
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease, log, schema
@@ -40,18 +41,6 @@ def query(place: str) -> Iterator[Made]:
     yield make
     for one in made:
         one.kill()
-
-
-def finish(mq: turnabout.Turnabout, count: int, queue: str = "emails", **how: Any) -> list[int]:
-    """Messages that are done, by id, in the order of their ending."""
-    work = mq.queue(queue)
-    ids = [work.send(f"{queue}-{n}", **how).ids[0] for n in range(count)]
-    left = count
-    while left:
-        got = work.receive(min(left, 100))
-        work.ack([message.receipt for message in got])
-        left -= len(got)
-    return ids
 
 
 def ids_of(stream: Query) -> list[int]:

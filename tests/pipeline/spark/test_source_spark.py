@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.pipeline.spark.places import on_postgres, on_sqlite
-from tests.pipeline.spark.test_source_log import finish, token
+from tests.pipeline.spark.places import finish, on_postgres, on_sqlite
+from tests.pipeline.spark.test_source_log import token
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import schema
 
@@ -93,29 +93,6 @@ def test_a_lease_stream_and_its_crashes(
         for file in (tmp_path / "check").rglob("*")
         if file.is_file()
     )
-
-
-@on_sqlite
-def test_a_poison_message_under_a_supervisor(mq: turnabout.Turnabout, stream: Any) -> None:
-    queue = mq.queue("emails")
-    sent = ["m-4", "m-5"]
-    for text in sent:
-        queue.send(text)
-    options = {"subscribe": "emails", "subscription": "s", "maxBatchFailures": 1}
-
-    def fails(rows: list[Any]) -> bool:
-        return any(bytes(row["value"]) == b"m-5" for row in rows)
-
-    batches: dict[int, list[Any]] = {}
-    for _ in range(5):
-        try:
-            batches = stream("lease", fails, **options)
-        except Exception as error:  # noqa: BLE001 - as a supervisor does
-            assert "the sink failed" in str(error)  # noqa: PT017
-        else:
-            break
-    assert Counter(values(batches)) == Counter(one for one in sent if one != "m-5")
-    assert (queue.stats().done, queue.stats().dead) == (1, 1)
 
 
 @on_sqlite

@@ -13,19 +13,11 @@ from pyspark.sql import SparkSession
 
 import turnabout
 from tests.docs.pages import ROOT
-from tests.docs.test_examples import run
-from tests.pipeline.spark.places import on_postgres, placed
+from tests.pipeline.spark.places import on_postgres
 
 EXAMPLE = ROOT / "examples" / "stream_to_stream.py"
 SECONDS_MAX = 240
 """Of one run, start of Java and all, on a busy machine."""
-
-
-@pytest.mark.long  # every day the second half of what was killed, below
-def test_it_prints_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
-    with placed("sqlite", tmp_path) as place:
-        run(EXAMPLE, place, str(tmp_path / "checkpoint"))
-        check(place)
 
 
 def check(place: str) -> None:

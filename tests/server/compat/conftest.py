@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 import turnabout
-from tests.support import postgres
-from tests.support.doors import Clock, migrate
+from tests.support.doors import Clock
 from tests.support.files import put_file
+from tests.support.postgres import migrated
 from tests.support.served import Server, served
 from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
@@ -85,9 +85,5 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         with served(database, clock=clock) as server:
             yield Place(server, database, clock)
         return
-    version = 0 if postgres.GIVEN else postgres.VERSIONS[-1]
-    with (
-        postgres.fresh_database(postgres._servers.get(version), fill=migrate) as database,
-        served(database, clock=clock) as server,
-    ):
+    with migrated() as database, served(database, clock=clock) as server:
         yield Place(server, database, clock)

@@ -25,27 +25,6 @@ def _receive(place: Place) -> dict[str, object] | None:
     return place.ask("GET /queues/films/receive").json
 
 
-def test_exhausted_messages_die_and_are_no_zombies(films: Place) -> None:
-    _send(films)
-    for attempt in (1, 2):
-        message = _receive(films)
-        assert message is not None
-        assert message["attempts"] == attempt
-        films.clock.advance(30)
-    assert _receive(films) is None
-    stats = films.ask("GET /v1/queues/films/stats").json["items"][0]
-    assert (stats["ready"], stats["leased"], stats["dead"]) == (0, 0, 1)
-
-
-def test_a_message_whose_time_ran_out_keeps_its_place(films: Place) -> None:
-    first, _ = _send(films, "first"), _send(films, "second")
-    _receive(films)
-    films.clock.advance(30)
-    message = _receive(films)
-    assert message is not None
-    assert message["id"] == first
-
-
 def test_the_timeout_that_is_changed_holds_from_the_next_receive_on(films: Place) -> None:
     _send(films)
     films.ask("PUT /queues/films?max_attempts=3&visibility_timeout_seconds=1")

@@ -30,14 +30,6 @@ def test_equal_payloads_die_one_by_one_with_their_ids(place: Place) -> None:
         place.clock.advance(300)
 
 
-def test_a_chatty_producer_does_not_suppress_for_ever(place: Place) -> None:
-    sent = []
-    for _ in range(7):
-        sent.append(place.ask("POST /queue/q/push?hashCode=h&expiresIn=60", {}).status)
-        place.clock.advance(20)
-    assert sent == [201, 204, 204, 201, 204, 204, 201]
-
-
 def test_a_list_that_grew_under_its_hash_brings_what_is_new(place: Place) -> None:
     long = "h" * 300
     assert place.ask(f"POST /queue/q/push?hashCode={long}", [{"n": 1}]).status == 201

@@ -127,7 +127,9 @@ create unlogged table turnabout.lease (
     leased_at bigint not null,
     queue_id int not null,
     ids bigint[] not null,
-    attempts int[] not null
+    attempts int[] not null,
+    -- the queue's name, while nothing but the count is kept of what is done, and no slot held
+    plain_queue text collate "C"
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index lease_due on turnabout.lease (queue_id, until);

@@ -56,12 +56,17 @@ begin
             v_row.name, greatest(v_row.epoch, v_last) + 1, epoch_lease.queues,
             v_row.turn, least(epoch_lease.max_messages, v_most), lease_ms, epoch_lease.parts,
             by_channel, v_now);
+        -- As large as asked for: nothing keeps epochs small any more.
+        if v_most >= epoch_lease.max_messages then
+            update turnabout.subscription s
+            set max_messages = null
+            where s.name = v_row.name;
+        end if;
     end if;
     if messages > 0 then
         epoch := greatest(v_row.epoch, v_last) + 1;
         update turnabout.subscription s
-        set epoch = epoch_lease.epoch, turn = s.turn + 1, queues = epoch_lease.queues,
-            max_messages = case when v_most < epoch_lease.max_messages then v_most end
+        set epoch = epoch_lease.epoch, turn = s.turn + 1, queues = epoch_lease.queues
         where s.name = v_row.name;
     end if;
 end
