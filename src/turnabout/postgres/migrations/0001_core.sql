@@ -370,9 +370,9 @@ create unlogged table turnabout.waiter (
     until bigint not null,
     changes smallint not null,
     queue text collate "C" not null,
-    process text collate "C" not null,
-    primary key (process, queue, changes)
+    process text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Only what is still valid is read: what died before lies behind it, however old a snapshot is.
+-- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So
+-- no other index is there: in one by process all its rows of before would stand at the same place.
 create index waiter_valid on turnabout.waiter (queue, until);
