@@ -191,6 +191,17 @@ def test_no_time_keeps_no_rows(door, clock, settings, kept):
     assert (stats.done, stats.dead, stats.cancelled, stats.expired) == (1, 1, 1, 1)
 
 
+def test_what_was_leased_before_there_was_a_history_is_in_it(door):
+    queue = door.fresh(history_seconds=0, history_failed_seconds=0)
+    queue.send(b"1")
+    queue.send(b"2")
+    first, second = queue.receive(1)[0], queue.receive(1)[0]
+    first.ack()
+    queue.update(history_seconds=60)
+    second.ack()
+    assert [row.id for row in queue.history().entries] == [second.id]
+
+
 def test_a_shorter_time_holds_for_rows_that_are_there(queue, clock):
     ended(queue, "done")
     clock.advance(20)

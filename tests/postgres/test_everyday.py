@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import turnabout
 from tests.support.doors import Clock
+from tests.support.planted import Bug, planted
 from tests.support.postgres import migrated_url, one_migrated_url
 from turnabout import LeaseLost, Policy, Receipt, Sent
 from turnabout.postgres import everyday
@@ -45,6 +46,7 @@ STEPS = st.lists(
         st.tuples(st.just("ack"), RECEIPTS),
         st.tuples(st.just("fail"), RECEIPTS),
         st.tuples(st.just("update"), st.booleans(), st.sampled_from(["off", "all"])),
+        st.tuples(st.just("keep"), st.sampled_from([0, 60])),
         st.tuples(st.just("limit"), CHANNELS),
         st.tuples(st.just("later"), st.sampled_from([1, 999, 2_000])),
     ),
@@ -116,6 +118,8 @@ class SmallLife:
                 )
             case "update", paused, events:
                 self.queue.update(paused=paused, events=events)
+            case "keep", seconds:
+                self.queue.update(history_seconds=seconds)
             case "limit", channel:
                 self.queue.channel(channel).set_policy(Policy(max_concurrency=1))
             case "later", ms:
@@ -151,11 +155,17 @@ class SmallLife:
 Two = tuple[PostgresStore, PostgresStore]
 
 
+@contextmanager
+def two_stores(url: str) -> Iterator[Two]:
+    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
+        yield one, other
+
+
 @pytest.fixture(scope="module")
 def two(url) -> Iterator[Two]:
     """Stores for lives that are compared: to connect takes longer than to live."""
-    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
-        yield one, other
+    with two_stores(url) as both:
+        yield both
 
 
 def compare(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts] = Always) -> None:
@@ -211,12 +221,12 @@ def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
     life = SmallLife(PostgresStore(url), everyday.Shortcuts(), {"delay_seconds": 1})
     with life.mq:
         asked = statements_of(monkeypatch)
-        for _ in range(3):
+        for _ in range(4):
             life.step(("send", "a", 0, None))
     sends = CALLS[v.Send]
     assert sends.everyday is not None
-    assert asked.count(sends.sql) == 3
-    assert asked.count(sends.everyday.sql) == 1
+    assert asked.count(sends.sql) == 4
+    assert asked.count(sends.everyday.sql) == 2
 
 
 @pytest.mark.slow
@@ -280,7 +290,11 @@ def test_what_a_client_calls_says_how_it_is_planned():
 
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
+LIMITED = [*SENDS, ("receive", None), ("limit", "a"), ("receive", None)]
 LIVES = [
+    ({}, [*SENDS, ("receive", None), ("keep", 60), ("ack", 0), ("keep", 0), ("ack", 1)]),
+    ({}, [*SENDS, ("receive", None), ("update", False, "all"), ("ack", 0)]),
+    ({}, [*LIMITED, ("ack", 2), ("ack", 4), ("receive", None)]),
     ({}, [*SENDS, ("receive", None), ("update", True, "off"), ("receive", None)]),
     ({}, [*SENDS, ("receive", 1_000), ("receive", None), ("later", 1_000), ("receive", None)]),
     ({}, [*SENDS, ("limit", "a"), *[("receive", None), ("ack", 0)] * 3]),
@@ -304,8 +318,7 @@ BUGS = [
     ("receive", "e.channel > coalesce", "e.channel >= coalesce"),
     ("receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
     ("receive", "q.events <> 'all'", "true"),
-    ("ack", "q.history_ms = 0 and ", ""),
-    ("ack", "q.events <> 'all'", "true"),
+    ("receive", "case when q.history_ms = 0 then q.name end", "q.name"),
     ("ack", "select h.queue_id, 1 from", "select h.queue_id, 2 from"),
     (
         "ack",
@@ -324,6 +337,7 @@ BUGS = [
 def test_lives_that_would_show_a_bug_are_the_same(two):
     for first, steps in LIVES:
         compare(two, first, steps, Hurried)
+        compare(two, first, steps)
 
 
 @pytest.mark.slow
@@ -341,3 +355,24 @@ def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
             test_lives_that_would_show_a_bug_are_the_same(two)
     finally:
         call_of.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "bug"),
+    [
+        ("set plain_queue = null", "set plain_queue = plain_queue"),
+        ("v_row.history_ms > 0 and v_old.history_ms = 0", "false"),
+        ("v_row.events = 'all' and v_old.events <> 'all'", "false"),
+        ("perform turnabout.keep_more_of_leases(queue_id);", ""),
+        ("case when q.history_ms = 0 then q.name end", "q.name"),
+    ],
+)
+def test_a_lease_that_goes_on_being_plain_is_noticed(migrated_url, text, bug):
+    where = text.replace("turnabout.", f"{schema()}.")
+    with (
+        two_stores(migrated_url) as two,
+        planted(migrated_url, Bug("a lease", [], where, bug)),
+        pytest.raises(AssertionError),
+    ):
+        test_lives_that_would_show_a_bug_are_the_same(two)

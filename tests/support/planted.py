@@ -58,7 +58,7 @@ def must_notice(bug: Bug, door: Door, package: str) -> None:
     """Fail unless the tests pass as things are, and one of them fails with the bug."""
     for test in bug.tests:
         _call(f"{package}.{test}", door)
-    with _planted(door.url, bug):
+    with planted(door.url, bug):
         for test in bug.tests:
             try:
                 _call(f"{package}.{test}", door)
@@ -68,7 +68,7 @@ def must_notice(bug: Bug, door: Door, package: str) -> None:
 
 
 @contextlib.contextmanager
-def _planted(url: str, bug: Bug) -> Iterator[None]:
+def planted(url: str, bug: Bug) -> Iterator[None]:
     with psycopg.connect(url, autocommit=True) as connection:
         found = [text for _, text in connection.execute(_FUNCTIONS) if bug.old in text]
         assert found, f"no function has the text {bug.old!r}: plant the bug where it stands now"

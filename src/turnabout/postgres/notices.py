@@ -20,6 +20,10 @@ from turnabout.postgres.revision import rendered
 from turnabout.words.verb import Change
 
 PAUSE_SECONDS = 0.004
+ENDS_PAUSE_SECONDS = 0.02
+"""The same where there are only ends of messages: seldom does somebody wait for those, and a call
+for each ack would be a good part of it.
+"""
 
 NOTIFY_WAITERS = rendered(
     "select * from turnabout.notify_waiters($1::text[], $2::smallint[], $3::int[], $4::text[])"
@@ -51,7 +55,7 @@ class Notices:
         self._process = process
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, Change, bool], int | None] = {}
-        self._free_at = 0.0
+        self._called_at = -ENDS_PAUSE_SECONDS
 
     @property
     def are_pending(self) -> bool:
@@ -67,20 +71,24 @@ class Notices:
                 self._pending[key] = None if count is None or before is None else before + count
 
     def left(self, now: float) -> float:
-        """In how many seconds they are due."""
-        return max(self._free_at - now, 0.0)
+        """In how many seconds they are due, as far as is known: there may be others until then."""
+        return min(max(self._due_at() - now, 0.0), PAUSE_SECONDS)
+
+    def _due_at(self) -> float:
+        ends_only = all(change == Change.ENDED for _, change, _ in tuple(self._pending))
+        return self._called_at + (ENDS_PAUSE_SECONDS if ends_only else PAUSE_SECONDS)
 
     def take(self, now: float) -> Sequence[Any] | None:
         """The parameters of `NOTIFY_WAITERS`, for the caller to run; None: it is too early, or
         there is nothing.
         """
-        if not self._pending or now < self._free_at:
+        if not self._pending or now < self._called_at + PAUSE_SECONDS:
             return None
         with self._lock:
-            if not self._pending or now < self._free_at:
+            if not self._pending or now < self._due_at():
                 return None
             pending, self._pending = self._pending, {}
-            self._free_at = now + PAUSE_SECONDS
+            self._called_at = now
         # All of the calls of all processes in the same order, as they lock rows.
         taken = sorted(pending.items())
         return (

@@ -47,13 +47,15 @@ another server's process for each transaction; settings would then reach strange
 unlogged tables are whole is asked once: a crash ends every session.
 """
 
-LOOK_MS: Final = 5
+LOOK_MS: Final = 50
 """How long receives go on without a look for what time has brought. Looking is a good part of a
 small receive; and if nothing is ready, it is done anyway.
 """
 
 PAUSE_SECONDS: Final = 0.1
-"""How long a queue where something special is going on is left to the function."""
+"""How long a queue is left to the function where something special is going on: where a statement
+did nothing twice within this time. Once is a channel's head mark, or a message that expires.
+"""
 
 _QUEUES_MAX: Final = 1_000
 _NAME = re.compile(r"\$([a-z_]+)")
@@ -83,11 +85,12 @@ def everyday(name: str, values: Callable[[Any, Now], Mapping[str, Any] | None]) 
 class Shortcuts:
     """What a store remembers of its queues, to choose between a call's statements."""
 
-    __slots__ = ("_looked", "_special")
+    __slots__ = ("_looked", "_missed", "_paused")
 
     def __init__(self) -> None:
         self._looked: dict[str, int] = {}
-        self._special: dict[tuple[str, bytes], float] = {}
+        self._missed: dict[tuple[str, bytes], float] = {}
+        self._paused: dict[tuple[str, bytes], float] = {}
 
     def is_time_to_look(self, queue: str, now: Now) -> bool:
         """Whether this receive is to look for what time has brought: the first one in a while, or
@@ -107,13 +110,18 @@ class Shortcuts:
         """
         if statement is None:
             return None
-        until = self._special.get((verb.queue, statement.sql))
-        if until is not None and time.monotonic() < until:
-            return None
+        if self._paused:
+            until = self._paused.get((verb.queue, statement.sql))
+            if until is not None and time.monotonic() < until:
+                return None
         return statement.parameters(verb, now)
 
     def was_special(self, statement: Everyday, verb: Any) -> None:
         """The everyday statement did nothing."""
-        if len(self._special) >= _QUEUES_MAX:
-            self._special.clear()
-        self._special[verb.queue, statement.sql] = time.monotonic() + PAUSE_SECONDS
+        if len(self._missed) >= _QUEUES_MAX:
+            self._missed.clear()
+            self._paused.clear()
+        key, now = (verb.queue, statement.sql), time.monotonic()
+        if now < self._missed.get(key, 0.0) + PAUSE_SECONDS:
+            self._paused[key] = now + PAUSE_SECONDS
+        self._missed[key] = now

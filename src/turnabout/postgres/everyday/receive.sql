@@ -8,7 +8,8 @@
 -- The first message of the next channel that nobody holds; at the end of the names, of the first.
 -- What that lands on may be a head mark, or have expired: that is special, too.
 with facts as materialized (
-    select q.id, coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
+    select q.id, case when q.history_ms = 0 then q.name end as plain_queue,
+        coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
         coalesce($now::bigint, turnabout.clock_ms()) as now
     from turnabout.queue q
     where q.name = $queue::text and not q.paused and not q.limited and q.events <> 'all'
@@ -47,8 +48,8 @@ taken as materialized (
     cross join facts f
 ),
 leased as (
-    insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
-    select t.lease, t.at, f.now, f.id, array[t.id], array[t.attempt]
+    insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts, plain_queue)
+    select t.lease, t.at, f.now, f.id, array[t.id], array[t.attempt], f.plain_queue
     from taken t
     cross join facts f
 )

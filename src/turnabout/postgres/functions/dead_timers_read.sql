@@ -1,4 +1,5 @@
--- Like dead_tuples_read, for the indexes scheduled_due and lease_due.
+-- How many entries of the indexes scheduled_due and lease_due this transaction has read whose rows
+-- were dead.
 create or replace function turnabout.dead_timers_read() returns bigint
 language sql volatile as $$
     select pg_stat_get_xact_tuples_returned('turnabout.scheduled_due'::regclass)

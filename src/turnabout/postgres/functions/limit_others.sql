@@ -3,6 +3,7 @@
 create or replace function turnabout.limit_others(queue_id int, channels text[]) returns void
 language plpgsql as $$
 begin
+    perform turnabout.keep_more_of_leases(queue_id);
     update turnabout.scheduled s
     set limited = true
     where s.ctid = any (array(

@@ -47,8 +47,13 @@ begin
     where q.id = v_old.id
     returning * into v_row;
 
-    -- 3. Leases and delayed messages from before the first default policy count from now on; all
-    -- channels look again.
+    -- 3. What is leased now is ended by the new settings. Leases and delayed messages from before
+    -- the first default policy count from now on; all channels look again.
+    if v_row.history_ms > 0 and v_old.history_ms = 0
+        or v_row.events = 'all' and v_old.events <> 'all'
+    then
+        perform turnabout.keep_more_of_leases(v_row.id);
+    end if;
     if v_row.limited and not v_old.limited then
         perform turnabout.limit_others(v_row.id, null);
     end if;

@@ -35,6 +35,7 @@ language plpgsql as $$
 declare
     v_queue_id int;
     v_lease_ms bigint;
+    v_plain_queue text;
     v_plain boolean;  -- nothing special is going on
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     -- Without a turn: after the last possible name, and so around to the first.
@@ -43,9 +44,9 @@ declare
 begin
     -- 1. The queue, and whether nothing special is going on: no channel has or had a policy, nobody
     --    wants all events, and time has brought nothing: no message that is due, no lease that ran
-    --    out, none that has expired. (Head marks count as expired at once, so the same look finds
-    --    them. Scalar subqueries, as `exists` could become a hash of all rows.)
-    select q.id, coalesce(receive.lease_ms, q.lease_ms),
+    --    out, none that has expired. (Scalar subqueries, as `exists` could become a hash of all
+    --    rows.)
+    select q.id, coalesce(receive.lease_ms, q.lease_ms), case when q.history_ms = 0 then q.name end,
         not q.paused and not q.limited and q.events <> 'all' and receive.shards is null
             and (
                 select 1 from turnabout.channel c where c.queue_id = q.id limit 1
@@ -53,9 +54,10 @@ begin
             and (select 1 from turnabout.wake w where w.queue_id = q.id limit 1) is null
             and (
                 select 1 from turnabout.ready r
-                where r.queue_id = q.id and r.expires_at <= v_now limit 1
+                where r.queue_id = q.id and r.expires_at > 0 and r.expires_at <= v_now
+                limit 1
             ) is null
-    into v_queue_id, v_lease_ms, v_plain
+    into v_queue_id, v_lease_ms, v_plain_queue, v_plain
     from turnabout.queue q
     cross join turnabout.whole
     where q.name = receive.queue;
@@ -79,7 +81,7 @@ begin
     -- 2. The everyday case; and all others, also where others hold what is there.
     if v_plain and receive.max_messages = 1 then
         return query select * from turnabout.receive_one(
-            v_queue_id, v_start, v_now, v_lease_ms, receive.bare);
+            v_queue_id, v_start, v_now, v_lease_ms, receive.bare, v_plain_queue);
     elsif v_plain then
         return query select * from turnabout.receive_many(
             v_queue_id, receive.max_messages, v_start, v_now, v_lease_ms, receive.bare);

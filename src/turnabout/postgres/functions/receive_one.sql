@@ -1,28 +1,41 @@
--- Lease the first message of the next channel that nobody holds; at the end of the names, of the
+-- Lease the first message that nobody holds of the next channel; at the end of the names, of the
 -- first. One small statement, for the everyday case. (No name lies between a name and that name
--- with the least character after it.)
+-- with the least character after it.) Where it lands on a head mark, it goes on at its mark; if
+-- nothing is there, it takes nothing.
 create or replace function turnabout.receive_one(
-    queue_id int, start text, now_ms bigint, lease_ms bigint, bare boolean
+    queue_id int, start text, now_ms bigint, lease_ms bigint, bare boolean, plain_queue text
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
-    v_dead bigint := turnabout.dead_tuples_read();
+    v_walked bigint := turnabout.line_walked();
 begin
     return query
     with gone as (
         delete from turnabout.ready r
         where r.ctid = (
             select head.ctid
-            from (values (receive_one.start || chr(1)), ('')) lap (place)
+            from (
+                select first.*
+                from (values (receive_one.start || chr(1)), ('')) lap (place)
+                cross join lateral (
+                    select e.channel, e.priority, case when e.id < 0 then e.at else e.id end as id
+                    from turnabout.ready e
+                    where e.queue_id = receive_one.queue_id and not e.limited
+                        and e.channel >= lap.place collate "C"
+                    order by e.channel, e.priority, e.id
+                    limit 1
+                ) first
+                limit 1
+            ) next
             cross join lateral (
                 select e.ctid from turnabout.ready e
                 where e.queue_id = receive_one.queue_id and not e.limited
-                    and e.channel >= lap.place collate "C"
-                order by e.channel, e.priority, e.id
+                    and e.channel = next.channel and (e.priority, e.id) >= (next.priority, next.id)
+                    and e.id + 0 > 0
+                order by e.priority, e.id
                 limit 1
                 for update skip locked
             ) head
-            limit 1
         )
         returning r.id
     ),
@@ -41,13 +54,13 @@ begin
         join turnabout.message m on m.id = g.id
     ),
     leased as (
-        insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+        insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts, plain_queue)
         select t.lease, t.at, receive_one.now_ms, receive_one.queue_id, array[t.id],
-            array[t.attempt]
+            array[t.attempt], receive_one.plain_queue
         from taken t
     )
     select * from taken;
-    if found and turnabout.dead_tuples_read() > v_dead + 16 then
+    if found and turnabout.line_walked() > v_walked + 160 then
         perform turnabout.set_head_marks(queue_id, start, 1);
     end if;
 end

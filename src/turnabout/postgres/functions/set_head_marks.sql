@@ -20,7 +20,7 @@ declare
     v_live bigint;
 begin
     for i in 1 .. visits loop
-        v_before := turnabout.dead_tuples_read();
+        v_before := turnabout.line_walked();
         select r.channel, r.priority, r.id, r.at into v_found
         from turnabout.ready r
         where r.queue_id = set_head_marks.queue_id and not r.limited and r.channel > v_place
@@ -37,7 +37,7 @@ begin
         exit when v_found.channel is null or v_lap = 1 and v_found.channel > start collate "C";
         v_place := v_found.channel;
         if v_found.id < 0 then
-            v_before := turnabout.dead_tuples_read();
+            v_before := turnabout.line_walked();
         end if;
         -- What others hold is passed over: an open receive must not keep the mark back. If it is
         -- rolled back, maintenance finds its messages behind the mark. The lock only asks, and ends
@@ -58,7 +58,7 @@ begin
             end if;
         exception when sqlstate 'TBM00' then
         end;
-        if v_live is not null and turnabout.dead_tuples_read() > v_before + 16 then
+        if v_live is not null and turnabout.line_walked() > v_before + 64 then
             if v_found.id < 0 then
                 delete from turnabout.ready r
                 where r.ctid = (

@@ -21,7 +21,7 @@ declare
     v_visits int := (most + quantum - 1) / quantum;
     v_some bigint[];
     v_met boolean := false;  -- the last look found nothing, or only what others hold
-    v_dead bigint := turnabout.dead_tuples_read();
+    v_walked bigint := turnabout.line_walked();
 begin
     ids := '{}';
     is_dry := false;
@@ -82,9 +82,9 @@ begin
         select array_agg(g.id) into v_some from gone g;
         ids := ids || v_some;
         v_left := most - cardinality(ids);
-        if turnabout.dead_tuples_read() > v_dead + 16 * v_visits then
+        if turnabout.line_walked() > v_walked + 64 + 32 * v_visits then
             perform turnabout.set_head_marks(take_many.queue_id, v_start, v_visits);
-            v_dead := turnabout.dead_tuples_read();
+            v_walked := turnabout.line_walked();
         end if;
         -- Less than asked for: the queue is dry, few channels are left, or others work here. Go on
         -- elsewhere, so that receivers that have met part again.

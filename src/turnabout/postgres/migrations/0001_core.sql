@@ -127,7 +127,9 @@ create unlogged table turnabout.lease (
     leased_at bigint not null,
     queue_id int not null,
     ids bigint[] not null,
-    attempts int[] not null
+    attempts int[] not null,
+    -- the queue's name, while nothing but the count is kept of what is done, and no slot held
+    plain_queue text collate "C"
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index lease_due on turnabout.lease (queue_id, until);
@@ -368,9 +370,9 @@ create unlogged table turnabout.waiter (
     until bigint not null,
     changes smallint not null,
     queue text collate "C" not null,
-    process text collate "C" not null,
-    primary key (process, queue, changes)
+    process text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Only what is still valid is read: what died before lies behind it, however old a snapshot is.
+-- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So
+-- no other index is there: in one by process all its rows of before would stand at the same place.
 create index waiter_valid on turnabout.waiter (queue, until);
