@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="985fa2d41dc57e1d",
+    digest="7e065c4f8cb6fbb5",
 )

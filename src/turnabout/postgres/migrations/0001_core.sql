@@ -68,7 +68,7 @@ create domain turnabout.kept as bytea constraint what_is_kept_has_at_most_1_mib
 create table turnabout.queue (
     id int generated always as identity primary key,
     name text collate "C" not null unique check (
-        name ~ '^([A-Za-z0-9][A-Za-z0-9_.-]{0,63}(-dead)?/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(-dead)?$'
+        name ~ '^([A-Za-z0-9][\w.-]{0,63}(-dead)?/)?[A-Za-z0-9][\w.-]{0,63}(-dead)?$'
     ),
     lease_ms bigint not null check (lease_ms between 1 and 43200000),
     max_attempts int check (max_attempts > 0),
@@ -439,9 +439,9 @@ create unlogged table turnabout.waiter (
     changes smallint not null,
     queue text collate "C" not null check (octet_length(queue) <= 160),
     -- what others notify by 'turnabout_' and this name: an identifier has at most 63 bytes
-    process text collate "C" not null check (octet_length(process) <= 53),
-    primary key (process, queue, changes)
+    process text collate "C" not null check (octet_length(process) <= 53)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Only what is still valid is read: what died before lies behind it, however old a snapshot is.
+-- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So
+-- no other index is there: in one by process all its rows of before would stand at the same place.
 create index waiter_valid on turnabout.waiter (queue, until);
