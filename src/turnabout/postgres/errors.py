@@ -37,6 +37,15 @@ the SQLSTATE is that of anything that isn't supported.
 """
 
 
+class OnStandby(psycopg.OperationalError):
+    """The server that this connection leads to is a standby, and refused."""
+
+
+def lacks_unlogged_tables(error: psycopg.Error) -> bool:
+    """Whether a standby refused to look where messages stand."""
+    return error.sqlstate == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY
+
+
 @contextmanager
 def translated(url: str, queue: str = "") -> Generator[None]:
     """Run a call on PostgreSQL; whatever psycopg raises leaves as a TurnaboutError."""
@@ -72,9 +81,9 @@ def translate(
         )
     if code == "53100":
         return StorageFull(f"the server's disk is full ({text}): nothing was written")
-    forbidden = _forbidden(error, code, text, url)
-    if forbidden is not None:
-        return forbidden
+    refusal = _refusal(error, code, text, url)
+    if refusal is not None:
+        return refusal
     if code[:2] in ("22", "23"):
         return UsageError(f"PostgreSQL refused a value: {text}")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
@@ -89,11 +98,13 @@ def translate(
     return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
 
 
-def _forbidden(error: psycopg.Error, code: str, text: str, url: str) -> Forbidden | None:
-    if code == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY:
-        return Forbidden(
-            f"{without_secrets(url)} is a standby: where messages stand is in unlogged tables, "
-            "which only the primary has: use its address"
+def _refusal(
+    error: psycopg.Error, code: str, text: str, url: str
+) -> Disconnected | Forbidden | None:
+    if isinstance(error, OnStandby) or lacks_unlogged_tables(error):
+        return Disconnected(
+            f"{without_secrets(url)} is a standby: only the primary takes writes, and knows where "
+            "messages stand: use its address"
         )
     if code in ("42501", "25006") or code[:2] == "28":
         todo = ": `turnabout migrate allow` gives a role what it needs" * (code == "42501")

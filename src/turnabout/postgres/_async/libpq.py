@@ -18,6 +18,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from turnabout.postgres.async_socket import AsyncSocket, connect_async
+from turnabout.postgres.errors import OnStandby, lacks_unlogged_tables
 from turnabout.postgres.everyday import SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
@@ -58,7 +59,7 @@ class AsyncConnection:
         """Ask whether everyday statements may be used here, and make the session's settings for
         them if so: no pooler stands in between, and this role may write to the tables.
         """
-        if self._prepare:
+        if self._prepare and not self._is_standby():
             try:
                 self.is_direct = bool(await self.run(SETTINGS, (self._pg.backend_pid,)))
             except psycopg.Error:
@@ -140,5 +141,12 @@ class AsyncConnection:
         if result is None:
             raise psycopg.OperationalError("the server closed the connection without an answer")
         if result.status not in _GOOD:
-            raise error_from_result(result)
+            error = error_from_result(result)
+            if self._is_standby() and (error.sqlstate == "25006" or lacks_unlogged_tables(error)):
+                await self.close()  # the address may lead to the primary next time
+                raise OnStandby from error
+            raise error
         return result
+
+    def _is_standby(self) -> bool:
+        return self._pg.parameter_status(b"in_hot_standby") == b"on"
