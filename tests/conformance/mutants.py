@@ -19,7 +19,6 @@ from turnabout.words.outcomes import Cleared
 class Mutant:
     """A store around a store; subclasses override the verb that they spoil."""
 
-    maintains_itself = False
     first_round = 4
     """From there on most are found soonest, as Hypothesis draws today."""
     maintains_itself = False
