@@ -227,3 +227,8 @@ def test_what_was_kept_can_be_read(queue):
     queue.receive()[0].ack()
     with pytest.raises(UsageError, match="history_payload"):
         max(queue.history().entries, key=lambda entry: entry.id).text()
+
+
+def test_a_default_policy_cannot_be_paused(queue: Any) -> None:
+    with pytest.raises(UsageError, match="pause the queue"):
+        queue.update(policy={"paused": True})

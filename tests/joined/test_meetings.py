@@ -188,8 +188,7 @@ def test_fifo_after_a_crash_it_is_back_at_once(url: str) -> None:
         (message,) = first.receive()
         with psycopg.connect(url, autocommit=True) as admin:
             admin.execute("select pg_terminate_backend(%s)", (connection.info.backend_pid,))
-            admin.execute("select pg_sleep(0.05)")
-        (again,) = meeting.queue.receive()
+        (again,) = meeting.queue.receive(wait_seconds=20)  # as soon as the server has noticed
         assert (again.id, again.attempt, again.crashes) == (message.id, 1, 0)
 
 

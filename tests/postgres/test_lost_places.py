@@ -176,16 +176,18 @@ def test_everything_has_its_place_again(server, name, way):
             check(before, later, url)
 
 
-def test_a_standby_says_that_it_cannot_tell_where_messages_stand(server, name):
+def test_a_standby_says_what_it_is_and_its_connections_go(server, name):
     with turnabout.connect(server.url(name)) as mq:
         queue = mq.queue("app/q")
         queue.create()
         sent(queue, "x")
     with _copied(server, "-R") as replica, turnabout.connect(replica.url(name)) as mq:
         queue = mq.queue("app/q")
-        for look in (queue.stats, queue.peek, queue.channels, mq.stats):
+        for call in (queue.stats, queue.peek, queue.channels, mq.stats, lambda: queue.send("y")):
             with pytest.raises(Disconnected, match="as a standby is"):
-                look()
+                call()
+            # A name that leads to the primary by now is asked anew.
+            assert mq._store.measures()["connections_open"] == 0
         assert mq.queues()[0].name == "app/q"
         checks = json.loads(
             CliRunner().invoke(main, ["doctor", "--json", "--url", replica.url(name)]).stdout

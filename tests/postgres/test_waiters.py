@@ -13,6 +13,8 @@ import pytest
 
 import turnabout
 from tests.postgres.asking import ask, eventually
+from tests.postgres.probe import touched
+from tests.postgres.test_snapshot import snapshot
 from tests.postgres.test_store import OTHERS, Beside
 from tests.postgres.test_url import and_also
 from tests.support.postgres import one_migrated_url
@@ -221,6 +223,26 @@ def test_the_row_is_gone_with_the_connection(url, name, queue) -> None:
         assert processes(url, name)
     assert processes(url, name) == []
     assert len(receiver.answer()) == 0
+
+
+def test_under_a_held_snapshot_rows_that_were_taken_do_not_pile_up(url: str, queue: Any) -> None:
+    """Each sleep writes one, and each send takes one away."""
+    row = ["me", [queue.name], [1]]
+    waits = "select turnabout.add_waiters(%s, %s, %s, %s)"
+    notify = "select * from turnabout.notify_waiters(%s, %s, array[1], array[null::text])"
+
+    def blocks() -> int:
+        asleep = touched(connection, waits, [*row, 60_000])
+        return asleep.blocks + touched(connection, notify, row[1:]).blocks
+
+    with psycopg.connect(url, autocommit=True) as connection, snapshot(url):
+        blocks()
+        few = blocks()
+        for _ in range(1_000):
+            connection.execute(waits, [*row, 20])
+            connection.execute(notify, row[1:])
+        connection.execute("select pg_sleep(0.03)")  # none of them would still be valid
+        assert blocks() < few + 30
 
 
 # --- what a process keeps to itself: no database is asked -----------------------------------------

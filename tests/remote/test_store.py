@@ -15,6 +15,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.remote.liar import answer, liar
+from tests.support.postgres import migrated
 from tests.support.served import Server, served
 from tests.support.until import until
 from turnabout.server import verbs as credentials
@@ -89,7 +90,12 @@ def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) ->
 
 def test_an_end_wakes_no_receiver() -> None:
     got: list[int] = []
-    with counting("sqlite:///:memory:") as (server, asked), turnabout.connect(server.url) as mq:
+    # (SQLite tells no kinds of change apart.)
+    with (
+        migrated() as url,
+        counting(url) as (server, asked),
+        turnabout.connect(server.url) as mq,
+    ):
         queue = mq.queue("q")
         queue.create()
         sent = queue.send("a")

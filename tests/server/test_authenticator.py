@@ -313,22 +313,23 @@ async def test_no_secret_is_kept_or_told(one: Yard, caplog: pytest.LogCaptureFix
         assert secret[:20] not in one_text
 
 
-@pytest.mark.slow
 @there()
 async def test_a_stream_ends_with_its_token(one: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ALIVE_SECONDS", 0.005)
+    monkeypatch.setattr(streams, "STAY_SECONDS", 0.0)
     text = await one.token("acme")
     await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
     path = "/v1/queues/jobs/events/stream"
-    stream = asyncio.ensure_future(one.ask("GET", path, b"", bearer(text)))
+    sent: list[dict[str, Any]] = []
+    stream = asyncio.ensure_future(one.ask("GET", path, b"", bearer(text), sent=sent))
+    await until(lambda: one.context.admission.waiting == 1)
     await one.done(text, v.Send("jobs", (Outgoing(b""),)))
-    await asyncio.sleep(0.05)
+    for part in (b"event: created", b": alive"):
+        await until(lambda part=part: any(part in message.get("body", b"") for message in sent))
     assert not stream.done()
     await one.store.run(TokenRevoke(one.tokens[text].id))
     one.seconds.now += FOUND_SECONDS
-    answer = await asyncio.wait_for(stream, 5)
-    assert b"event: created" in answer.body
-    assert b": alive" in answer.body
+    await asyncio.wait_for(stream, 30)
 
 
 async def until(true: Callable[[], bool]) -> None:

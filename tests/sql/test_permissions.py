@@ -1,10 +1,6 @@
 """Roles of PostgreSQL that may produce, or consume, and nothing else: by library and by hand."""
 
-import itertools
-import os
 import re
-from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -12,8 +8,7 @@ from psycopg import sql
 
 import turnabout
 from tests.postgres.asking import ask
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.sql.roles import name_of
 from tests.upgrade import catalog
 from turnabout import Acked, Forbidden, UsageError
 from turnabout.postgres import install
@@ -25,44 +20,6 @@ from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY
 
 pytestmark = pytest.mark.slow  # a database for each
-
-_number = itertools.count(1)
-
-
-@pytest.fixture
-def owner(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
-
-
-@pytest.fixture
-def role(owner: str) -> Iterator[Callable[..., str]]:
-    """Makes a role with these permissions: answers with its URL. All are dropped at the end."""
-    made: list[str] = []
-
-    def make(*kinds: str) -> str:
-        name = f"turnabout_{os.getpid()}_{next(_number)}"
-        ask(owner, sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
-        made.append(name)
-        for kind in kinds:
-            install.allow(owner, name, kind)
-        return as_role(owner, name)
-
-    yield make
-    for name in made:
-        for what in ("drop owned by {}", "drop role {}"):
-            ask(owner, sql.SQL(what).format(sql.Identifier(name)))
-
-
-def as_role(url: str, name: str) -> str:
-    """The same database for another role."""
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{name}:x@{place}").geturl()
-
-
-def name_of(url: str) -> str:
-    return urlsplit(url).username or ""
 
 
 def tables(url: str) -> list[str]:

@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="8e5ba6693dc2132c",
+    digest="172672b81724303c",
 )

@@ -1,8 +1,9 @@
 """Which functions each kind of permission is for.
 
 A role with a permission may call these functions, which act with the rights of the schema's owner;
-of the tables it may read the ledger only. `operate` is everything, tokens and namespaces and all
-functions and views of slices included: a server connects as such a role.
+of the tables it may read the ledger only. What it says is not trusted: the types of arguments are
+domains, which say what each may be (migrations/0001_core.sql). `operate` is everything, tokens and
+namespaces and all functions and views of slices included: a server connects as such a role.
 """
 
 from __future__ import annotations

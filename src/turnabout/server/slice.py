@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="9756239eb2f3773e",
+    digest="7e065c4f8cb6fbb5",
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from turnabout.wire.content import Content, dump_bytes, dump_content, load_bytes
 from turnabout.wire.seconds import ms_of
-from turnabout.words import entities, limits
+from turnabout.words import entities
 from turnabout.words.errors import UsageError
 
 
@@ -48,10 +50,23 @@ def dump(given: entities.Delivery) -> Delivery:
         sent_at,
         lease_until,
         lease_ms / 1000,
-        UNSET if headers is None else Raw(headers.encode()),
+        _stored(headers, _decode_headers),
         UNSET if state is None else dump_bytes(state),
-        UNSET if origin is None else Raw(origin.encode()),
+        _stored(origin, _decode_origin),
     )
+
+
+def _stored(text: str | None, decode: Callable[[str], object]) -> Raw | UnsetType:
+    """A stored text as it is, once it was read: what is not of its form would break the answer with
+    all other deliveries in it, or add one, so it is left out.
+    """
+    if text is None:
+        return UNSET
+    try:
+        decode(text)
+    except msgspec.DecodeError:
+        return UNSET
+    return Raw(text.encode())
 
 
 def load(said: Delivery) -> entities.Delivery:
@@ -82,8 +97,8 @@ def load(said: Delivery) -> entities.Delivery:
 
 def _headers(data: bytes) -> str:
     try:
-        limits.headers(_decode_headers(data))
-    except (msgspec.DecodeError, ValueError) as error:
+        _decode_headers(data)
+    except msgspec.DecodeError as error:
         raise UsageError(f"headers are an object of texts: {error}") from error
     return data.decode()
 

@@ -88,8 +88,11 @@ def work(task: Task, go: threading.Event, stopped: threading.Event) -> None:
                 if not batch:
                     continue
                 flights = [message.json() for message in batch]
+                lease = batch[0].delivery
                 diary.write(
                     "got",
+                    # By the store: a process that has to wait for a processor would tell it late.
+                    at=lease.lease_until - lease.lease_ms,
                     rows=[flight["row"] for flight in flights],
                     carriers=[message.channel for message in batch],
                     receipts=[str(message.receipt) for message in batch],

@@ -18,7 +18,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from turnabout.postgres.async_socket import AsyncSocket, connect_async
-from turnabout.postgres.errors import READ_ONLY, NoAnswer
+from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
 from turnabout.postgres.everyday import SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
@@ -61,7 +61,7 @@ class AsyncConnection:
         """Ask whether everyday statements may be used here, and make the session's settings for
         them if so: no pooler stands in between, and this role may write to the tables.
         """
-        if self._prepare:
+        if self._prepare and not self._is_standby():
             try:
                 self.is_direct = bool(await self.run(SETTINGS, (self._pg.backend_pid,)))
             except psycopg.Error:
@@ -146,7 +146,7 @@ class AsyncConnection:
             raise psycopg.OperationalError("the server closed the connection without an answer")
         if result.status not in _GOOD:
             error = error_from_result(result)
-            if error.sqlstate == READ_ONLY:
+            if leads_to_a_standby(error):
                 await self._leave()
             raise error
         return result
@@ -159,3 +159,6 @@ class AsyncConnection:
     async def _leave(self) -> None:
         self.is_lost = True
         await self.close()
+
+    def _is_standby(self) -> bool:
+        return self._pg.parameter_status(b"in_hot_standby") == b"on"

@@ -21,7 +21,7 @@ from turnabout.postgres._async.pool import AsyncPool
 from turnabout.postgres.async_listener import AsyncListener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
-from turnabout.postgres.errors import NoAnswer, leads_to_a_standby, meaning, translate
+from turnabout.postgres.errors import NoAnswer, meaning, translate
 from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
@@ -134,8 +134,6 @@ class AsyncPostgresStore(store.AsyncStore):
             await connection.run(b"commit", ())
         except psycopg.Error as error:
             await self._undo(connection)
-            if leads_to_a_standby(error):
-                await self._pool.forget()
             raise translate(error, self._options.url, sent=committing) from error
         except TurnaboutError:
             await self._undo(connection)

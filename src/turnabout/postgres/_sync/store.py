@@ -15,7 +15,7 @@ from turnabout.postgres._sync.pool import Pool
 from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
-from turnabout.postgres.errors import NoAnswer, leads_to_a_standby, meaning, translate
+from turnabout.postgres.errors import NoAnswer, meaning, translate
 from turnabout.postgres.everyday import Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
@@ -128,8 +128,6 @@ class PostgresStore(store.Store):
             connection.run(b"commit", ())
         except psycopg.Error as error:
             self._undo(connection)
-            if leads_to_a_standby(error):
-                self._pool.forget()
             raise translate(error, self._options.url, sent=committing) from error
         except TurnaboutError:
             self._undo(connection)

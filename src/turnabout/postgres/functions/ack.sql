@@ -8,9 +8,9 @@
 -- is as if without.
 -- plans: pinned
 create or replace function turnabout.ack(
-    queue text, ids bigint[], attempts int[], now_ms bigint default null,
-    wait_for_locks boolean default false, results bytea[] default null,
-    result_types text[] default null, leases bigint[] default null
+    queue text, ids bigint[], attempts int[], now_ms turnabout.instant default null,
+    wait_for_locks boolean default false, results turnabout.kept[] default null,
+    result_types turnabout.content_type[] default null, leases bigint[] default null
 ) returns text[]
 language plpgsql
 set lock_timeout = '50ms'

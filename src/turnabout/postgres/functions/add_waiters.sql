@@ -10,11 +10,20 @@ declare
     v_now bigint := turnabout.clock_ms();
     v_left text[];
 begin
+    -- A process says this by one call at a time, so its rows are not there twice.
+    with renewed as (
+        update turnabout.waiter w set until = v_now + add_waiters.valid_ms
+        from unnest(add_waiters.queues, add_waiters.changes) n (queue, change)
+        where w.queue = n.queue collate "C" and w.until > v_now and w.changes = n.change
+            and w.process = add_waiters.process
+        returning w.queue, w.changes
+    )
     insert into turnabout.waiter (process, queue, changes, until)
-    select add_waiters.process, w.queue, w.change, v_now + add_waiters.valid_ms
-    from unnest(add_waiters.queues, add_waiters.changes) w (queue, change)
-    order by w.queue collate "C", w.change
-    on conflict (process, queue, changes) do update set until = excluded.until;
+    select add_waiters.process, n.queue, n.change, v_now + add_waiters.valid_ms
+    from unnest(add_waiters.queues, add_waiters.changes) n (queue, change)
+    where not exists (
+        select from renewed r where r.queue = n.queue collate "C" and r.changes = n.change
+    );
     if add_waiters.sweep then
         v_left := array(
             select w.process from turnabout.waiter w

@@ -1,8 +1,9 @@
 -- End waiting messages as cancelled; note the wish on leased ones. Answers per id: its place in the
 -- list, and cancelled | requested | leased (a row that another transaction holds) | gone.
 -- plans: pinned
-create or replace function turnabout.cancel(queue text, ids bigint[], now_ms bigint default null)
-returns table (nr int, outcome text)
+create or replace function turnabout.cancel(
+    queue text, ids bigint[], now_ms turnabout.instant default null
+) returns table (nr int, outcome text)
 language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(cancel.queue);

@@ -2,7 +2,8 @@
 -- run on. Answers with how many; call again until there are none.
 -- plans: free
 create or replace function turnabout.channel_delete(
-    queue text, channel text, most int default 10000, now_ms bigint default null
+    queue text, channel turnabout.channel_name, most int default 10000,
+    now_ms turnabout.instant default null
 ) returns int
 language plpgsql as $$
 declare

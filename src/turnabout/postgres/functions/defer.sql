@@ -3,8 +3,8 @@
 -- among that.
 -- plans: pinned
 create or replace function turnabout.defer(
-    queue text, ids bigint[], attempts int[], delays bigint[], states bytea[],
-    now_ms bigint default null, leases bigint[] default null
+    queue text, ids bigint[], attempts int[], delays turnabout.delay[], states turnabout.kept[],
+    now_ms turnabout.instant default null, leases bigint[] default null
 ) returns table (nr int, at bigint, now text)
 language plpgsql as $$
 declare

@@ -1,8 +1,9 @@
 -- How messages of the queue ended, in the order of `ids`. A null outcome: it is unfinished, or its
 -- id was never given out. `unknown`: it has ended, and history does not tell how.
 -- plans: pinned
-create or replace function turnabout.endings(queue text, ids bigint[], now_ms bigint default null)
-returns table (
+create or replace function turnabout.endings(
+    queue text, ids bigint[], now_ms turnabout.instant default null
+) returns table (
     id bigint, outcome text, finished_at bigint, attempt int, failures int, crashes int, error text,
     result bytea, result_type text
 )

@@ -3,8 +3,8 @@
 -- the message is now.
 -- plans: pinned
 create or replace function turnabout.extend(
-    queue text, ids bigint[], attempts int[], lease_ms bigint default null,
-    now_ms bigint default null, leases bigint[] default null
+    queue text, ids bigint[], attempts int[], lease_ms turnabout.lease_time default null,
+    now_ms turnabout.instant default null, leases bigint[] default null
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
 language plpgsql as $$
 declare

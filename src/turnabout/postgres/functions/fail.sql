@@ -4,8 +4,8 @@
 -- queue (null if there is none), or what the message is now.
 -- plans: pinned
 create or replace function turnabout.fail(
-    queue text, ids bigint[], attempts int[], errors text[], retries boolean[], delays bigint[],
-    now_ms bigint default null, leases bigint[] default null
+    queue text, ids bigint[], attempts int[], errors turnabout.error_text[], retries boolean[],
+    delays turnabout.delay[], now_ms turnabout.instant default null, leases bigint[] default null
 ) returns table (nr int, outcome text, at bigint, what text)
 language plpgsql as $$
 declare

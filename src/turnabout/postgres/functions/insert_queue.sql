@@ -8,6 +8,15 @@ declare
         null::turnabout.queue, turnabout.default_settings() || insert_queue.settings);
     v_row turnabout.queue;
 begin
+    -- Here, as the queues of a move are hidden by names that are none.
+    if (insert_queue.name collate "C")
+        !~ '^([A-Za-z0-9][\w.-]{0,63}(-dead)?/)?[A-Za-z0-9][\w.-]{0,63}(-dead)?$'
+    then
+        raise exception '% is not a valid queue name: use letters, digits, ''_'', ''.'' and ''-'','
+            ' and start with a letter or digit; it has at most 64 characters',
+            quote_literal(left(insert_queue.name, 80))
+            using errcode = '22023';
+    end if;
     insert into turnabout.queue (
         name, lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
         fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages, dedup_mode,

@@ -2,7 +2,9 @@
 -- expired, take a step of each redrive, fold a queue's tally into one row, sweep what is old, make
 -- and drop days of history. Waits for nobody; one caller at a time does it.
 -- plans: pinned
-create or replace function turnabout.maintain(queue text, now_ms bigint default null) returns void
+create or replace function turnabout.maintain(
+    queue text, now_ms turnabout.instant default null
+) returns void
 language plpgsql as $$
 declare
     v_queue turnabout.queue;

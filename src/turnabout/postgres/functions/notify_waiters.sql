@@ -54,7 +54,7 @@ begin
             end if;
             delete from turnabout.waiter w
             where w.process = any (v_taken) and w.queue = v_wanted.queue collate "C"
-                and w.changes = 1;
+                and w.until > v_now and w.changes = 1;
             perform pg_notify('turnabout_' || t.process, '1 ' || v_wanted.queue)
             from unnest(v_taken) t (process);
         end if;
@@ -70,7 +70,7 @@ begin
             );
             delete from turnabout.waiter w
             where w.process = any (v_taken) and w.queue = v_wanted.queue collate "C"
-                and w.changes > 1 and w.changes & v_wanted.change > 0;
+                and w.until > v_now and w.changes > 1 and w.changes & v_wanted.change > 0;
             perform pg_notify('turnabout_' || t.process, v_wanted.change || ' ' || v_wanted.queue)
             from unnest(v_taken) t (process);
         end if;

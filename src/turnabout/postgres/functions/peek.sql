@@ -1,8 +1,8 @@
 -- Unfinished messages by id, after `after_id`, of one state or channel if named. Locks nothing.
 -- plans: free
 create or replace function turnabout.peek(
-    queue text, most int, state text default null, channel text default null,
-    after_id bigint default 0, now_ms bigint default null
+    queue text, most int, state text default null, channel turnabout.channel_name default null,
+    after_id bigint default 0, now_ms turnabout.instant default null
 ) returns table (
     id bigint, is_now text, from_channel text, priority smallint, attempt int, failures int,
     crashes int, sent_at bigint, at bigint, payload bytea, content_type text, headers text,

@@ -1,6 +1,8 @@
 -- A channel's own policy as columns; null if it has none.
 -- plans: free
-create or replace function turnabout.policy_get(queue text, channel text) returns jsonb
+create or replace function turnabout.policy_get(
+    queue text, channel turnabout.channel_name
+) returns jsonb
 language plpgsql stable as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(policy_get.queue, false);

@@ -2,8 +2,8 @@
 -- the channel, folded in at once unless somebody holds the row; then by the next receive.
 -- plans: free
 create or replace function turnabout.policy_set(
-    queue text, channel text, changes jsonb, replace boolean default false,
-    now_ms bigint default null
+    queue text, channel turnabout.channel_name, changes jsonb, replace boolean default false,
+    now_ms turnabout.instant default null
 ) returns jsonb
 language plpgsql as $$
 declare

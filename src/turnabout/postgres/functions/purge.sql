@@ -2,8 +2,8 @@
 -- their state is named. Answers with how many; call again until it is fewer than `most`.
 -- plans: free
 create or replace function turnabout.purge(
-    queue text, channel text default null, state text default null, most int default 10000,
-    now_ms bigint default null
+    queue text, channel turnabout.channel_name default null, state text default null,
+    most int default 10000, now_ms turnabout.instant default null
 ) returns int
 language plpgsql as $$
 declare

@@ -3,7 +3,7 @@
 -- default.
 -- plans: free
 create or replace function turnabout.queue_create(
-    queue text, settings jsonb default '{}', now_ms bigint default null
+    queue text, settings jsonb default '{}', now_ms turnabout.instant default null
 ) returns turnabout.queue
 language plpgsql as $$
 declare

@@ -2,7 +2,7 @@
 -- them. Answers with the row as it is from now on.
 -- plans: free
 create or replace function turnabout.queue_update(
-    queue text, changes jsonb, now_ms bigint default null
+    queue text, changes jsonb, now_ms turnabout.instant default null
 ) returns turnabout.queue
 language plpgsql as $$
 declare

@@ -21,13 +21,13 @@
 -- plans: pinned
 create or replace function turnabout.receive(
     queue text,
-    max_messages int,
-    lease_ms bigint default null,
+    max_messages turnabout.batch,
+    lease_ms turnabout.lease_time default null,
     turn text default null,
     served int default 0,
     shard int default null,
     shards int default null,
-    now_ms bigint default null,
+    now_ms turnabout.instant default null,
     bare boolean default false,
     check_due boolean default true
 ) returns setof turnabout.delivery

@@ -8,13 +8,13 @@
 -- plans: free
 create or replace function turnabout.receive_within(
     queue text,
-    max_messages int,
-    lease_ms bigint default null,
+    max_messages turnabout.batch,
+    lease_ms turnabout.lease_time default null,
     turn text default null,
     served int default 0,
     shard int default null,
     shards int default null,
-    now_ms bigint default null
+    now_ms turnabout.instant default null
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare

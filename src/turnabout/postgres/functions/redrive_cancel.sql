@@ -2,7 +2,7 @@
 -- is not waited for: then SQLSTATE 55P03 after a few tries.
 -- plans: free
 create or replace function turnabout.redrive_cancel(
-    id bigint, now_ms bigint default null, namespace text default null
+    id bigint, now_ms turnabout.instant default null, namespace text default null
 ) returns turnabout.redrive
 language plpgsql as $$
 declare

@@ -1,10 +1,10 @@
 -- Note a redrive; a dry run counts at once what it would do, and changes nothing else.
 -- plans: pinned
 create or replace function turnabout.redrive_start(
-    queue text, target text default null, channel text default null,
+    queue text, target text default null, channel turnabout.channel_name default null,
     died_from bigint default null, died_until bigint default null, error text default null,
     per_second int default null, max_redrives int default 3, dry_run boolean default false,
-    now_ms bigint default null
+    now_ms turnabout.instant default null
 ) returns turnabout.redrive
 language plpgsql as $$
 declare

@@ -2,7 +2,7 @@
 -- early, gets the row as it is. `notified` names the queues that have something new.
 -- plans: pinned
 create or replace function turnabout.redrive_step(
-    id bigint, now_ms bigint default null, namespace text default null,
+    id bigint, now_ms turnabout.instant default null, namespace text default null,
     out redrive turnabout.redrive, out notified text[]
 )
 language plpgsql as $$

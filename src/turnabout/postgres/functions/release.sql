@@ -1,7 +1,7 @@
 -- Give leased messages back at once, uncharged. Answers as ack does, or that it ended as cancelled.
 -- plans: pinned
 create or replace function turnabout.release(
-    queue text, ids bigint[], attempts int[], now_ms bigint default null,
+    queue text, ids bigint[], attempts int[], now_ms turnabout.instant default null,
     leases bigint[] default null
 ) returns text[]
 language plpgsql as $$

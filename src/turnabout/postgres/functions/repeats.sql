@@ -1,8 +1,9 @@
 -- Whether earlier messages stand for all of these, so that a send of them would put nothing in.
 -- plans: pinned
 create or replace function turnabout.repeats(
-    queue text, channels text[], keys text[], modes text[], scopes text[],
-    now_ms bigint default null
+    queue text, channels turnabout.channel_name[], keys turnabout.dedup_key[],
+    modes turnabout.dedup_mode[], scopes turnabout.dedup_scope[],
+    now_ms turnabout.instant default null
 ) returns boolean
 language plpgsql as $$
 declare

@@ -1,8 +1,9 @@
 -- Make waiting messages ready now, their charges forgotten. Answers per id: its place in the list,
 -- and retried | leased | gone.
 -- plans: pinned
-create or replace function turnabout.retry(queue text, ids bigint[], now_ms bigint default null)
-returns table (nr int, outcome text)
+create or replace function turnabout.retry(
+    queue text, ids bigint[], now_ms turnabout.instant default null
+) returns table (nr int, outcome text)
 language plpgsql as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(retry.queue);

@@ -4,7 +4,7 @@
 -- plans: free
 create or replace function turnabout.schedule_fire(
     name text, due_at bigint, next_at bigint, skip boolean default false,
-    now_ms bigint default null
+    now_ms turnabout.instant default null
 ) returns table (id bigint, queue text)
 language plpgsql as $$
 declare

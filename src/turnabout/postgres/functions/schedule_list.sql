@@ -4,7 +4,7 @@
 -- plans: free
 create or replace function turnabout.schedule_list(
     queue text default null, due boolean default false, schedule text default null,
-    now_ms bigint default null, namespace text default null
+    now_ms turnabout.instant default null, namespace text default null
 ) returns setof turnabout.schedule
 language plpgsql stable as $$
 declare

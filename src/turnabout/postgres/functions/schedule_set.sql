@@ -3,7 +3,7 @@
 -- be there before the first due time.
 -- plans: free
 create or replace function turnabout.schedule_set(
-    schedule jsonb, payload bytea, now_ms bigint default null
+    schedule jsonb, payload turnabout.payload, now_ms turnabout.instant default null
 ) returns turnabout.schedule
 language plpgsql as $$
 declare

@@ -12,19 +12,19 @@
 -- plans: pinned
 create or replace function turnabout.send(
     queue text,
-    payloads bytea[],
-    content_type text default 'application/octet-stream',
-    channels text[] default null,
+    payloads turnabout.payload[],
+    content_type turnabout.content_type default 'application/octet-stream',
+    channels turnabout.channel_name[] default null,
     priorities smallint[] default null,
-    delays bigint[] default null,
-    header_texts text[] default null,
-    content_types text[] default null,
-    now_ms bigint default null,
-    ttls bigint[] default null,
-    dedup_keys text[] default null,
-    dedup_modes text[] default null,
-    dedup_windows bigint[] default null,
-    dedup_scopes text[] default null
+    delays turnabout.delay[] default null,
+    header_texts turnabout.headers[] default null,
+    content_types turnabout.content_type[] default null,
+    now_ms turnabout.instant default null,
+    ttls turnabout.span[] default null,
+    dedup_keys turnabout.dedup_key[] default null,
+    dedup_modes turnabout.dedup_mode[] default null,
+    dedup_windows turnabout.span[] default null,
+    dedup_scopes turnabout.dedup_scope[] default null
 ) returns table (
     ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
 )

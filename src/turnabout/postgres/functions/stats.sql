@@ -3,7 +3,7 @@
 -- The plan depends on the queues, so it is made anew each time.
 -- plans: free
 create or replace function turnabout.stats(
-    queue text default null, now_ms bigint default null, namespace text default null
+    queue text default null, now_ms turnabout.instant default null, namespace text default null
 ) returns table (
     name text, scheduled bigint, ready bigint, leased bigint, sent bigint, done bigint,
     dead bigint, cancelled bigint, expired bigint, oldest_ready_ms bigint, paused boolean,

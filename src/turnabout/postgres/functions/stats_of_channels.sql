@@ -1,7 +1,7 @@
 -- The channels of a queue with the most unfinished messages, and what holds their ready ones back.
 -- plans: free
 create or replace function turnabout.stats_of_channels(
-    queue text, most int, now_ms bigint default null
+    queue text, most int, now_ms turnabout.instant default null
 ) returns table (
     channel text, scheduled bigint, ready bigint, leased bigint, oldest_ready_ms bigint,
     blocked text

@@ -4,7 +4,8 @@
 -- is stored aside.
 -- plans: free
 create or replace function turnabout.totals(
-    namespace text default null, measure boolean default false, now_ms bigint default null
+    namespace text default null, measure boolean default false,
+    now_ms turnabout.instant default null
 ) returns table (
     name text, sent bigint, done bigint, dead bigint, cancelled bigint, expired bigint,
     oldest_ready_ms bigint, bytes bigint

@@ -3,36 +3,104 @@
 -- Channel names sort by their bytes (collate "C"), so that the skip scan's order does not depend on
 -- the database's locale. Instants are milliseconds since 1970, durations are milliseconds.
 
+-- What functions may be told. A role with a permission calls them with the rights of the owner, so
+-- they trust nothing: the types of their arguments say what each may be, as words/limits.py does.
+-- Checks are made where a call stands, with the rights of who wrote it.
+
+-- Another time than the clock's: for the owner, in tests, and for functions that call others. None
+-- but the owner may create anything in our schema.
+create domain turnabout.instant as bigint constraint only_the_owner_tells_the_time
+    check (value is null or has_schema_privilege('turnabout', 'create'));
+
+create domain turnabout.payload as bytea constraint a_payload_has_at_most_256_mib
+    check (octet_length(value) <= 268435456);
+
+create domain turnabout.channel_name as text constraint a_channels_name_has_at_most_255_bytes
+    check (octet_length(value) <= 255);
+
+create domain turnabout.content_type as text
+    constraint a_content_type_has_1_to_255_printable_characters check (
+        value in ('application/json', 'application/octet-stream')
+        or length(value) between 1 and 255 and value !~ '[\u0001-\u001f\u007f-\u009f]'
+    );
+
+-- A JSON object of texts. (64 of them, 16 KiB together: JSON says a byte in six at most, and 65 of
+-- them in no less than 449.)
+create domain turnabout.headers as text constraint headers_are_a_json_object_of_texts check (
+    octet_length(value) <= 98816
+    and jsonb_path_match(value::jsonb, 'strict $.type() == "object"
+        && !exists($.keyvalue() ? (@.key == "" || @.value.type() != "string"))')
+    and (
+        octet_length(value) < 449
+        or jsonb_array_length(jsonb_path_query_array(value::jsonb, '$.*')) <= 64
+    )
+);
+
+create domain turnabout.delay as bigint constraint a_delay_is_0_to_366_days
+    check (value between 0 and 31622400000);
+
+create domain turnabout.span as bigint constraint a_span_is_1_ms_to_366_days
+    check (value between 1 and 31622400000);
+
+create domain turnabout.lease_time as bigint constraint a_lease_is_1_ms_to_12_hours
+    check (value between 1 and 43200000);
+
+-- (An epoch of the pipeline's is one receive of more.)
+create domain turnabout.batch as int constraint a_batch_is_1_to_1000_messages check (
+    value between 1 and 1000 or value > 1000 and has_schema_privilege('turnabout', 'create')
+);
+
+create domain turnabout.dedup_key as text constraint a_dedup_key_has_1_to_255_bytes
+    check (octet_length(value) between 1 and 255);
+
+create domain turnabout.dedup_mode as text constraint a_dedup_mode_is_known check (
+    value in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
+);
+
+create domain turnabout.dedup_scope as text constraint a_dedup_scope_is_queue_or_channel
+    check (value in ('queue', 'channel'));
+
+create domain turnabout.error_text as text constraint an_error_has_at_most_16_ki_characters
+    check (octet_length(value) <= 65536);
+
+-- Saved state, or a result.
+create domain turnabout.kept as bytea constraint what_is_kept_has_at_most_1_mib
+    check (octet_length(value) <= 1048576);
+
 create table turnabout.queue (
     id int generated always as identity primary key,
     name text collate "C" not null unique,
-    lease_ms bigint not null,
-    max_attempts int,
-    backoff_ms bigint not null,
-    backoff_max_ms bigint not null,
-    backoff_jitter_percent int not null,
-    delay_ms bigint not null,
-    ttl_ms bigint,
+    lease_ms bigint not null check (lease_ms between 1 and 43200000),
+    max_attempts int check (max_attempts > 0),
+    backoff_ms bigint not null check (backoff_ms between 0 and 31622400000),
+    backoff_max_ms bigint not null check (backoff_max_ms between 0 and 31622400000),
+    backoff_jitter_percent int not null check (backoff_jitter_percent between 0 and 100),
+    delay_ms bigint not null check (delay_ms between 0 and 31622400000),
+    ttl_ms bigint check (ttl_ms between 1 and 31622400000),
     fifo boolean not null,
-    on_exhausted text not null default 'dead_letter',
+    on_exhausted text not null default 'dead_letter'
+        check (on_exhausted in ('dead_letter', 'drop', 'block', 'dead_letter_channel')),
     paused boolean not null,
-    pause_reason text,
+    pause_reason text check (length(pause_reason) <= 1024),
     dead_letter text collate "C",
-    max_messages int,
-    dedup_mode text not null default 'window',
-    dedup_window_ms bigint not null default 300000,
-    dedup_scope text not null default 'queue',
-    history_ms bigint not null,
-    history_failed_ms bigint,
+    max_messages int check (max_messages > 0),
+    dedup_mode text not null default 'window' check (
+        dedup_mode in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
+    ),
+    dedup_window_ms bigint not null default 300000
+        check (dedup_window_ms between 1 and 31622400000),
+    dedup_scope text not null default 'queue' check (dedup_scope in ('queue', 'channel')),
+    history_ms bigint not null check (history_ms between 0 and 316224000000),
+    history_failed_ms bigint check (history_failed_ms between 0 and 316224000000),
     history_payload boolean not null default false,
-    events text not null default 'off',
-    max_concurrency int,
-    rate_count int,
-    rate_period_ms bigint,
-    rate_burst int,
-    rate_interval_us bigint,
-    max_size int,
-    weight int,
+    events text not null default 'off' check (events in ('off', 'hints', 'all')),
+    max_concurrency int check (max_concurrency > 0),
+    rate_count int check (rate_count between 1 and 1000000),
+    rate_period_ms bigint check (rate_period_ms between 1 and 86400000),
+    rate_burst int check (rate_burst between 1 and 1000000),
+    rate_interval_us bigint check (rate_interval_us > 0),
+    max_size int check (max_size > 0),
+    weight int check (weight between 1 and 1000),
     created_at bigint not null,
     -- receive looks for what is due after this; above 0 only while dead entries are in its way
     timers_since bigint not null default 0,
@@ -369,10 +437,11 @@ create type turnabout.delivery as (
 create unlogged table turnabout.waiter (
     until bigint not null,
     changes smallint not null,
-    queue text collate "C" not null,
-    process text collate "C" not null,
-    primary key (process, queue, changes)
+    queue text collate "C" not null check (octet_length(queue) <= 160),
+    -- what others notify by 'turnabout_' and this name: an identifier has at most 63 bytes
+    process text collate "C" not null check (octet_length(process) <= 53)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Only what is still valid is read: what died before lies behind it, however old a snapshot is.
+-- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So
+-- no other index is there: in one by process all its rows of before would stand at the same place.
 create index waiter_valid on turnabout.waiter (queue, until);

@@ -2,7 +2,7 @@
 -- caller is not that reader. Else how many run on, and how many are lost.
 -- plans: pinned
 create or replace function turnabout_pipeline.epoch_extend(
-    subscription text, generation bigint, lease_ms bigint, now_ms bigint default null,
+    subscription text, generation bigint, lease_ms bigint, now_ms turnabout.instant default null,
     out owner text, out messages int, out lost int
 )
 language plpgsql as $$

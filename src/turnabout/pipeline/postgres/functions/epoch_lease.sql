@@ -7,10 +7,9 @@
 create or replace function turnabout_pipeline.epoch_lease(
     subscription text, generation bigint, queues text[], after bigint, max_messages int,
     lease_ms bigint, parts int default 1, by_channel boolean default false,
-    beyond bigint default 0, now_ms bigint default null, out owner text, out epoch bigint,
-    out messages int, out acked int, out lost int, out notified text[]
-)
-language plpgsql as $$
+    beyond bigint default 0, now_ms turnabout.instant default null, out owner text,
+    out epoch bigint, out messages int, out acked int, out lost int, out notified text[]
+) language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_lease.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.lock_subscription(

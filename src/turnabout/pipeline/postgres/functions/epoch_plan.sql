@@ -5,12 +5,11 @@
 -- `acked` and `newest` tell which there are. `notified`: queues to notify.
 -- plans: pinned
 create or replace function turnabout_pipeline.epoch_plan(
-    subscription text, generation bigint, epoch bigint, lease_ms bigint, max_plans int, error text,
-    now_ms bigint default null, out owner text, out acked bigint, out newest bigint, out plans int,
-    out returned int, out dead int, out parts int[], out queues text[], out messages int[],
-    out notified text[]
-)
-language plpgsql as $$
+    subscription text, generation bigint, epoch bigint, lease_ms bigint, max_plans int,
+    error text, now_ms turnabout.instant default null, out owner text, out acked bigint,
+    out newest bigint, out plans int, out returned int, out dead int, out parts int[],
+    out queues text[], out messages int[], out notified text[]
+) language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_plan.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.lock_subscription(

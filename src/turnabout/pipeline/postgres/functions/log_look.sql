@@ -3,10 +3,9 @@
 -- only what they hold back can be seen: then since when that has been waiting.
 -- plans: pinned
 create or replace function turnabout_pipeline.log_look(
-    now_ms bigint default null, out end_xid xid8, out end_id bigint, out floor_xid xid8,
-    out floor_id bigint, out waiting_ms bigint
-)
-language plpgsql stable as $$
+    now_ms turnabout.instant default null, out end_xid xid8, out end_id bigint,
+    out floor_xid xid8, out floor_id bigint, out waiting_ms bigint
+) language plpgsql stable as $$
 declare
     v_oldest xid8 := pg_snapshot_xmin(pg_current_snapshot());
     v_since timestamptz;

@@ -6,11 +6,11 @@
 -- were found in `sent`; full, as send answers. `notified`: queues to notify.
 -- plans: pinned
 create or replace function turnabout_pipeline.publish(
-    sink text, batch bigint, attempts text[], messages bigint, now_ms bigint default null,
-    out state text, out sent bigint, out duplicates bigint, out full_channel text,
-    out max_size int, out size bigint, out notified text[]
-)
-language plpgsql as $$
+    sink text, batch bigint, attempts text[], messages bigint,
+    now_ms turnabout.instant default null, out state text, out sent bigint,
+    out duplicates bigint, out full_channel text, out max_size int, out size bigint,
+    out notified text[]
+) language plpgsql as $$
 declare
     v_now bigint := coalesce(publish.now_ms, turnabout.clock_ms());
     v_refusal json;

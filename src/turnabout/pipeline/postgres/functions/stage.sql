@@ -2,11 +2,13 @@
 -- the default, as in send.
 -- plans: free
 create or replace function turnabout_pipeline.stage(
-    attempt text, queues text[], payloads bytea[], content_types text[],
-    channels text[] default null, priorities smallint[] default null, delays bigint[] default null,
-    headers text[] default null, ttls bigint[] default null, dedup_keys text[] default null,
-    dedup_modes text[] default null, dedup_windows bigint[] default null,
-    dedup_scopes text[] default null, now_ms bigint default null
+    attempt text, queues text[], payloads turnabout.payload[],
+    content_types turnabout.content_type[], channels turnabout.channel_name[] default null,
+    priorities smallint[] default null, delays turnabout.delay[] default null,
+    headers turnabout.headers[] default null, ttls turnabout.span[] default null,
+    dedup_keys turnabout.dedup_key[] default null, dedup_modes turnabout.dedup_mode[] default null,
+    dedup_windows turnabout.span[] default null,
+    dedup_scopes turnabout.dedup_scope[] default null, now_ms turnabout.instant default null
 ) returns void
 language plpgsql as $$
 declare

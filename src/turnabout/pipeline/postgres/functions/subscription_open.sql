@@ -2,7 +2,7 @@
 -- had.
 -- plans: free
 create or replace function turnabout_pipeline.subscription_open(
-    subscription text, owner text, now_ms bigint default null, out generation bigint,
+    subscription text, owner text, now_ms turnabout.instant default null, out generation bigint,
     out acked bigint
 )
 language plpgsql as $$

@@ -2,7 +2,7 @@
 -- it altogether. Answers with how many went back, and the queues to notify.
 -- plans: pinned
 create or replace function turnabout_pipeline.subscription_release(
-    subscription text, forget boolean default false, now_ms bigint default null,
+    subscription text, forget boolean default false, now_ms turnabout.instant default null,
     out returned int, out notified text[]
 )
 language plpgsql as $$

@@ -1,7 +1,8 @@
 -- Remove what attempts have staged, and what anybody has staged more than a day ago.
 -- plans: free
-create or replace function turnabout_pipeline.unstage(attempts text[], now_ms bigint default null)
-returns bigint
+create or replace function turnabout_pipeline.unstage(
+    attempts text[], now_ms turnabout.instant default null
+) returns bigint
 language plpgsql as $$
 declare
     v_before bigint := coalesce(unstage.now_ms, turnabout.clock_ms()) - 86400000;

@@ -2,7 +2,7 @@
 -- the first one has waited.
 -- plans: pinned
 create or replace function turnabout_pipeline.watermark_list(
-    now_ms bigint default null
+    now_ms turnabout.instant default null
 ) returns table (
     archive text, place text, messages bigint, set_at bigint, lag bigint, lag_ms bigint
 )

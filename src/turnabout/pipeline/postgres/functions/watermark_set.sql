@@ -2,7 +2,7 @@
 -- plans: free
 create or replace function turnabout_pipeline.watermark_set(
     archive text, place text, xid xid8, id bigint, messages bigint,
-    now_ms bigint default null
+    now_ms turnabout.instant default null
 ) returns void
 language plpgsql as $$
 begin

@@ -2,7 +2,7 @@
 -- plans: free
 create or replace function turnabout_server.namespace_set(
     name text, max_messages bigint default null, max_bytes bigint default null,
-    requests_per_second int default null, now_ms bigint default null
+    requests_per_second int default null, now_ms turnabout.instant default null
 ) returns turnabout.namespace
 language sql as $$
     insert into turnabout.namespace as n (

@@ -3,7 +3,7 @@
 -- plans: free
 create or replace function turnabout_server.token_create(
     id text, digest bytea, namespace text, label text, scopes text,
-    lifetime_ms bigint default null, now_ms bigint default null
+    lifetime_ms bigint default null, now_ms turnabout.instant default null
 ) returns turnabout.token
 language plpgsql as $$
 declare
