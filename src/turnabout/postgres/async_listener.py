@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
-from turnabout.postgres._async.libpq import AsyncConnection
 from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
@@ -119,8 +119,8 @@ class AsyncListener:
         async with await psycopg.AsyncConnection.connect(
             address(self._options.conninfo, "turnabout listen"), autocommit=True
         ) as connection:
-            spoken = AsyncConnection(connection, self._options)
-            await spoken.run(f"listen {self._notifier.listens_on}".encode(), ())
+            channel = sql.Identifier(self._notifier.listens_on)
+            await connection.execute(sql.SQL("listen {}").format(channel))
             self._is_listening = True
             self._notifier.lost()
             self._ready.set()

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
-from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
@@ -150,8 +150,8 @@ class Listener:
         """Until the connection breaks, or the store is closed."""
         where = address(self._options.conninfo, "turnabout listen")
         with psycopg.connect(where, autocommit=True) as connection:
-            spoken = LibpqConnection(connection, self._options)
-            spoken.run(f"listen {self._notifier.listens_on}".encode(), ())
+            channel = sql.Identifier(self._notifier.listens_on)
+            connection.execute(sql.SQL("listen {}").format(channel))
             self._is_listening = True
             self._notifier.lost()
             self._ready.set()
@@ -161,7 +161,8 @@ class Listener:
                     for note in connection.notifies(timeout=min(left, CLOSE_SECONDS)):
                         self._notified(note.payload)
                     if self._closed.is_set():
-                        spoken.run(REMOVE_WAITERS, (self._notifier.process,))
+                        process = (self._notifier.process,)
+                        psycopg.RawCursor(connection).execute(REMOVE_WAITERS, process)
                         return
                 self._poll()
 
