@@ -45,9 +45,9 @@ create domain turnabout.span as bigint constraint a_span_is_1_ms_to_366_days
 create domain turnabout.lease_time as bigint constraint a_lease_is_1_ms_to_12_hours
     check (value between 1 and 43200000);
 
--- (An epoch of the pipeline's is one receive of more.)
-create domain turnabout.batch as int constraint a_batch_is_1_to_1000_messages check (
-    value between 1 and 1000 or value > 1000 and has_schema_privilege('turnabout', 'create')
+-- (None is a look for what time has brought; an epoch of the pipeline's is one receive of more.)
+create domain turnabout.batch as int constraint a_batch_is_at_most_1000_messages check (
+    value between 0 and 1000 or value > 1000 and has_schema_privilege('turnabout', 'create')
 );
 
 create domain turnabout.dedup_key as text constraint a_dedup_key_has_1_to_255_bytes
