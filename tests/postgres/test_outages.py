@@ -35,6 +35,7 @@ pytestmark = pytest.mark.slow
 
 SOON = 0.02
 """How long a socket waits on which nothing can come."""
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -209,7 +210,7 @@ def test_a_worker_waits_for_the_primary(url, in_transaction, caplog):
             read_only(url, on=False)
             assert (await working).handled
 
-    asyncio.run(check())
+    asyncio.run(asyncio.wait_for(check(), PATIENCE_SECONDS))
 
 
 async def test_a_server_before_it_is_not_ready(url, monkeypatch) -> None:
