@@ -9,14 +9,13 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx2
 import psycopg
 import pytest
 
 import turnabout
 import turnabout.aio
 from tests.postgres.test_url import and_also
-from tests.support.network import NO_SERVER, Network, network_to
+from tests.support.network import NO_SERVER, READ_ONLY, Network, network_to, read_only
 from tests.support.postgres import GIVEN, fresh_database, migrate, own_server
 from tests.support.until import until
 from turnabout import Disconnected, Sent, Uncertain
@@ -26,8 +25,6 @@ from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.listener import Listener
 from turnabout.postgres.notifier import ListeningNotifier
 from turnabout.postgres.url import parse
-from turnabout.server import ServerOptions, create_app
-from turnabout.server.api import health
 from turnabout.words.verb import Change
 from turnabout.worker import Worker
 
@@ -139,17 +136,6 @@ async def test_what_listens_is_opened_anew_where_a_poll_had_no_answer(monkeypatc
 # --- a server that is read-only ------------------------------------------------------------------
 
 
-READ_ONLY = "default_transaction_read_only"
-
-
-def read_only(url: str, *, on: bool) -> None:
-    """As after a failover: what was opened meanwhile stays where it leads."""
-    with psycopg.connect(url, autocommit=True, options=f"-c{READ_ONLY}=off") as db:
-        name = psycopg.sql.Identifier(db.info.dbname)
-        change = f"set {READ_ONLY} = on" if on else "reset all"
-        db.execute(psycopg.sql.SQL("alter database {} " + change).format(name))
-
-
 def test_a_call_on_a_read_only_server_may_be_repeated_and_is_good_on_the_next(url):
     read_only(url, on=True)
     with turnabout.connect(url) as mq:
@@ -211,21 +197,6 @@ def test_a_worker_waits_for_the_primary(url, in_transaction, caplog):
             assert (await working).handled
 
     asyncio.run(asyncio.wait_for(check(), PATIENCE_SECONDS))
-
-
-async def test_a_server_before_it_is_not_ready(url, monkeypatch) -> None:
-    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(health, "PATIENCE_SECONDS", 60.0)
-    read_only(url, on=True)
-    store = AsyncPostgresStore(url)
-    app = create_app(store, ServerOptions())
-    transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        assert (await client.get("/readyz")).text == "not ready: disconnected\n"
-        read_only(url, on=False)
-        assert (await client.get("/readyz")).text == "ok\n"
-    app.state.context.lifecycle.close()
-    await store.close()
 
 
 # --- a pooler that has no server -----------------------------------------------------------------

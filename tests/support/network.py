@@ -11,8 +11,10 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import urlencode, urlsplit
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+READ_ONLY = "default_transaction_read_only"
 NO_SERVER = b"server login has been failing, try again later (server_login_retry)"
 
 
@@ -102,3 +104,11 @@ def network_to(url: str) -> Iterator[Network]:
         yield network
     finally:
         network.close()
+
+
+def read_only(url: str, *, on: bool) -> None:
+    """As after a failover: what was opened meanwhile stays where it leads."""
+    with psycopg.connect(url, autocommit=True, options=f"-c{READ_ONLY}=off") as db:
+        name = psycopg.sql.Identifier(db.info.dbname)
+        change = f"set {READ_ONLY} = on" if on else "reset all"
+        db.execute(psycopg.sql.SQL("alter database {} " + change).format(name))

@@ -13,6 +13,7 @@ from tests.wire.drawn import drawn, verbs
 from turnabout import wire
 from turnabout.wire.plans import hint_of_answer
 from turnabout.words import verbs as v
+from turnabout.words.errors import UsageError
 
 QUICK = (v.Send, v.Receive, v.QueueUpdate)
 KINDS = [
@@ -81,3 +82,11 @@ def test_a_part_of_a_millisecond_is_rounded_up(seconds: float, ms: int) -> None:
     from turnabout.wire.seconds import ms_of
 
     assert ms_of(seconds) == ms
+
+
+@pytest.mark.parametrize("seconds", [-1.7976931348623155e308, 1e308])
+def test_a_time_beyond_all_numbers_is_refused(seconds):
+    from turnabout.wire.seconds import ms_of
+
+    with pytest.raises(UsageError, match="nothing lasts"):
+        ms_of(seconds)

@@ -255,7 +255,7 @@ def test_two_processes_race_for_each_version(lake: Lake) -> None:
     for one in both:
         one.start()
     go.set()
-    won = results.get(timeout=60) + results.get(timeout=60)
+    won = results.get(timeout=240) + results.get(timeout=240)
     for one in both:
         one.join()
     results.close()
