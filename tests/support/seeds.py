@@ -45,6 +45,6 @@ def fresh() -> Iterator[int]:
 
 
 def shares(planted: Sequence[Any], most: int, attribute: str = "__name__") -> list[Any]:
-    """The planted bugs as cases of a test: so many of them in this run, all with `--all`."""
+    """The planted bugs as cases of a test: a share of them in each run, all with `--all`."""
     chosen = planted if EVERYTHING else random.Random(run_seed()).sample(planted, most)
     return [pytest.param(bug, id=getattr(bug, attribute)) for bug in chosen]

@@ -1,4 +1,4 @@
-"""A delivery whose stored texts are not of their form: whoever wrote them, answers stay whole."""
+"""Deliveries with malformed stored texts: the answers that carry them stay well-formed."""
 
 import json
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -116,17 +117,22 @@ def test_a_late_ack_is_refused_logged_and_not_repeated(caplog: pytest.LogCapture
     assert "secret payload" not in caplog.text
 
 
-@alive
-async def test_without_a_heartbeat_our_own_clock_tells_of_the_end(place: Place) -> None:
-    worker, ended = place.worker(), asyncio.Event()
-
-    @worker.handler("work", heartbeat=False, lease_seconds=0.1)
+def until_lost(ended: asyncio.Event) -> Callable[[AsyncMessage], Awaitable[None]]:
     async def handle(message: AsyncMessage) -> None:
         try:
             await asyncio.Event().wait()
         finally:
             assert message.lost
             ended.set()
+
+    return handle
+
+
+@alive
+async def test_without_a_heartbeat_our_own_clock_tells_of_the_end(place: Place) -> None:
+    worker, ended = place.worker(), asyncio.Event()
+
+    worker.handler("work", heartbeat=False, lease_seconds=0.1)(until_lost(ended))
 
     await place.send("x")
     async with running(worker):
@@ -207,13 +213,7 @@ async def test_an_uncertain_ack_is_repeated(place: Place, when: str) -> None:
 async def test_a_lease_that_cannot_be_extended_is_given_up_at_its_end(place: Place) -> None:
     worker, ended = place.worker(), asyncio.Event()
 
-    @worker.handler("work", lease_seconds=LEASE)
-    async def handle(message: AsyncMessage) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            assert message.lost
-            ended.set()
+    worker.handler("work", lease_seconds=LEASE)(until_lost(ended))
 
     def fail(verb: Verb[object]) -> None:
         if isinstance(verb, Extend):

@@ -40,7 +40,7 @@ server that died in the middle of it.
 """
 
 _MADE_READ_ONLY = "default_transaction_read_only"
-"""In a URL whose sessions are to write nothing: then that is no failover."""
+"""A URL that has this asks for sessions that only read: a refusal is no failover then."""
 
 UNLOGGED_ON_A_STANDBY = "get_relation_info"
 """Where the server refuses to read an unlogged table during recovery. Its text is translated, and

@@ -1,5 +1,5 @@
--- From now on more is to be done when a message of the queue is done than that it goes: its leases
--- say so no longer. One that somebody else holds just now is being ended.
+-- From now on an ack in this queue has more to do than to delete, so its leases are plain no more.
+-- A lease that somebody else holds just now is being ended.
 create or replace function turnabout.keep_more_of_leases(queue_id int) returns void
 language sql as $$
     update turnabout.lease l

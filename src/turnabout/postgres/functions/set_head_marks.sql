@@ -8,7 +8,8 @@
 -- nothing was live. What comes back below a mark (returned messages, late commits) is found again:
 -- lower_head_marks sets a lower one at once where it knows, and maintenance looks each second.
 --
--- Entries that vacuum or an index scan could remove are gone at the second look, which is this one.
+-- This is the second look: entries that the first one found dead are passed over by now, and what
+-- they still cost are their pages, until vacuum comes.
 create or replace function turnabout.set_head_marks(queue_id int, start text, visits int)
 returns void
 language plpgsql as $$

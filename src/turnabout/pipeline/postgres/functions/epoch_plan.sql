@@ -46,7 +46,7 @@ begin
             from turnabout_pipeline.epoch_return(
                 v_row.name, epoch_plan.epoch, greatest(v_messages, 1), v_now) r;
         end if;
-        -- An epoch that is empty by now is no reason to make the next ones small.
+        -- An epoch that is empty by now does not make the next ones small.
         update turnabout.subscription s
         set max_messages = greatest(v_messages, 1)
         where s.name = v_row.name and v_messages is not null;
