@@ -211,6 +211,12 @@ OF_SQLITE: Mapping[str, Words] = {
         "were accepted",
         "leave synchronous out of the URL, unless that is what you want",
     ),
+    "clock": Words(
+        "the host's is not behind the file's time",
+        "the host's was set back: it is {behind_ms:ms} behind the latest time that the file has"
+        " seen, which goes on at half speed meanwhile",
+        "set it right, if it is wrong; otherwise it catches up by itself",
+    ),
     "journal mode": Words(
         bad="{mode}: readers and writers wait for each other",
         todo="open the file once with turnabout (any command): it sets WAL",
