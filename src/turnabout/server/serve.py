@@ -1,6 +1,7 @@
 """Run a server in this process: open the store, listen, and close in good order.
 
-On SIGTERM or SIGINT nobody else is let in, waiters are answered at once, and running requests may
+On SIGTERM `/readyz` says no, and all is served for `lame_duck_seconds`: balancers look elsewhere.
+Then, and on SIGINT at once, nobody else is let in, waiters are answered, and running requests may
 end, for `drain_seconds`. A second signal ends it at once; what was answered is in the database.
 """
 
@@ -143,6 +144,7 @@ class Server:
         self._until = until
         self._reaper = ConnectionReaper(app, options, context.counts)
         context.connections = lambda: len(self._reaper.connections)
+        self._signal: int | None = None
         self._first_signal_at: float | None = None
 
     async def serve(self, tell: Callable[[], None] = lambda: None) -> None:
@@ -160,12 +162,26 @@ class Server:
                 )
                 tell()
                 await self._told_to_end()
+                await self._serve_as_lame_duck()
                 await self._shut_down(listening)
 
     async def _told_to_end(self) -> None:
         # Not an event of the loop's: the handler of a signal must not touch the loop.
         while self._first_signal_at is None:
             if self._until is not None and self._until.is_set():
+                return
+            await asyncio.sleep(SIGNAL_SECONDS)
+
+    async def _serve_as_lame_duck(self) -> None:
+        """Say that it ends, and go on until those who send requests here have seen it."""
+        seconds = self._options.lame_duck_seconds
+        if not seconds or self._signal == signal.SIGINT:  # at a terminal nobody is to be told
+            return
+        log.info("leaving: /readyz says so, and all is served for %g seconds more", seconds)
+        self.context.lifecycle.leaving = True
+        ends_at = time.monotonic() + seconds
+        while time.monotonic() < ends_at:
+            if self.is_forced:
                 return
             await asyncio.sleep(SIGNAL_SECONDS)
 
@@ -195,11 +211,11 @@ class Server:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _signalled(self, *_: object) -> None:
+    def _signalled(self, number: int, _: object) -> None:
         """The first signal closes in good order, the second at once."""
         now = time.monotonic()
         if self._first_signal_at is None:
-            self._first_signal_at = now
+            self._signal, self._first_signal_at = number, now
         elif now - self._first_signal_at > ECHO_SECONDS:
             self.is_forced = True
 
