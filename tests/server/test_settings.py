@@ -56,8 +56,7 @@ def test_every_option_of_a_server_can_be_given_in_each_way(serve) -> None:
     for field in fields(ServerOptions):
         given = OTHERS.get(field.name, _another(field.default))
         more = {"TURNABOUT_SERVE_TLS_CERT": "x"} if field.name == "tls_key" else {}
-        name = {"allowed_hosts": "allow_host", "allowed_origins": "allow_origin"}.get(field.name)
-        name = name or field.name
+        name = (field.metadata["said"].flag or field.name).replace("-", "_")
         wanted = tuple(given) if isinstance(given, list) else given
         file = f"{name} = {str(given).lower() if isinstance(given, bool) else repr(given)}"
         assert getattr(serve(file=file, **more)[1], field.name) == wanted
@@ -69,6 +68,7 @@ def test_every_option_of_a_server_can_be_given_in_each_way(serve) -> None:
 OTHERS = {
     "auth": "none",
     "log_format": "json",
+    "trusted_proxies": ["10.0.0.0/8", "unix"],
     "allowed_hosts": ["one", "two"],
     "allowed_origins": ["http://one", "http://two"],
 }

@@ -47,6 +47,11 @@ class ServerOptions:
 
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8080, "0: any that is free.")
+    unix_socket: str | None = option(None, "Listen at this Unix socket instead.", metavar="FILE")
+    trusted_proxies: tuple[str, ...] = option(
+        (), "Believe X-Forwarded-For of this address or network; unix: of --unix-socket.",
+        flag="trusted-proxy", metavar="ADDRESS",
+    )  # fmt: skip
     allowed_hosts: tuple[str, ...] = option(
         (), "A name for the Host header, besides loopback's and --host; * allows all.",
         flag="allow-host", metavar="NAME",
@@ -115,7 +120,7 @@ class ServerOptions:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return is_loopback(self.host)
+        return self.unix_socket is not None or is_loopback(self.host)
 
     def _check_places(self) -> None:
         limits.whole(self.port, "port", 0, 65_535)
@@ -124,6 +129,10 @@ class ServerOptions:
                 f"{limits.shown(self.host)} is not an address to listen on: use 127.0.0.1, 0.0.0.0 "
                 "or a name of this machine"
             )
+        if self.unix_socket == "":
+            raise UsageError("unix_socket is the path of a file")
+        for proxy in self.trusted_proxies:
+            network(proxy)
         for name in self.allowed_hosts:
             if name != "*" and (not _HOST.fullmatch(name) or ":" in name):
                 raise UsageError(
@@ -161,3 +170,18 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def network(proxy: str) -> Network | None:
+    """The addresses of a trusted proxy; None: it comes by the Unix socket. Raises: UsageError."""
+    if proxy == "unix":
+        return None
+    try:
+        return ipaddress.ip_network(proxy)
+    except ValueError as error:
+        raise UsageError(
+            f"{limits.shown(proxy)} is not a proxy's address: write 10.0.0.7, 10.0.0.0/8 or unix"
+        ) from error

@@ -64,7 +64,7 @@ class Setting(click.Option):
 
         Raises: UsageError.
         """
-        given = type(value)
+        given = value.__class__
         if self.multiple:
             well = given is list and all(isinstance(one, str) for one in value)
             kind = "a list of strings"
