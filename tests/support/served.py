@@ -15,7 +15,9 @@ from turnabout.server.context import ServerContext
 from turnabout.server.serve import Server as Serving
 from turnabout.server.serve import _listener, _loop_factory
 
-WIDE: Final = ServerOptions(max_body_bytes=256 * 1024 * 1024, max_messages=10_000, drain_seconds=2)
+WIDE: Final = ServerOptions(
+    auth="none", max_body_bytes=256 * 1024 * 1024, max_messages=10_000, drain_seconds=2
+)
 """Limits that are the store's, not the server's."""
 PATIENCE_SECONDS = 30.0
 

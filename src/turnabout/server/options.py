@@ -12,7 +12,7 @@ from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
 
-AUTH = ("auto", "tokens", "none")
+AUTH = ("tokens", "none")
 LOG_FORMATS = ("text", "json")
 SECONDS_MAX = 86_400.0
 
@@ -33,10 +33,8 @@ class ServerOptions:
     """Names for the Host header, besides loopback's and `host`; `*` allows all."""
     allowed_origins: tuple[str, ...] = ()
     """Pages of these origins may call; of no others, as a browser sends what it is told to."""
-    auth: str = "auto"
-    """`auto`: tokens are needed once there is one, or when not bound to loopback; `tokens`: always;
-    `none`: never, on loopback only.
-    """
+    auth: str = "tokens"
+    """`tokens`: every request shows one; `none`: everybody on this machine may do everything."""
     max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
     max_body_bytes: int = 4 * 1024 * 1024
     max_header_bytes: int = 32 * 1024
@@ -67,8 +65,8 @@ class ServerOptions:
     access_log: bool = False
     """A line for every request. Without it for those that were refused or failed only."""
     metrics_public: bool = False
-    """`/metrics` and the details of `/healthz` for everybody who reaches the port. Without it,
-    where tokens are needed, for tokens with the scope `totals:*`.
+    """`/metrics` and the details of `/healthz` for everybody who reaches the port. Without it, for
+    tokens with the scope `totals:*`.
     """
     metrics_queues: int = 100
     """Queues with figures of their own in `/metrics`: those with the most messages. The rest is
@@ -88,7 +86,7 @@ class ServerOptions:
         if self.auth == "none" and not self.is_loopback:
             raise UsageError(
                 f"auth=none is for loopback only: anybody who reaches {self.host} could do "
-                "everything; make a token (`turnabout token create`) and leave auth at auto"
+                "everything; leave it out, and the first start makes a token"
             )
         for field in fields(self):
             number = getattr(self, field.name)

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp
 
 from turnabout._connect import connect_async, installer
 from turnabout.server.app import create_app
+from turnabout.server.auth.authenticator import first_token
 from turnabout.server.context import ServerContext
 from turnabout.server.http.connection import ClientConnection
 from turnabout.server.http.connection_reaper import ConnectionReaper
@@ -48,6 +49,8 @@ GC_THRESHOLDS = (20_000, 20, 100)
 FORCED_SECONDS = 2.0
 """For the database to be closed after a second signal."""
 
+OPEN_TO = "whoever reaches this port, also through a proxy or a tunnel, may do everything"
+
 SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
 
 log = logging.getLogger("turnabout.server")
@@ -60,6 +63,8 @@ class Serving:
     url: str
     port: int
     dashboard: str | None
+    first_token: str | None = None
+    """The one that was made as the database had none: shown this once."""
 
 
 def run(
@@ -100,10 +105,14 @@ async def serve(
         await turnabout.store.run(TokenFind("a" * 12))
         app = create_app(turnabout.store, options)
         context: ServerContext = app.state.context
-        await context.authenticator.check_start(options.host)
         with _listener(options) as listener:
             server = Server(app, context, listener, until)
-            await server.serve(lambda: announce(_serving(options, listener)))
+            token = None
+            if options.auth == "tokens":
+                token = await first_token(turnabout.store)
+            else:
+                log.warning("no tokens are asked for (auth=none): %s", OPEN_TO)
+            await server.serve(lambda: announce(_serving(options, listener, token)))
             forced = server.is_forced
             return not server.was_cut
     finally:
@@ -294,7 +303,7 @@ def _allow_files(wanted: int) -> None:
         )  # fmt: skip
 
 
-def _serving(options: ServerOptions, listener: socket.socket) -> Serving:
+def _serving(options: ServerOptions, listener: socket.socket, token: str | None) -> Serving:
     port: int = listener.getsockname()[1]
     host = options.host
     if host in ("0.0.0.0", "::", "localhost"):  # noqa: S104 - shown, not bound
@@ -302,4 +311,4 @@ def _serving(options: ServerOptions, listener: socket.socket) -> Serving:
     elif ":" in host:
         host = f"[{host}]"
     url = f"{'https' if options.tls_cert else 'http'}://{host}:{port}"
-    return Serving(url, port, f"{url}/dashboard" if options.dashboard else None)
+    return Serving(url, port, f"{url}/dashboard" if options.dashboard else None, token)

@@ -33,7 +33,6 @@ from turnabout.words.errors import (
     Busy,
     Forbidden,
     TooManyRequests,
-    TurnaboutError,
     Unavailable,
 )
 from turnabout.words.namespaces import NO_NAMESPACE
@@ -120,7 +119,7 @@ class Board:
         started = time.perf_counter()
         try:
             totals = await self._context.store.run(Totals())
-        except (TurnaboutError, OSError):
+        except Exception:  # noqa: BLE001 - asyncio would log the text of one that nobody awaits
             self.up = False
         else:
             self._take(totals)

@@ -47,15 +47,14 @@ def _limit(name: str, text: str) -> Any:
     "turnabout serve --url sqlite:///app.db",
     "turnabout serve --url postgresql://app@localhost/app --port 9000",
     "turnabout serve --host 0.0.0.0 --allow-host queue.example.com",
-    json='{"url", "port", "dashboard", "pid"} as soon as it takes connections',
+    json='{"url", "port", "dashboard", "pid", "token"} as soon as it takes connections',
 )
 @option("--host", "Address to listen on. [default: 127.0.0.1]")
 @option("--port", "0: any. [default: 8080]", click.IntRange(0, 65_535))
 @option("--allow-host allowed_hosts", "Another of its names.", multiple=True, metavar="NAME")
 @option("--allow-origin allowed_origins", "Let its web pages use the server.", multiple=True,
         metavar="ORIGIN")  # fmt: skip
-@option("--auth", "Whether tokens are needed; auto: as soon as there is one.",
-        ("auto", "tokens", "none"))  # fmt: skip
+@option("--auth", "none: no tokens; on this machine only. [default: tokens]", ("tokens", "none"))
 @option("--tls-cert", "A certificate: serve HTTPS (PEM).", click.Path(exists=True, dir_okay=False))
 @option("--tls-key", "Its key (PEM).", click.Path(exists=True, dir_okay=False))
 @option("--migrate", "First run `turnabout migrate up`.", bool)
@@ -71,7 +70,8 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
     """Serve the queues over HTTP until Ctrl-C or SIGTERM.
 
     Requests that run then may end, waiting ones are answered at once; a second signal ends it at
-    once. Without tokens it serves this machine only. Limits are in bytes and seconds.
+    once. Clients need a token: where the database never had one, this makes the first and prints
+    it, this once. Limits are in bytes and seconds.
 
     Exit code 1: requests had to be cut off.
     """
@@ -94,6 +94,7 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
             "port": serving.port,
             "dashboard": serving.dashboard,
             "pid": os.getpid(),
+            "token": serving.first_token,
         }
         app.say(facts, "\n".join(_welcome(app, serving)))
         _show.flush()
@@ -108,7 +109,13 @@ def _welcome(app: App, serving: Serving) -> Iterator[str]:
     yield ""
     yield f"  database   {_places.without_password(app.url)}"
     yield f"  API        {serving.url}/v1"
+    token = serving.first_token
     if serving.dashboard is not None:
-        yield f"  dashboard  {serving.dashboard}"
+        yield f"  dashboard  {serving.dashboard}{'' if token is None else f'#token={token}'}"
     yield ""
+    if token is not None:
+        yield "Clients need a token. This is the first, shown this once; it may do everything:"
+        yield ""
+        yield f"  export TURNABOUT_TOKEN={token}"
+        yield ""
     yield "Ctrl-C stops it."
