@@ -2,9 +2,10 @@
 directly: `time.time_ns` costs 40 ns, a SELECT that asks SQLite to do the same costs 2 µs.
 
 A host's clock can be set back, so the file keeps the latest time that it has seen, and every
-process goes on from there: at half speed, until the host's clock has caught up. So no lease is
-granted that has run out for another process, and rates, delays and leases take at most twice their
-time. A clock that is more than a day behind was wrong before: then the file's time follows it.
+process goes on from there: at half speed, until the host's clock has caught up. (By less than a
+second, it waits for that.) So no lease is granted that has run out for another process, and rates,
+delays and leases take at most twice their time. A clock that is more than a day behind was wrong
+before: then the file's time follows it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ Clock = Callable[[], int]
 
 KEPT_MS = 100
 """What a process has seen may be that much later: each time would be a page more in each commit."""
+STEP_MS = 1_000
 AHEAD_MS_MAX = 86_400_000
 _SQL = statements("clock")
 
@@ -44,7 +46,9 @@ class FileClock:
         went_on_at, was = self._since
         now = max(host, went_on_at + (host - was) // 2)
         if now < latest:
-            now, self._since = latest, (latest, host)
+            now = latest
+            if latest > host + STEP_MS:
+                self._since = (latest, host)
         self._latest = now
         return now, not kept <= now < kept + KEPT_MS
 
