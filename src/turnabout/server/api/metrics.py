@@ -14,7 +14,7 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -22,6 +22,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
     Metric,
 )
+from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -48,7 +49,6 @@ PATIENCE_SECONDS: Final = 3.0
 wait ten."""
 OTHER: Final = "_other"
 """No queue and no namespace can have this name."""
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Place = tuple[str, str]
 """Namespace and queue."""
@@ -336,6 +336,7 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
     async def metrics(request: Request) -> Response:
         await check_look(context, request)
         await board.refresh()
-        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE})
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": kind})
 
     return [Route("/metrics", metrics, methods=["GET"])]
