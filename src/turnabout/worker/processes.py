@@ -21,6 +21,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
@@ -33,6 +34,8 @@ RESTARTS_MAX = 5
 SOON_SECONDS = 10.0
 WRONG_CALL = 2
 """How `__main__` ends where no repetition helps: a wrong URL, a database not migrated."""
+USED_UP = 76
+"""How a child ends that is to be replaced at once."""
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
 WATCH_SECONDS = 0.1
 URL_VARIABLE = "TURNABOUT_WORKER_URL"
@@ -86,6 +89,11 @@ def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | 
         command.append("--until-empty")
     # Not on the command line, where every user of the machine could read its password.
     environment = os.environ if url is None else {**os.environ, URL_VARIABLE: url}
+    return supervise(command, environment, n)
+
+
+def supervise(command: Sequence[str], environment: Mapping[str, str], n: int) -> int:
+    """Keep `n` processes of that command running until they are told to end, or have ended."""
     children = [_Child(command, environment) for _ in range(n)]
     with _forwarded(children) as stopping:
         for child in children:
@@ -150,10 +158,14 @@ class _Child:
             return
         if self.process.stdin is not None:
             self.process.stdin.close()
+        if code == USED_UP and not stopping:
+            log.info("process %d has ended in good order, and is replaced", self.process.pid)
+            self.start()
+            return
         self.over = code == 0 or stopping
         # A signal that it had no handler for yet, as it was just starting, stops it as well.
         asked = stopping and code in (-signal.SIGTERM, -signal.SIGINT)
-        self.failed = code != 0 and not asked
+        self.failed = code not in (0, USED_UP) and not asked
         if self.over:
             return
         soon = time.monotonic() - self.started_at < SOON_SECONDS
@@ -192,7 +204,14 @@ def _forwarded(children: Sequence[_Child]) -> Generator[threading.Event, None, N
             signal.signal(number, handler)
 
 
-def stop_at_eof(worker: Worker) -> None:
+class Stoppable(Protocol):
+    """What can be told to end."""
+
+    def stop(self) -> None:
+        """End in good order."""
+
+
+def stop_at_eof(worker: Stoppable) -> None:
     """Stop the worker when standard input ends: its parent is gone."""
 
     def watch() -> None:
