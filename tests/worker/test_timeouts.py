@@ -3,18 +3,14 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
-from functools import partial
 
 import pytest
 
-from tests.worker.support import SECONDS, Place, alive, running
+from tests.worker.support import SECONDS, Place, Timers, alive, running
 from turnabout.words.entities import Peeked
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Ack, Fail
 from turnabout.worker import AsyncMessage, HandlersHung, Message, Worker
-from turnabout.worker.consumer import Consumer
-from turnabout.worker.loop import Lease
 from turnabout.worker.run import Run
 
 LIMIT = 0.02
@@ -47,23 +43,6 @@ async def test_an_async_handler_is_cancelled_and_its_message_fails(place: Place)
     assert left.error.rstrip().endswith("the handler did not end within 0.02 s (timeout_seconds)")
 
 
-class Timers:
-    """Time limits that pass when a test says so."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._calls = dict[int, Callable[[], None]]()
-        patch.setattr(Consumer, "_after", self._after)
-
-    def _after(
-        self, _seconds: float, call: Callable[[Lease], None], lease: Lease, _task: object
-    ) -> None:
-        self._calls[lease.receipt.id] = partial(call, lease)
-
-    def pass_by(self, message: Message | AsyncMessage) -> None:
-        """On the loop."""
-        self._calls[message.id]()
-
-
 @pytest.mark.parametrize("colour", ["sync", "async"])
 @alive
 async def test_one_that_will_not_end_loses_its_message_and_its_place(
@@ -80,7 +59,7 @@ async def test_one_that_will_not_end_loses_its_message_and_its_place(
         @worker.handler("work", lease_seconds=60)
         def hang_in_a_thread(message: Message) -> None:
             if message.text() == "hangs":
-                loop.call_soon_threadsafe(timers.pass_by, message)
+                timers.pass_by(message)
                 told.append(message.stop_event.wait(SECONDS) and message.lost)
                 go.wait(SECONDS)
                 loop.call_soon_threadsafe(over.set)
@@ -91,7 +70,7 @@ async def test_one_that_will_not_end_loses_its_message_and_its_place(
         async def hang_on_the_loop(message: AsyncMessage) -> None:
             if message.text() == "hangs":
                 for _ in range(2):  # its own limit, and that for hearing of it
-                    loop.call_soon(timers.pass_by, message)
+                    timers.pass_by(message)
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.sleep(0.001)
                 await released.wait()
@@ -122,7 +101,7 @@ async def test_too_many_that_hang_end_the_worker(place: Place) -> None:
         go.wait(SECONDS)
 
     await place.send(*range(5))
-    with pytest.raises(HandlersHung, match="2 handlers are past"):
+    with pytest.raises(HandlersHung, match="2 handlers hang"):
         await asyncio.wait_for(worker.run_async(), SECONDS)
     go.set()
     left = await place.queue.peek()
@@ -135,7 +114,6 @@ async def test_what_ends_after_all_is_not_held_against_the_worker(
 ) -> None:
     timers, ended, hangs = Timers(monkeypatch), asyncio.Event(), Run.hangs
     worker = place.worker(max_hung=2, timeout_seconds=60)
-    loop = asyncio.get_running_loop()
 
     def note(run: Run, more: int) -> None:
         hangs(run, more)
@@ -146,7 +124,7 @@ async def test_what_ends_after_all_is_not_held_against_the_worker(
 
     @worker.handler("work")
     def end_late(message: Message) -> None:
-        loop.call_soon_threadsafe(timers.pass_by, message)
+        timers.pass_by(message)
         message.stop_event.wait(SECONDS)
 
     async with running(worker):

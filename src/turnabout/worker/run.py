@@ -57,9 +57,10 @@ class HandlersHung(TurnaboutError):
     code = "handlers_hung"
 
     def __init__(self, handlers: int) -> None:
+        hang = "handler hangs" if handlers == 1 else "handlers hang"
         super().__init__(
-            f"{handlers} handlers are past their timeout_seconds and do not end: end this process "
-            "and start it again, as `--processes` and service managers do"
+            f"{handlers} {hang}, past timeout_seconds: end this process and start it again, as "
+            "`--processes` and service managers do"
         )
 
 

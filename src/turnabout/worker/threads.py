@@ -101,7 +101,7 @@ class Threads:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            end = job.run()
+            end = job.run() if job.left is None else Returned()
             with self._lock:
                 job.is_over = True
                 left = job.left

@@ -20,8 +20,8 @@ _EVENTS_MS = 86_400_000
 
 
 def maintain(connection: Connection, verb: Maintain, now: int) -> None:
-    """Turn the timers, sweep what is old, take a step of each redrive, and drop the rows of channels
-    that nobody needs. Writes nothing when there is nothing to do.
+    """Turn the timers, sweep what is old, take a step of each redrive, and drop the rows of
+    channels that nobody needs. Writes nothing when there is nothing to do.
     """
     queue = _queue.find(connection, verb.queue)
     if queue is None:
