@@ -120,7 +120,9 @@ def test_no_secret_is_logged_by_any_door() -> None:
 
     async def main() -> None:
         async with turnabout.aio.connect("sqlite://") as mq:
-            app = create_app(mq.store, ServerOptions(access_log=True, max_wait_seconds=0.01))
+            app = create_app(
+                mq.store, ServerOptions(auth="none", access_log=True, max_wait_seconds=0.01)
+            )
             assert len(app.router.routes) > 30
             await knock(app)
             app.state.context.lifecycle.close()
@@ -140,7 +142,7 @@ def test_no_secret_of_an_error_is_logged(error: Exception) -> None:
     stream = logged("json")
 
     async def main() -> None:
-        app = create_app(Talkative(error), ServerOptions())
+        app = create_app(Talkative(error), ServerOptions(auth="none"))
         await knock(app, BODIES[1:2])
         app.state.context.lifecycle.close()
 
@@ -278,7 +280,7 @@ async def test_any_other_request_id_is_replaced(sight: Sight, given: str) -> Non
 
 async def test_a_bug_is_an_answer_and_a_line() -> None:
     stream = logged("json")
-    app = create_app(Talkative(RuntimeError(SECRET)), ServerOptions())
+    app = create_app(Talkative(RuntimeError(SECRET)), ServerOptions(auth="none"))
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.get("/v1/queues")

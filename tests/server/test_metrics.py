@@ -237,7 +237,7 @@ def test_a_bucket_holds_what_took_so_long_or_less() -> None:
 
 @pytest.mark.slow
 def test_on_postgresql() -> None:
-    with migrated() as url, running(ServerOptions(port=0), url=url) as served:
+    with migrated() as url, running(ServerOptions(auth="none", port=0), url=url) as served:
         with turnabout.connect(url) as mq:
             mq.queue("acme/emails").send_many([turnabout.message(n) for n in range(3)])
         ready = served.ask(get("/readyz", "Connection: close"))

@@ -22,14 +22,16 @@ from turnabout.words.policy import QueueSettings
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running(ServerOptions(port=0, max_messages=50, max_payload_bytes=1_000)) as made:
+    with running(
+        ServerOptions(auth="none", port=0, max_messages=50, max_payload_bytes=1_000)
+    ) as made:
         yield made
 
 
 @pytest.fixture
 def wide() -> Iterator[Running]:
     """A server that takes what the wire takes."""
-    with running(ServerOptions(port=0, max_messages=10_000)) as made:
+    with running(ServerOptions(auth="none", port=0, max_messages=10_000)) as made:
         yield made
 
 
@@ -426,7 +428,7 @@ def test_endings_are_streamed_to_the_end(ask: Ask) -> None:
 
 
 def test_what_waits_ends_when_the_server_closes() -> None:
-    with running(ServerOptions(port=0)) as server:
+    with running(ServerOptions(auth="none", port=0)) as server:
         ask = Ask(server, "closing")
         (one,) = ask.send("a")
         ask.raw("PATCH", ask.path, b'{"events": "all"}')

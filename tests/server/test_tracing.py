@@ -343,7 +343,7 @@ def test_a_handler_in_a_transaction_has_a_span() -> None:
 def test_from_a_request_over_http_to_a_handler_is_one_trace(store: str, url: str) -> None:
     with (
         nullcontext(url) if store == "sqlite" else migrated() as place,
-        running(ServerOptions(port=0, tracing=True), url=place) as server,
+        running(ServerOptions(auth="none", port=0, tracing=True), url=place) as server,
     ):
         address = f"http://127.0.0.1:{server.port}"
         trace_id = send(address)
@@ -361,7 +361,7 @@ def test_from_a_request_over_http_to_a_handler_is_one_trace(store: str, url: str
 
 @pytest.mark.slow
 def test_a_client_without_tracing_gets_its_request_s_trace(url: str) -> None:
-    with running(ServerOptions(port=0, tracing=True), url=url) as server:
+    with running(ServerOptions(auth="none", port=0, tracing=True), url=url) as server:
         body = b'{"messages":[{"payload":{"text":"x"}}]}'
         send = request("POST", "/v1/queues/q/messages", f"traceparent: {THEIRS}", body=body)
         assert server.ask(send).status == 200

@@ -16,7 +16,7 @@ from turnabout import slices
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "359b4d300e699167"
+DIGEST = "d6d8b8a2e8e98298"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"

@@ -47,6 +47,7 @@ RANGES: Mapping[str, Meta] = {
     "Failure.delay_ms": _DELAY,
     "Peek.limit": _PAGE,
     "Peek.after_id": Meta(ge=0, le=limits.ID_MAX),
+    "Stats.limit": _PAGE,
     "StatsOfChannels.limit": _PAGE,
     "History.limit": _PAGE,
     "History.finished_from": _INSTANT,
@@ -60,6 +61,9 @@ RANGES: Mapping[str, Meta] = {
     "RedriveStep.id": _ID,
     "RedriveCancel.id": _ID,
     "RedriveList.limit": _PAGE,
+    "QueueList.limit": _PAGE,
+    "PolicyList.limit": _PAGE,
+    "ScheduleList.limit": _PAGE,
     "ScheduleSet.next_at": _INSTANT,
     "ScheduleFire.due_at": _INSTANT,
     "ScheduleFire.next_at": _INSTANT,
@@ -94,5 +98,6 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "channel": limits.channel_name,
     "error": _text,
     "cursor": _text,
+    "after": _text,
 }
 """Of a verb's fields of that name: what its class does not check."""

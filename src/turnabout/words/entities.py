@@ -205,6 +205,11 @@ class Peeked:
     expires_at: int | None = None
     cancel_requested: bool = False
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of the payload and the saved state."""
+        return len(self.payload) + len(self.saved_state or b"")
+
     def json(self) -> Any:
         """The value of a JSON payload."""
         return decode_json(self.payload)

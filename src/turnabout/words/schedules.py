@@ -99,6 +99,11 @@ class ScheduleEntry:
     """The database's clock when this was read."""
 
     @property
+    def kept_bytes(self) -> int:
+        """Of the payload."""
+        return len(self.schedule.message.payload)
+
+    @property
     def is_due(self) -> bool:
         """True if it is to be fired now."""
         return self.next_at is not None and self.next_at <= self.now and not self.schedule.paused

@@ -33,7 +33,6 @@ from turnabout.words.errors import (
     Busy,
     Forbidden,
     TooManyRequests,
-    TurnaboutError,
     Unavailable,
 )
 from turnabout.words.namespaces import NO_NAMESPACE
@@ -120,7 +119,7 @@ class Board:
         started = time.perf_counter()
         try:
             totals = await self._context.store.run(Totals())
-        except (TurnaboutError, OSError):
+        except Exception:  # noqa: BLE001 - asyncio would log the text of one that nobody awaits
             self.up = False
         else:
             self._take(totals)
@@ -196,7 +195,7 @@ class _Collector:
         yield from _of_requests(context.counts)
         yield from _of_verbs(context.counts)
         yield from _of_limits(context)
-        yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.closing)
+        yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.leaving)
         yield from _of_store(context)
 
 

@@ -1,4 +1,4 @@
-"""Access: tokens, and the rule that without them only this machine is served.
+"""Access: whose token a request shows; with `auth=none`, that it comes from this machine.
 
 A token comes in the header `Authorization`, never in the address, and is not kept: only its id and
 the digest that the database has. No text of an error, no log and no repr holds a secret.
@@ -21,9 +21,19 @@ from starlette.types import Scope
 from turnabout.server.auth.quotas import Bucket, Quotas
 from turnabout.server.auth.rights import Rights
 from turnabout.server.options import ServerOptions, is_loopback
-from turnabout.server.verbs import FoundToken, TokenFind, TokenList, parse_token
+from turnabout.server.verbs import (
+    FoundToken,
+    TokenCreate,
+    TokenFind,
+    TokenList,
+    new_token,
+    parse_token,
+    scopes,
+    token_text,
+)
 from turnabout.store import AsyncStore
-from turnabout.words.errors import TooManyRequests, Unauthorized, UsageError
+from turnabout.words.errors import TooManyRequests, Unauthorized
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.urls import TOKEN_PREFIX
 
 K = TypeVar("K")
@@ -35,8 +45,6 @@ UNKNOWN_SECONDS = 1.0
 """How long an id is known to be unknown."""
 UNKNOWN_PER_SECOND = 100
 """Unknown ids that the database is asked for. Each made-up one costs a look."""
-LOOK_SECONDS = 5.0
-"""Between two looks for the first token."""
 CACHED_MAX = 10_000
 """Tokens, and unknown ids, that are kept in mind."""
 
@@ -46,8 +54,8 @@ REFUSED = (
     f"`Authorization: Bearer {TOKEN_PREFIX}…`: {MAKE_ONE} makes one, and Turnabout's own clients "
     "find it in TURNABOUT_TOKEN"
 )
-PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
-"""Headers that a proxy puts on a request: the client is somewhere else then."""
+FIRST_LABEL = "first"
+FIRST_SCOPES = ("operate", "totals")
 
 
 class _Known:
@@ -80,38 +88,10 @@ class Authenticator:
         """Ids that nobody has, and until when that is believed."""
         self._strangers = Bucket(UNKNOWN_PER_SECOND, clock())
         self._finding: dict[str, asyncio.Task[_Known | None]] = {}
-        self._looking: asyncio.Task[bool] | None = None
-        self._looked_until = float("-inf")
-        self._has_tokens = False
-        self._always_needed = options.auth == "tokens" or not options.is_loopback
         self._everybody = Rights()
 
     def _now(self) -> float:
         return self._clock()
-
-    async def check_start(self, host: str) -> None:
-        """Whether a server may be bound to that address.
-
-        Raises: UsageError with what to do, and as `AsyncStore.run`.
-        """
-        if is_loopback(host):
-            return
-        if self._options.auth == "none":
-            raise UsageError(
-                f"auth=none would open every queue to anybody who reaches {host}: bind to "
-                f"127.0.0.1, or make a token with {MAKE_ONE} and leave auth=none away"
-            )
-        found = await self.store.run(TokenList())
-        # Whether one has expired by now is the database's to say.
-        for token in found:
-            if token.revoked_at is None:
-                known = await self.store.run(TokenFind(token.id))
-                if known is not None and known.token.is_live(known.now):
-                    return
-        raise UsageError(
-            f"{host} can be reached from other machines, and there is no token yet: make one "
-            f"with {MAKE_ONE} (with the same --url), or bind to 127.0.0.1"
-        )
 
     async def authenticate(self, scope: Scope) -> Rights:
         """What the caller may do; counted as a request of its namespace.
@@ -136,7 +116,7 @@ class Authenticator:
                 known = await self._found(shown)
                 _keep(self._seen, seen, known)
                 return known.rights
-        if self._needs_token(scope) or (self._options.auth != "none" and await self._any_tokens()):
+        if self._needs_token(scope):
             raise Unauthorized(REFUSED)
         return self._everybody
 
@@ -157,7 +137,7 @@ class Authenticator:
         """
         token = rights.token
         if token is None:
-            return self._options.auth == "none" or not await self._any_tokens()
+            return True
         known = self._known.get(token.id)
         if known is None or known.until <= self._clock():
             known = await self._find(token.id)
@@ -223,7 +203,6 @@ class Authenticator:
         if token.expires_at is not None:
             until = min(until, began + (token.expires_at - found.now) / 1000)
         self.quotas.learn(found.namespace)
-        self._has_tokens = True
         old = self._known.get(id_)
         if old is not None and old.rights.token == token:
             return _Known(found.digest, old.rights, until)
@@ -237,34 +216,25 @@ class Authenticator:
     # --- without one ------------------------------------------------------------------------------
 
     def _needs_token(self, scope: Scope) -> bool:
-        """Whether a token is needed, whatever the database holds."""
-        if self._always_needed:
+        if self._options.auth != "none":
             return True
         client = scope.get("client")
-        if client is not None and not _is_here(client[0]):
-            return True  # the app was bound elsewhere than it was told
-        if self._options.auth == "none":
-            return False
-        return any(name in PASSED_ON for name, _ in scope["headers"])
+        # The app may have been bound elsewhere than it was told.
+        return client is not None and not _is_here(client[0])
 
-    async def _any_tokens(self) -> bool:
-        """Whether there is a token, or was one: that the last one has ended opens nothing."""
-        if self._has_tokens:
-            return True
-        if self._clock() < self._looked_until:
-            return False
-        if self._looking is None:
-            self._looking = asyncio.ensure_future(self._look())
-            self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._looking)
 
-    async def _look(self) -> bool:
-        try:
-            self._has_tokens = bool(await self.store.run(TokenList()))
-            self._looked_until = self._clock() + LOOK_SECONDS
-        finally:
-            self._looking = None
-        return self._has_tokens
+async def first_token(store: AsyncStore) -> str | None:
+    """A token that may do everything to the queues without a namespace, if there never was one.
+
+    Servers that start at the same moment may make one each: all are shown to who started them.
+    Raises: as `AsyncStore.run`.
+    """
+    if await store.run(TokenList()):
+        return None
+    id_, secret, digest = new_token()
+    allowed = scopes(FIRST_SCOPES)
+    await store.run(TokenCreate(id_, digest, NO_NAMESPACE, FIRST_LABEL, allowed))
+    return token_text(id_, secret)
 
 
 def _is_here(host: str) -> bool:
