@@ -112,21 +112,18 @@ class Worker:
         """Make a function the handler of a queue.
 
         concurrency:   handlers of this queue at once, in this process.
-        prefetch:      messages leased ahead of that. They are extended while they wait, and given
-                       back at a stop; more than 0 only pays for handlers of a few milliseconds.
+        prefetch:      messages leased ahead of that; only pays for handlers of a few milliseconds.
         lease_seconds: how long a message is held; default: the queue's setting.
         heartbeat:     extend leases while handlers run. Without it a handler that takes longer
                        than its lease loses the message.
         shard:         (i, n): only the i-th of n parts of the channels.
-        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once a cancel of
-                       its message is requested, and the message ends as cancelled. It learns that
-                       from its heartbeats, three in a lease. Without it, and in a thread, a handler
-                       looks at `message.cancel_requested` and decides: if it returns, the message
-                       is acked; otherwise it ends as cancelled.
+        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once heartbeats
+                       tell that a cancel of its message is requested. Others look at
+                       `message.cancel_requested`: the message is acked if they return all the same.
         timeout_seconds: how long it may take; then the attempt fails with a `TimeoutError`. An
                        `async` handler is cancelled. A thread cannot be stopped: it is told by
-                       `message.lost` and `message.stop_event`, and another takes its place.
-                       None: as the worker says; 0: for ever.
+                       `message.lost` and `message.stop_event`, and another takes its place. None:
+                       as the worker says; 0: for ever.
         transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
                        a `sqlite3` one, for ordinary functions only). The worker commits what it
                        does there together with the end of its message. PostgreSQL

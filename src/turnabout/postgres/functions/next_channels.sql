@@ -4,8 +4,8 @@
 -- these. `served`: how much of its turn (`quantum` times its weight) the last channel has had then.
 --
 -- `kinds`: `open` has no row, `free` one that limits nothing, `limited` any other: that is locked;
--- rows that others hold are passed over. Every shard has the channel without a name where it is open:
--- its messages are shared out by their ids.
+-- rows that others hold are passed over. Every shard has the channel without a name where it is
+-- open: its messages are shared out by their ids.
 create or replace function turnabout.next_channels(
     queue turnabout.queue,
     start text,
