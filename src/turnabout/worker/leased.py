@@ -15,15 +15,18 @@ from contextlib import closing, suppress
 from typing import Any, NoReturn, cast
 
 from turnabout._async import AsyncJoinedQueue
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.outcomes import LeaseLost
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
-from turnabout.worker.endings import GivenBack, Returned, ending_of, verb_of
+from turnabout.worker.endings import Defer, GivenBack, Returned, ending_of, verb_of
 from turnabout.worker.job import Job, Surroundings
 from turnabout.worker.loop import HeldLeases, Lease
 from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
 from turnabout.worker.sessions import joined_queue
+
+AWAY_SECONDS = 1.0
+"""Where there is no connection the message comes back, uncharged, after that time."""
 
 
 class LeasedHandler:
@@ -43,7 +46,11 @@ class LeasedHandler:
         handler = cast("Callable[[Message, Any], object]", self._job.sync)
         queue, lease = self._job.queue, message._lease
         finishing = threading.Lock()
-        with closing(self._connections.open()) as connection:
+        try:
+            opened = self._connections.open()
+        except Unavailable as error:
+            raise Defer(delay_seconds=AWAY_SECONDS) from error
+        with closing(opened) as connection:
 
             def sever() -> None:
                 with finishing:
@@ -90,7 +97,10 @@ class AsyncLeasedHandler:
         """As that of `LeasedHandler`."""
         handler = cast("Callable[[AsyncMessage, Any], Awaitable[object]]", self._job.coro)
         name, lease = self._job.queue, message._lease
-        connection = await self._connections.open_async()
+        try:
+            connection = await self._connections.open_async()
+        except Unavailable as error:
+            raise Defer(delay_seconds=AWAY_SECONDS) from error
         lease.sever = lambda: self._connections.sever(connection)
         try:
             joined = self._turnabout.store.within(connection)
