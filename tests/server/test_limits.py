@@ -20,6 +20,7 @@ from tests.support.each import each
 from tests.support.until import until
 from turnabout.server import ServerOptions
 
+LIST = get("/v1/queues")
 SHORT = ServerOptions(
     auth="none",
     port=0,
@@ -207,15 +208,28 @@ def test_one_who_takes_nothing_is_cut_off(server: Running) -> None:
 def test_too_many_connections() -> None:
     with running(ServerOptions(auth="none", port=0, max_connections=2)) as server:
         with server.connect() as one, server.connect() as two:
-            assert one.ask(get()).status == two.ask(get()).status == 200
+            assert one.ask(LIST).status == two.ask(LIST).status == 200
             with server.connect() as three:
                 answer = three.answer()
                 assert (answer.status, answer.code) == (503, "busy")
                 assert answer.headers["retry-after"] == "1"
-            assert one.ask(get()).status == two.ask(get()).status == 200
+            assert one.ask(LIST).status == two.ask(LIST).status == 200
         until(lambda: server.context.connections() == 0)
         assert server.ask(get()).status == 200
         assert refused(server, "max_connections") == 1
+
+
+def test_strangers_give_way_the_oldest_first() -> None:
+    options = ServerOptions(port=0, max_connections=2)  # with tokens, of which there is none
+    with running(options) as server, server.connect() as silent:
+        until(lambda: server.context.connections() == 1)
+        with server.connect() as half, server.connect() as refused:
+            half.send(LIST[:20])
+            assert refused.ask(LIST).status == 401
+            assert silent.is_closed()
+            with server.connect() as new:
+                assert new.ask(LIST).status == 401
+                assert half.is_closed(), "it came before the one that has been refused"
 
 
 def test_too_many_requests_at_once() -> None:
@@ -301,7 +315,18 @@ def test_its_own_names(server: Running, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "192.0.2.1", "127.0.0.1.evil.example", ""]
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "192.0.2.1",
+        "127.0.0.1.evil.example",
+        "",
+        "[::1]evil.example",
+        "[::1]:evil.example",
+        "localhost:evil.example",
+        "[localhost]",
+    ],
 )
 def test_a_host_that_is_not_ours(server: Running, host: str) -> None:
     answer = server.ask(get("/nothing", f"Host: {host}"))

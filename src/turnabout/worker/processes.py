@@ -21,6 +21,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
@@ -36,7 +37,7 @@ WRONG_CALL = 2
 HUNG = 75
 """How a worker ends whose handlers hang (EX_TEMPFAIL: start it again)."""
 USED_UP = 76
-"""How a child ends that has handled `max_handled` messages."""
+"""How a child ends that has done enough, such as `max_handled` messages."""
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
 WATCH_SECONDS = 0.1
 URL_VARIABLE = "TURNABOUT_WORKER_URL"
@@ -105,6 +106,11 @@ def run_processes(
         command.append(f"--max-handled={max_handled}")
     # Not on the command line, where every user of the machine could read its password.
     environment = os.environ if url is None else {**os.environ, URL_VARIABLE: url}
+    return supervise(command, environment, n)
+
+
+def supervise(command: Sequence[str], environment: Mapping[str, str], n: int) -> int:
+    """Keep `n` processes of that command running until they are told to end, or have ended."""
     children = [_Child(command, environment) for _ in range(n)]
     with _forwarded(children) as stopping:
         for child in children:
@@ -170,9 +176,9 @@ class _Child:
         if self.process.stdin is not None:
             self.process.stdin.close()
         if code in (HUNG, USED_UP) and not stopping:
-            why = "its handlers hang" if code == HUNG else "it has handled enough"
+            why = "its handlers hang" if code == HUNG else "it has done enough"
             level = logging.WARNING if code == HUNG else logging.INFO
-            log.log(level, "worker process %d is replaced: %s", self.process.pid, why)
+            log.log(level, "process %d is replaced: %s", self.process.pid, why)
             self.start()
             return
         self.over = code == 0 or stopping
@@ -217,7 +223,14 @@ def _forwarded(children: Sequence[_Child]) -> Generator[threading.Event, None, N
             signal.signal(number, handler)
 
 
-def stop_at_eof(worker: Worker) -> None:
+class Stoppable(Protocol):
+    """What can be told to end."""
+
+    def stop(self) -> None:
+        """End in good order."""
+
+
+def stop_at_eof(worker: Stoppable) -> None:
     """Stop the worker when standard input ends: its parent is gone."""
 
     def watch() -> None:
