@@ -72,7 +72,11 @@ def main(words: Sequence[str]) -> None:
         from turnabout.server import ServerOptions
         from turnabout.server.serve import run
 
-        run(what, ServerOptions(port=0), announce=lambda serving: print(serving.url, flush=True))
+        run(
+            what,
+            ServerOptions(auth="none", port=0),
+            announce=lambda serving: print(serving.url, flush=True),
+        )
 
 
 def _serve_empty() -> None:

@@ -1,5 +1,5 @@
 // A queue over HTTP, with nothing but fetch: `node examples/javascript/queue.mjs [URL]`.
-// The server: `turnabout serve --url sqlite:///app.db`. A token, if it wants one: TURNABOUT_TOKEN.
+// The server: `turnabout serve --url sqlite:///app.db`. Its token: TURNABOUT_TOKEN.
 
 const server = process.argv[2] ?? "http://127.0.0.1:8080";
 const token = process.env.TURNABOUT_TOKEN;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A queue over HTTP, with nothing but curl: `sh examples/shell/queue.sh [URL]`.
-# The server: `turnabout serve --url sqlite:///app.db`. A token, if it wants one: TURNABOUT_TOKEN.
+# The server: `turnabout serve --url sqlite:///app.db`. Its token: TURNABOUT_TOKEN.
 set -eu
 
 queue="${1:-http://127.0.0.1:8080}/v1/queues/reports"

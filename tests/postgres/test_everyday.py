@@ -190,9 +190,9 @@ def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     asked: list[bytes] = []
     run = LibpqConnection.run
 
-    def noted(self: LibpqConnection, sql: bytes, parameters: Any) -> Any:
+    def noted(self: LibpqConnection, sql: bytes, parameters: Any, **options: Any) -> Any:
         asked.append(sql)
-        return run(self, sql, parameters)
+        return run(self, sql, parameters, **options)
 
     monkeypatch.setattr(LibpqConnection, "run", noted)
     return asked

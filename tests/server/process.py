@@ -36,7 +36,15 @@ class Process:
 @contextlib.contextmanager
 def process(url: str, *options: str, port: int = 0) -> Iterator[Process]:
     """A server of its own process; killed in the end, if it runs still."""
-    command = [sys.executable, "-m", "turnabout", "serve", "--json", f"--port={port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "turnabout",
+        "serve",
+        "--json",
+        f"--port={port}",
+        "--auth=none",
+    ]
     with subprocess.Popen(
         [*command, *options],
         env={**os.environ, "TURNABOUT_URL": url},

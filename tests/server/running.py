@@ -42,7 +42,7 @@ def running(
     routes: Sequence[BaseRoute] = (),
 ) -> Iterator[Running]:
     """A server over a database, with a few more routes."""
-    server = Running(url, options=options or ServerOptions(port=0), routes=routes)
+    server = Running(url, options=options or ServerOptions(auth="none", port=0), routes=routes)
     try:
         yield server
     finally:

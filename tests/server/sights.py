@@ -76,7 +76,7 @@ class Sight:
 async def sight(*, url: str = "sqlite://", **options: Any) -> AsyncIterator[Sight]:
     """An app with these options."""
     store = Watched(url)
-    app = create_app(store, ServerOptions(**options))
+    app = create_app(store, ServerOptions(**{"auth": "none", **options}))
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         try:

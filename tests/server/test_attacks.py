@@ -58,7 +58,7 @@ async def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         assert one.context.admission.body_bytes == 0
 
 
-@there()
+@there(auth="none")
 async def test_many_receives_together_are_bounded_as_one_is(one: Yard) -> None:
     await one.store.run(v.QueueCreate("jobs", QueueSettings()))
     receive = b'{"verb":"receive","queue":"jobs","max_messages":600,"lease_seconds":9}'
@@ -69,7 +69,7 @@ async def test_many_receives_together_are_bounded_as_one_is(one: Yard) -> None:
     assert b"max_messages" in answer.body
 
 
-@there()
+@there(auth="none")
 async def test_others_go_on_while_a_large_body_is_read(one: Yard) -> None:
     await one.store.run(v.QueueCreate("jobs", QueueSettings()))
     inner = b'{"payload":{"json":{' + b",".join(b'"%x":1' % n for n in range(200)) + b"}}}"

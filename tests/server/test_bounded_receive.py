@@ -170,7 +170,7 @@ async def test_ten_of_the_largest_have_room_whatever_they_are(
 async def test_a_server_asks_its_store_for_portions(said) -> None:
     """Whoever leaves the turn to it, and whoever names one."""
     async with watched() as store:
-        app = create_app(store, ServerOptions(max_payload_bytes=64 * 1024 * 1024))
+        app = create_app(store, ServerOptions(auth="none", max_payload_bytes=64 * 1024 * 1024))
         one = Yard(store.store, app.state.context, app, Clock())
         await filled(store, 40)
         body = f'{{"max_messages": 25{said}}}'.encode()

@@ -25,6 +25,7 @@ REQUESTS = 600
 CONNECTIONS, WAVES = 80, 4
 
 OPTIONS = ServerOptions(
+    auth="none",
     port=0,
     head_seconds=0.2,
     body_idle_seconds=0.2,
@@ -167,7 +168,9 @@ EXAMPLES = 5
 @pytest.fixture
 def patient() -> Iterator[Running]:
     """A server that hangs up on nobody while he thinks of his next request."""
-    with running(ServerOptions(port=0, max_wait_seconds=0.01, max_body_bytes=200_000)) as server:
+    with running(
+        ServerOptions(auth="none", port=0, max_wait_seconds=0.01, max_body_bytes=200_000)
+    ) as server:
         server.ask(post("/v1/queues", {"queue": "q"}))
         yield server
 
@@ -276,7 +279,9 @@ def test_strange_bytes(server: Running) -> None:
 @pytest.mark.slow
 def test_the_slow_keep_nobody_waiting() -> None:
     """Clients that send a byte now and then, or take none, while others are served as before."""
-    options = ServerOptions(port=0, head_seconds=1, body_idle_seconds=1, write_seconds=1)
+    options = ServerOptions(
+        auth="none", port=0, head_seconds=1, body_idle_seconds=1, write_seconds=1
+    )
     with running(options) as server, contextlib.ExitStack() as stack, server.connect() as normal:
         sends = post("/v1/queues/q/messages", {"messages": [{"payload": {"text": "hello"}}]})
         alone = worst_of(normal, sends)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from tests.server.running import get, post, running
 from tests.server.sights import AWAY, Sight, looking
 from tests.support.each import each
+from turnabout.server import ServerOptions
 from turnabout.server.api import health
 from turnabout.server.verbs import TokenRevoke
-from turnabout.words.errors import WrongVersion
+from turnabout.words.errors import StorageFull, WrongVersion
 
 
 @looking()
@@ -66,6 +69,19 @@ async def test_a_full_disk_is_not_ready(sight: Sight) -> None:
 
 
 @looking()
+async def test_nor_is_a_database_that_has_refused_a_verb_for_want_of_room(
+    sight: Sight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sight.store.error = StorageFull("canary")
+    with pytest.raises(StorageFull):
+        await sight.send("q")
+    sight.store.error = None
+    assert (await sight.get("/readyz")).text == "not ready: storage_full\n"
+    monkeypatch.setattr(health, "FULL_SECONDS", 0.0)
+    assert (await sight.get("/readyz")).status_code == 200
+
+
+@looking()
 async def test_a_flood_of_probes_is_one_look(sight: Sight, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_SECONDS", 60.0)  # on a busy machine they take long
     answers = await asyncio.gather(*(sight.get("/readyz") for _ in range(100)))
@@ -96,3 +112,17 @@ async def test_details_are_for_those_who_may_look(sight: Sight) -> None:
     assert (await sight.get("/readyz")).status_code == 200
     assert (await sight.get("/healthz")).json() == {"status": "ok"}
     assert "checks" in (await sight.get("/healthz", authorization=operator)).json()
+
+
+def test_a_lame_duck_serves_while_it_says_that_it_leaves(tmp_path: Path) -> None:
+    options = ServerOptions(auth="none", lame_duck_seconds=600)
+    with running(options, url=f"sqlite:///{tmp_path}/app.db") as server, server.connect() as early:
+        assert early.ask(get("/readyz")).status == 200
+        server.loop.call_soon_threadsafe(server._until.set)
+        with server.connect() as late:
+            while (answer := late.ask(get("/readyz"))).status == 200:
+                pass
+            assert (answer.status, answer.body) == (503, b"not ready: closing\n")
+            sent = post("/v1/queues/q/messages", {"messages": [{"payload": {"text": "late"}}]})
+            assert (late.ask(sent).status, early.ask(sent).status) == (200, 200)
+        server.serving.is_forced = True

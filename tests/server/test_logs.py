@@ -16,8 +16,10 @@ import pytest
 import turnabout.aio
 from tests.server import sights
 from tests.server.sights import Sight, looking
+from tests.server.tenants import Yard, there
 from tests.support.each import each
 from turnabout.server import ServerOptions, create_app
+from turnabout.server.http.access_log import REFUSED_LINES
 from turnabout.server.http.logs import configure, scrubbed, told
 from turnabout.words.errors import BrokenInvariant, Busy, TurnaboutError
 
@@ -120,7 +122,9 @@ def test_no_secret_is_logged_by_any_door() -> None:
 
     async def main() -> None:
         async with turnabout.aio.connect("sqlite://") as mq:
-            app = create_app(mq.store, ServerOptions(access_log=True, max_wait_seconds=0.01))
+            app = create_app(
+                mq.store, ServerOptions(auth="none", access_log=True, max_wait_seconds=0.01)
+            )
             assert len(app.router.routes) > 30
             await knock(app)
             app.state.context.lifecycle.close()
@@ -140,7 +144,7 @@ def test_no_secret_of_an_error_is_logged(error: Exception) -> None:
     stream = logged("json")
 
     async def main() -> None:
-        app = create_app(Talkative(error), ServerOptions())
+        app = create_app(Talkative(error), ServerOptions(auth="none"))
         await knock(app, BODIES[1:2])
         app.state.context.lifecycle.close()
 
@@ -204,6 +208,19 @@ def test_the_second_net(text: str, shown: str) -> None:
 
 
 # --- form ----------------------------------------------------------------------------------------
+
+
+@there()
+async def test_a_flood_of_refused_requests_does_not_flood_the_log(one: Yard) -> None:
+    stream = logged("json", "INFO")
+    one.app._outermost._clock = one.seconds
+    for _ in range(REFUSED_LINES + 30):
+        assert (await one.ask("GET", "/nothing")).status == 404
+    one.seconds.now += 1
+    await one.ask("GET", "/nothing")
+    told = [document["message"] for document in documents(stream)]
+    left_out = "30 lines about refused requests were left out"
+    assert told == [*["GET /nothing"] * REFUSED_LINES, left_out, "GET /nothing"]
 
 
 @looking()
@@ -278,7 +295,7 @@ async def test_any_other_request_id_is_replaced(sight: Sight, given: str) -> Non
 
 async def test_a_bug_is_an_answer_and_a_line() -> None:
     stream = logged("json")
-    app = create_app(Talkative(RuntimeError(SECRET)), ServerOptions())
+    app = create_app(Talkative(RuntimeError(SECRET)), ServerOptions(auth="none"))
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.get("/v1/queues")

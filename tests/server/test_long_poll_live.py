@@ -51,7 +51,7 @@ def idle() -> float:
 
 
 def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
-    with running(ServerOptions(port=0)) as server:
+    with running(ServerOptions(auth="none", port=0)) as server:
         send(server, "first")
         assert server.ask(post("receive", max_messages=1)).status == 200
         clients = waiting(server, CROWD)
@@ -77,7 +77,7 @@ def test_two_hundred_wait_for_little_and_are_answered_in_order() -> None:
 def test_a_large_batch_whose_reader_vanishes_is_for_others_at_once(asked_at: str) -> None:
     toxmq = b"POST /queue/q/pop/50 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
     asked = post("receive", max_messages=50) if asked_at == "ours" else toxmq
-    with running(ServerOptions(port=0)) as server:
+    with running(ServerOptions(auth="none", port=0)) as server:
         for _ in range(2):  # more than any socket's buffer may grow to
             send(server, *["x" * 100_000] * 25)
         with socket.socket() as client:

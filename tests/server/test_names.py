@@ -48,6 +48,7 @@ TEXTS = {
     "Peeked": {"channel", "content_type", "error", "headers"},
     "Policy": {"pause_reason"},
     "PolicyGet": {"channel"},
+    "PolicyList": {"after"},
     "PolicySet": {"channel", "changes"},
     "Purge": {"channel"},
     "QueueSettings": {"pause_reason"},

@@ -22,14 +22,16 @@ from turnabout.words.policy import QueueSettings
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running(ServerOptions(port=0, max_messages=50, max_payload_bytes=1_000)) as made:
+    with running(
+        ServerOptions(auth="none", port=0, max_messages=50, max_payload_bytes=1_000)
+    ) as made:
         yield made
 
 
 @pytest.fixture
 def wide() -> Iterator[Running]:
     """A server that takes what the wire takes."""
-    with running(ServerOptions(port=0, max_messages=10_000)) as made:
+    with running(ServerOptions(auth="none", port=0, max_messages=10_000)) as made:
         yield made
 
 
@@ -254,6 +256,7 @@ def test_a_queue_that_is_there_is_409(ask: Ask) -> None:
         ("GET", "/v1/queues/q/messages?limit=0", b"", 400, "usage"),
         ("GET", "/v1/queues/q/channels?kind=1&body=2", b"", 400, "usage"),
         ("POST", "/v1/queues/q/messages", b"{", 400, "usage"),
+        ("POST", "/v1/queues", b'{"queue": "a/b"}', 400, "usage"),
         ("POST", "/v1/queues/q/send", b"x" * 1_001, 400, "usage"),
         ("POST", "/v1/queues/q/ack", json.dumps({"receipts": ["1.1"] * 51}).encode(), 400, "usage"),
         ("POST", "/v1/queues/q/receive", b'{"max_messages": 51}', 400, "usage"),
@@ -426,7 +429,7 @@ def test_endings_are_streamed_to_the_end(ask: Ask) -> None:
 
 
 def test_what_waits_ends_when_the_server_closes() -> None:
-    with running(ServerOptions(port=0)) as server:
+    with running(ServerOptions(auth="none", port=0)) as server:
         ask = Ask(server, "closing")
         (one,) = ask.send("a")
         ask.raw("PATCH", ask.path, b'{"events": "all"}')

@@ -18,7 +18,7 @@ async def test_a_server_before_it_is_not_ready(url, monkeypatch) -> None:
     monkeypatch.setattr(health, "PATIENCE_SECONDS", 60.0)
     read_only(url, on=True)
     store = AsyncPostgresStore(url)
-    app = create_app(store, ServerOptions())
+    app = create_app(store, ServerOptions(auth="none"))
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/readyz")).text == "not ready: disconnected\n"

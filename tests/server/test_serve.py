@@ -1,5 +1,6 @@
 """What `turnabout serve` refuses before it listens, and what it says; `test_drain` runs it."""
 
+import asyncio
 import logging
 import socket
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from click.testing import CliRunner, Result
 from tests.server.process import post_once, process
 from tests.support import postgres
 from turnabout.cli import main
+from turnabout.cli._app import App
+from turnabout.server import ServerOptions
+from turnabout.server.commands.serve import _welcome
+from turnabout.server.serve import Serving
+from turnabout.server.serve import serve as serve_here
 
 MESSAGES = {"messages": [{"payload": {"text": "hello"}}]}
 
@@ -32,9 +38,8 @@ def serve(*words: str) -> Result:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["--host=0.0.0.0"], 2, "turnabout token create"),
         (["--host=0.0.0.0", "--auth=none"], 2, "loopback only"),
-        (["--host=no.such.host.invalid", "--auth=tokens"], 2, "token"),
+        (["--host=no.such.host.invalid"], 2, "no.such.host.invalid"),
         (["--max-polls=0"], 2, "max_polls"),
         (["--allow-origin=app"], 2, "scheme, host and port"),
         (["--tls-cert=here.pem"], 2, "PEM"),
@@ -56,6 +61,31 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         result = serve(f"--url=sqlite:///{tmp_path}/app.db", f"--port={other.getsockname()[1]}")
     assert result.exit_code == 3
     assert "--port" in result.output
+
+
+def test_the_first_start_makes_a_token_and_shows_it_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[Serving] = []
+
+    async def start(auth: str) -> None:
+        until = asyncio.Event()
+        until.set()
+        options = ServerOptions(auth=auth, port=0)
+        url = f"sqlite:///{tmp_path}/app.db"
+        await serve_here(url, options, announce=starts.append, until=until)
+
+    for auth in ("none", "tokens", "tokens"):
+        asyncio.run(start(auth))
+        assert ("auth=none" in caplog.text) is (auth == "none"), "said at each start"
+        caplog.clear()
+    none, first, second = (serving.first_token for serving in starts)
+    assert first is not None
+    assert (none, second) == (None, None)
+    lines = "\n".join(_welcome(App(), starts[1]))
+    assert f"  export TURNABOUT_TOKEN={first}\n" in lines
+    assert f"/dashboard#token={first}\n" in lines
+    assert "TOKEN" not in "\n".join(_welcome(App(), starts[2]))
 
 
 @pytest.mark.slow

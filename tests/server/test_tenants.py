@@ -40,6 +40,17 @@ def test_without_options_it_is_for_producing_and_consuming_until_revoked(run: Ru
     assert (made["expires_at"], made["state"]) == (None, "live")
 
 
+def test_a_token_of_a_namespace_says_what_it_does_not_see(
+    run: Runner, opened: turnabout.Turnabout
+) -> None:
+    assert "does not see" not in run("token", "create", "acme").err
+    opened.queue("mails").create()
+    assert "does not see the 2 queues without a namespace, such as mails:" in (
+        run("token", "create", "acme").err
+    )
+    assert "does not see" not in run("token", "create").err
+
+
 def test_tokens_are_listed_and_revoked(run: Runner) -> None:
     assert "token create" in run("migrate", "up").err + run("token", "list").err
     plain = run("token", "create").out.strip()

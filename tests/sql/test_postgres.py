@@ -94,6 +94,9 @@ def test_from_psql(postgres_server, url, mq):
     assert (seen[1].json(), seen[3].json(), seen[4].payload) == ({"a": 1}, {"n": 1}, b"\xff\x00")
     assert (seen[2].channel, seen[2].headers) == ("ada", {"trace": "7"})
 
+    psql(postgres_server, url, "select turnabout.send('deep', repeat('[', 100000));")
+    (deep,) = mq.queue("deep").receive()
+    assert deep.content_type == "text/plain; charset=utf-8"
     said = psql(postgres_server, url, "select turnabout.send('no name', 'x');")
     assert (said.returncode, said.stdout) == (3, "")
     assert "is not a valid queue name" in said.stderr
@@ -120,6 +123,25 @@ def test_it_is_a_send_like_any_other(url, connection, mq, send):
     assert rows[0] == rows[1]
     assert rows[0][5:7] == (60_000, options["headers"])
     assert mq.queue("work").stats().sent == 2
+
+
+@both
+def test_due_at_is_an_instant(connection, mq, send):
+    mq.queue("work").create(delay_seconds=5)
+    ((due,),) = connection.execute("select now() + interval '1 hour'").fetchall()
+    send(connection, due_at=due)
+    send(connection, due_at="1999-01-01T00:00Z")
+    with pytest.raises(psycopg.DatabaseError, match="a delay or a due_at, not both"):
+        send(connection, due_at=due, delay_seconds=0)
+    for wrong in ("infinity", "-infinity", "9999-01-01", "1969-01-01T00:00Z"):
+        with pytest.raises(psycopg.DatabaseError):
+            send(connection, due_at=wrong)
+    rows = connection.execute(
+        "select at - (extract(epoch from %s::timestamptz) * 1000)::bigint from turnabout.message"
+        " order by id",
+        (due,),
+    ).fetchall()
+    assert rows in ([(0,), (None,)], [(1,), (None,)])  # rounded up
 
 
 @both

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from turnabout.wire.routes import NOT_ON_THE_WIRE
 from turnabout.words import verbs as v
 from turnabout.words.entities import Delivery, Origin, Outgoing, Receipt
 from turnabout.words.policy import Policy, QueueSettings
@@ -125,7 +126,11 @@ _undedup = {
 }
 _default_policy = plain(Policy, paused=st.just(False), pause_reason=st.none())
 _never = {"cron": st.none(), "every_ms": st.none(), "at": st.none()}
-SPECIAL[Outgoing] = plain(Outgoing, **_undedup) | plain(Outgoing, dedup_key=texts.filter(bool))
+_at_once = {"due_at": st.none()}
+_delayed = plain(Outgoing, **_undedup, **_at_once) | plain(
+    Outgoing, dedup_key=texts.filter(bool), **_at_once
+)
+SPECIAL[Outgoing] = _delayed | plain(Outgoing, **_undedup, delay_ms=st.none())
 SPECIAL[QueueSettings] = plain(
     QueueSettings,
     fifo=st.just(True),
@@ -141,16 +146,16 @@ SPECIAL[HistoryEntry] = plain(HistoryEntry, payload=blobs, content_type=types_of
     HistoryEntry, payload=st.none(), content_type=st.none()
 )
 SPECIAL[Schedule] = st.one_of(
-    [plain(Schedule, **{**_never, when: drawn(hint, when)})
+    [plain(Schedule, message=_delayed, **{**_never, when: drawn(hint, when)})
      for when, hint in {"cron": str, "every_ms": int, "at": int}.items()]
 )  # fmt: skip
 
 
 def verbs(kind: Any) -> st.SearchStrategy[Any]:
     """Requests for one verb."""
-    special: dict[str, st.SearchStrategy[Any]] = {}
-    if any(f.name == "namespace" for f in fields(kind)):
-        special["namespace"] = st.none()
+    special: dict[str, st.SearchStrategy[Any]] = {
+        f.name: st.none() for f in fields(kind) if f.name in NOT_ON_THE_WIRE
+    }
     if kind is v.QueueUpdate:
         part = st.fixed_dictionaries({}, optional={"policy": _some(Policy).map(_without_pause)})
         special["changes"] = st.builds(lambda a, b: {**a, **b}, _some(QueueSettings), part)

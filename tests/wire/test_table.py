@@ -9,7 +9,7 @@ import pytest
 from tests.support.each import each
 from turnabout import wire
 from turnabout.wire.plans import answer_of, plan_of
-from turnabout.wire.routes import REFUSALS
+from turnabout.wire.routes import NOT_ON_THE_WIRE, REFUSALS
 from turnabout.wire.shapes import parts_of, shape_of
 from turnabout.words import entities, errors, outcomes, policy, records, schedules
 from turnabout.words import verbs as v
@@ -42,7 +42,7 @@ def test_each_field_of_a_verb_has_its_place(kind: Any) -> None:
     named = {*route.in_path, *route.query}
     if kind is not v.ScheduleSet:
         assert named <= names
-        assert {*plan.given, *(part.name for part in plan.body)} == (names - {"namespace"}) | (
+        assert {*plan.given, *(part.name for part in plan.body)} == (names - NOT_ON_THE_WIRE) | (
             {"wait_seconds"} if route.waits else set()
         )
     if route.method == "GET":

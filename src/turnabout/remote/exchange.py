@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 from urllib.parse import quote
 
 import httpx2
@@ -116,11 +116,23 @@ class Exchange:
         kind: type[Verb[A]] = type(verb)
         if kind not in wire.ROUTE_OF:
             raise not_for_clients(verb)
+        answer, place = yield from self._part(verb)
+        if kind.pages is not None:
+            items = cast("Any", answer)
+            while place is not None and (rest := kind.pages.rest(verb, items, place)) is not None:
+                more, place = yield from self._part(rest)
+                items += more
+            return items
+        return answer
+
+    def _part(self, verb: Verb[A]) -> Talk[tuple[A, Any]]:
+        """One answer, and where a list goes on that is too long for it."""
         asked = wire.request_of(verb)
         request = self._request(asked.method, asked.path, asked.body)
         reads = asked.method == "GET" or verb.name == Endings.name
         answer = yield from self._ask(request, verb.name, reads=reads)
-        return self._read(answer, verb.name, lambda body: wire.load_answer(kind, body), reads=reads)
+        kind: type[Verb[A]] = type(verb)
+        return self._read(answer, verb.name, lambda body: wire.load_part(kind, body), reads=reads)
 
     def transaction(self, verbs: Sequence[Verb[Any]]) -> Talk[list[Any]]:
         """Some verbs in one transaction."""

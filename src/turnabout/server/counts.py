@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words import outcomes as o
 from turnabout.words.entities import Delivery
-from turnabout.words.errors import TurnaboutError
+from turnabout.words.errors import StorageFull, TurnaboutError
 from turnabout.words.verbs import Ack, Defer, Extend, Fail, Receive, Release, Send, Verb
 
 A = TypeVar("A")
@@ -54,6 +54,15 @@ class Histogram:
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
         self.seconds += seconds
 
+    def add(self, buckets: Sequence[int], seconds: float) -> None:
+        """Add what another one has noted."""
+        self.buckets = [mine + other for mine, other in zip(self.buckets, buckets, strict=True)]
+        self.seconds += seconds
+
+
+_COUNTERS = ("requests", "verb_errors", "messages", "refusals")
+_HISTOGRAMS = ("request_seconds", "verb_seconds")
+
 
 class ServerCounts:
     """The numbers of one server process, since it started."""
@@ -69,6 +78,8 @@ class ServerCounts:
         self.messages: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.in_flight = 0
+        self.full_at = float("-inf")
+        """When the store last refused a verb for want of room, by the monotonic clock."""
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request was answered."""
@@ -84,7 +95,35 @@ class ServerCounts:
         """A limit of the server refused something; `limit` is its option's name."""
         self.refusals[limit] += 1
 
+    # --- those of several processes ---------------------------------------------------------------
+
+    def dumped(self) -> dict[str, Any]:
+        """All of it but what is of this moment, for JSON."""
+        document: dict[str, Any] = {name: list(getattr(self, name).items()) for name in _COUNTERS}
+        for name in _HISTOGRAMS:
+            histograms: dict[Any, Histogram] = getattr(self, name)
+            document[name] = [(key, one.buckets, one.seconds) for key, one in histograms.items()]
+        document["wait_seconds"] = (self.wait_seconds.buckets, self.wait_seconds.seconds)
+        return document
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Add what another process has dumped."""
+        for name in _COUNTERS:
+            for key, number in document[name]:
+                getattr(self, name)[_key(key)] += number
+        for name in _HISTOGRAMS:
+            histograms: dict[Any, Histogram] = getattr(self, name)
+            for key, *told in document[name]:
+                histograms.setdefault(_key(key), Histogram()).add(*told)
+        self.wait_seconds.add(*document["wait_seconds"])
+
     # --- verbs -----------------------------------------------------------------------------------
+
+    def failed(self, name: str, code: str) -> None:
+        """A verb raised an error of that code."""
+        self.verb_errors[name, code] += 1
+        if code == StorageFull.code:
+            self.full_at = time.monotonic()
 
     def carried(self, verb: Verb[Any], answer: Any) -> None:
         """Count what a verb did with messages."""
@@ -123,6 +162,11 @@ class ServerCounts:
             self.messages[done] += len(outcomes) - lost
 
 
+def _key(key: Any) -> Any:
+    """As it was before JSON made a list of it."""
+    return key if isinstance(key, str) else tuple(key)
+
+
 class CountingStore(AsyncForwardingStore):
     """A store that counts what is asked of another one, and how long it takes."""
 
@@ -136,7 +180,7 @@ class CountingStore(AsyncForwardingStore):
         try:
             answer = await self._store.run(verb)
         except TurnaboutError as error:
-            counts.verb_errors[verb.name, error.code] += 1
+            counts.failed(verb.name, error.code)
             raise
         finally:
             self._took(verb.name, time.perf_counter() - started)
@@ -149,7 +193,7 @@ class CountingStore(AsyncForwardingStore):
         try:
             answers = await self._store.run_transaction(verbs)
         except TurnaboutError as error:
-            counts.verb_errors["transaction", error.code] += 1
+            counts.failed("transaction", error.code)
             raise
         finally:
             self._took("transaction", time.perf_counter() - started)

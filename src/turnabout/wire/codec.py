@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from turnabout.wire.plans import Kind, RoutePlan, answer_of, plan_of
-from turnabout.wire.routes import NOT_ON_THE_WIRE, Method
+from turnabout.wire.routes import Method
 from turnabout.wire.shapes import FieldPart, Misplaced, parts_of, shape_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
@@ -155,7 +155,7 @@ def load_query(query: bytes) -> dict[str, str]:
 
 def _dump_body(plan: RoutePlan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
     values = plan.spread(verb)
-    if any(values.get(name) is not None for name in NOT_ON_THE_WIRE):
+    if values.get("namespace") is not None:
         raise UsageError("the namespace comes from the token: it cannot be named here")
     if plan.route.method != "GET" and wait_seconds:
         values["wait_seconds"] = wait_seconds
@@ -345,19 +345,26 @@ def dump_value(one: Any, *, tagged: bool = False) -> bytes:
     return _encode(dump(one))
 
 
-def dump_answer(kind: type[v.Verb[A]], answer: A) -> bytes:
-    """The body of the answer to a verb."""
+def dump_answer(kind: type[v.Verb[A]], answer: A, place: Any = None) -> bytes:
+    """The body of the answer to a verb; of a part of a list, with the `place` where it goes on."""
     dump = answer_of(kind).dump
     assert dump is not None
-    return _encode(dump(answer))
+    said = dump(answer)
+    return _encode(said if place is None else msgspec.structs.replace(said, next=place))
 
 
 def load_answer(kind: type[v.Verb[A]], body: bytes) -> A:
     """The answer in a body. Raises: Uncertain if it is not an answer to that verb."""
+    return load_part(kind, body)[0]
+
+
+def load_part(kind: type[v.Verb[A]], body: bytes) -> tuple[A, Any]:
+    """The answer in a body, and where the list goes on; None: that was all of it."""
     load = answer_of(kind).load
     assert load is not None
     try:
-        return load(_answer_decoder(kind)(body))
+        said = _answer_decoder(kind)(body)
+        return load(said), None if kind.pages is None else said.next
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Uncertain(
             f"the response is not an answer to {kind.name} ({error}): the call may have happened"

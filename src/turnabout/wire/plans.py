@@ -249,11 +249,16 @@ def answer_of(kind: Kind) -> Form:
     return form
 
 
+_NEXT = [("next", int | str | None, None)]
+"""Where a list goes on that was too long for one answer."""
+
+
 def _in_an_object(kind: Kind, name: str, form: Form) -> Form:
     struct = msgspec.defstruct(
         f"{kind.__name__}Answer",
-        [(name, form.type)],
+        [(name, form.type), *_NEXT] if kind.pages is not None else [(name, form.type)],
         namespace={"__doc__": f"What `{kind.name}` answers."},
+        omit_defaults=True,
         forbid_unknown_fields=True,
         module=__name__,
     )

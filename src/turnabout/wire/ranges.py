@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from turnabout.words import limits
 from turnabout.words.prepare import PER_SECOND_MAX
+from turnabout.words.schedules import EVERY_MS_MIN
 from turnabout.words.verb import IDS
 from turnabout.words.verbs import VOCABULARY
 
@@ -35,6 +36,7 @@ RANGES: Mapping[str, Meta] = {
     },
     "Outgoing.priority": Meta(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX),
     "Outgoing.delay_ms": _DELAY,
+    "Outgoing.due_at": _INSTANT,
     "Outgoing.ttl_ms": _SPAN,
     "Outgoing.dedup_window_ms": _SPAN,
     "Receive.max_messages": Meta(ge=1, le=limits.RECEIVE_MESSAGES_MAX),
@@ -47,6 +49,7 @@ RANGES: Mapping[str, Meta] = {
     "Failure.delay_ms": _DELAY,
     "Peek.limit": _PAGE,
     "Peek.after_id": Meta(ge=0, le=limits.ID_MAX),
+    "Stats.limit": _PAGE,
     "StatsOfChannels.limit": _PAGE,
     "History.limit": _PAGE,
     "History.finished_from": _INSTANT,
@@ -60,9 +63,13 @@ RANGES: Mapping[str, Meta] = {
     "RedriveStep.id": _ID,
     "RedriveCancel.id": _ID,
     "RedriveList.limit": _PAGE,
+    "QueueList.limit": _PAGE,
+    "PolicyList.limit": _PAGE,
+    "ScheduleList.limit": _PAGE,
     "ScheduleSet.next_at": _INSTANT,
     "ScheduleFire.due_at": _INSTANT,
     "ScheduleFire.next_at": _INSTANT,
+    "Schedule.every_ms": Meta(ge=EVERY_MS_MIN / 1000, le=limits.DELAY_SECONDS_MAX),
     "Policy.max_concurrency": _WHOLE,
     "Policy.max_size": _WHOLE,
     "Policy.weight": Meta(ge=1, le=1_000),
@@ -94,5 +101,6 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "channel": limits.channel_name,
     "error": _text,
     "cursor": _text,
+    "after": _text,
 }
 """Of a verb's fields of that name: what its class does not check."""

@@ -52,7 +52,7 @@ ROUTES: tuple[Route, ...] = (
     Route(v.Cancel, "POST", f"{_QUEUE}/cancel"),
     Route(v.Retry, "POST", f"{_QUEUE}/retry"),
     Route(v.Peek, "GET", f"{_QUEUE}/messages", ("limit", "state", "channel", "after_id")),
-    Route(v.Stats, "GET", f"{_QUEUE}/stats", also="/v1/stats"),
+    Route(v.Stats, "GET", f"{_QUEUE}/stats", ("after", "limit"), also="/v1/stats"),
     Route(v.StatsOfChannels, "GET", f"{_QUEUE}/channels", ("limit",)),
     Route(v.Purge, "POST", f"{_QUEUE}/purge"),
     Route(v.Endings, "POST", f"{_QUEUE}/endings", waits=True),
@@ -71,23 +71,23 @@ ROUTES: tuple[Route, ...] = (
     Route(v.QueueCreate, "POST", "/v1/queues"),
     Route(v.QueueGet, "GET", _QUEUE),
     Route(v.QueueUpdate, "PATCH", _QUEUE, body="changes"),
-    Route(v.QueueList, "GET", "/v1/queues"),
+    Route(v.QueueList, "GET", "/v1/queues", ("after", "limit")),
     Route(v.QueueDelete, "DELETE", _QUEUE),
     Route(v.PolicySet, "PATCH", f"{_QUEUE}/policy", ("channel", "replace"), body="changes"),
     Route(v.PolicyGet, "GET", f"{_QUEUE}/policy", ("channel",)),
-    Route(v.PolicyList, "GET", f"{_QUEUE}/policies"),
+    Route(v.PolicyList, "GET", f"{_QUEUE}/policies", ("after", "limit")),
     Route(v.ChannelDelete, "DELETE", f"{_QUEUE}/channel", ("channel",)),
     Route(v.ScheduleSet, "PUT", "/v1/schedules/{schedule}"),
     Route(v.ScheduleDelete, "DELETE", "/v1/schedules/{schedule}"),
-    Route(v.ScheduleList, "GET", "/v1/schedules", ("queue", "due", "schedule")),
+    Route(v.ScheduleList, "GET", "/v1/schedules", ("queue", "due", "schedule", "after", "limit")),
     Route(v.ScheduleFire, "POST", "/v1/schedules/{schedule}/fire"),
     Route(v.Maintain, "POST", f"{_QUEUE}/maintain"),
 )
 
 ROUTE_OF: Mapping[type[Verb[Any]], Route] = {route.verb: route for route in ROUTES}
 
-NOT_ON_THE_WIRE = frozenset({"namespace"})
-"""Fields that no request has: the namespace is the token's."""
+NOT_ON_THE_WIRE = frozenset({"namespace", "room_bytes"})
+"""Fields that no request has: the namespace is the token's, and the room the server's."""
 
 REFUSALS: tuple[type[Any], ...] = (o.ChannelFull, o.QueueFull, o.AlreadyExists)
 """Outcomes that refuse the whole request: answered with 409. Those of many-forms don't."""

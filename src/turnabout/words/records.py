@@ -5,7 +5,7 @@ Instants are milliseconds since 1970 by the database's clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from turnabout.words import limits
@@ -76,6 +76,11 @@ class HistoryEntry:
     content_type: str | None = None
     headers: Mapping[str, str] | None = None
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of the payload and the result."""
+        return len(self.payload or b"") + len(self.result.data if self.result else b"")
+
     def json(self) -> Any:
         """The value of a JSON payload. Raises: UsageError where the payload was not kept."""
         return decode_json(self._kept())
@@ -96,6 +101,11 @@ class HistoryPage:
 
     entries: tuple[HistoryEntry, ...]
     cursor: str | None
+
+
+def is_full(entries: Sequence[HistoryEntry], room_bytes: int | None) -> bool:
+    """Whether payloads and results fill the room, so that there may be more behind them."""
+    return room_bytes is not None and sum(entry.kept_bytes for entry in entries) >= room_bytes
 
 
 @value

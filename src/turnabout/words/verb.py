@@ -7,7 +7,8 @@ so that a new verb is stated in one place. The verbs are in `verbs`; slices have
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntFlag
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
@@ -87,6 +88,53 @@ FAILURES = Items("failures", id_of=attrgetter("receipt.id"), receipt_of=attrgett
 IDS = Items("ids", id_of=_itself)
 
 
+class Pages:
+    """How a long list is asked for in parts: which field says where to go on, and what an item
+    of the answer has for it.
+    """
+
+    __slots__ = ("bytes_of", "field", "of")
+
+    def __init__(
+        self,
+        field: str,
+        of: Callable[[Any], Any],
+        bytes_of: Callable[[Any], int] | None = None,
+    ) -> None:
+        """`bytes_of`: what an item counts for in the verb's `room_bytes`."""
+        self.field = field
+        self.of = of
+        self.bytes_of = bytes_of
+
+    def place(self, verb: Any, items: Sequence[Any]) -> Any:
+        """Where the rest of the list begins; None: there is no more."""
+        is_cut = verb.limit is not None and len(items) >= verb.limit
+        if self.bytes_of is not None and verb.room_bytes is not None:
+            is_cut = is_cut or sum(map(self.bytes_of, items)) >= verb.room_bytes
+        return self.of(items[-1]) if items and is_cut else None
+
+    def rest(self, verb: Any, items: Sequence[Any], place: Any) -> Any:
+        """The verb for what is behind these items; None: as many as it wanted are here."""
+        if verb.limit is not None and len(items) >= verb.limit:
+            return None
+        limit = None if verb.limit is None else verb.limit - len(items)
+        return replace(verb, **{self.field: place, "limit": limit})
+
+
+class PagesOfIds(Pages):
+    """The same where the items are asked for by id, and each id has its answer."""
+
+    __slots__ = ()
+
+    def place(self, verb: Any, items: Sequence[Any]) -> Any:
+        """The first id without an answer."""
+        return verb.ids[len(items)] if len(items) < len(verb.ids) else None
+
+    def rest(self, verb: Any, items: Sequence[Any], place: Any) -> Any:
+        """The verb for the ids from there on."""
+        return replace(verb, ids=verb.ids[len(items) :])
+
+
 def snake(name: str) -> str:
     """`CancelRequested` as `cancel_requested`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
@@ -115,6 +163,9 @@ class Verb(Generic[A]):
     """A server may carry out several as one, if they differ in their items only."""
     lists: ClassVar[bool] = False
     """Without a queue's name it is about all queues that its caller may ask about."""
+
+    pages: ClassVar[Pages | None] = None
+    """Its answer is a list that may be long: servers give a part, and say where to go on."""
 
     def __init_subclass__(cls) -> None:
         cls.name = snake(cls.__name__)

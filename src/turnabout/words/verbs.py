@@ -9,6 +9,7 @@ variables say is in `verb`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Literal
 
 from turnabout.words import outcomes as o
@@ -50,6 +51,8 @@ from turnabout.words.verb import (
     Changes,
     Items,
     NamespaceName,
+    Pages,
+    PagesOfIds,
     QueueName,
     ScheduleName,
     Verb,
@@ -189,11 +192,16 @@ class Peek(Verb[tuple[Peeked, ...]]):
     """Unfinished messages by id, after `after_id`, of one state or channel if named."""
 
     reads = True
+    pages = Pages("after_id", attrgetter("id"), attrgetter("kept_bytes"))
     queue: QueueName
     limit: int = 20
     state: State | None = None
     channel: str | None = None
     after_id: int = 0
+    room_bytes: int | None = None
+    """For a server: no more messages once payloads and states fill it. So in every verb that has
+    this field; there is always one item.
+    """
 
 
 @value
@@ -202,9 +210,13 @@ class Stats(Verb[tuple[QueueStats, ...]]):
 
     scope = "consume"
     reads = lists = True
+    pages = Pages("after", attrgetter("queue"))
     queue: QueueName | None = None
     namespace: NamespaceName | None = None
     """`""`: queues without a namespace; None: all. So in every verb that has this field."""
+    after: QueueName | None = None
+    """Only what comes behind that name. So in every list by name."""
+    limit: int | None = None
 
 
 @value
@@ -234,8 +246,11 @@ class Endings(Verb[tuple[Ending | None, ...]]):
     scope = "consume"
     items = IDS
     reads = True
+    pages = PagesOfIds("ids", attrgetter("id"))
     queue: QueueName
     ids: tuple[int, ...]
+    room_bytes: int | None = None
+    """Of results. The ids that have no answer then have to be asked for again."""
 
 
 @value
@@ -253,6 +268,7 @@ class History(Verb[HistoryPage]):
     finished_until: int | None = None
     """Up to, not including, that instant."""
     cursor: str | None = None
+    room_bytes: int | None = None
 
 
 @value
@@ -347,7 +363,10 @@ class QueueList(Verb[tuple[QueueEntry, ...]]):
     """All queues with their settings, by name."""
 
     reads = lists = True
+    pages = Pages("after", attrgetter("name"))
     namespace: NamespaceName | None = None
+    after: QueueName | None = None
+    limit: int | None = None
 
 
 @value
@@ -387,7 +406,10 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     """Channels with a policy of their own, by name."""
 
     reads = True
+    pages = Pages("after", attrgetter("channel"))
     queue: QueueName
+    after: str | None = None
+    limit: int | None = None
 
 
 @value
@@ -416,15 +438,21 @@ class ScheduleDelete(Verb[bool]):
 
 @value
 class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
-    """Schedules by name, of one queue if named; with `due`, those that are due and not paused."""
+    """Schedules by name, of one queue if named. With `due` those that are due and not paused: the
+    one that is due longest of each namespace, then the next one of each, and so on.
+    """
 
     scope = "consume"
     reads = lists = True
+    pages = Pages("after", attrgetter("schedule.name"), attrgetter("kept_bytes"))
     queue: QueueName | None = None
     due: bool = False
     schedule: ScheduleName | None = None
     """Only the one of that name."""
     namespace: NamespaceName | None = None
+    after: ScheduleName | None = None
+    limit: int | None = None
+    room_bytes: int | None = None
 
 
 @value
@@ -442,8 +470,8 @@ class ScheduleFire(Verb[o.FireOutcome]):
 
 @value
 class Maintain(Verb[None]):
-    """A bounded share of housekeeping: sweep what is old, fold counters, end what has expired, take
-    a step of each redrive.
+    """A bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
+    what is old, fold counters, end what has expired, take a step of each redrive.
     """
 
     scope = "consume"

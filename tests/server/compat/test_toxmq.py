@@ -106,7 +106,7 @@ def test_tokens_by_basic_and_namespaces(place: Place) -> None:
     theirs = _pop(place)
     assert theirs is not None
     secret = place.token("produce:*", "consume:*", namespace="acme")
-    refused = place.ask("POST /queue/q/pop")
+    refused = place.ask("POST /queue/q/pop", Authorization=f"Bearer {secret}x")
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
     basic = base64.b64encode(f"anybody:{secret}".encode()).decode()
     acme = {"Authorization": f"Basic {basic}"}

@@ -95,7 +95,8 @@ export function open(folder, base) {
   const fetched = globalThis.fetch;
   Object.assign(globalThis, {
     document: page,
-    location: { hash: "" },
+    location: { hash: "", pathname: "/dashboard/" },
+    history: { replaceState: () => { globalThis.location.hash = ""; } },
     sessionStorage: {
       getItem: (name) => kept.get(name) ?? null,
       setItem: (name, value) => kept.set(name, value),

@@ -20,6 +20,12 @@ await until("the refusal", () => part("problem").textContent.includes("does not 
 part("token").value = ` ${token} `;
 part("token-form").fire("submit");
 await until("the list", () => page().includes("emails"));
+part("token-forget").fire("click");
+await until("nothing", () => part("problem").textContent.includes("needs a token"));
+go(`#token=${token}`);
+await until("the list, by a link with the token", () => page().includes("emails"));
+assert.equal(part("problem").hidden, true);
+assert.equal(location.hash, "");
 assert.equal(part("problem").hidden, true);
 assert.equal(part("token").value, "");
 assert.deepEqual([...kept.values()], [token]);

@@ -57,7 +57,7 @@ def test_nothing_else_is_served(client: httpx2.Client, name: str) -> None:
 
 
 def test_it_can_be_left_out() -> None:
-    off = ServerOptions(dashboard=False, max_body_bytes=WIDE.max_body_bytes)
+    off = ServerOptions(auth="none", dashboard=False, max_body_bytes=WIDE.max_body_bytes)
     with served("sqlite://", options=off) as server, httpx2.Client(base_url=server.url) as client:
         for path in ("/", "/dashboard/", "/web"):
             assert client.get(path).status_code == 404

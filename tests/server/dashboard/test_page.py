@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pytest
 
 import turnabout
 import turnabout.server.dashboard
-from tests.support.served import served
+from tests.support.served import WIDE, served
 from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
 FOLDER = Path(turnabout.server.dashboard.__file__).parent / "static"
@@ -52,7 +53,7 @@ def place(tmp_path: Path) -> Iterator[tuple[str, str]]:
         (message,) = emails.receive()
         message.fail("550 no such user \u202e", retry=False)
         emails.receive(max_messages=2, lease_seconds=600)
-    with served(database) as server:
+    with served(database, options=replace(WIDE, auth="tokens")) as server:
         yield server.url, token_text(token_id, secret)
 
 

@@ -151,7 +151,7 @@ class AsyncPostgresStore(store.AsyncStore):
         for last in (False, True):
             connection = await self._pool.take()
             try:
-                await connection.run(b"begin", ())
+                await connection.run(b"begin isolation level read committed", ())
             except psycopg.Error as error:
                 await self._pool.put(connection)
                 if last or isinstance(error, NoAnswer):

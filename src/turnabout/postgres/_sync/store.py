@@ -145,7 +145,7 @@ class PostgresStore(store.Store):
         for last in (False, True):
             connection = self._pool.take()
             try:
-                connection.run(b"begin", ())
+                connection.run(b"begin isolation level read committed", ())
             except psycopg.Error as error:
                 self._pool.put(connection)
                 if last or isinstance(error, NoAnswer):

@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Rows, call, each, one
+from turnabout.postgres.call import Call, Now, Rows, call, each, in_room, one
 from turnabout.words import verbs as v
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 from turnabout.words.outcomes import Cleared
-from turnabout.words.records import Ending, Event, EventPage, HistoryEntry, HistoryPage, Result
+from turnabout.words.records import (
+    Ending,
+    Event,
+    EventPage,
+    HistoryEntry,
+    HistoryPage,
+    Result,
+    is_full,
+)
 
 _CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,19})")
 _PLACE = re.compile(_CURSOR.pattern + r"(?:\.([0-9]{1,19}\.[0-9]{1,9}\.[1-4]))?")
@@ -48,7 +56,7 @@ def _ending(id_: int, outcome: Any, *row: Any) -> Ending | None:
         return None
     if outcome == "unknown":
         return Ending(id_, outcome)
-    *plain, data, content_type = row
+    *plain, data, content_type, _, _ = row
     return Ending(id_, outcome, *plain, result=_result(data, content_type))
 
 
@@ -57,19 +65,19 @@ def _history_parameters(verb: v.History, now: Now) -> Sequence[Any]:
     match = None if verb.cursor is None else _match(_PLACE, verb.cursor, "history")
     finished, id_, rest = (None, None, None) if match is None else match.group(1, 2, 3)
     wanted = (verb.outcome, verb.channel, verb.error, verb.finished_from, verb.finished_until)
-    return (verb.queue, verb.limit + 1, *wanted, finished, id_, now, rest)
+    return (verb.queue, verb.limit + 1, *wanted, finished, id_, now, rest, verb.room_bytes)
 
 
 def _history(verb: v.History, rows: Rows) -> HistoryPage:
     entries = tuple(starmap(_entry, rows[: verb.limit]))
-    if len(rows) <= verb.limit:
+    if len(rows) <= verb.limit and not is_full(entries, verb.room_bytes):
         return HistoryPage(entries, None)
-    last, rest = entries[-1], rows[verb.limit - 1][-1]
+    last, rest = entries[-1], rows[len(entries) - 1][-3]
     return HistoryPage(entries, f"{last.finished_at}.{last.id}.{rest}")
 
 
 def _entry(*row: Any) -> HistoryEntry:
-    *plain, data, result_type, payload, content_type, headers, _ = row
+    *plain, data, result_type, payload, content_type, headers, _, _, _ = row
     kept: Any = None
     if content_type is not None:  # the payload was kept
         kept = {} if headers is None else json.loads(headers)
@@ -105,14 +113,19 @@ def _events(verb: v.Events, rows: Rows) -> EventPage:
 
 CALLS: dict[type[Any], Call] = {
     v.Endings: call(
-        "select * from turnabout.endings($queue::text, $ids::bigint[], $now::bigint)",
+        in_room("*", "endings($queue::text, $ids::bigint[], $now::bigint)", "result"),
         each(_ending),
         repeatable=True,
     ),
     v.History: call(
-        "select * from turnabout.history($queue::text, $limit::int, $outcome::text, $channel::text,"
-        " $error::text, $finished_from::bigint, $finished_until::bigint, $before_at::bigint,"
-        " $before_id::bigint, $now::bigint, $before::text)",
+        in_room(
+            "*",
+            "history($queue::text, $limit::int, $outcome::text, $channel::text, $error::text,"
+            " $finished_from::bigint, $finished_until::bigint, $before_at::bigint,"
+            " $before_id::bigint, $now::bigint, $before::text)",
+            "payload",
+            "result",
+        ),
         _history,
         _history_parameters,
         repeatable=True,

@@ -93,7 +93,8 @@ def _channel_policy(name: str, columns: Mapping[str, Any]) -> ChannelPolicy:
 
 CALLS: dict[type[Any], Call] = {
     v.Stats: call(
-        "select * from turnabout.stats($queue::text, $now::bigint, $namespace::text)",
+        "select * from turnabout.stats($queue::text, $now::bigint, $namespace::text, $after::text,"
+        " $limit::int)",
         each(QueueStats),
         repeatable=True,
     ),
@@ -131,7 +132,8 @@ CALLS: dict[type[Any], Call] = {
         _update_parameters,
     ),
     v.QueueList: call(
-        f"select {_ENTRY} from turnabout.queue_list(null, $namespace::text)",
+        f"select {_ENTRY}"
+        " from turnabout.queue_list(null, $namespace::text, $after::text, $limit::int)",
         each(_entry),
         repeatable=True,
     ),
@@ -146,7 +148,9 @@ CALLS: dict[type[Any], Call] = {
         "select turnabout.policy_get($queue::text, $channel::text)", one(_policy), repeatable=True
     ),
     v.PolicyList: call(
-        "select * from turnabout.policy_list($queue::text)", each(_channel_policy), repeatable=True
+        "select * from turnabout.policy_list($queue::text, $after::text, $limit::int)",
+        each(_channel_policy),
+        repeatable=True,
     ),
     v.Maintain: call(
         "select turnabout.maintain($queue::text, $now::bigint)", nothing, repeatable=True

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Rows, call, each
+from turnabout.postgres.call import Call, Now, Rows, call, each, in_room
 from turnabout.postgres.everyday import everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
@@ -50,7 +50,7 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
 
 
 def _peeked(*row: Any) -> Peeked:
-    *plain, headers, state, error, origin, expires_at, wish = row
+    *plain, headers, state, error, origin, expires_at, wish, _, _ = row
     return Peeked(
         *plain,
         headers=NO_HEADERS if headers is None else json.loads(headers),
@@ -73,8 +73,13 @@ CALLS: dict[type[Any], Call] = {
         everyday=everyday("receive", _receive_one, everyday("look", _receive_one)),
     ),
     v.Peek: call(
-        "select * from turnabout.peek($queue::text, $limit::int, $state::text, $channel::text,"
-        " $after_id::bigint, $now::bigint)",
+        in_room(
+            "*",
+            "peek($queue::text, $limit::int, $state::text, $channel::text, $after_id::bigint,"
+            " $now::bigint)",
+            "payload",
+            "saved_state",
+        ),
         each(_peeked),
         repeatable=True,
     ),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from turnabout.postgres.call import Call, Now, Rows, call, each, one, single
+from turnabout.postgres.call import Call, Now, Rows, call, each, in_room, one, single
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Fired, FireOutcome, NotDue
@@ -48,9 +48,12 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.ScheduleDelete: call("select turnabout.schedule_delete($schedule::text)", single),
     v.ScheduleList: call(
-        f"select coalesce($now::bigint, turnabout.clock_ms()), {_SCHEDULE}"
-        " from turnabout.schedule_list($queue::text, $due::boolean, $schedule::text, $now::bigint,"
-        " $namespace::text)",
+        in_room(
+            f"coalesce($now::bigint, turnabout.clock_ms()), {_SCHEDULE}",
+            "schedule_list($queue::text, $due::boolean, $schedule::text, $now::bigint,"
+            " $namespace::text, $after::text, $limit::int)",
+            "payload",
+        ),
         each(_schedule),
         repeatable=True,
     ),

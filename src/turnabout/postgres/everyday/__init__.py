@@ -61,6 +61,17 @@ PAUSE_SECONDS: Final = 0.1
 did nothing twice within this time. Once is a channel's head mark, or a message that expires.
 """
 
+OWN_SETTINGS: Final = b"""
+select set_config('default_transaction_isolation', 'read committed', false),
+    set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)
+from (select) t
+where pg_backend_pid() = $1::int
+"""
+"""Make the settings that every session of ours needs, whatever an administrator has set for its
+role; no row behind a pooler. Our calls lock first and read next, bound each wait by themselves, and
+have a deadline by `call_seconds`; a rebuild after a crash takes its time.
+"""
+
 _QUEUES_MAX: Final = 1_000
 _NAME = re.compile(r"\$([a-z_]+)")
 

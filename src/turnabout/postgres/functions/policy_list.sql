@@ -1,7 +1,8 @@
--- Channels with a policy of their own, by name, each with its columns.
+-- Channels with a policy of their own, by name behind `after`, each with its columns.
 -- plans: free
-create or replace function turnabout.policy_list(queue text)
-returns table (channel text, policy jsonb)
+create or replace function turnabout.policy_list(
+    queue text, after text default null, most int default null
+) returns table (channel text, policy jsonb)
 language plpgsql stable as $$
 declare
     v_queue turnabout.queue := turnabout.find_queue(policy_list.queue, false);
@@ -14,6 +15,8 @@ begin
         select w.channel from turnabout.wake w
         where w.queue_id = v_queue.id and w.policy is not null
     ) n
-    order by n.name;
+    where policy_list.after is null or n.name > policy_list.after
+    order by n.name
+    limit policy_list.most;
 end
 $$;

@@ -1,9 +1,11 @@
--- One queue, or all by name, or those of a namespace; one of another namespace is not found.
+-- One queue, or all by name, or those of a namespace, behind the name `after`; one of another
+-- namespace is not found.
 -- Volatile, so that it sees a queue which another transaction has made since the statement began,
 -- and which queue_create has just waited for.
 -- plans: free
 create or replace function turnabout.queue_list(
-    queue text default null, namespace text default null
+    queue text default null, namespace text default null, after text default null,
+    most int default null
 ) returns setof turnabout.queue
 language plpgsql as $$
 begin
@@ -18,9 +20,15 @@ begin
         return query
         select q.* from turnabout.queue q
         where left(q.name, greatest(position('/' in q.name), 1) - 1) = queue_list.namespace
-        order by q.name;
+            and (queue_list.after is null or q.name > queue_list.after)
+        order by q.name
+        limit queue_list.most;
     else
-        return query select q.* from turnabout.queue q order by q.name;
+        return query
+        select q.* from turnabout.queue q
+        where queue_list.after is null or q.name > queue_list.after
+        order by q.name
+        limit queue_list.most;
     end if;
 end
 $$;

@@ -3,7 +3,8 @@
 -- The plan depends on the queues, so it is made anew each time.
 -- plans: free
 create or replace function turnabout.stats(
-    queue text default null, now_ms turnabout.instant default null, namespace text default null
+    queue text default null, now_ms turnabout.instant default null, namespace text default null,
+    after text default null, most int default null
 ) returns table (
     name text, scheduled bigint, ready bigint, leased bigint, sent bigint, done bigint,
     dead bigint, cancelled bigint, expired bigint, oldest_ready_ms bigint, paused boolean,
@@ -16,7 +17,8 @@ as $$
 declare
     v_now bigint := coalesce(stats.now_ms, turnabout.clock_ms());
     v_queues int[] := array(
-        select q.id from turnabout.queue_list(stats.queue, stats.namespace) q
+        select q.id
+        from turnabout.queue_list(stats.queue, stats.namespace, stats.after, stats.most) q
     );
 begin
     perform turnabout.rebuild(false);

@@ -94,7 +94,7 @@ class Native:
             v.Events: self.events,
             v.ScheduleSet: self.schedule_set,
         }
-        self._document = openapi.document()
+        self._document = openapi.document(context.options.max_messages)
 
     def beside(self) -> Sequence[tuple[str, str, Handler]]:
         """The routes that are not verbs."""
@@ -114,7 +114,10 @@ class Native:
     async def verb(self, kind: type[v.Verb[Any]], request: Request) -> None:
         """Any verb that needs nothing else."""
         caller, call = await self._call(kind, request)
-        await self._done(request, kind, await caller.run(call.verb))
+        if kind.pages is None:
+            await self._done(request, kind, await caller.run(call.verb))
+        else:
+            await answer(request, wire.dump_answer(kind, *await caller.part(call.verb)))
 
     async def send(self, request: Request) -> None:
         """`send`, once for each `Idempotency-Key`."""
@@ -156,11 +159,11 @@ class Native:
         caller, call = await self._call(v.Endings, request)
         verb = cast("v.Endings", call.verb)
         seconds = self._wait_seconds(call)
-        found = await caller.run(verb)
+        found, place = await caller.part(verb)
         if seconds and any(ending is None for ending in found):
-            waited = await self.waiting.endings(caller, verb, seconds, request)
-            found = found if waited is None else waited
-        await self._done(request, v.Endings, found)
+            await self.waiting.endings(caller, verb, seconds, request)
+            found, place = await caller.part(verb)
+        await answer(request, wire.dump_answer(v.Endings, found, place))
 
     async def events(self, request: Request) -> None:
         """`events`, which may wait for one."""

@@ -68,7 +68,7 @@ async def stream_endings(waiting: Waiting, request: Request) -> None:
     ids = _ids(asked.get("ids", ""), context.options.max_messages)
     await caller.run(v.Endings(queue, ids))
     with context.admission.waiter(), waiting.shared(caller, queue) as shared:
-        await _stream(request, _endings(shared, queue, ids))
+        await _stream(request, _endings(shared, caller, queue, ids))
 
 
 # --- what is sent --------------------------------------------------------------------------------
@@ -79,7 +79,9 @@ async def _said(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
         yield _event(event.kind, _data(Event, event), event.cursor)
 
 
-async def _endings(shared: Shared, queue: str, ids: tuple[int, ...]) -> AsyncGenerator[bytes]:
+async def _endings(
+    shared: Shared, caller: AuthorizedStore, queue: str, ids: tuple[int, ...]
+) -> AsyncGenerator[bytes]:
     poller, store = shared.poller(queue), shared.store
     patience = Patience(time.monotonic(), None, hint_seconds_max=1.0)
     left = set(ids)
@@ -87,9 +89,13 @@ async def _endings(shared: Shared, queue: str, ids: tuple[int, ...]) -> AsyncGen
         while left and not shared.is_closed:
             seen = await store.signal(queue, Change.ENDED)
             patience.looked(time.monotonic())
-            for ending in (await poller.look(sorted(left))).values():
-                left.discard(ending.id)
-                yield _event("ending", _data(Ending, ending))
+            ended = tuple(await poller.look(sorted(left)))
+            left.difference_update(ended)
+            while ended:  # a part of the results at a time
+                part = await caller.run(v.Endings(queue, ended))
+                ended = ended[len(part) :]
+                for ending in filter(None, part):
+                    yield _event("ending", _data(Ending, ending))
             if left:
                 pause = patience.for_hint(time.monotonic())
                 await store.wait(queue, seen, pause, Change.ENDED)

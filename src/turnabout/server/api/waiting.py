@@ -11,7 +11,8 @@ import secrets
 import time
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, cast
 
 from starlette.requests import Request
 
@@ -20,7 +21,9 @@ from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
 from turnabout.pacing import Patience
 from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.auth.parts import part_of
 from turnabout.server.context import ServerContext
+from turnabout.store import AsyncForwardingStore
 from turnabout.words import verbs as v
 from turnabout.words.namespaces import stored
 from turnabout.words.records import Ending, EventPage
@@ -54,6 +57,7 @@ class Waiting:
         """Of which process a signal is a number: another one counts from elsewhere."""
         self._pollers: dict[str, tuple[EndingPoller, int]] = {}
         """By stored name: the poller for endings there, and how many wait for it."""
+        self._endings = EndedOnly(context.batched)
         self._shared: dict[int, Shared] = {}
         context.lifecycle.on_close.append(self._close)
 
@@ -65,9 +69,10 @@ class Waiting:
     def shared(self, caller: AuthorizedStore, queue: str) -> Generator[Shared]:
         """The state that the loops of the face share, for as long as one waits."""
         name = stored(queue, caller.namespace)
-        poller, users = self._pollers.get(name) or (EndingPoller(self.context.batched, name), 0)
+        poller, users = self._pollers.get(name) or (EndingPoller(self._endings, name), 0)
         self._pollers[name] = (poller, users + 1)
         shared = Shared(caller, is_closed=self.context.lifecycle.closing, pollers={queue: poller})
+        shared.rounds.stop_maintaining()  # the server does, in its own time
         self._shared[id(shared)] = shared
         try:
             yield shared
@@ -79,12 +84,10 @@ class Waiting:
 
     async def endings(
         self, caller: AuthorizedStore, verb: v.Endings, seconds: float, request: Request
-    ) -> tuple[Ending | None, ...] | None:
-        """The endings of all, or after `seconds` of some; None: the client has gone."""
+    ) -> None:
+        """Until all have ended, or after `seconds`, or the client has gone."""
         with self.context.admission.waiter(), self.shared(caller, verb.queue) as shared:
-            found = await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
-        await self.context.authenticator.check(caller.rights)  # it may have been revoked meanwhile
-        return found
+            await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
 
     async def events(
         self, caller: AuthorizedStore, verb: v.Events, seconds: float, request: Request
@@ -128,6 +131,20 @@ class Waiting:
             await caller.wait(queue, seen, left, change)
             if await caller.signal(queue, change) != seen:
                 return
+
+
+class EndedOnly(AsyncForwardingStore):
+    """Endings without results: those who wait hold thousands of them, and ask for results last."""
+
+    async def run(self, verb: v.Verb[A]) -> A:
+        """Carry out a verb."""
+        if not isinstance(verb, v.Endings):
+            return await self._store.run(verb)
+        found: list[Ending | None] = []
+        while len(found) < len(verb.ids):
+            part = await self._store.run(part_of(replace(verb, ids=verb.ids[len(found) :])))
+            found += [one and replace(one, result=None) for one in part]
+        return cast("A", tuple(found))
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, A]) -> A | None:

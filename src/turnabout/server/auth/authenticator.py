@@ -1,4 +1,4 @@
-"""Access: tokens, and the rule that without them only this machine is served.
+"""Access: whose token a request shows; with `auth=none`, that it comes from this machine.
 
 A token comes in the header `Authorization`, never in the address, and is not kept: only its id and
 the digest that the database has. No text of an error, no log and no repr holds a secret.
@@ -11,7 +11,7 @@ import binascii
 import ipaddress
 import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, TypeVar
@@ -21,9 +21,19 @@ from starlette.types import Scope
 from turnabout.server.auth.quotas import Bucket, Quotas
 from turnabout.server.auth.rights import Rights
 from turnabout.server.options import ServerOptions, is_loopback
-from turnabout.server.verbs import FoundToken, TokenFind, TokenList, parse_token
+from turnabout.server.verbs import (
+    FoundToken,
+    TokenCreate,
+    TokenFind,
+    TokenList,
+    new_token,
+    parse_token,
+    scopes,
+    token_text,
+)
 from turnabout.store import AsyncStore
-from turnabout.words.errors import TooManyRequests, Unauthorized, UsageError
+from turnabout.words.errors import TooManyRequests, Unauthorized
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.urls import TOKEN_PREFIX
 
 K = TypeVar("K")
@@ -35,8 +45,8 @@ UNKNOWN_SECONDS = 1.0
 """How long an id is known to be unknown."""
 UNKNOWN_PER_SECOND = 100
 """Unknown ids that the database is asked for. Each made-up one costs a look."""
-LOOK_SECONDS = 5.0
-"""Between two looks for the first token."""
+UNKNOWN_PER_CLIENT = UNKNOWN_PER_SECOND // 2
+"""So that one client who makes them up leaves some for tokens that are new to this process."""
 CACHED_MAX = 10_000
 """Tokens, and unknown ids, that are kept in mind."""
 
@@ -46,8 +56,8 @@ REFUSED = (
     f"`Authorization: Bearer {TOKEN_PREFIX}…`: {MAKE_ONE} makes one, and Turnabout's own clients "
     "find it in TURNABOUT_TOKEN"
 )
-PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
-"""Headers that a proxy puts on a request: the client is somewhere else then."""
+FIRST_LABEL = "first"
+FIRST_SCOPES = ("operate", "totals")
 
 
 class _Known:
@@ -79,39 +89,13 @@ class Authenticator:
         self._unknown: dict[str, float] = {}
         """Ids that nobody has, and until when that is believed."""
         self._strangers = Bucket(UNKNOWN_PER_SECOND, clock())
+        self._strangers_of: dict[str, Bucket] = {}
+        """By the client's address."""
         self._finding: dict[str, asyncio.Task[_Known | None]] = {}
-        self._looking: asyncio.Task[bool] | None = None
-        self._looked_until = float("-inf")
-        self._has_tokens = False
-        self._always_needed = options.auth == "tokens" or not options.is_loopback
         self._everybody = Rights()
 
     def _now(self) -> float:
         return self._clock()
-
-    async def check_start(self, host: str) -> None:
-        """Whether a server may be bound to that address.
-
-        Raises: UsageError with what to do, and as `AsyncStore.run`.
-        """
-        if is_loopback(host):
-            return
-        if self._options.auth == "none":
-            raise UsageError(
-                f"auth=none would open every queue to anybody who reaches {host}: bind to "
-                f"127.0.0.1, or make a token with {MAKE_ONE} and leave auth=none away"
-            )
-        found = await self.store.run(TokenList())
-        # Whether one has expired by now is the database's to say.
-        for token in found:
-            if token.revoked_at is None:
-                known = await self.store.run(TokenFind(token.id))
-                if known is not None and known.token.is_live(known.now):
-                    return
-        raise UsageError(
-            f"{host} can be reached from other machines, and there is no token yet: make one "
-            f"with {MAKE_ONE} (with the same --url), or bind to 127.0.0.1"
-        )
 
     async def authenticate(self, scope: Scope) -> Rights:
         """What the caller may do; counted as a request of its namespace.
@@ -133,10 +117,10 @@ class Authenticator:
                 return known.rights
             shown = _token_in(given)
             if shown is not None and shown.startswith(TOKEN_PREFIX):
-                known = await self._found(shown)
+                known = await self._found(shown, (scope.get("client") or ("",))[0])
                 _keep(self._seen, seen, known)
                 return known.rights
-        if self._needs_token(scope) or (self._options.auth != "none" and await self._any_tokens()):
+        if self._needs_token(scope):
             raise Unauthorized(REFUSED)
         return self._everybody
 
@@ -157,7 +141,7 @@ class Authenticator:
         """
         token = rights.token
         if token is None:
-            return self._options.auth == "none" or not await self._any_tokens()
+            return True
         known = self._known.get(token.id)
         if known is None or known.until <= self._clock():
             known = await self._find(token.id)
@@ -173,34 +157,44 @@ class Authenticator:
 
     # --- with a token -----------------------------------------------------------------------------
 
-    async def _found(self, text: str) -> _Known:
+    async def _found(self, text: str, client: str) -> _Known:
         presented = parse_token(text)
         if presented is None:
             raise Unauthorized(REFUSED)
         id_, digest = presented
         known = self._known.get(id_)
         if known is None or known.until <= self._clock():
-            known = await self._find(id_)
+            known = await self._find(id_, client)
         if known is None or not compare_digest(known.digest, digest):
             raise Unauthorized(REFUSED)
         return known
 
-    async def _find(self, id_: str) -> _Known | None:
+    async def _find(self, id_: str, client: str = "") -> _Known | None:
         """Look the token up; requests for the same one meanwhile get the same answer."""
         if self._unknown.get(id_, float("-inf")) > self._clock():
             return None
         task = self._finding.get(id_)
         if task is None:
             # Tokens that were here before are not kept out by strangers.
-            if id_ not in self._known and (wait := self._strangers.take(self._clock())):
-                raise TooManyRequests(
-                    "this server has been sent too many unknown tokens: repeat later", wait
-                )
-            task = self._finding[id_] = asyncio.ensure_future(self._ask(id_))
+            buckets = [] if id_ in self._known else self._buckets(client)
+            for bucket in buckets:
+                if wait := bucket.take(self._clock()):
+                    raise TooManyRequests(
+                        "this server has been sent too many unknown tokens: repeat later", wait
+                    )
+            task = self._finding[id_] = asyncio.ensure_future(self._ask(id_, buckets))
             task.add_done_callback(lambda done: self._asked(id_, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, id_: str) -> _Known | None:
+    def _buckets(self, client: str) -> list[Bucket]:
+        """The client's own first: when that is empty nothing is taken from the others."""
+        bucket = self._strangers_of.get(client)
+        if bucket is None:
+            bucket = Bucket(UNKNOWN_PER_CLIENT, self._clock())
+            _keep(self._strangers_of, client, bucket)
+        return [bucket, self._strangers]
+
+    async def _ask(self, id_: str, buckets: Sequence[Bucket]) -> _Known | None:
         began = self._clock()
         found = await self.store.run(TokenFind(id_))
         known = None if found is None else self._judged(id_, found, began)
@@ -210,7 +204,8 @@ class Authenticator:
                 old.rights.good_until = began
             _keep(self._unknown, id_, began + UNKNOWN_SECONDS)
         else:
-            self._strangers.put_back()
+            for bucket in buckets:
+                bucket.put_back()
             known.rights.good_until = known.until
             _keep(self._known, id_, known)
         return known
@@ -223,7 +218,6 @@ class Authenticator:
         if token.expires_at is not None:
             until = min(until, began + (token.expires_at - found.now) / 1000)
         self.quotas.learn(found.namespace)
-        self._has_tokens = True
         old = self._known.get(id_)
         if old is not None and old.rights.token == token:
             return _Known(found.digest, old.rights, until)
@@ -237,34 +231,25 @@ class Authenticator:
     # --- without one ------------------------------------------------------------------------------
 
     def _needs_token(self, scope: Scope) -> bool:
-        """Whether a token is needed, whatever the database holds."""
-        if self._always_needed:
+        if self._options.auth != "none":
             return True
         client = scope.get("client")
-        if client is not None and not _is_here(client[0]):
-            return True  # the app was bound elsewhere than it was told
-        if self._options.auth == "none":
-            return False
-        return any(name in PASSED_ON for name, _ in scope["headers"])
+        # The app may have been bound elsewhere than it was told.
+        return client is not None and not _is_here(client[0])
 
-    async def _any_tokens(self) -> bool:
-        """Whether there is a token, or was one: that the last one has ended opens nothing."""
-        if self._has_tokens:
-            return True
-        if self._clock() < self._looked_until:
-            return False
-        if self._looking is None:
-            self._looking = asyncio.ensure_future(self._look())
-            self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._looking)
 
-    async def _look(self) -> bool:
-        try:
-            self._has_tokens = bool(await self.store.run(TokenList()))
-            self._looked_until = self._clock() + LOOK_SECONDS
-        finally:
-            self._looking = None
-        return self._has_tokens
+async def first_token(store: AsyncStore) -> str | None:
+    """A token that may do everything to the queues without a namespace, if there never was one.
+
+    Servers that start at the same moment may make one each: all are shown to who started them.
+    Raises: as `AsyncStore.run`.
+    """
+    if await store.run(TokenList()):
+        return None
+    id_, secret, digest = new_token()
+    allowed = scopes(FIRST_SCOPES)
+    await store.run(TokenCreate(id_, digest, NO_NAMESPACE, FIRST_LABEL, allowed))
+    return token_text(id_, secret)
 
 
 def _is_here(host: str) -> bool:

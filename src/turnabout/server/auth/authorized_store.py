@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.namespaces import ANSWERS_NAME, inside, outside, outside_error
+from turnabout.server.auth.parts import part_of
 from turnabout.server.auth.quotas import sends_in
 from turnabout.server.auth.rights import Rights
 from turnabout.server.batching.long_poll import LongPoll
@@ -68,19 +69,41 @@ class AuthorizedStore(AsyncStore):
         return self.rights.token
 
     async def run(self, verb: Verb[A]) -> A:
-        """Carry out a verb, in the caller's namespace.
+        """Carry out a verb, in the caller's namespace. Of a long list it gives a part.
 
         Raises: Forbidden, QuotaExceeded, and as `AsyncStore`.
         """
+        return (await self._run(verb))[0]
+
+    async def part(self, verb: Verb[A]) -> tuple[A, Any]:
+        """A part of a list, and where it goes on; None: that was the end."""
+        while True:
+            items, place = await self._run(verb)
+            if items or place is None or verb.pages is None:
+                return items, place
+            # The caller may see nothing of that part.
+            verb = verb.pages.rest(verb, (), place)
+
+    async def whole(self, verb: Verb[A]) -> A:
+        """The whole of a list, for APIs whose lists have no parts."""
+        all_items: Any
+        all_items, place = await self.part(verb)
+        pages = verb.pages
+        while pages is not None and place is not None:
+            items, place = await self.part(pages.rest(verb, all_items, place))
+            all_items += items
+        return all_items
+
+    async def _run(self, verb: Verb[A]) -> tuple[A, Any]:
         rights = self.rights
         await self.services.authenticator.check(rights)
         kind = cast("type[Verb[Any]]", type(verb))
         if rights.scopes is not None:
             refused = await self._judge(verb)
             if refused is not None:
-                return refused[0]
+                return refused[0], None
         try:
-            told: Verb[Any] = inside(verb, rights.namespace)
+            told: Verb[Any] = part_of(inside(verb, rights.namespace))
             if rights.scopes is not None and verb.lists:
                 told = rights.widened(told)
             usage = None
@@ -94,7 +117,17 @@ class AuthorizedStore(AsyncStore):
                     outcomes.append(answer)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
-        return self._shown(verb, answer) if kind in ANSWERS_NAME else answer
+        if kind in ANSWERS_NAME:
+            answer = outside(answer, rights.namespace)
+        if kind.pages is None:
+            return self._shown(verb, answer), None
+        shown = self._shown(verb, answer)
+        if isinstance(verb, v.ScheduleList) and verb.due:
+            return shown, None  # it is not by name: what is fired makes room for the rest
+        place = kind.pages.place(told, answer)
+        if place is not None and shown and kind.lists:  # of what is not shown no name is told
+            place = kind.pages.of(shown[-1])
+        return shown, place
 
     async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """As `AsyncStore.run_transaction`, each verb allowed."""
@@ -107,13 +140,16 @@ class AuthorizedStore(AsyncStore):
                 answers[place] = refused[0]
         rest = [place for place in range(len(verbs)) if place not in answers]
         try:
-            told = [rights.widened(inside(verbs[place], rights.namespace)) for place in rest]
+            told = [
+                rights.widened(part_of(inside(verbs[place], rights.namespace), len(rest)))
+                for place in rest
+            ]
             done = await self._transaction(told) if told else []
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         for place, answer in zip(rest, done, strict=True):
             verb = verbs[place]
-            answers[place] = self._shown(verb, answer) if type(verb) in ANSWERS_NAME else answer
+            answers[place] = self._shown(verb, outside(answer, rights.namespace))
         return [answers[place] for place in range(len(verbs))]
 
     async def receive(
@@ -211,9 +247,8 @@ class AuthorizedStore(AsyncStore):
             return answers
 
     def _shown(self, verb: Verb[Any], answer: Any) -> Any:
-        """The answer as the caller may see it."""
+        """Of a list: what the caller may see."""
         rights = self.rights
-        answer = outside(answer, rights.namespace)
         if rights.scopes is None or not verb.lists:
             return answer
         if isinstance(verb, v.ScheduleList) and verb.due:

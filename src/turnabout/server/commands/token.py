@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnabout.cli import _show
@@ -12,9 +13,12 @@ from turnabout.cli._json import items
 from turnabout.cli._kinds import DURATION
 from turnabout.server import verbs as c
 from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
+from turnabout.words.entities import QueueEntry
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
+from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.urls import TOKEN_PREFIX
+from turnabout.words.verbs import QueueList
 
 DEFAULT_SCOPES = ("produce", "consume")
 
@@ -93,7 +97,7 @@ def create(
 
     The namespace is made if it is missing. Only a digest is kept: a token that is lost cannot be
     shown again, make another one. Without a NAMESPACE it is for the queues that have none: those
-    that programs use by the database's URL.
+    that programs use by the database's URL. With one it sees none of those. It locks nobody out.
     """
     if expires == 0:
         raise UsageError("a token that ends at once is useless: use --expires 12h, or leave it out")
@@ -102,6 +106,7 @@ def create(
     allowed = c.scopes(scopes or DEFAULT_SCOPES)
     verb = c.TokenCreate(token_id, digest, namespace_given(namespace), label, allowed, ends_after)
     with open_database(app, create=True) as turnabout:
+        unseen = _unseen(turnabout.store.run(QueueList(namespace=NO_NAMESPACE)), verb.namespace)
         made = _shown(turnabout.store.run(verb))
     text = c.token_text(token_id, secret)
     app.say(made, text, token=text)
@@ -111,8 +116,18 @@ def create(
             ends = f"it ends {_show.when(made.expires_at)}"
         _show.note(
             f"For {shown_namespace(made.namespace)}: {', '.join(made.scopes)}; {ends}. "
-            f"It is shown this once. To end it: turnabout token revoke {made.id}"
+            f"It is shown this once. To end it: turnabout token revoke {made.id}{unseen}"
         )
+
+
+def _unseen(without: Sequence[QueueEntry], namespace: str) -> str:
+    """What surprises those who served the queues of a program before they had namespaces."""
+    if namespace == NO_NAMESPACE or not without:
+        return ""
+    return (
+        f"\nIt does not see the {_show.plural(len(without), 'queue')} without a namespace, such as "
+        f"{without[0].name}: `turnabout token create` without {namespace} makes one that does."
+    )
 
 
 @token.command("list", "turnabout token list", "turnabout token list acme", json=items(ShownToken))

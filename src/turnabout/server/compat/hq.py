@@ -96,7 +96,7 @@ class _Hq:
 
     async def list(self, request: Request, caller: AuthorizedStore) -> Response:
         """GET /queues. Dead-letter queues are not among them: no client of hq's made one."""
-        entries = await caller.run(QueueList())
+        entries = await caller.whole(QueueList())
         return json([_shown(e) for e in entries if not e.name.endswith(DEAD_SUFFIX)])
 
     async def show(self, request: Request, caller: AuthorizedStore) -> Response:
@@ -216,7 +216,7 @@ class _HqNames:
         if key not in self._known:
             # It came from another process, or is invented. The list is asked for on our own
             # account: the caller's scopes are for the queue, and the answer names none of the list.
-            for entry in await caller.insider().run(QueueList()):
+            for entry in await caller.insider().whole(QueueList()):
                 self._note(caller.namespace, entry.name)
         queue = self._known.get(key)
         return None if queue is None else (queue, free >> _HASH_BITS)

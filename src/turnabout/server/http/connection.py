@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any, cast
 from urllib.parse import unquote
@@ -70,6 +69,9 @@ class ClientConnection(asyncio.Protocol):
         """The client has not sent anything yet."""
         self._is_paused = False
         """Nothing is read: the app has to take a body first, or to answer."""
+        self._address = ""
+        self._is_known = False
+        """A request of it was let in, by its token or as none is needed."""
         self._owes = False
         """Leaving, but requests that came before are answered first."""
 
@@ -83,16 +85,17 @@ class ClientConnection(asyncio.Protocol):
             "client": _address(transport.get_extra_info("peername")),
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
         }
-        there = self.reaper.connections
-        there.add(self)
+        client = self._places["client"]
+        self._address = client[0] if isinstance(client, tuple) else ""
         self.deadline = self.loop.time() + self.options.head_seconds
-        if len(there) > self.options.max_connections:
+        if not self.reaper.came(self, self._address):
             text = "all the connections it accepts: repeat later, or use another one"
             self._refuse(Refusal(503, "busy", "max_connections", f"this server has {text}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is left to look after; what has not begun never will."""
         self.reaper.connections.discard(self)
+        self.reaper.not_stranger(self, self._address)
         for exchange in self._exchanges:
             exchange.disconnect()
         self._exchanges.clear()
@@ -158,6 +161,11 @@ class ClientConnection(asyncio.Protocol):
 
     # --- the parser's side ----------------------------------------------------------------------
 
+    def give_way(self) -> None:
+        """End it, as another one needs its place."""
+        self.reaper.not_stranger(self, self._address)
+        self._cut("max_connections")
+
     def on_message_begin(self) -> None:
         """A request begins, perhaps right behind another one."""
         self._url = b""
@@ -198,6 +206,7 @@ class ClientConnection(asyncio.Protocol):
             return  # `_feed` begins again without the wish
         self._newest = exchange = self._exchange()
         self._exchanges.append(exchange)
+        self.reaper.not_stranger(self, self._address)
         if len(self._exchanges) == 1:
             self.reaper.start(exchange.run())
         else:
@@ -254,6 +263,9 @@ class ClientConnection(asyncio.Protocol):
     def answered(self, exchange: HttpExchange) -> None:
         """An answer is written. The next request, or none, or the rest of one answered early."""
         self._exchanges.popleft()
+        self._is_known = self._is_known or "caller" in exchange.scope["state"]
+        if not (self._is_known or self._exchanges):
+            self.reaper.stranger(self, self._address)
         if not exchange.keep_alive:
             self.close_when_read()
         if self.phase is ConnectionPhase.LEAVING and not self._owes:
@@ -321,7 +333,8 @@ class ClientConnection(asyncio.Protocol):
             except httptools.HttpParserError as error:
                 if isinstance(error.__context__, Refusal):
                     raise error.__context__ from None
-                raise Refusal(400, "usage", "syntax", "this is not a request of HTTP/1.1") from None
+                text = f"this is not a request of HTTP/1.1: {error}"  # one of its fixed texts
+                raise Refusal(400, "usage", "syntax", text) from None
             else:
                 return
 
@@ -372,6 +385,9 @@ class ClientConnection(asyncio.Protocol):
         self.transport.abort()
 
 
-def _address(given: Sequence[Any] | None) -> tuple[str, int] | None:
-    """Host and port of one end; None where a transport has none."""
-    return (str(given[0]), int(given[1])) if given and len(given) > 1 else None
+def _address(given: Any) -> tuple[str, int] | None:
+    """Host and port of one end; None where a transport has none, as at a Unix socket."""
+    if not isinstance(given, tuple):
+        return None
+    host, port, *_ = cast("tuple[Any, ...]", given)
+    return str(host), int(port)

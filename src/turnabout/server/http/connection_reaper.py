@@ -26,6 +26,9 @@ class WatchedConnection(Protocol):
     def shutdown(self) -> None:
         """The server closes: after the present answer, or now."""
 
+    def give_way(self) -> None:
+        """End it, as another one needs its place."""
+
 
 class ConnectionReaper:
     """The connections of a server and the requests that run, with what they share."""
@@ -35,6 +38,10 @@ class ConnectionReaper:
         self.options = options
         self.counts = counts
         self.connections: set[WatchedConnection] = set()
+        self._strangers: dict[str, dict[WatchedConnection, None]] = {}
+        """By the client's address, the oldest first: those without a request under way that have
+        not shown a token yet, or needed none.
+        """
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that the app has."""
         self.date_line = _date_line()
@@ -54,6 +61,31 @@ class ConnectionReaper:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def came(self, connection: WatchedConnection, address: str) -> bool:
+        """Let a new connection in. Where there are too many, the oldest stranger of the address
+        that has the most gives way; False: there is no other.
+        """
+        self.connections.add(connection)
+        self.stranger(connection, address)
+        if len(self.connections) <= self.options.max_connections:
+            return True
+        oldest = next(iter(max(self._strangers.values(), key=len)))
+        if oldest is connection:
+            return False
+        oldest.give_way()
+        return True
+
+    def stranger(self, connection: WatchedConnection, address: str) -> None:
+        """It may have to give way, from now on."""
+        self._strangers.setdefault(address, {})[connection] = None
+
+    def not_stranger(self, connection: WatchedConnection, address: str) -> None:
+        """It has a request under way, or has shown a token, or is gone."""
+        there = self._strangers.get(address, {})
+        there.pop(connection, None)
+        if not there:
+            self._strangers.pop(address, None)
 
     def look(self) -> None:
         """End what is overdue, now and from now on, in the running loop."""

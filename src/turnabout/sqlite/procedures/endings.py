@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from operator import itemgetter
 from typing import Any
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _floor, _queue
-from turnabout.sqlite.procedures._rows import value_of
+from turnabout.sqlite.procedures._rows import in_room, value_of
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import ID_MAX, shown
 from turnabout.words.outcomes import Cleared
-from turnabout.words.records import Ending, HistoryEntry, HistoryPage, Result
+from turnabout.words.records import Ending, HistoryEntry, HistoryPage, Result, is_full
 from turnabout.words.verbs import Clear, Endings, History
 
 _ENDINGS = statements("endings")
@@ -27,16 +26,22 @@ def endings(connection: Connection, verb: Endings, _now: int) -> tuple[Ending | 
     queue = _queue.need(connection, verb.queue)
     parameters = {"queue": queue["id"], "ids": json.dumps(verb.ids)}
     unfinished = {id_ for (id_,) in connection.execute(_ENDINGS["unfinished"], parameters)}
-    rows = connection.execute(_ENDINGS["ended"], parameters).fetchall()
-    ended = {row["id"]: _ending(row) for row in sorted(rows, key=itemgetter("seq"))}
+    rows = in_room(connection.execute(_ENDINGS["ended"], parameters), verb.room_bytes, "result")
+    ended = {row["id"]: _ending(row) for row in rows}
     last = connection.execute(_ENDINGS["last_id"]).fetchone()
     last_id = 0 if last is None else last["seq"]
     answers: list[Ending | None] = []
+    room = verb.room_bytes
     for id_ in verb.ids:
         if id_ in unfinished or id_ > last_id:
             answers.append(None)
-        else:
-            answers.append(ended.get(id_) or Ending(id_, "unknown"))
+            continue
+        ending = ended.get(id_) or Ending(id_, "unknown")
+        answers.append(ending)
+        if room is not None and ending.result is not None:
+            room -= len(ending.result.data)
+            if room <= 0:
+                break  # no row was read behind this one
     return tuple(answers)
 
 
@@ -45,7 +50,7 @@ def history(connection: Connection, verb: History, _now: int) -> HistoryPage:
     queue = _queue.need(connection, verb.queue)
     before_at, before_seq = _place(verb.cursor)
     step = "all" if verb.outcome in (None, "done") else "failed"
-    rows = connection.execute(
+    found = connection.execute(
         _HISTORY[step],
         {
             "queue": queue["id"],
@@ -58,12 +63,14 @@ def history(connection: Connection, verb: History, _now: int) -> HistoryPage:
             "until": verb.finished_until,
             "most": verb.limit + 1,
         },
-    ).fetchall()
-    page = rows[: verb.limit]
+    )
+    rows = in_room(found, verb.room_bytes, "payload", "result")
+    entries = tuple(map(_entry, rows[: verb.limit]))
     cursor = None
-    if len(rows) > len(page):
-        cursor = f"{page[-1]['finished_at']}.{page[-1]['seq']}"
-    return HistoryPage(tuple(map(_entry, page)), cursor)
+    if len(rows) > verb.limit or is_full(entries, verb.room_bytes):
+        last = rows[len(entries) - 1]
+        cursor = f"{last['finished_at']}.{last['seq']}"
+    return HistoryPage(entries, cursor)
 
 
 def clear(connection: Connection, verb: Clear, _now: int) -> Cleared:

@@ -11,7 +11,7 @@ from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _queue
 from turnabout.sqlite.procedures._channel_limits import ChannelLimits
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.sqlite.procedures._rows import value_of
+from turnabout.sqlite.procedures._rows import in_room, value_of
 from turnabout.words.entities import (
     NO_HEADERS,
     ChannelPolicy,
@@ -52,20 +52,31 @@ def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
         "window": 5_000 + 2 * verb.limit,
     }
     by_id, by_timer = statements("peek")["near"], statements("peek").get(verb.state or "")
+
+    def is_full(rows: list[sqlite3.Row]) -> bool:
+        taken = sum(len(row["payload"]) + len(row["state"] or b"") for row in rows)
+        return len(rows) == verb.limit or (verb.room_bytes is not None and taken >= verb.room_bytes)
+
+    def found(text: str) -> list[sqlite3.Row]:
+        return in_room(connection.execute(text, asked), verb.room_bytes, "payload", "state")
+
     if by_timer is None:
-        found = connection.execute(statements("peek")["all"], asked).fetchall()
-    else:
-        # What is found by timers has to be sorted; and many stand close together.
-        found = connection.execute(by_id, asked).fetchall()
-        if len(found) < verb.limit:
-            found = connection.execute(by_timer, asked).fetchall()
-    return tuple(_peeked(row, now) for row in found)
+        return tuple(_peeked(row, now) for row in found(statements("peek")["all"]))
+    # What is found by timers has to be sorted; and many stand close together.
+    rows = found(by_id)
+    return tuple(_peeked(row, now) for row in (rows if is_full(rows) else found(by_timer)))
 
 
 def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:
     """Counts of one queue, of all, or of a namespace's."""
     step = "count" if verb.namespace is None else "of_namespace"
-    parameters = {"queue": verb.queue, "namespace": verb.namespace, "now": now}
+    parameters = {
+        "queue": verb.queue,
+        "namespace": verb.namespace,
+        "after": verb.after,
+        "most": verb.limit,
+        "now": now,
+    }
     found = connection.execute(statements("stats")[step], parameters).fetchall()
     if verb.queue is not None and not found:
         raise QueueNotFound(verb.queue)
@@ -104,7 +115,10 @@ def queue_get(connection: Connection, verb: QueueGet, _now: int) -> QueueEntry:
 def queue_list(connection: Connection, verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
     """All queues with their settings, or a namespace's, by name."""
     step = "entries" if verb.namespace is None else "of_namespace"
-    found = connection.execute(statements("queue_list")[step], {"namespace": verb.namespace})
+    found = connection.execute(
+        statements("queue_list")[step],
+        {"namespace": verb.namespace, "after": verb.after, "most": verb.limit},
+    )
     return tuple(_queue.entry(row) for row in found)
 
 
@@ -119,7 +133,8 @@ def policy_get(connection: Connection, verb: PolicyGet, _now: int) -> Policy:
 def policy_list(connection: Connection, verb: PolicyList, _now: int) -> tuple[ChannelPolicy, ...]:
     """Channels with a policy of their own, by name."""
     queue = _queue.need(connection, verb.queue)
-    found = connection.execute(statements("policy_list")["policies"], {"queue": queue["id"]})
+    parameters = {"queue": queue["id"], "after": verb.after, "most": verb.limit}
+    found = connection.execute(statements("policy_list")["policies"], parameters)
     return tuple(ChannelPolicy(row["name"], _channel.policy(row)) for row in found)
 
 

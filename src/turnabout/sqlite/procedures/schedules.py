@@ -9,6 +9,7 @@ from dataclasses import replace
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _queue
+from turnabout.sqlite.procedures._rows import in_room
 from turnabout.sqlite.procedures.send import send
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Fired, FireOutcome, NotDue, Sent
@@ -44,11 +45,12 @@ def schedule_delete(connection: Connection, verb: ScheduleDelete, _now: int) -> 
 def schedule_list(
     connection: Connection, verb: ScheduleList, now: int
 ) -> tuple[ScheduleEntry, ...]:
-    """Schedules by name."""
+    """Schedules by name; those that are due, of all namespaces in turn."""
     step = "due" if verb.due else "all" if verb.namespace is None else "of_namespace"
     which = {"queue": verb.queue, "name": verb.schedule, "namespace": verb.namespace}
-    found = connection.execute(_LIST[step], {**which, "now": now})
-    return tuple(sorted((_entry(row, now) for row in found), key=lambda e: e.schedule.name))
+    part = {"after": verb.after, "most": verb.limit, "now": now}
+    found = connection.execute(_LIST[step], {**which, **part})
+    return tuple(_entry(row, now) for row in in_room(found, verb.room_bytes, "payload"))
 
 
 def schedule_fire(connection: Connection, verb: ScheduleFire, now: int) -> FireOutcome:

@@ -6,12 +6,16 @@ select id from turnabout_message not indexed
 where id in (select value from json_each(:ids)) and queue_id = :queue;
 
 -- name: ended
--- Their rows of history in this queue: an id can end here twice, and the latest one counts.
-select history.seq, history.id, outcome, finished_at, attempt, failures, crashes, error, result,
-  result_type
+-- Their rows of history in this queue, in the order of asking: an id can end here twice, and the
+-- latest one counts.
+select history.id, outcome, finished_at, attempt, failures, crashes, error, result, result_type
 from json_each(:ids) as asked
-cross join turnabout_history as history indexed by turnabout_history_id
-  on history.id = asked.value and history.queue_id = :queue;
+cross join turnabout_history as history
+  on history.queue_id = :queue and history.seq = (
+    select max(seq) from turnabout_history indexed by turnabout_history_id
+    where id = asked.value and queue_id = :queue
+  )
+order by asked.key;
 
 -- name: last_id
 -- The highest id that was ever given out.

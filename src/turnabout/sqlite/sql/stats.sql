@@ -15,8 +15,9 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
    order by id
    limit 1) as oldest
 from turnabout_queue as queue
-where :queue is null or name = :queue
-order by name;
+where (:queue is null or name = :queue) and name > ifnull(:after, '')
+order by name
+limit ifnull(:most, -1);
 
 -- name: of_namespace
 -- Those of a namespace, by name.
@@ -33,5 +34,6 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
    limit 1) as oldest
 from turnabout_queue as queue
 where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
-  and (:queue is null or name = :queue)
-order by name;
+  and (:queue is null or name = :queue) and name > ifnull(:after, '')
+order by name
+limit ifnull(:most, -1);

@@ -137,6 +137,11 @@ async function look() {
 }
 
 function go() {
+  const link = /^#token=(.+)$/.exec(location.hash);  // as `turnabout serve` prints it once
+  if (link) {
+    api.token = link[1];
+    history.replaceState(null, "", location.pathname);  // it stays in no address and no history
+  }
   const [queue, view] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   if (queue && page?.queue === queue) {
     page.show(view);
