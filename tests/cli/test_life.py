@@ -307,6 +307,15 @@ def test_redrive(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "No redrives yet" in run("redrive", "list", "q").err
 
 
+def test_one_letter_back_by_its_id(run: Runner, opened: turnabout.Turnabout) -> None:
+    number = str(die(opened, "read", "write")[1])
+    assert "redrive start q-dead --id" in run("retry", "q", number, code=1).err
+    assert "redrive start q-dead --id" in run("retry", "q-dead", number).err
+    ran = run("redrive", "start", "q-dead", "--id", number, "--id", "999")
+    assert "moved 1 message out of q-dead; 1 of those named" in ran.out
+    assert str(taken(opened).id) == number
+
+
 def test_a_redrive_later_and_elsewhere(run: Runner, opened: turnabout.Turnabout) -> None:
     die(opened, "a", "b")
     opened.queue("slow").create()

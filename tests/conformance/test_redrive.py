@@ -17,7 +17,7 @@ from tests.conformance.steps import (
     texts,
 )
 from tests.support.each import each
-from turnabout import Failure, Origin, QueueNotFound, UsageError, message
+from turnabout import Failure, NotWaiting, Origin, QueueNotFound, Retried, UsageError, message
 from turnabout.words.records import RedriveFilter
 from turnabout.words.verbs import RedriveCancel, RedriveList, RedriveStart, RedriveStep
 
@@ -122,12 +122,12 @@ def test_a_redrive_takes_what_its_filter_names(door, clock):
     def fresh():
         queue = door.fresh(max_attempts=1)
         began = clock.now
-        bury(queue, "a", channel="x", error="timeout: 100%_")
+        first = bury(queue, "a", channel="x", error="timeout: 100%_")
         clock.advance(10)
-        bury(queue, "b", channel="x", error="Refused")
+        second = bury(queue, "b", channel="x", error="Refused")
         clock.advance(10)
-        bury(queue, "c", channel="y", error="timeout: later")
-        return began, queue
+        third = bury(queue, "c", channel="y", error="timeout: later")
+        return began, queue, first + second + third
 
     cases = [
         ({}, "abc"),
@@ -143,16 +143,47 @@ def test_a_redrive_takes_what_its_filter_names(door, clock):
         ({"died_until": 10_001}, "ab"),
         ({"channel": "x", "error": "timeout"}, "a"),
         ({"channel": "y", "died_until": 1_000}, ""),
+        ({"ids": (0, 2)}, "ac"),
+        ({"ids": (1,), "channel": "y"}, ""),
+        ({"ids": ()}, ""),
     ]
     for filters, expected in cases:
-        began, queue = fresh()
+        began, queue, there = fresh()
         named = {k: began + v if k.startswith("died") else v for k, v in filters.items()}
+        if "ids" in named:
+            named["ids"] = tuple(there[place] for place in named["ids"])
         dry = do(grave_of(queue), RedriveStart, filter=RedriveFilter(**named), dry_run=True)
         ended = redriven(grave_of(queue), filter=RedriveFilter(**named))
         assert sorted(texts(queue.receive(10))) == list(expected), filters
         assert (ended.moved, ended.skipped) == (len(expected), 0), filters
         assert dry.moved == len(expected), filters
         assert ended.filter == RedriveFilter(**named)
+
+
+def test_chosen_letters_go_back_by_their_ids(door, queue, grave):
+    """Not by `retry`: here it is `gone`, there it is made ready where it is."""
+    first, second, third = bury(queue, *"abc")
+    assert queue.retry([second]) == (NotWaiting("gone"),)
+    assert grave.retry([second]) == (Retried(),)
+    elsewhere = sent(door.fresh(), "d")
+    moved = grave.redrive(ids=[third, second, second, *elsewhere, 2**40])
+    assert (moved.state, moved.moved, moved.skipped) == ("done", 2, 0)
+    assert moved.filter.ids == (third, second, second, *elsewhere, 2**40)
+    assert [p.id for p in queue.peek()] == [second, third]
+    assert [p.id for p in grave.peek()] == [first]
+    slow = grave.redrive_start(ids=[first])
+    maintained(grave)
+    assert do(grave, RedriveList)[0].moved == 1 + slow.moved
+    with pytest.raises(UsageError):
+        grave.redrive(ids=range(1, 1_002))
+
+
+def test_who_began_a_redrive_is_kept(queue, grave):
+    bury(queue, "a")
+    begun = grave.redrive(dry_run=True)
+    assert "@" in begun.started_by
+    assert do(grave, RedriveList, 1) == (begun,)
+    assert do(grave, RedriveStart, started_by="ada@her-host").started_by.startswith("ada@her-host")
 
 
 def test_what_is_leased_in_the_dead_letter_queue_stays(queue, grave):
@@ -368,7 +399,13 @@ def test_what_cannot_be_is_refused(door, queue, grave):
     for target in ("nosuch-target", grave.name, "no name", 5):
         with pytest.raises(UsageError):
             grave.redrive_start(target)
-    for wrong in ({"per_second": 0}, {"max_redrives": -1}, {"channel": 5}, {"dry_run": 1}):
+    for wrong in (
+        {"per_second": 0},
+        {"max_redrives": -1},
+        {"channel": 5},
+        {"dry_run": 1},
+        {"ids": [0]},
+    ):
         with pytest.raises(UsageError):
             grave.redrive_start(**wrong)
     for verb in (RedriveStep, RedriveCancel):
@@ -379,7 +416,14 @@ def test_what_cannot_be_is_refused(door, queue, grave):
 
 @each(
     "wrong",
-    [{"channel": 5}, {"died_from": -1}, {"died_until": "now"}, {"error": b"x"}, {"error": "\x00"}],
+    [
+        {"channel": 5},
+        {"died_from": -1},
+        {"died_until": "now"},
+        {"error": b"x"},
+        {"error": "\x00"},
+        {"ids": (-1,)},
+    ],
 )
 def test_wrong_filters_are_refused(wrong):
     with pytest.raises(UsageError):

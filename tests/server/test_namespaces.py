@@ -319,8 +319,9 @@ async def test_the_dead_and_the_scheduled_stay_in_their_namespace(url) -> None:
         (letter,) = (await there.done(token, v.Receive("jobs-dead", 1))).deliveries
         assert dead.origin.queue == letter.origin.queue == "jobs"
         await there.done(token, v.Release("jobs-dead", (letter.receipt,)))
-        redrive = await there.done(token, v.RedriveStart("jobs-dead"))
+        redrive = await there.done(token, v.RedriveStart("jobs-dead", started_by="a lie"))
         assert (redrive.queue, redrive.target) == ("jobs-dead", None)
+        assert redrive.started_by.startswith("token ")
         moved = await there.done(token, v.RedriveStep(redrive.id))
         assert moved.moved == 1
         stored = await there.store.run(v.Stats(namespace="acme"))

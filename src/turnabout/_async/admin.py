@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal
 
 from turnabout._async.channel import AsyncChannel
 from turnabout._async.events import EventReader
 from turnabout._async.history import PAGE_ROWS, clear_in_parts, entries_of
-from turnabout._async.redrives import run_to_end
+from turnabout._async.redrives import run_to_end, user_and_host
 from turnabout._async.shared import Shared
 from turnabout.words import limits
 from turnabout.words import outcomes as o
@@ -152,6 +152,7 @@ class AsyncQueueAdmin:
         died_from: int | None = None,
         died_until: int | None = None,
         error: str | None = None,
+        ids: Sequence[int] | None = None,
         per_second: int | None = None,
         max_redrives: int = 3,
         dry_run: bool = False,
@@ -169,6 +170,7 @@ class AsyncQueueAdmin:
             died_from=died_from,
             died_until=died_until,
             error=error,
+            ids=ids,
             per_second=per_second,
             max_redrives=max_redrives,
             dry_run=dry_run,
@@ -183,6 +185,7 @@ class AsyncQueueAdmin:
         died_from: int | None = None,
         died_until: int | None = None,
         error: str | None = None,
+        ids: Sequence[int] | None = None,
         per_second: int | None = None,
         max_redrives: int = 3,
         dry_run: bool = False,
@@ -196,6 +199,7 @@ class AsyncQueueAdmin:
         died_from:    only those that died then or later, and before `died_until`; milliseconds
                       since 1970 by the database's clock.
         error:        only those with this text in their last error.
+        ids:          only these messages, at most 1,000.
         per_second:   at most this many; None: as fast as it goes.
         max_redrives: skip those redriven this often already: they would only die again.
         dry_run:      only count what would be moved; answers with state `dry_run`.
@@ -203,10 +207,13 @@ class AsyncQueueAdmin:
         verb = v.RedriveStart(
             self.name,
             target,
-            RedriveFilter(channel, died_from, died_until, error),
+            RedriveFilter(
+                channel, died_from, died_until, error, None if ids is None else tuple(ids)
+            ),
             per_second,
             max_redrives,
             dry_run,
+            user_and_host(),
         )
         return await self._store.run(checked_redrive(verb))
 

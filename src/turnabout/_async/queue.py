@@ -203,6 +203,7 @@ class AsyncQueue(AsyncQueueAdmin):
         """Make these waiting messages ready now, and reset their charges.
 
         It also unblocks a FIFO channel that waits for a person (`on_exhausted="block"`).
+        It sends no dead letter back: `queue("x-dead").redrive(ids=[…])` does.
         Outcomes, same order: Retried; NotWaiting, leased or gone.
         """
         return await self._store.run(v.Retry(self.name, limits.message_ids(ids)))

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from turnabout.store import Store
+from turnabout.words import limits
 from turnabout.words.records import Redrive
 from turnabout.words.verbs import RedriveStep
 
 STEP_SECONDS_MIN, STEP_SECONDS_MAX = 0.05, 1.0
+
+
+def user_and_host() -> str:
+    """Who begins a redrive, for its record; no more than the machine says."""
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in some containers
+        user = "?"
+    return f"{user}@{socket.gethostname()}"[: limits.OWNER_CHARS_MAX]
 
 
 def run_to_end(

@@ -10,7 +10,7 @@ from turnabout.cli import _show
 from turnabout.cli._app import App
 from turnabout.cli._declare import argument, group, limit, option
 from turnabout.cli._json import items
-from turnabout.cli._kinds import INSTANT, PER_SECOND, QUEUE
+from turnabout.cli._kinds import INSTANT, MESSAGE_ID, PER_SECOND, QUEUE
 from turnabout.cli._progress import progress
 from turnabout.words import limits
 from turnabout.words.records import EVERYTHING, Redrive
@@ -27,6 +27,7 @@ REDRIVES: _show.Columns = (
     ("MOVED", "moved", _show.count),
     ("SKIPPED", "skipped", _show.count),
     ("BEGAN", "created_at", _show.when),
+    ("BY", lambda one: one.started_by or "", _show.clean),
 )
 
 
@@ -49,6 +50,7 @@ def redrive() -> None:
     "start",
     "turnabout redrive start emails-dead",
     "turnabout redrive start emails-dead --since 2h --channel customer-42 --dry-run",
+    "turnabout redrive start emails-dead --id 4711 --id 4712",
     "turnabout redrive start emails-dead --to emails-slow --rate 10/s",
     json=Redrive,
 )
@@ -56,13 +58,14 @@ def redrive() -> None:
 @option("--to target", "To this queue; unless given, where each died.", metavar="QUEUE")
 @option("--channel", "Only in this channel.")
 @option("--error", "Only with this text in the last error.", metavar="TEXT")
+@option("--id ids", "Only these; once for each.", MESSAGE_ID, multiple=True)
 @option("--since died_from", "Died since then: 2h (ago), 2026-05-01.", INSTANT)
 @option("--until died_until", "Died before that.", INSTANT)
 @option("--rate per_second", "At most this many per second.", PER_SECOND)
 @option("--max-redrives", "Skip those redriven this often already.", click.IntRange(0), 3)
 @option("--dry-run", "Only count them.", bool)
 @option("--no-wait", "Note it, and leave the work to the queue's receivers.", bool)
-def start(app: App, queue: str, no_wait: bool, **options: Any) -> None:
+def start(app: App, queue: str, ids: tuple[int, ...], no_wait: bool, **options: Any) -> None:
     """Move dead messages back, and show how it goes.
 
     QUEUE is commonly a dead-letter queue. Ctrl-C does not undo or stop it: it goes on whenever
@@ -70,7 +73,7 @@ def start(app: App, queue: str, no_wait: bool, **options: Any) -> None:
     stops it.
     """
     with app.open() as turnabout:
-        begun = turnabout.queue(queue).redrive_start(**options)
+        begun = turnabout.queue(queue).redrive_start(ids=ids or None, **options)
         ended = begun
         if begun.state == "running" and not no_wait:
             ended = _run(turnabout, begun)
@@ -134,6 +137,10 @@ def _told(redrive: Redrive) -> str:
     skipped = f", {_show.count(redrive.skipped)} skipped" if redrive.skipped else ""
     of = f"{moved} out of {redrive.queue}"
     of += skipped if redrive.target is None else f" to {redrive.target}{skipped}"
+    named = redrive.filter.ids
+    missed = 0 if named is None else len(set(named)) - redrive.moved - redrive.skipped
+    if missed > 0 and redrive.state in ("done", "dry_run"):
+        of += f"; {_show.count(missed)} of those named are not there, or leased"
     match redrive.state:
         case "dry_run":
             return f"Would move {of}. Nothing was changed."

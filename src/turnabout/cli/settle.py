@@ -182,10 +182,16 @@ def retry(app: App, queue: str, ids: tuple[int, ...]) -> None:
     """Make waiting messages of QUEUE ready now, by their IDs.
 
     The ids are arguments, or lines of the input. Failures and crashes are forgotten. This is also
-    how a channel goes on whose first message has no attempts left (`--on-exhausted block`). Dead
-    messages: `turnabout redrive`. Exit code 1 if one was not waiting.
+    how a channel goes on whose first message has no attempts left (`--on-exhausted block`). The
+    dead don't go back to their queue by it, but by `turnabout redrive start QUEUE-dead --id ID`.
+    Exit code 1 if one was not waiting.
     """
-    _run(app, queue, ids, lambda q, some: q.retry(some), MESSAGE_ID)
+    grave = queue.removesuffix(limits.DEAD_SUFFIX) + limits.DEAD_SUFFIX
+    hint = f"What died goes back by `turnabout redrive start {grave} --id ID`, not by retry."
+    if queue == grave:
+        _show.note(hint)
+        hint = ""
+    _run(app, queue, ids, lambda q, some: q.retry(some), MESSAGE_ID, hint)
 
 
 @command(
@@ -236,9 +242,10 @@ def _run(
     named: Sequence[Any],
     act: Callable[[Queue, Sequence[Any]], Sequence[Any]],
     kind: Kind = RECEIPT,
+    hint: str = "",
 ) -> None:
     """Run the verb for the messages named, in the arguments or the input, and print a line for
-    each; exit code 1 if a lease was lost, or one was not waiting.
+    each; exit code 1, after the hint, if a lease was lost or one was not waiting.
     """
     missed = 0
     named = named or _from_input(kind)
@@ -251,6 +258,8 @@ def _run(
                     app.outcome(outcome, f"{one}  {_told(outcome)}", **{kind.name: said})
                     missed += isinstance(outcome, (o.LeaseLost, o.NotWaiting))
     if missed:
+        if hint:
+            _show.note(hint)
         negative()
 
 

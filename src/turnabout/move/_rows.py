@@ -7,6 +7,7 @@ behind.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -39,7 +40,17 @@ SCHEDULE = (
 )
 REDRIVE = (
     *("id", "queue_id", "queue", "target", "channel", "died_from", "died_until", "error"),
-    *("per_second", "max_redrives", "state", "moved", "skipped", "last_id", "next_at"),
+    *(
+        "ids",
+        "started_by",
+        "per_second",
+        "max_redrives",
+        "state",
+        "moved",
+        "skipped",
+        "last_id",
+        "next_at",
+    ),
     *("created_at", "finished_at"),
 )
 NAMESPACE = ("name", "max_messages", "max_bytes", "requests_per_second", "created_at")
@@ -106,7 +117,8 @@ def schedule(row: Row) -> tuple[Any, ...]:
 
 def redrive(row: Row, queues: Queues) -> tuple[Any, ...]:
     """A redrive; 0 stands for a queue that is gone."""
-    return _row(REDRIVE, row, queue_id=queues.get(row["queue_id"], 0))
+    ids = None if row["ids"] is None else json.loads(row["ids"])
+    return _row(REDRIVE, row, queue_id=queues.get(row["queue_id"], 0), ids=ids)
 
 
 def namespace(row: Row) -> tuple[Any, ...]:

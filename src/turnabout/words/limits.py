@@ -31,6 +31,8 @@ POSITION_BYTES_MAX = 1_000_000
 """A place in the log; on SQLite it names each queue."""
 SEND_MESSAGES_MAX = 10_000
 IDS_MAX = 10_000
+REDRIVE_IDS_MAX = 1_000
+"""They are kept with the redrive, and told with each list of them."""
 RECEIVE_MESSAGES_MAX = 1_000
 PEEK_MESSAGES_MAX = 1_000
 PRIORITY_MIN, PRIORITY_MAX = -32_768, 32_767
@@ -322,12 +324,12 @@ def position(text: object, what: str) -> str:
     return text
 
 
-def message_ids(given: object) -> tuple[int, ...]:
-    """Ids of messages, at most 10,000."""
+def message_ids(given: object, most: int = IDS_MAX) -> tuple[int, ...]:
+    """Ids of messages, at most 10,000 unless told otherwise."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise UsageError(f"ids are a list of int, not {type(given).__name__}")
     ids = tuple(cast("Iterable[int]", given))
-    whole(len(ids), "ids in one call", 0, IDS_MAX)
+    whole(len(ids), "ids in one call", 0, most)
     for one in ids:
         whole(one, "an id", 1, ID_MAX)
     return ids

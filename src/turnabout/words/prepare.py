@@ -130,4 +130,6 @@ def checked_redrive(verb: RedriveStart) -> RedriveStart:
     limits.optional_whole(verb.per_second, "per_second", 1, PER_SECOND_MAX)
     limits.whole(verb.max_redrives, "max_redrives", 0, limits.INTEGER_MAX)
     limits.flag(verb.dry_run, "dry_run")
+    if verb.started_by is not None:
+        limits.owner(verb.started_by)
     return verb

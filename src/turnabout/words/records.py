@@ -141,6 +141,7 @@ class RedriveFilter:
     died_until: int | None = None
     error: str | None = None
     """Text in the last error, exactly as written."""
+    ids: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         limits.optional_channel(self.channel)
@@ -148,6 +149,8 @@ class RedriveFilter:
             limits.optional_whole(getattr(self, name), name, 0, limits.FOREVER_MS)
         if self.error is not None:
             limits.utf8(self.error, "the error text of a filter")
+        if self.ids is not None:
+            limits.message_ids(self.ids, limits.REDRIVE_IDS_MAX)
 
 
 EVERYTHING = RedriveFilter()
@@ -172,3 +175,5 @@ class Redrive:
     finished_at: int | None
     next_at: int | None = None
     """When the next step is worth its call; None: now, or it has ended."""
+    started_by: str | None = None
+    """Who began it: `user@host`, a server's token, a role of PostgreSQL's."""

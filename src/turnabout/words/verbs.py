@@ -301,6 +301,8 @@ class RedriveStart(Verb[Redrive]):
     per_second: int | None = None
     max_redrives: int = 3
     dry_run: bool = False
+    started_by: str | None = None
+    """For the record; a server says whose token it was, PostgreSQL which role."""
 
 
 @value

@@ -1,10 +1,11 @@
 -- Note a redrive; a dry run counts at once what it would do, and changes nothing else.
+-- `started_by` is the caller's word, to which the role is added unless it is the owner's.
 -- plans: pinned
 create or replace function turnabout.redrive_start(
     queue text, target text default null, channel turnabout.channel_name default null,
     died_from bigint default null, died_until bigint default null, error text default null,
     per_second int default null, max_redrives int default 3, dry_run boolean default false,
-    now_ms turnabout.instant default null
+    now_ms turnabout.instant default null, ids bigint[] default null, started_by text default null
 ) returns turnabout.redrive
 language plpgsql as $$
 declare
@@ -23,14 +24,19 @@ begin
             using errcode = 'PQ409', hint = 'create it first';
     end if;
     insert into turnabout.redrive (
-        queue_id, queue, target, channel, died_from, died_until, error, per_second, max_redrives,
-        state, created_at
+        queue_id, queue, target, channel, died_from, died_until, error, ids, started_by,
+        per_second, max_redrives, state, phase, created_at
     )
     values (
         v_queue.id, v_queue.name, redrive_start.target, redrive_start.channel,
-        redrive_start.died_from, redrive_start.died_until, redrive_start.error,
+        redrive_start.died_from, redrive_start.died_until, redrive_start.error, redrive_start.ids,
+        concat_ws(', ', redrive_start.started_by, case
+            when redrive_start.started_by is null
+                or not has_schema_privilege(session_user, 'turnabout', 'create')
+            then 'role ' || session_user end),
         redrive_start.per_second, redrive_start.max_redrives,
-        case when dry_run then 'dry_run' else 'running' end, v_now
+        case when dry_run then 'dry_run' else 'running' end,
+        case when redrive_start.ids is null then 1 else 2 end, v_now
     )
     returning * into v_row;
     if dry_run then
@@ -48,6 +54,7 @@ begin
                     select s.id from turnabout.scheduled s where s.queue_id = v_queue.id
                 ) w
                 join turnabout.message m on m.id = w.id
+                where v_row.ids is null or m.id = any (v_row.ids)
             ) a
         ) found
         where r.id = v_row.id

@@ -420,6 +420,8 @@ create table turnabout.redrive (
     died_from bigint,
     died_until bigint,
     error text,
+    ids bigint[] check (cardinality(ids) <= 1000),
+    started_by text check (octet_length(started_by) <= 2048),
     per_second int,
     max_redrives int not null,
     state text not null,

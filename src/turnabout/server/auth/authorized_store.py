@@ -7,7 +7,7 @@ rights, quotas, names put in, the store, names taken out, lists cut to the right
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar, cast
 
 from turnabout.server.auth.authenticator import Authenticator
@@ -103,7 +103,7 @@ class AuthorizedStore(AsyncStore):
             if refused is not None:
                 return refused[0], None
         try:
-            told: Verb[Any] = part_of(inside(verb, rights.namespace))
+            told: Verb[Any] = part_of(self._inside(verb))
             if rights.scopes is not None and verb.lists:
                 told = rights.widened(told)
             usage = None
@@ -141,8 +141,7 @@ class AuthorizedStore(AsyncStore):
         rest = [place for place in range(len(verbs)) if place not in answers]
         try:
             told = [
-                rights.widened(part_of(inside(verbs[place], rights.namespace), len(rest)))
-                for place in rest
+                rights.widened(part_of(self._inside(verbs[place]), len(rest))) for place in rest
             ]
             done = await self._transaction(told) if told else []
         except TurnaboutError as error:
@@ -235,6 +234,14 @@ class AuthorizedStore(AsyncStore):
         return name
 
     # --- steps ------------------------------------------------------------------------------------
+
+    def _inside(self, verb: Verb[Any]) -> Verb[Any]:
+        """The verb with its names put in, and whose token it was for the record."""
+        told = inside(verb, self.namespace)
+        token = self.token
+        if token is not None and isinstance(told, v.RedriveStart):
+            told = replace(told, started_by=f"token {token.label or token.id}")
+        return told
 
     async def _transaction(self, told: Sequence[Verb[Any]]) -> list[Any]:
         sends = sends_in(told)

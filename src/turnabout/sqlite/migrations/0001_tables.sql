@@ -227,6 +227,8 @@ create table turnabout_redrive (
   died_from integer,
   died_until integer,
   error text,
+  ids text,                   -- JSON; null: all
+  started_by text,
   per_second integer,
   max_redrives integer not null,
   state text not null,

@@ -35,6 +35,8 @@ def redrive_start(connection: Connection, verb: RedriveStart, now: int) -> Redri
             "queue": verb.queue,
             "target": verb.target,
             **{name: getattr(verb.filter, name) for name in RedriveFilter.__dataclass_fields__},
+            "ids": None if verb.filter.ids is None else json.dumps(verb.filter.ids),
+            "started_by": verb.started_by,
             "per_second": verb.per_second,
             "max_redrives": verb.max_redrives,
             "state": "dry_run" if verb.dry_run else "running",
@@ -99,11 +101,15 @@ class _RedriveWalk:
 
     def look(self, allowed: int) -> bool:
         """Choose among the next messages, at most as many as allowed. Whether that was the end."""
-        parameters = {"queue": self._row["queue_id"], "after": self._last_id, "most": _LOOK_AT}
-        found = self._connection.execute(_STEP["next"], parameters).fetchall()
+        row = self._row
+        parameters = {"queue": row["queue_id"], "after": self._last_id, "most": _LOOK_AT}
+        if row["ids"] is not None:
+            parameters["ids"] = row["ids"]
+        step = "next" if row["ids"] is None else "next_named"
+        found = self._connection.execute(_STEP[step], parameters).fetchall()
         for message in found:
             origin = None if message["origin"] is None else json.loads(message["origin"])
-            if _is_meant(self._row, message, origin):
+            if _is_meant(row, message, origin):
                 target = self._target_of(origin)
                 if target is None:
                     self._skipped += 1
@@ -121,7 +127,7 @@ class _RedriveWalk:
     def count(self) -> None:
         """The sum of all its steps, as things are now."""
         row = self._row
-        names = ("target", "max_redrives", "channel", "died_from", "died_until", "error")
+        names = ("target", "max_redrives", "channel", "died_from", "died_until", "error", "ids")
         parameters = {**{name: row[name] for name in names}, "queue": row["queue_id"]}
         for target, is_worn, count in self._connection.execute(
             _START["count"], parameters
@@ -217,4 +223,5 @@ def _need(connection: Connection, id_: int, namespace: str | None = None) -> sql
 
 
 def _redrive(row: sqlite3.Row) -> Redrive:
-    return value_of(Redrive, row, filter=value_of(RedriveFilter, row))
+    ids = None if row["ids"] is None else tuple(json.loads(row["ids"]))
+    return value_of(Redrive, row, filter=value_of(RedriveFilter, row, ids=ids))

@@ -3,12 +3,12 @@
 -- name: add
 -- A redrive.
 insert into turnabout_redrive (
-  queue_id, queue, target, channel, died_from, died_until, error, per_second, max_redrives, state,
-  created_at
+  queue_id, queue, target, channel, died_from, died_until, error, ids, started_by, per_second,
+  max_redrives, state, created_at
 )
 values (
-  :queue_id, :queue, :target, :channel, :died_from, :died_until, :error, :per_second,
-  :max_redrives, :state, :now
+  :queue_id, :queue, :target, :channel, :died_from, :died_until, :error, :ids, :started_by,
+  :per_second, :max_redrives, :state, :now
 );
 
 -- name: count
@@ -23,4 +23,5 @@ where queue_id = :queue and status < 2
   and (:died_from is null or origin ->> 'died_at' >= :died_from)
   and (:died_until is null or origin ->> 'died_at' < :died_until)
   and (:error is null or instr(origin ->> 'last_error', :error) > 0)
+  and (:ids is null or id in (select value from json_each(:ids)))
 group by 1, 2;

@@ -11,6 +11,14 @@ where queue_id = :queue and id > :after and status < 2
 order by id
 limit :most;
 
+-- name: next_named
+-- The same among those that were named.
+select id, channel, origin from turnabout_message
+where id in (select value from json_each(:ids)) and queue_id = :queue and id > :after
+  and status < 2
+order by id
+limit :most;
+
 -- name: went_on
 -- How far it has come.
 update turnabout_redrive
