@@ -91,6 +91,25 @@ def test_the_dead_never_come_back_by_themselves(door):
     assert [q.settings().dead_letter for q in (a, b, c)] == [b.name, c.name, None]
 
 
+def test_a_first_send_makes_a_dead_letter_queue_that_gives_up_on_nothing(door):
+    plain = door.fresh()
+    plain.delete()
+    plain = door.mq.queue(plain.name)
+    grave = grave_of(plain)
+    grave.delete()
+    for send in (
+        lambda: grave.send("a"),
+        lambda: grave.send("a", dedup_key="k"),
+        lambda: grave.send_many([message("a")]),
+    ):
+        send()
+        assert grave.settings().max_attempts is None
+        grave.delete()
+    grave.send("a")
+    plain.send("b")
+    assert grave.settings().max_attempts is None
+
+
 def test_another_dead_letter_queue_holds_for_the_next_dead(door):
     queue = door.fresh(max_attempts=1)
     other = door.fresh()

@@ -62,7 +62,7 @@ CASES = [
     (p.SubscriptionRelease, "subscription", *NAMES),
     (p.SubscriptionOpen, "owner", *OWNERS),
     *[(verb, "generation", *whole(1, ID)) for verb in LEASES],
-    *[(verb, "lease_ms", *whole(1, 43_200_000)) for verb in LEASES],
+    *[(verb, "lease_ms", *whole(1, 604_800_000)) for verb in LEASES],
     (p.EpochLease, "queues", *TUPLES),
     (p.EpochLease, "queues", [tuple(f"q{n}" for n in range(1_000))], []),
     (p.EpochLease, "queues", [], [tuple(f"q{n}" for n in range(1_001))]),

@@ -146,7 +146,7 @@ select (select jsonb_agg(m order by m.id) from turnabout.message m),
     "settings",
     [
         {"lease_ms": 0},
-        {"lease_ms": 43_200_001},
+        {"lease_ms": 604_800_001},
         {"lease_ms": None},
         {"max_attempts": 0},
         {"backoff_ms": -1},

@@ -35,7 +35,7 @@ POLICIES = st.builds(
 )
 SETTINGS = st.builds(
     QueueSettings,
-    lease_seconds=st.integers(1, 43_200_000).map(lambda ms: ms / 1000),
+    lease_seconds=st.integers(1, 604_800_000).map(lambda ms: ms / 1000),
     max_attempts=COUNTS,
     backoff_seconds=MS,
     backoff_max_seconds=MS,

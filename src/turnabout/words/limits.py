@@ -38,7 +38,7 @@ PEEK_MESSAGES_MAX = 1_000
 PRIORITY_MIN, PRIORITY_MAX = -32_768, 32_767
 INTEGER_MAX = 2**31 - 1
 ID_MAX = 2**63 - 1
-LEASE_SECONDS_MAX = 12 * 3600
+LEASE_SECONDS_MAX = 7 * 86_400
 LEASE_MS_MAX = LEASE_SECONDS_MAX * 1000
 DELAY_SECONDS_MAX = 366 * 86_400
 WAIT_SECONDS_MAX = 3600
@@ -259,7 +259,7 @@ def instant(value: object, what: str) -> int:
 
 
 def lease_ms(seconds: object) -> int:
-    """Milliseconds of a lease: a millisecond to twelve hours."""
+    """Milliseconds of a lease: a millisecond to seven days."""
     return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=0.001)
 
 

@@ -1,11 +1,16 @@
 -- One row of turnabout.queue from settings over the defaults; null if there is one already.
--- A dead-letter queue keeps its messages until somebody ends them: without max_attempts.
+-- A dead-letter queue keeps its messages until somebody ends them: without
+-- max_attempts, unless told.
 create or replace function turnabout.insert_queue(name text, settings jsonb, now_ms bigint)
 returns turnabout.queue
 language plpgsql as $$
 declare
     s turnabout.queue := jsonb_populate_record(
-        null::turnabout.queue, turnabout.default_settings() || insert_queue.settings);
+        null::turnabout.queue,
+        turnabout.default_settings()
+            || case when insert_queue.name like '%-dead' then '{"max_attempts": null}'
+                else '{}' end::jsonb
+            || insert_queue.settings);
     v_row turnabout.queue;
 begin
     -- Here, as the queues of a move are hidden by names that are none.

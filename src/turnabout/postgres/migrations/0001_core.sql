@@ -46,8 +46,8 @@ create domain turnabout.due as bigint constraint an_instant_is_after_1970
 create domain turnabout.span as bigint constraint a_span_is_1_ms_to_366_days
     check (value between 1 and 31622400000);
 
-create domain turnabout.lease_time as bigint constraint a_lease_is_1_ms_to_12_hours
-    check (value between 1 and 43200000);
+create domain turnabout.lease_time as bigint constraint a_lease_is_1_ms_to_7_days
+    check (value between 1 and 604800000);
 
 -- (None is a look for what time has brought; an epoch of the pipeline's is one receive of more.)
 create domain turnabout.batch as int constraint a_batch_is_at_most_1000_messages check (
@@ -116,7 +116,7 @@ create type turnabout.template as (
 create table turnabout.queue (
     id int generated always as identity primary key,
     name text collate "C" not null unique,
-    lease_ms bigint not null check (lease_ms between 1 and 43200000),
+    lease_ms bigint not null check (lease_ms between 1 and 604800000),
     max_attempts int check (max_attempts > 0),
     backoff_ms bigint not null check (backoff_ms between 0 and 31622400000),
     backoff_max_ms bigint not null check (backoff_max_ms between 0 and 31622400000),
