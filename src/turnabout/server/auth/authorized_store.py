@@ -7,9 +7,12 @@ rights, quotas, names put in, the store, names taken out, lists cut to the right
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
+from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.namespaces import ANSWERS_NAME, inside, outside, outside_error
 from turnabout.server.auth.parts import part_of
@@ -40,6 +43,7 @@ class Services:
     long_poll: LongPoll
     authenticator: Authenticator
     lifecycle: Lifecycle
+    admission: Admission
 
 
 class AuthorizedStore(AsyncStore):
@@ -110,10 +114,10 @@ class AuthorizedStore(AsyncStore):
             if kind is v.Send:
                 usage = self.services.authenticator.quotas.usage(rights.namespace)
             if usage is None:
-                answer = await self.services.batched.run(told)
+                answer = await self._in_turn(told)
             else:
                 async with usage.room(sends_in((told,))) as outcomes:
-                    answer = await self.services.batched.run(told)
+                    answer = await self._in_turn(told)
                     outcomes.append(answer)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
@@ -161,7 +165,12 @@ class AuthorizedStore(AsyncStore):
             rights.need(Receive, verb.queue)
         try:
             told = inside(verb, rights.namespace)
-            received = await self.services.long_poll.receive(told, wait_seconds, gone)
+            received = await self.services.long_poll.receive(
+                told,
+                wait_seconds,
+                gone,
+                self.services.authenticator.quotas.max_polls(self.namespace),
+            )
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         try:
@@ -172,6 +181,12 @@ class AuthorizedStore(AsyncStore):
             self.services.long_poll.give_back(told.queue, received.deliveries)
             raise
         return outside(received, rights.namespace)
+
+    def waiter(self) -> AbstractAsyncContextManager[None]:
+        """A block in which a request of this caller waits. Raises: as `Admission.waiter`."""
+        services = self.services
+        most = services.authenticator.quotas.max_polls(self.namespace)
+        return services.admission.waiter(self.namespace, most)
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
@@ -236,13 +251,23 @@ class AuthorizedStore(AsyncStore):
 
     # --- steps ------------------------------------------------------------------------------------
 
+    async def _in_turn(self, told: Verb[A]) -> A:
+        services = self.services
+        run = partial(services.batched.run, told)
+        return await services.admission.turns.run(self.namespace, run, told)
+
+    async def _all_in_turn(self, told: Sequence[Verb[Any]]) -> list[Any]:
+        services = self.services
+        run = partial(services.batched.run_transaction, told)
+        return await services.admission.turns.run(self.namespace, run, *told)
+
     async def _transaction(self, told: Sequence[Verb[Any]]) -> list[Any]:
         sends = sends_in(told)
         usage = self.services.authenticator.quotas.usage(self.namespace) if sends else None
         if usage is None:
-            return await self.services.batched.run_transaction(told)
+            return await self._all_in_turn(told)
         async with usage.room(sends) as outcomes:
-            answers = await self.services.batched.run_transaction(told)
+            answers = await self._all_in_turn(told)
             outcomes.extend(answers)
             return answers
 

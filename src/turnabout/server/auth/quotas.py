@@ -211,6 +211,14 @@ class Quotas:
                 wait,
             )
 
+    def weight(self, namespace: str) -> int:
+        """How much of the server's time it gets beside others."""
+        return 1
+
+    def max_polls(self, namespace: str) -> int | None:
+        """How many of its requests may wait."""
+        return None
+
     def usage(self, namespace: str) -> NamespaceUsage | None:
         """The usage that bounds the namespace's sends; None: nothing does."""
         return self._usages.get(namespace)

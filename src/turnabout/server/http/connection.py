@@ -66,6 +66,8 @@ class ClientConnection(asyncio.Protocol):
         self._unused = 0
         """Bytes since the last byte of a body or the last end of a head."""
         self._header_bytes = 0
+        self._holder = ""
+        """Whose place it has: its namespace's, or its address's while nobody has shown a token."""
         self._is_silent = True
         """The client has not sent anything yet."""
         self._is_paused = False
@@ -83,16 +85,21 @@ class ClientConnection(asyncio.Protocol):
             "client": _address(transport.get_extra_info("peername")),
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
         }
-        there = self.reaper.connections
-        there.add(self)
+        self.reaper.connections.add(self)
         self.deadline = self.loop.time() + self.options.head_seconds
-        if len(there) > self.options.max_connections:
+        client = self._places["client"]
+        self._holder = f"@{client[0] if client else ''}"  # no namespace is called so
+        places = self.reaper.places
+        if not (
+            places.take(self._holder, self.give_way) or places.replace(self._holder, self.give_way)
+        ):
             text = "all the connections it accepts: repeat later, or use another one"
             self._refuse(Refusal(503, "busy", "max_connections", f"this server has {text}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is left to look after; what has not begun never will."""
         self.reaper.connections.discard(self)
+        self.reaper.places.give(self._holder, self.give_way)
         for exchange in self._exchanges:
             exchange.disconnect()
         self._exchanges.clear()
@@ -146,6 +153,22 @@ class ClientConnection(asyncio.Protocol):
         if self._is_paused:
             self._is_paused = False
             self.transport.resume_reading()
+
+    def belongs_to(self, namespace: str) -> None:
+        """A request has shown whose the connection is."""
+        if namespace != self._holder and self.reaper.places.move(
+            self._holder, namespace, self.give_way
+        ):
+            self._holder = namespace
+
+    def give_way(self) -> bool:
+        """Leave, so that others can come; False: there is a request, which is answered first."""
+        if self._exchanges or self.phase not in {ConnectionPhase.IDLE, ConnectionPhase.HEAD}:
+            return False
+        self.reaper.counts.refused("max_connections")
+        self._begin(ConnectionPhase.LEAVING, LINGER_SECONDS)
+        self.transport.close()
+        return True
 
     def shutdown(self) -> None:
         """The server closes: after the present answer, or now."""

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from turnabout.server.counts import ServerCounts
 from turnabout.server.options import ServerOptions
+from turnabout.server.shares import Shares
 
 
 class WatchedConnection(Protocol):
@@ -35,6 +36,7 @@ class ConnectionReaper:
         self.options = options
         self.counts = counts
         self.connections: set[WatchedConnection] = set()
+        self.places = Shares(options.max_connections)
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that the app has."""
         self.date_line = _date_line()

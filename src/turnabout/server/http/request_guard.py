@@ -117,12 +117,6 @@ class RequestGuard:
                 503, "unavailable", "closing",
                 "the server is closing: repeat at another one, or later",
             )  # fmt: skip
-        if self._admission.is_full:
-            raise Refusal(
-                503, "busy", "max_pending",
-                f"{self._admission.pending:,} requests are under way, and no more may be "
-                "(max_pending): repeat later",
-            )  # fmt: skip
 
     def _check_host(self, scope: Scope, host: list[bytes]) -> None:
         if scope["path"] in ALWAYS:
