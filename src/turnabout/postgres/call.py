@@ -100,9 +100,9 @@ def _plain(value: Any) -> Any:
 def in_room(select: str, function: str, *sized: str) -> str:
     """A select of a function's rows up to the one with which these columns fill `room_bytes`."""
     size = " + ".join(f"coalesce(octet_length({column}), 0)" for column in sized)
+    before = "order by ordinality rows between unbounded preceding and 1 preceding"
     return (
-        f"select {select} from (select *, sum({size}) over"  # noqa: S608 - constants
-        " (order by ordinality rows between unbounded preceding and 1 preceding) as taken"
+        f"select {select} from (select *, sum({size}) over ({before}) as taken"  # noqa: S608
         f" from turnabout.{function} with ordinality) found"
         " where $room_bytes::bigint is null or coalesce(taken, 0) < $room_bytes::bigint"
         " order by ordinality"
