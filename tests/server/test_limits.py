@@ -206,35 +206,25 @@ def test_one_who_takes_nothing_is_cut_off(server: Running) -> None:
 
 
 def test_too_many_connections() -> None:
-    with running(ServerOptions(auth="none", port=0, max_connections=2)) as server:
+    options = ServerOptions(auth="none", port=0, max_connections=2)
+    with running(options, routes=ROUTES) as server:
+        released = server.serving.app.state.released = asyncio.Event()
         with server.connect() as one, server.connect() as two:
-            assert one.ask(get()).status == two.ask(get()).status == 200
+            one.send(get("/waits"))
+            two.send(get("/waits"))
+            until(lambda: server.context.admission.requests == 2)
             with server.connect() as three:
                 answer = three.answer()
                 assert (answer.status, answer.code) == (503, "busy")
                 assert answer.headers["retry-after"] == "1"
-            assert one.ask(get()).status == two.ask(get()).status == 200
-        until(lambda: server.context.connections() == 0)
-        assert server.ask(get()).status == 200
-        assert refused(server, "max_connections") == 1
-
-
-def test_too_many_requests_at_once() -> None:
-    with running(ServerOptions(auth="none", port=0, max_pending=2), routes=ROUTES) as server:
-        released = server.released = asyncio.Event()  # type: ignore[attr-defined]
-        server.serving.app.state.released = released
-        with server.connect() as one, server.connect() as two:
-            one.send(get("/waits"))
-            two.send(get("/waits"))
-            until(lambda: server.context.admission.pending == 2)
-            answer = server.ask(get("/waits"))
-            assert (answer.status, answer.code) == (503, "busy")
-            assert answer.headers["retry-after"] == "1"
-            assert server.ask(get("/livez")).status == 200
             server.loop.call_soon_threadsafe(released.set)
             assert one.answer().body == two.answer().body == b"released"
-        assert server.ask(get("/nothing")).status == 404
-        assert refused(server, "max_pending") == 1
+            assert refused(server, "max_connections") == 1
+            # Now they want nothing, and the oldest gives its place up.
+            assert server.ask(get()).status == 200
+            assert one.is_closed()
+            assert two.ask(get()).status == 200
+        until(lambda: server.context.connections() == 0)
 
 
 def test_too_many_who_wait() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from turnabout.server.options import ServerOptions
 from turnabout.server.shares import Shares
@@ -24,11 +25,16 @@ class Admission:
     """What requests take of a server, counted and shared."""
 
     def __init__(
-        self, options: ServerOptions, weight_of: Callable[[str], int] = lambda _: 1
+        self,
+        options: ServerOptions,
+        weight_of: Callable[[str], int] = lambda _: 1,
+        refused: Callable[[str], object] = lambda _: None,
     ) -> None:
+        """`refused` is told the name of the limit."""
         slots = min(SLOTS, max(1, options.max_pending // 2))
-        self.turns = Turns(slots, max(1, options.max_pending - slots), weight_of)
-        self.polls = Shares(options.max_polls)
+        lines = Shares(max(1, options.max_pending - slots), partial(refused, "max_pending"))
+        self.turns = Turns(slots, lines, weight_of)
+        self.polls = Shares(options.max_polls, partial(refused, "max_polls"))
         self.requests = 0
         """All that are under way, as the request guard counts them."""
         self.body_bytes = 0

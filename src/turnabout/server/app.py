@@ -76,7 +76,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     options = options or ServerOptions()
     counts, lifecycle = ServerCounts(), Lifecycle()
     authenticator = Authenticator(store, options)
-    admission = Admission(options, authenticator.quotas.weight)
+    admission = Admission(options, authenticator.quotas.weight, counts.refused)
     merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)

@@ -16,17 +16,23 @@ Claim = Callable[[], bool]
 class Shares:
     """Places, by holder: a namespace, or what else shall have a share of its own."""
 
-    __slots__ = ("_of", "most", "taken")
+    __slots__ = ("_of", "_refused", "most", "taken")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, refused: Callable[[], object] = lambda: None) -> None:
+        """`refused`: is told of each that gets no place, or gives its own up."""
         self.most = most
         self.taken = 0
+        self._refused = refused
         self._of: dict[str, dict[Claim, None]] = {}
 
-    def take(self, holder: str, claim: Claim) -> bool:
-        """A place; False: the holder has its share already."""
-        if self.taken >= self.most and not self._make_room(holder):
-            return False
+    def take(self, holder: str, claim: Claim, *, may_replace: bool = False) -> bool:
+        """A place; False: the holder has its share already, and with `may_replace` none of its
+        older claims could be moved.
+        """
+        if self.taken >= self.most:
+            self._refused()
+            if not (self._make_room(holder) or (may_replace and self._give_up(holder))):
+                return False
         self._of.setdefault(holder, {})[claim] = None
         self.taken += 1
         return True
@@ -52,10 +58,6 @@ class Shares:
     def held(self, holder: str) -> int:
         """The places of a holder."""
         return len(self._of.get(holder, ()))
-
-    def replace(self, holder: str, claim: Claim) -> bool:
-        """The place of an older claim of the same holder; False: none of them can be moved."""
-        return self._give_up(holder) and self.take(holder, claim)
 
     def _make_room(self, holder: str) -> bool:
         """Have the greediest one give a place up, unless it has hardly more than this one."""

@@ -2,8 +2,8 @@
 
 So many run at once; the others stand in a line for each namespace, and the lines are served by
 deficit round robin: in each round a line may spend a quantum for each unit of its weight, and what
-its next request costs more than that, it saves up for. A namespace with nothing under way goes
-at once: it waits for no other's work, and while only one is busy there is nothing to decide.
+its next request costs more than that, it saves up for. A namespace is never without a request
+under way, so that its first waits for no other's work.
 
 Source: M. Shreedhar, G. Varghese, Efficient fair queuing using deficit round robin, 1995.
 """
@@ -73,13 +73,13 @@ class Turns:
     """Requests of all namespaces."""
 
     def __init__(
-        self, slots: int, places: int, weight_of: Callable[[str], int] = lambda _: 1
+        self, slots: int, places: Shares, weight_of: Callable[[str], int] = lambda _: 1
     ) -> None:
-        """slots:  requests that run at once, beside the first one of each namespace.
-        places: requests that wait for their turn; they are shared as everything is.
+        """slots:  requests that run at once; more do where so many namespaces have one each.
+        places: for requests that wait for their turn.
         """
         self.running = 0
-        self.places = Shares(places)
+        self.places = places
         self._slots = slots
         self._weight_of = weight_of
         self._lines: dict[str, Line] = {}

@@ -165,12 +165,8 @@ class AuthorizedStore(AsyncStore):
             rights.need(Receive, verb.queue)
         try:
             told = inside(verb, rights.namespace)
-            received = await self.services.long_poll.receive(
-                told,
-                wait_seconds,
-                gone,
-                self.services.authenticator.quotas.max_polls(self.namespace),
-            )
+            most = self.services.authenticator.quotas.max_polls(self.namespace)
+            received = await self.services.long_poll.receive(told, wait_seconds, gone, most)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         try:

@@ -89,10 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = self.loop.time() + self.options.head_seconds
         client = self._places["client"]
         self._holder = f"@{client[0] if client else ''}"  # no namespace is called so
-        places = self.reaper.places
-        if not (
-            places.take(self._holder, self.give_way) or places.replace(self._holder, self.give_way)
-        ):
+        if not self.reaper.places.take(self._holder, self.give_way, may_replace=True):
             text = "all the connections it accepts: repeat later, or use another one"
             self._refuse(Refusal(503, "busy", "max_connections", f"this server has {text}"))
 
