@@ -4,7 +4,8 @@
 -- and which queue_create has just waited for.
 -- plans: free
 create or replace function turnabout.queue_list(
-    queue text default null, namespace text default null, after text default null, most int default null
+    queue text default null, namespace text default null, after text default null,
+    most int default null
 ) returns setof turnabout.queue
 language plpgsql as $$
 begin

@@ -1,6 +1,6 @@
 -- Schedules by name, of one queue, name or namespace if given, behind the name `after`; with `due`,
--- those that are due and not paused, of all namespaces in turn, by due time. A statement for each, as
--- every process asks for the due ones each second, which have an index.
+-- those that are due and not paused, of all namespaces in turn, by due time. A statement for each,
+-- as every process asks for the due ones each second, which have an index.
 -- plans: free
 create or replace function turnabout.schedule_list(
     queue text default null, due boolean default false, schedule text default null,
