@@ -64,13 +64,14 @@ class Schedules:
         row.schedule = replace(row.schedule, paused=paused)
 
     def due(self) -> list[str]:
-        """Names of what is due, in the order of names."""
+        """Names of what is due, what is due longest first."""
         now = self.clock()
-        return sorted(
-            name
+        found = [
+            (row.next_at, name)
             for name, row in self.schedules.items()
             if row.next_at is not None and row.next_at <= now and not row.schedule.paused
-        )
+        ]
+        return [name for _, name in sorted(found)]
 
     def fired(self, sent: Sequence[ScheduledMessage]) -> int:
         """What was due was fired, up to a bound, and this was sent; how many were left out."""

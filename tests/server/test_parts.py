@@ -108,6 +108,19 @@ async def test_what_is_large_comes_in_small_parts(url):
         assert sizes == [3, 1]
 
 
+async def test_what_is_due_comes_in_turn_by_namespace(url):
+    async with ticking(url) as one:
+        for name, times in (("acme/a", (1, 4)), ("acme/b", (2, 3)), ("bob/a", (6, 7)), ("c", (5,))):
+            for at in times:
+                schedule = Schedule(f"{name}{at}", name, Outgoing(SMALL), at=at)
+                await one.store.run(v.ScheduleSet(schedule, at))
+        found = await one.store.run(v.ScheduleList(due=True))
+        names = [entry.schedule.name for entry in found]
+        assert names == ["acme/a1", "c5", "bob/a6", "acme/b2", "bob/a7", "acme/b3", "acme/a4"]
+        few = await one.store.run(v.ScheduleList(due=True, limit=3))
+        assert few == found[:3]
+
+
 def test_our_own_client_puts_the_parts_together():
     with running() as server, turnabout.connect(server.url) as acme:
         queue = acme.queue("q")
