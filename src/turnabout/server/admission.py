@@ -15,7 +15,8 @@ from turnabout.server.shares import Shares
 from turnabout.server.turns import Turns
 from turnabout.words.errors import Busy, QuotaExceeded
 
-SLOTS = 32
+import os
+SLOTS = int(os.environ.get("SLOTS", "32"))
 """Requests that have the store at once. More would not be carried out sooner, only earlier than
 those of other namespaces; with fewer, less is committed together.
 """

@@ -219,7 +219,7 @@ class ClientConnection(asyncio.Protocol):
         self._newest = exchange = self._exchange()
         self._exchanges.append(exchange)
         if len(self._exchanges) == 1:
-            self.reaper.start(exchange.run())
+            self.reaper.start(self._holder, exchange.run())
         else:
             self.pause_reading()
         self._unused = 0
@@ -285,7 +285,7 @@ class ClientConnection(asyncio.Protocol):
         if self._exchanges:
             if self.phase is ConnectionPhase.BODY:  # reading had been stopped meanwhile
                 self._begin(ConnectionPhase.BODY, self.options.body_idle_seconds)
-            self.reaper.start(self._exchanges[0].run())
+            self.reaper.start(self._holder, self._exchanges[0].run())
         elif self.phase is ConnectionPhase.LEAVING:
             self.close_when_read()
         elif self.phase is ConnectionPhase.BODY:

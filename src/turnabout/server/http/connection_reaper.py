@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import deque
 from collections.abc import Coroutine
 from email.utils import formatdate
 from typing import Any, Protocol
@@ -12,6 +14,10 @@ from starlette.types import ASGIApp
 from turnabout.server.counts import ServerCounts
 from turnabout.server.options import ServerOptions
 from turnabout.server.shares import Shares
+
+
+STARTS = int(os.environ.get("STARTS", "4"))
+"""Requests that begin in one round of the loop: a millisecond's work."""
 
 
 class WatchedConnection(Protocol):
@@ -39,6 +45,10 @@ class ConnectionReaper:
         self.places = Shares(options.max_connections)
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that the app has."""
+        self._begun = 0
+        """Requests that have begun in this round of the loop."""
+        self._waiting: dict[str, deque[Coroutine[Any, Any, None]]] = {}
+        """Those that begin in the next ones, by holder, in turn."""
         self.date_line = _date_line()
         """The header `date` of the answers, renewed with each look."""
         shortest = min(
@@ -51,11 +61,33 @@ class ConnectionReaper:
         self._every = min(0.5, shortest / 4)
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have a request answered, by a task of its own."""
-        task = asyncio.get_running_loop().create_task(work)
+    def start(self, holder: str, work: Coroutine[Any, Any, None]) -> None:
+        """Have a request answered, by a task of its own. So that those of one holder do not keep
+        the loop from others, few begin in one round of the loop, of all holders in turn.
+        """
+        if self._begun < STARTS:
+            self._begin(work)
+        else:
+            self._waiting.setdefault(holder, deque()).append(work)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._begun:
+            loop.call_soon(self._next_round)
+        self._begun += 1
+        task = loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def _next_round(self) -> None:
+        self._begun = 0
+        waiting = self._waiting
+        while waiting and self._begun < STARTS:
+            holder = next(iter(waiting))
+            line = waiting.pop(holder)
+            self._begin(line.popleft())
+            if line:
+                waiting[holder] = line  # behind the others
 
     def look(self) -> None:
         """End what is overdue, now and from now on, in the running loop."""
