@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.server.tenants import Seconds
 from tests.support.each import each
 from turnabout.server.admission import Admission
 from turnabout.server.options import ServerOptions
 from turnabout.server.shares import Shares
-from turnabout.server.turns import Turns, cost_of
+from turnabout.server.turns import SHARED_SECONDS, Turns, cost_of
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, QuotaExceeded
@@ -124,7 +125,7 @@ class Work:
 
 
 async def test_one_who_comes_to_a_crowd_goes_at_once() -> None:
-    work = Work(Turns(slots=4, places=Shares(100)))
+    work = Work(Turns(4, 4, places=Shares(100)))
     for _ in range(50):
         work.ask("acme")
     await asyncio.sleep(0)
@@ -140,9 +141,28 @@ async def test_one_who_comes_to_a_crowd_goes_at_once() -> None:
     assert not work.turns._lines
 
 
+async def test_one_alone_has_more_slots_until_another_comes() -> None:
+    seconds = Seconds()
+    work = Work(Turns(2, 5, places=Shares(100), clock=seconds))
+    for _ in range(20):
+        work.ask("acme")
+    await asyncio.sleep(0)
+    assert len(work.running) == 5
+    work.ask("bob")
+    for left in (5, 4, 3, 2, 2):
+        await work.step()
+        assert len(work.running) == left
+    seconds.now += SHARED_SECONDS
+    await work.step()
+    assert len(work.running) == 5
+    for _ in range(15):
+        await work.step()
+    assert Counter(work.done) == {"acme": 20, "bob": 1}
+
+
 async def test_busy_ones_get_their_share_by_weight_and_cost() -> None:
     weights = {"acme": 1, "bob": 3, "carol": 1}
-    work = Work(Turns(slots=10, places=Shares(5_000), weight_of=weights.__getitem__))
+    work = Work(Turns(10, 10, places=Shares(5_000), weight_of=weights.__getitem__))
     large = v.Send("q", SEND.messages * (2 * cost_of(SEND) - 10))
     assert cost_of(large) == 2 * cost_of(SEND)
     for _ in range(1_000):
@@ -163,7 +183,7 @@ async def test_busy_ones_get_their_share_by_weight_and_cost() -> None:
 
 
 async def test_the_greediest_gives_up_a_place_in_the_line() -> None:
-    work = Work(Turns(slots=1, places=Shares(4)))
+    work = Work(Turns(1, 1, places=Shares(4)))
     crowd = [work.ask("acme") for _ in range(6)]
     await asyncio.sleep(0)
     with pytest.raises(Busy, match="max_pending"):
@@ -180,7 +200,7 @@ async def test_the_greediest_gives_up_a_place_in_the_line() -> None:
 
 
 async def test_one_who_gives_up_takes_no_turn() -> None:
-    work = Work(Turns(slots=1, places=Shares(10)))
+    work = Work(Turns(1, 1, places=Shares(10)))
     tasks = [work.ask("acme") for _ in range(4)]
     await asyncio.sleep(0)
     tasks[1].cancel()

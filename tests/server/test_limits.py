@@ -20,6 +20,7 @@ from tests.support.each import each
 from tests.support.until import until
 from turnabout.server import ServerOptions
 from turnabout.server.commands.serve import LIMITS
+from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
 SHORT = ServerOptions(
     auth="none",
@@ -238,6 +239,41 @@ def test_too_many_who_wait() -> None:
             assert (answer.status, answer.code) == (503, "busy")
             assert answer.headers["retry-after"] == "1"
             assert server.ask(post("/v1/queues/q/receive", {"lease_seconds": 5})).status == 200
+
+
+def test_one_tenant_takes_no_other_s_places(tmp_path: Path) -> None:
+    """It may have all, connections and polls, until somebody else comes."""
+    url = f"sqlite:///{tmp_path / 'q.db'}"
+    options = ServerOptions(port=0, max_polls=2, max_connections=3)
+    with running(options, url=url) as server, turnabout.connect(url) as owner:
+        for name in ("acme/q", "bob/q"):
+            owner.queue(name).create(events="all")
+        shown: dict[str, str] = {}
+        for name in ("acme", "bob"):
+            id_, secret, digest = new_token()
+            owner.store.run(TokenCreate(id_, digest, name, "", scopes(["operate"])))
+            shown[name] = f"Authorization: Bearer {token_text(id_, secret)}"
+        body = b'{"wait_seconds": 60}'
+
+        def poll(name: str) -> bytes:
+            return request("POST", "/v1/queues/q/receive", shown[name], body=body)
+
+        polls = server.context.admission.polls
+        with server.connect() as one, server.connect() as two, server.connect() as three:
+            one.send(get("/v1/queues/q/events/stream", shown["acme"]))
+            until(lambda: polls.held("acme") == 1)
+            two.send(poll("acme"))
+            until(lambda: polls.held("acme") == 2)
+            assert three.ask(get("/v1/queues", shown["acme"])).status == 200
+            with server.connect() as four:
+                four.send(poll("bob"))
+                assert three.is_closed()  # it wanted nothing
+                one.finish()  # the oldest that waits: it breaks off
+                until(lambda: polls.held("bob") == 1)
+                assert polls.held("acme") == 1
+                with server.connect() as five:
+                    refused_now = five.ask(poll("acme"))
+                    assert (refused_now.status, refused_now.code) == (503, "busy")
 
 
 def test_who_waits_too_long() -> None:

@@ -15,10 +15,9 @@ from turnabout.server.shares import Shares
 from turnabout.server.turns import Turns
 from turnabout.words.errors import Busy, QuotaExceeded
 
-import os
-SLOTS = int(os.environ.get("SLOTS", "32"))
-"""Requests that have the store at once. More would not be carried out sooner, only earlier than
-those of other namespaces; with fewer, less is committed together.
+FEW, MANY = 4, 256
+"""Requests that have the store at once, where several namespaces are busy, and where one is alone:
+what is carried out together delays the others, and saves commits.
 """
 
 
@@ -32,9 +31,9 @@ class Admission:
         refused: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`refused` is told the name of the limit."""
-        slots = min(SLOTS, max(1, options.max_pending // 2))
-        lines = Shares(max(1, options.max_pending - slots), partial(refused, "max_pending"))
-        self.turns = Turns(slots, lines, weight_of)
+        many = min(MANY, max(1, options.max_pending // 2))
+        lines = Shares(max(1, options.max_pending - many), partial(refused, "max_pending"))
+        self.turns = Turns(min(FEW, many), many, lines, weight_of)
         self.polls = Shares(options.max_polls, partial(refused, "max_polls"))
         self.requests = 0
         """All that are under way, as the request guard counts them."""

@@ -1,9 +1,9 @@
 """Whose request is next: those of busy namespaces are carried out in turn, by weight.
 
-So many run at once; the others stand in a line for each namespace, and the lines are served by
-deficit round robin: in each round a line may spend a quantum for each unit of its weight, and what
-its next request costs more than that, it saves up for. A namespace is never without a request
-under way, so that its first waits for no other's work.
+Few run at once where several namespaces are busy; the others stand in a line for each, and the
+lines are served by deficit round robin: in each round a line may spend a quantum for each unit of
+its weight, and what its next request costs more than that, it saves up for. A namespace is never
+without a request under way, so that its first waits for no other's work.
 
 Source: M. Shreedhar, G. Varghese, Efficient fair queuing using deficit round robin, 1995.
 """
@@ -11,6 +11,7 @@ Source: M. Shreedhar, G. Varghese, Efficient fair queuing using deficit round ro
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -26,6 +27,9 @@ QUANTUM = 100
 CALL_COST = 10
 """Of a request by itself, in messages: a send of ten costs about twice as much as one of one."""
 BYTES_A_MESSAGE = 1024
+SHARED_SECONDS = 10.0
+"""After two namespaces have asked in turn: one that comes a moment later shall find few before it.
+"""
 
 
 def cost_of(*verbs: Verb[Any]) -> int:
@@ -73,15 +77,24 @@ class Turns:
     """Requests of all namespaces."""
 
     def __init__(
-        self, slots: int, places: Shares, weight_of: Callable[[str], int] = lambda _: 1
+        self,
+        few: int,
+        many: int,
+        places: Shares,
+        weight_of: Callable[[str], int] = lambda _: 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """slots:  requests that run at once; more do where so many namespaces have one each.
-        places: for requests that wait for their turn.
+        """few, many: requests that run at once, where several namespaces are busy, and one alone.
+        places:    for requests that wait for their turn.
         """
         self.running = 0
         self.places = places
-        self._slots = slots
+        self._few, self._many = few, many
         self._weight_of = weight_of
+        self._clock = clock
+        self._last: str | None = None
+        """The namespace that asked last, and until when it is not taken to be alone."""
+        self._shared_until = 0.0
         self._lines: dict[str, Line] = {}
         self._round: deque[Line] = deque()
         """Lines in which somebody waits, the next one first."""
@@ -91,10 +104,14 @@ class Turns:
 
         Raises: Busy where as many wait as may, and this namespace has its share of them.
         """
+        if namespace != self._last:
+            if self._last is not None:
+                self._shared_until = self._clock() + SHARED_SECONDS
+            self._last = namespace
         line = self._lines.get(namespace)
         if line is None:
             line = self._lines[namespace] = Line(self._weight_of(namespace))
-        if line.pending or (line.running and self.running >= self._slots):
+        if line.pending or (line.running and not self._has_slot()):
             await self._wait(namespace, line, cost_of(*verbs))
         else:
             line.running += 1
@@ -133,10 +150,15 @@ class Turns:
         self.running -= 1
         if not line.running:  # it is never without one
             self._grant(line)
-        while self._round and self.running < self._slots:
+        while self._round and self._has_slot():
             self._step()
         if not line.running and not line.pending:
             self._lines.pop(namespace, None)
+
+    def _has_slot(self) -> bool:
+        if self.running < self._few:
+            return True
+        return self.running < self._many and self._clock() >= self._shared_until
 
     def _step(self) -> None:
         """A step of the round: the first line spends, or saves and goes to the end."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Coroutine
 from email.utils import formatdate
@@ -15,8 +14,7 @@ from turnabout.server.counts import ServerCounts
 from turnabout.server.options import ServerOptions
 from turnabout.server.shares import Shares
 
-
-STARTS = int(os.environ.get("STARTS", "4"))
+STARTS = 4
 """Requests that begin in one round of the loop: a millisecond's work."""
 
 
