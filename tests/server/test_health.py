@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from tests.server.running import get, post, running
 from tests.server.sights import AWAY, Sight, looking
 from tests.support.each import each
+from turnabout.server import ServerOptions
 from turnabout.server.api import health
 from turnabout.server.verbs import TokenRevoke
 from turnabout.words.errors import WrongVersion
@@ -96,3 +99,17 @@ async def test_details_are_for_those_who_may_look(sight: Sight) -> None:
     assert (await sight.get("/readyz")).status_code == 200
     assert (await sight.get("/healthz")).json() == {"status": "ok"}
     assert "checks" in (await sight.get("/healthz", authorization=operator)).json()
+
+
+def test_a_lame_duck_serves_while_it_says_that_it_leaves(tmp_path: Path) -> None:
+    options = ServerOptions(auth="none", lame_duck_seconds=600)
+    with running(options, url=f"sqlite:///{tmp_path}/app.db") as server, server.connect() as early:
+        assert early.ask(get("/readyz")).status == 200
+        server.loop.call_soon_threadsafe(server._until.set)
+        with server.connect() as late:
+            while (answer := late.ask(get("/readyz"))).status == 200:
+                pass
+            assert (answer.status, answer.body) == (503, b"not ready: closing\n")
+            sent = post("/v1/queues/q/messages", {"messages": [{"payload": {"text": "late"}}]})
+            assert (late.ask(sent).status, early.ask(sent).status) == (200, 200)
+        server.serving.is_forced = True

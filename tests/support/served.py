@@ -12,8 +12,9 @@ from starlette.routing import BaseRoute
 import turnabout.aio
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
+from turnabout.server.listening import listen
 from turnabout.server.serve import Server as Serving
-from turnabout.server.serve import _listener, _loop_factory
+from turnabout.server.serve import _loop_factory
 
 WIDE: Final = ServerOptions(
     auth="none", max_body_bytes=256 * 1024 * 1024, max_messages=10_000, drain_seconds=2
@@ -99,8 +100,9 @@ class Server:
             self.context = app.state.context
             if not self._background:
                 self.context.lifecycle.background.clear()
-            with _listener(self._options) as listener:
-                self._options = replace(self._options, port=listener.getsockname()[1])
+            with listen(self._options) as listener:
+                if self._options.unix_socket is None:
+                    self._options = replace(self._options, port=listener.getsockname()[1])
                 self.serving = Serving(self._around(app), self.context, listener, self._until)
                 await self.serving.serve(self._ready.set)
 

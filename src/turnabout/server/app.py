@@ -20,6 +20,7 @@ from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.context import ServerContext
 from turnabout.server.counts import CountingStore, ServerCounts
 from turnabout.server.http.access_log import AccessLog
+from turnabout.server.http.forwarded import Forwarded
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions
@@ -59,7 +60,9 @@ class ServerApp:
             from turnabout.server.http.spans import RequestSpans
 
             app = RequestSpans(app)
-        self._outermost = AccessLog(app, counts, logs_all=options.access_log)
+        app = AccessLog(app, counts, logs_all=options.access_log)
+        proxies = options.trusted_proxies
+        self._outermost: ASGIApp = Forwarded(app, proxies) if proxies else app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

@@ -22,8 +22,10 @@ class Lifecycle:
     """Whether the server is closing, and what has to happen then."""
 
     def __init__(self) -> None:
+        self.leaving = False
+        """The server will close: `/readyz` says so, and all is served still."""
         self.closing = False
-        """SIGTERM came: what waits is answered now, nothing new waits."""
+        """What waits is answered now, nothing new waits."""
         self.on_close: list[Callable[[], None]] = [self._end_waits]
         """Called once when `closing` is set: those that hold waiting requests let them go."""
         self.background: list[Background] = []
@@ -33,7 +35,7 @@ class Lifecycle:
         """Begin to close: what waits is answered. Safe to repeat."""
         if self.closing:
             return
-        self.closing = True
+        self.leaving = self.closing = True
         for let_go in self.on_close:
             let_go()
 

@@ -5,18 +5,37 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
 
+T = TypeVar("T")
+
 AUTH = ("tokens", "none")
 LOG_FORMATS = ("text", "json")
 SECONDS_MAX = 86_400.0
 
 _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What `turnabout serve` says of an option, and how it is called there."""
+
+    text: str
+    flag: str | None = None
+    """Its name on the command line; that of the field unless given."""
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+
+
+def option(default: T, text: str, **more: Any) -> T:
+    """An option of the server: its one declaration, which the command line reads, too."""
+    return field(default=default, metadata={"said": Said(text, **more)})
 
 
 @value
@@ -26,58 +45,56 @@ class ServerOptions:
     Sizes are bytes, times are seconds. Raises: UsageError for what is out of range.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8080
-    """0: any that is free."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Names for the Host header, besides loopback's and `host`; `*` allows all."""
-    allowed_origins: tuple[str, ...] = ()
-    """Pages of these origins may call; of no others, as a browser sends what it is told to."""
-    auth: str = "tokens"
-    """`tokens`: every request shows one; `none`: everybody on this machine may do everything."""
-    max_payload_bytes: int = limits.PAYLOAD_BYTES_MAX
-    max_body_bytes: int = 4 * 1024 * 1024
-    max_header_bytes: int = 32 * 1024
-    """Of the request line and all headers together."""
-    max_headers: int = 100
-    max_messages: int = 1_000
-    """In one request: of a send, receive, ack …"""
-    head_seconds: float = 10.0
-    """From the first byte of a request (or of its connection) to the end of its headers."""
-    body_idle_seconds: float = 10.0
-    body_seconds: float = 60.0
-    idle_seconds: float = 30.0
-    """A connection without a request."""
-    write_seconds: float = 30.0
-    """For a client to take what was written to it."""
-    max_connections: int = 4_096
-    max_polls: int = 2_500
-    """Requests that wait at once: long polls, waits and event streams together."""
-    max_wait_seconds: float = 60.0
-    """A longer `wait_seconds` is cut to this."""
-    max_pending: int = 1_000
-    """Requests that want the store at once; more are refused with 503 and Retry-After."""
-    drain_seconds: float = 20.0
-    """After SIGTERM: for requests that run. Waiting ones are answered at once."""
-    dashboard: bool = True
-    log_format: str = "text"
-    """`text` or `json`."""
-    access_log: bool = False
-    """A line for every request. Without it for those that were refused or failed only."""
-    metrics_public: bool = False
-    """`/metrics` and the details of `/healthz` for everybody who reaches the port. Without it, for
-    tokens with the scope `totals:*`.
-    """
-    metrics_queues: int = 100
-    """Queues with figures of their own in `/metrics`: those with the most messages. The rest is
-    summed up as `_other`.
-    """
-    tracing: bool = False
-    """Spans and trace context, by OpenTelemetry: see `turnabout.tracing`."""
-    tls_cert: str | None = None
-    """A file with the certificate and its chain (PEM): then HTTPS is spoken, and nothing else."""
-    tls_key: str | None = None
-    """The file with its key, unless it is in the same one."""
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8080, "0: any that is free.")
+    unix_socket: str | None = option(None, "Listen at this Unix socket instead.", metavar="FILE")
+    trusted_proxies: tuple[str, ...] = option(
+        (), "Believe X-Forwarded-For of this address or network; unix: of --unix-socket.",
+        flag="trusted-proxy", metavar="ADDRESS",
+    )  # fmt: skip
+    allowed_hosts: tuple[str, ...] = option(
+        (), "A name for the Host header, besides loopback's and --host; * allows all.",
+        flag="allow-host", metavar="NAME",
+    )  # fmt: skip
+    # Of no others, as a browser sends what any page tells it to.
+    allowed_origins: tuple[str, ...] = option(
+        (), "Web pages of this origin may use the server.", flag="allow-origin", metavar="ORIGIN"
+    )
+    auth: str = option("tokens", "none: no tokens, on this machine only.", choices=AUTH)
+    tls_cert: str | None = option(
+        None, "A certificate and its chain (PEM): serve HTTPS, and nothing else.", metavar="FILE"
+    )
+    tls_key: str | None = option(None, "Its key (PEM), if not in that file.", metavar="FILE")
+    dashboard: bool = option(default=True, text="Serve the dashboard.")
+    metrics_public: bool = option(
+        default=False, text="Serve /metrics, and the details of /healthz, without a token."
+    )
+    metrics_queues: int = option(
+        100, "Queues with figures of their own: those with the most messages."
+    )
+    tracing: bool = option(default=False, text="Record spans, by OpenTelemetry.")
+    log_format: str = option("text", "How the log is written.", choices=LOG_FORMATS)
+    access_log: bool = option(
+        default=False, text="A line for every request, not only for refused ones."
+    )
+    max_payload_bytes: int = option(limits.PAYLOAD_BYTES_MAX, "Of one message.")
+    max_body_bytes: int = option(4 * 1024 * 1024, "Of one request.")
+    max_header_bytes: int = option(32 * 1024, "Of the request line and all headers.")
+    max_headers: int = option(100, "Of one request.")
+    max_messages: int = option(1_000, "In one request: sent, received, acked …")
+    head_seconds: float = option(10.0, "For a request's headers to come.")
+    body_idle_seconds: float = option(10.0, "Between two pieces of a body.")
+    body_seconds: float = option(60.0, "For a whole body to come.")
+    idle_seconds: float = option(30.0, "For a connection without a request.")
+    write_seconds: float = option(30.0, "For a client to take an answer.")
+    max_connections: int = option(4_096, "At once.")
+    max_polls: int = option(2_500, "Requests that wait at once: long polls, event streams.")
+    max_wait_seconds: float = option(60.0, "A longer wait_seconds is cut to this.")
+    max_pending: int = option(1_000, "Requests that want the database at once.")
+    lame_duck_seconds: float = option(
+        0.0, "After SIGTERM: /readyz says no, and all is served still."
+    )
+    drain_seconds: float = option(20.0, "After that: for requests that run.")
 
     def __post_init__(self) -> None:
         self._check_places()
@@ -88,12 +105,12 @@ class ServerOptions:
                 f"auth=none is for loopback only: anybody who reaches {self.host} could do "
                 "everything; leave it out, and the first start makes a token"
             )
-        for field in fields(self):
-            number = getattr(self, field.name)
-            if field.name.startswith("max_") and not field.name.endswith("_seconds"):
-                limits.whole(number, field.name, 1, limits.INTEGER_MAX)
-            elif field.name.endswith("_seconds"):
-                self._check_seconds(number, field.name)
+        for one in fields(self):
+            number = getattr(self, one.name)
+            if one.name.startswith("max_") and not one.name.endswith("_seconds"):
+                limits.whole(number, one.name, 1, limits.INTEGER_MAX)
+            elif one.name.endswith("_seconds"):
+                self._check_seconds(number, one.name, may_be_0=not one.default)
         limits.whole(self.max_payload_bytes, "max_payload_bytes", 1, limits.PAYLOAD_BYTES_HARD_MAX)
         limits.whole(self.max_messages, "max_messages", 1, limits.SEND_MESSAGES_MAX)
         limits.whole(self.max_header_bytes, "max_header_bytes", 256, 1024 * 1024)
@@ -103,7 +120,7 @@ class ServerOptions:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return is_loopback(self.host)
+        return self.unix_socket is not None or is_loopback(self.host)
 
     def _check_places(self) -> None:
         limits.whole(self.port, "port", 0, 65_535)
@@ -112,6 +129,10 @@ class ServerOptions:
                 f"{limits.shown(self.host)} is not an address to listen on: use 127.0.0.1, 0.0.0.0 "
                 "or a name of this machine"
             )
+        if self.unix_socket == "":
+            raise UsageError("unix_socket is the path of a file")
+        for proxy in self.trusted_proxies:
+            network(proxy)
         for name in self.allowed_hosts:
             if name != "*" and (not _HOST.fullmatch(name) or ":" in name):
                 raise UsageError(
@@ -130,9 +151,11 @@ class ServerOptions:
                 )
 
     @staticmethod
-    def _check_seconds(number: object, name: str) -> None:
+    def _check_seconds(number: object, name: str, *, may_be_0: bool) -> None:
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             raise UsageError(f"{name} is a number, not {type(number).__name__}")
+        if number == 0 and may_be_0:
+            return
         if not (math.isfinite(number) and 0 < number <= SECONDS_MAX):
             raise UsageError(f"{name} is more than 0 and at most {SECONDS_MAX:,.0f}, not {number}")
 
@@ -147,3 +170,18 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def network(proxy: str) -> Network | None:
+    """The addresses of a trusted proxy; None: it comes by the Unix socket. Raises: UsageError."""
+    if proxy == "unix":
+        return None
+    try:
+        return ipaddress.ip_network(proxy)
+    except ValueError as error:
+        raise UsageError(
+            f"{limits.shown(proxy)} is not a proxy's address: write 10.0.0.7, 10.0.0.0/8 or unix"
+        ) from error

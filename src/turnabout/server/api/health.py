@@ -55,7 +55,7 @@ class Health:
 
     async def checks(self) -> tuple[HealthCheck, ...]:
         """How all is, in no more than two seconds."""
-        if self._context.lifecycle.closing:
+        if self._context.lifecycle.leaving:
             return (HealthCheck("closing", "closing"),)
         await self._ask()
         return HealthCheck("closing"), self._ping, self._disk()

@@ -195,7 +195,7 @@ class _Collector:
         yield from _of_requests(context.counts)
         yield from _of_verbs(context.counts)
         yield from _of_limits(context)
-        yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.closing)
+        yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.leaving)
         yield from _of_store(context)
 
 

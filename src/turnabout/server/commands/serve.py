@@ -1,45 +1,151 @@
-"""`serve`: HTTP in front of the database, until it is stopped."""
+"""`serve`: HTTP in front of the database, until it is stopped.
+
+Each field of `ServerOptions` is an option here, under one name: `--max-polls`, in the environment
+`TURNABOUT_SERVE_MAX_POLLS`, in the file of `--config` `max_polls`; the first that says it counts.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import command, option, options
+from turnabout.server.options import Said, ServerOptions
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
+from turnabout.words.limits import shown
 
 if TYPE_CHECKING:
     from turnabout.server.serve import Serving
 
-LIMITS = {
-    "max_payload_bytes": "Of one message.",
-    "max_body_bytes": "Of one request.",
-    "max_header_bytes": "Of the request line and all headers.",
-    "max_headers": "Of one request.",
-    "max_messages": "In one request.",
-    "head_seconds": "For a request's headers to come.",
-    "body_idle_seconds": "Between two pieces of a body.",
-    "body_seconds": "For a whole body to come.",
-    "idle_seconds": "For a connection without a request.",
-    "write_seconds": "For a client to take an answer.",
-    "max_connections": "At once.",
-    "max_polls": "Requests that wait at once.",
-    "max_wait_seconds": "A longer wait_seconds is cut to this.",
-    "max_pending": "Requests that want the database at once.",
-    "drain_seconds": "For requests to end after SIGTERM.",
-}
-"""Options of `ServerOptions` that are numbers, in the order of the help."""
+VARIABLES = "TURNABOUT_SERVE_"
+ALSO = {"port": ["PORT"]}
+"""Variables of others: where a platform runs the server, it says the port so."""
+_FILE = "turnabout.serve.file"
 
 
-def _limit(name: str, text: str) -> Any:
-    kind = click.FLOAT if name.endswith("_seconds") else click.INT
-    return option(f"--{name.replace('_', '-')}", text, kind, metavar="N")
+class Setting(click.Option):
+    """An option that may come from the environment or from the file as well."""
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.key = self.opts[0].removeprefix("--").replace("-", "_")
+        self.envvar = [VARIABLES + self.key.upper(), *ALSO.get(self.key, ())]
+
+    def source(self, context: click.Context) -> str:
+        """Where its value comes from, for an error; nothing if it stands in the command."""
+        match context.get_parameter_source(self.name or ""):
+            case ParameterSource.ENVIRONMENT:
+                found = next(name for name in self.envvar or () if os.environ.get(name))
+                return f" (from the variable {found})"
+            case ParameterSource.DEFAULT_MAP:
+                return f" (from {context.meta[_FILE]})"
+            case _:
+                return ""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """As click's, with the source in the error."""
+        try:
+            return super().process_value(ctx, value)
+        except click.BadParameter as error:
+            raise type(error)(f"{error.message}{self.source(ctx)}", ctx, self) from error
+
+    def checked(self, value: Any) -> Any:
+        """A value of the file, of the type that it has to have: click would take 2.5 for 2.
+
+        Raises: UsageError.
+        """
+        given = value.__class__
+        if self.multiple:
+            well = given is list and all(isinstance(one, str) for one in value)
+            kind = "a list of strings"
+        elif self.is_flag:
+            well, kind = given is bool, "true or false"
+        elif self.type is click.FLOAT:
+            well, kind = given in (int, float), "a number"
+        elif self.type is click.INT:
+            well, kind = given is int, "a whole number"
+        else:
+            well, kind = given is str, "a string"
+        if not well:
+            raise UsageError(f"{self.key} is {kind}, not {shown(value)}")
+        return value
+
+
+def _setting(names: str, text: str, kind: Any = None, default: Any = None, **more: Any) -> Any:
+    return option(names, text, kind, default, cls=Setting, **more)
+
+
+def _declared(name: str, default: Any, said: Said) -> Any:
+    """The option of the command line for a field of `ServerOptions`."""
+    flag = said.flag or name.replace("_", "-")
+    if isinstance(default, bool):
+        words = f"--{flag}/--no-{flag} {name}"
+        return _setting(words, said.text, default=default)
+    if isinstance(default, tuple):
+        return _setting(f"--{flag} {name}", said.text, multiple=True, metavar=said.metavar)
+    number = click.FLOAT if isinstance(default, float) else click.INT
+    kind = said.choices or (number if isinstance(default, (int, float)) else click.STRING)
+    metavar = said.metavar or (None if said.choices or isinstance(default, str) else "N")
+    return _setting(f"--{flag} {name}", said.text, kind, default, metavar=metavar)
+
+
+def _read_settings(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Take the file's values as the defaults. Raises: UsageError for what is not an option."""
+    known = {one.key: one for one in context.command.params if isinstance(one, Setting)}
+    variables = {name for one in known.values() for name in one.envvar or ()}
+    for name in os.environ:
+        if name.startswith(VARIABLES) and name not in {*variables, f"{VARIABLES}CONFIG"}:
+            raise UsageError(f"the variable {name} is not an option: see `turnabout serve --help`")
+    if path is None:
+        return
+    try:
+        found = tomllib.loads(Path(path).read_text("utf-8"))
+        url = found.pop("url", None)
+        if url is not None and not os.environ.get("TURNABOUT_URL"):
+            app = context.find_root().ensure_object(App)
+            app.given_url = app.given_url or url
+        defaults: dict[str, Any] = {}
+        for key, value in found.items():
+            setting = known.get(key.replace("-", "_"))
+            if setting is None:
+                raise UsageError(f"{shown(key)} is not an option: see `turnabout serve --help`")
+            defaults[setting.name or ""] = setting.checked(value)
+    except (OSError, ValueError, UsageError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    context.default_map = defaults
+    context.meta[_FILE] = path
+
+
+def _options(context: click.Context, given: Mapping[str, Any]) -> ServerOptions:
+    """The options of a server. Raises: UsageError, with where the wrong one comes from."""
+    try:
+        return ServerOptions(**given)
+    except UsageError as error:
+        for one in context.command.params:
+            if not isinstance(one, Setting) or not (source := one.source(context)):
+                continue
+            others = {name: value for name, value in given.items() if name != one.name}
+            if _is_right(others):
+                raise UsageError(f"{error}{source}") from error
+        raise
+
+
+def _is_right(given: Mapping[str, Any]) -> bool:
+    try:
+        ServerOptions(**given)
+    except UsageError:
+        return False
+    return True
 
 
 @command(
@@ -49,34 +155,27 @@ def _limit(name: str, text: str) -> Any:
     "turnabout serve --host 0.0.0.0 --allow-host queue.example.com",
     json='{"url", "port", "dashboard", "pid", "token"} as soon as it takes connections',
 )
-@option("--host", "Address to listen on. [default: 127.0.0.1]")
-@option("--port", "0: any. [default: 8080]", click.IntRange(0, 65_535))
-@option("--allow-host allowed_hosts", "Another of its names.", multiple=True, metavar="NAME")
-@option("--allow-origin allowed_origins", "Let its web pages use the server.", multiple=True,
-        metavar="ORIGIN")  # fmt: skip
-@option("--auth", "none: no tokens; on this machine only. [default: tokens]", ("tokens", "none"))
-@option("--tls-cert", "A certificate: serve HTTPS (PEM).", click.Path(exists=True, dir_okay=False))
-@option("--tls-key", "Its key (PEM).", click.Path(exists=True, dir_okay=False))
-@option("--migrate", "First run `turnabout migrate up`.", bool)
-@option("--no-dashboard", "Don't serve the dashboard.", bool)
-@option("--metrics-public", "Serve /metrics without a token.", bool)
-@option("--metrics-queues", "At most this many queues with figures of their own.", int, metavar="N")
-@option("--tracing", "Record spans, by OpenTelemetry.", bool)
-@option("--log-format", "[default: text]", ("text", "json"))
-@option("--log-level", "From here on.", ("debug", "info", "warning", "error"), "info")
-@option("--access-log", "A line for every request.", bool)
-@options(*(_limit(name, text) for name, text in LIMITS.items()))
-def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: Any) -> None:
+@option("--config", "A TOML file with options, such as max_polls = 100, and the url.",
+        envvar=f"{VARIABLES}CONFIG", is_eager=True, expose_value=False, callback=_read_settings,
+        metavar="FILE")  # fmt: skip
+@_setting("--migrate", "First run `turnabout migrate up`.", bool)
+@_setting("--log-level", "From here on.", ("debug", "info", "warning", "error"), "info")
+@options(*(_declared(one.name, one.default, one.metadata["said"]) for one in fields(ServerOptions)))
+@click.pass_context
+def serve(context: click.Context, app: App, migrate: bool, log_level: str, **given: Any) -> None:
     """Serve the queues over HTTP until Ctrl-C or SIGTERM.
 
     Requests that run then may end, waiting ones are answered at once; a second signal ends it at
     once. Clients need a token: where the database never had one, this makes the first and prints
     it, this once. Limits are in bytes and seconds.
 
+    Options may also come from the environment (TURNABOUT_SERVE_MAX_POLLS for --max-polls; PORT for
+    --port) or from a file (--config). The command line counts before the environment, and that
+    before the file.
+
     Exit code 1: requests had to be cut off.
     """
     try:
-        from turnabout.server import ServerOptions
         from turnabout.server.http.logs import configure
         from turnabout.server.serve import run
     except ImportError as error:
@@ -84,8 +183,7 @@ def serve(app: App, migrate: bool, no_dashboard: bool, log_level: str, **given: 
             f"the server needs the package {error.name}: {install_hint('server')}"
         ) from error
 
-    said = {n: v for n, v in given.items() if v is not None and v is not False and v != ()}
-    options = ServerOptions(dashboard=not no_dashboard, **said)
+    options = _options(context, given)
     configure(options.log_format, log_level.upper())
 
     def announce(serving: Serving) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any, cast
 from urllib.parse import unquote
@@ -392,6 +391,9 @@ class ClientConnection(asyncio.Protocol):
         self.transport.abort()
 
 
-def _address(given: Sequence[Any] | None) -> tuple[str, int] | None:
-    """Host and port of one end; None where a transport has none."""
-    return (str(given[0]), int(given[1])) if given and len(given) > 1 else None
+def _address(given: Any) -> tuple[str, int] | None:
+    """Host and port of one end; None where a transport has none, as at a Unix socket."""
+    if not isinstance(given, tuple):
+        return None
+    host, port, *_ = cast("tuple[Any, ...]", given)
+    return str(host), int(port)
