@@ -35,7 +35,18 @@ CHANNEL = (
 DEDUP = ("queue_id", "scope", "key", "message_id", "until_ms")
 SCHEDULE = (
     *("name", "queue", "template", "payload", "cron", "zone", "every_ms", "anchor", "at"),
-    *("missed", "overlap", "gap", "fold", "paused", "next_at", "last_at", "last_id", "sent"),
+    *(
+        "missed",
+        "overlap",
+        "gap",
+        "fold",
+        "paused",
+        "next_at",
+        "last_at",
+        "last_id",
+        "sent",
+        "refused",
+    ),
 )
 REDRIVE = (
     *("id", "queue_id", "queue", "target", "channel", "died_from", "died_until", "error"),

@@ -83,6 +83,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)
+    long_poll.maintenance.usage_of = authenticator.quotas.usage_now
     lifecycle.background.append(long_poll.maintenance.run)
     context = ServerContext(
         store,

@@ -411,7 +411,8 @@ create table turnabout.schedule (
     next_at bigint,
     last_at bigint,
     last_id bigint,
-    sent bigint not null default 0
+    sent bigint not null default 0,
+    refused bigint not null default 0
 );
 
 create index schedule_due on turnabout.schedule (next_at) where next_at is not null;

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from turnabout.server.verbs import Namespace
+from turnabout.server.verbs import Namespace, NamespaceList
 from turnabout.store import AsyncStore
 from turnabout.words.administration import Repeats, Totals
 from turnabout.words.errors import QuotaExceeded, TooManyRequests, Uncertain
@@ -21,6 +21,8 @@ from turnabout.words.verbs import Send, Verb
 
 MEASURE_SECONDS = 1.0
 """Between two looks at what a namespace holds …"""
+LIST_SECONDS = 5.0
+"""Between two looks at the quotas of all namespaces, while schedules are fired."""
 MEASURE_SHARE = 100
 """… and as many times as long as the look takes, as measuring bytes reads every message."""
 QUIET_LOOKS = 2
@@ -179,6 +181,7 @@ class Quotas:
     def __init__(self, store: AsyncStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
+        self._listed_until = float("-inf")
         self._buckets: dict[str, Bucket] = {}
         self._usages: dict[str, NamespaceUsage] = {}
 
@@ -222,6 +225,14 @@ class Quotas:
     def usage(self, namespace: str) -> NamespaceUsage | None:
         """The usage that bounds the namespace's sends; None: nothing does."""
         return self._usages.get(namespace)
+
+    async def usage_now(self, namespace: str) -> NamespaceUsage | None:
+        """The same for what no request has brought: the quotas may not be known yet."""
+        if self._clock() >= self._listed_until:
+            self._listed_until = self._clock() + LIST_SECONDS
+            for quota in await self._store.run(NamespaceList()):
+                self.learn(quota)
+        return self.usage(namespace)
 
 
 def _amount(sends: Sequence[Send]) -> Amount:
