@@ -144,22 +144,6 @@ def local(at: int, zone: str) -> datetime:
         raise UsageError(f"{at:,} milliseconds since 1970 is past the year 9999") from None
 
 
-def instant(value: object, what: str) -> int:
-    """Milliseconds since 1970, of a datetime with a time zone or given as such."""
-    if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise UsageError(
-                f"{what} is a datetime with a time zone, such as "
-                "datetime(2027, 1, 31, 9, 0, tzinfo=ZoneInfo('Europe/Berlin'))"
-            )
-        value = _instant(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise UsageError(
-            f"{what} is a datetime or milliseconds since 1970, not {type(value).__name__}"
-        )
-    return limits.whole(value, what, 0, limits.FOREVER_MS)
-
-
 # --- zones ---------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,12 @@ def test_global_options_stand_anywhere(run: Runner, tmp_path: Path) -> None:
     assert run("--json", "--url", other, "send", "q", "1").document()["sent"] == 1
     assert run("send", "--json", "q", "--url", other, "1").document()["sent"] == 1
     assert run("stats", "q", "--url", other, "--json").document()["queue"]["sent"] == 2
+
+
+def test_an_instant(run: Runner, opened: turnabout.Turnabout) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    run("send", "q", "later", "--due-at", moment.isoformat())
+    assert [m.due_at for m in opened.queue("q").peek()] == [moment.timestamp() * 1000]
 
 
 def test_a_delay(run: Runner, opened: turnabout.Turnabout) -> None:
@@ -192,6 +199,8 @@ def test_it_can_wait_for_room(
         (("send", "q", "{x", "--json-payload"), "not JSON"),
         (("send", "q", "x", "--header", "novalue"), "NAME=VALUE"),
         (("send", "q", "x", "--delay", "soon"), "not a valid duration"),
+        (("send", "q", "x", "--due-at", "2h"), "not a valid time"),
+        (("send", "q", "x", "--due-at", "2027-01-31", "--delay", "1h"), "not both"),
         (("send", "q", "x", "--delay", "9000d"), "delay_seconds"),
         (("send", "q", "x", "--priority", "99999"), "priority"),
         (("send", "../q", "x"), "queue name"),

@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.support.doors import START
 from turnabout import Policy, Rate, message
 from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
 from turnabout.words.records import EVERYTHING, RedriveFilter
@@ -33,13 +34,19 @@ KEYS = st.fixed_dictionaries(
     },
 )
 SLIDING = st.just({"dedup_key": "k", "dedup_mode": "sliding", "dedup_window_seconds": 0.5})
+WHEN = st.sampled_from(
+    [
+        *({}, {"delay_seconds": 0}, {"due_at": START}),
+        *({"delay_seconds": 0.5}, {"due_at": START + 3_000}),
+    ]
+)
 MESSAGES = st.builds(
-    lambda text, key, **options: message(text, **key, **options),
+    lambda text, key, when, **options: message(text, **key, **when, **options),
     st.integers(0, 99).map(str),
     st.just({}) | KEYS,
+    WHEN,
     channel=CHANNELS,
     priority=st.sampled_from([0, 0, -1, 1]),
-    delay_seconds=DELAYS,
     ttl_seconds=st.sampled_from([None, None, None, None, 1]),
 )
 CROWD = [message("c", channel=channel) for channel in ("", "a", "ü") for _ in range(3)]

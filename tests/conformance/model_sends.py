@@ -64,7 +64,9 @@ class Sends:
     def _fill(self, queue: Queue, m: Message, message: Outgoing) -> None:
         """Its content, due time and time to live: of a new message, and of one in its place."""
         delay, ttl = message.delay_ms, message.ttl_ms
-        if delay is None:
+        if message.due_at is not None:
+            delay = max(0, message.due_at - self.clock())
+        elif delay is None:
             delay = round(queue.settings.delay_seconds * 1000)
         if ttl is None and queue.settings.ttl_seconds is not None:
             ttl = round(queue.settings.ttl_seconds * 1000)

@@ -1,12 +1,14 @@
 """send: what is taken comes out as it went in; what is over a limit is refused, all of it."""
 
 import math
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, texts
 from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
+from turnabout.words import limits
 
 MIB = 1024 * 1024
 DAY = 86_400
@@ -174,6 +176,12 @@ def test_the_longest_delay_is_taken(queue, clock):
         {"payload": "x", "delay_seconds": math.inf},
         {"payload": "x", "delay_seconds": True},
         {"payload": "x", "delay_seconds": "5"},
+        {"payload": "x", "delay_seconds": 0, "due_at": 0},
+        {"payload": "x", "due_at": -1},
+        {"payload": "x", "due_at": 1.5},
+        {"payload": "x", "due_at": "2027-01-31T09:00"},
+        {"payload": "x", "due_at": datetime(2027, 1, 31, 9, 0)},  # noqa: DTZ001
+        {"payload": "x", "due_at": True},
         {"payload": "x", "headers": {str(n): "" for n in range(65)}},
         {"payload": "x", "headers": {"n": "v" * (16 * 1024)}},
         {"payload": "x", "headers": {"": "v"}},
@@ -290,6 +298,37 @@ def test_a_delay_is_kept_to_the_millisecond(queue, clock):
     assert is_empty(queue)
     clock.advance(ms=1)
     assert texts(queue.receive()) == ["x"]
+
+
+@pytest.mark.driving
+def test_due_at_is_an_instant_of_the_database_s_clock(door, clock):
+    queue = door.fresh(delay_seconds=10)
+    moment = datetime.fromtimestamp(clock.now / 1000, UTC) + timedelta(microseconds=1_500_001)
+    sent(queue, "later", due_at=moment)
+    made = [message(name, due_at=clock.now + ms) for name, ms in (("x", -1), ("y", 0), ("z", 1))]
+    assert isinstance(queue.send_many([*made, message("as the queue says")]), Sent)
+    assert isinstance(queue.send("k", dedup_key="k", due_at=clock.now + 20_000), Sent)
+    assert [p.due_at - clock.now for p in queue.peek()] == [1_501, 0, 0, 1, 10_000, 20_000]
+    assert texts(queue.receive(10)) == ["x", "y"]
+    for ms, due in ((1, ["z"]), (1_499, []), (1, ["later"]), (8_499, ["as the queue says"])):
+        clock.advance(ms=ms)
+        assert texts(queue.receive(10)) == due
+    assert queue.send("l", dedup_key="k", dedup_mode="latest", due_at=0).replaced
+    assert texts(queue.receive(10)) == ["l"]
+
+
+@pytest.mark.driving
+def test_due_at_is_at_most_366_days_ahead(queue, clock):
+    latest = clock.now + 366 * DAY * 1000
+    sent(queue, "x", due_at=latest)
+    for messages in (
+        [message("x", due_at=latest + 1)],
+        [message("x"), message("y", due_at=limits.FOREVER_MS)],
+        [message("x", due_at=latest + 1, dedup_key="k")],
+    ):
+        with pytest.raises(UsageError, match="366"):
+            queue.send_many(messages)
+    assert counts(queue).sent == 1
 
 
 def test_a_fraction_of_a_millisecond_is_rounded_up(queue, clock):

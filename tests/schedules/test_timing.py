@@ -19,12 +19,12 @@ from turnabout.timing import (
     firing,
     firings,
     first_due,
-    instant,
     local,
     next_due,
     upcoming,
     zone_of,
 )
+from turnabout.words.limits import instant
 from turnabout.words.schedules import Schedule, ScheduleEntry
 
 MINUTE = 60_000

@@ -352,6 +352,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "bigint": _NUMBERS,
     "boolean": (True, False),
     "double precision": ("nan", "infinity", "-infinity", -1, 0, 1e308),
+    "timestamp with time zone": ("infinity", "-infinity", "1969-01-01", "9999-01-01", "2000-01-01"),
     "jsonb": (
         "null",
         "[]",

@@ -123,6 +123,25 @@ def test_it_is_a_send_like_any_other(url, connection, mq, send):
 
 
 @both
+def test_due_at_is_an_instant(connection, mq, send):
+    mq.queue("work").create(delay_seconds=5)
+    ((due,),) = connection.execute("select now() + interval '1 hour'").fetchall()
+    send(connection, due_at=due)
+    send(connection, due_at="1999-01-01T00:00Z")
+    with pytest.raises(psycopg.DatabaseError, match="a delay or a due_at, not both"):
+        send(connection, due_at=due, delay_seconds=0)
+    for wrong in ("infinity", "-infinity", "9999-01-01", "1969-01-01T00:00Z"):
+        with pytest.raises(psycopg.DatabaseError):
+            send(connection, due_at=wrong)
+    rows = connection.execute(
+        "select at - (extract(epoch from %s::timestamptz) * 1000)::bigint from turnabout.message"
+        " order by id",
+        (due,),
+    ).fetchall()
+    assert rows in ([(0,), (None,)], [(1,), (None,)])  # rounded up
+
+
+@both
 def test_what_is_left_out_is_as_the_queue_says(connection, mq, send):
     mq.queue("work").create(delay_seconds=5, ttl_seconds=50)
     send(connection)

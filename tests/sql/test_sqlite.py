@@ -17,6 +17,7 @@ import pytest
 import turnabout
 from tests.sql.wrong import AT_THE_LIMIT, WRONG
 from turnabout.sqlite import install
+from turnabout.words import limits
 
 BY_PYTHON = """
 import sqlite3, sys
@@ -135,6 +136,11 @@ OF_ANOTHER_TYPE = [
     ({"priority": "1"}, "priority"),
     ({"priority": 1.5}, "priority"),
     ({"delay_seconds": "soon"}, "delay_seconds"),
+    ({"due_at": "soon"}, "due_at"),
+    ({"due_at": -1}, "due_at"),
+    ({"due_at": 1.5}, "due_at"),
+    ({"due_at": 0, "delay_seconds": 0}, "due_at"),
+    ({"due_at": limits.FOREVER_MS}, "due_at is at most 366 days ahead"),
     ({"ttl_seconds": b"1"}, "ttl_seconds"),
     ({"headers": "no json"}, "headers"),
     ({"headers": 1}, "headers"),
@@ -227,6 +233,9 @@ def options(chance: random.Random) -> dict[str, Any]:
         "content_type": chance.choice(["text/csv", "text/plain; charset=utf-8"]),
         "ttl_seconds": chance.choice([None, None, 5400]),
     }
+    if chosen["delay_seconds"] == 900.5:
+        in_an_hour = round(time.time() * 1000) + 3_600_000
+        chosen |= {"delay_seconds": None, "due_at": in_an_hour if chosen["channel"] else 0}
     if chance.random() < 0.5:
         chosen |= {
             "dedup_key": chance.choice(["k", "l", "m"]),

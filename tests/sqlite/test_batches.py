@@ -17,7 +17,7 @@ COUNTS = (1, 2, 3, 99, 100, 101, 288)
 
 def kept(store: SqliteStore, queue: str) -> list[Outgoing]:
     return [
-        Outgoing(p.payload, p.content_type, p.channel, p.priority, None, dict(p.headers) or None)
+        Outgoing(p.payload, p.content_type, p.channel, p.priority, headers=dict(p.headers) or None)
         for p in store.run(Peek(queue, limit=1000))
     ]
 

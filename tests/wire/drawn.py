@@ -125,7 +125,11 @@ _undedup = {
 }
 _default_policy = plain(Policy, paused=st.just(False), pause_reason=st.none())
 _never = {"cron": st.none(), "every_ms": st.none(), "at": st.none()}
-SPECIAL[Outgoing] = plain(Outgoing, **_undedup) | plain(Outgoing, dedup_key=texts.filter(bool))
+_at_once = {"due_at": st.none()}
+_delayed = plain(Outgoing, **_undedup, **_at_once) | plain(
+    Outgoing, dedup_key=texts.filter(bool), **_at_once
+)
+SPECIAL[Outgoing] = _delayed | plain(Outgoing, **_undedup, delay_ms=st.none())
 SPECIAL[QueueSettings] = plain(
     QueueSettings,
     fifo=st.just(True),
@@ -141,7 +145,7 @@ SPECIAL[HistoryEntry] = plain(HistoryEntry, payload=blobs, content_type=types_of
     HistoryEntry, payload=st.none(), content_type=st.none()
 )
 SPECIAL[Schedule] = st.one_of(
-    [plain(Schedule, **{**_never, when: drawn(hint, when)})
+    [plain(Schedule, message=_delayed, **{**_never, when: drawn(hint, when)})
      for when, hint in {"cron": str, "every_ms": int, "at": int}.items()]
 )  # fmt: skip
 

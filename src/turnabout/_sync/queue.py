@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnabout._sync.admin import QueueAdmin
 from turnabout._sync.receiving import receive_in_turn, receive_once
@@ -27,9 +27,10 @@ from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.policy import DedupMode, DedupScope
 from turnabout.words.prepare import all_of, outgoing
 from turnabout.words.prepare import results as results_of
-from turnabout.words.records import (
-    Ending,
-)
+from turnabout.words.records import Ending
+
+if TYPE_CHECKING:
+    from datetime import datetime  # slow to load
 
 
 class Queue(QueueAdmin):
@@ -42,6 +43,7 @@ class Queue(QueueAdmin):
         channel: str = "",
         priority: int = 0,
         delay_seconds: float | None = None,
+        due_at: datetime | int | None = None,
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         ttl_seconds: float | None = None,
@@ -54,6 +56,8 @@ class Queue(QueueAdmin):
 
         payload:     bytes as they are, str as UTF-8 text, anything else as JSON.
         priority:    -32768 to 32767 inside the channel; smaller numbers are handed out first.
+        due_at:      instead of a delay: a datetime with a time zone, or milliseconds since 1970, by
+                     the database's clock; one that has passed is at once.
         ttl_seconds: it expires if it still waits after that; default: the queue's setting.
         dedup_key:   a second send with this key is suppressed for as long as the mode says; then
                      `duplicates` (or `replaced`) is not empty, and the id is that of the message
@@ -70,6 +74,7 @@ class Queue(QueueAdmin):
             channel=channel,
             priority=priority,
             delay_seconds=delay_seconds,
+            due_at=due_at,
             headers=headers,
             content_type=content_type,
             ttl_seconds=ttl_seconds,

@@ -76,8 +76,6 @@ class Schedules:
         paused:        unless given, as it was; due times that pass meanwhile count as missed.
         Raises:        UsageError for an invalid expression or zone, or one that is never due.
         """
-        from turnabout.timing import instant
-
         schedule = Schedule(
             name,
             queue,
@@ -85,8 +83,8 @@ class Schedules:
             cron=cron,
             zone=zone,
             every_ms=None if every_seconds is None else every_ms(every_seconds),
-            anchor=instant(anchor, "anchor"),
-            at=None if at is None else instant(at, "at"),
+            anchor=limits.instant(anchor, "anchor"),
+            at=None if at is None else limits.instant(at, "at"),
             missed=missed,
             overlap=overlap,
             gap=gap,

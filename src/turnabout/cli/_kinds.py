@@ -67,7 +67,11 @@ def _instant(text: str) -> int:
     try:
         return round((time.time() - seconds(text)) * 1000)
     except ValueError:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
+        return _time(text)
+
+
+def _time(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _rate(text: str) -> Rate:
@@ -131,6 +135,7 @@ _DURATIONS = "90, 90s, 1m30s, 250ms, 2h or 7d"
 _RATES = "COUNT/PERIOD[:BURST], for example 10/s, 100/1m or 10/1s:5 (at most 5 at once)"
 DURATION = Kind("duration", seconds, _DURATIONS)
 DURATION_OR_NONE = Kind("duration|none", _or_none(seconds), f"{_DURATIONS}, or none", "duration")
+TIME = Kind("time", _time, "2026-05-01T12:00, by this machine's clock unless it names a zone")
 INSTANT = Kind("time", _instant, "how long ago (2h, 7d), or 2026-05-01T12:00")
 PER_SECOND = Kind("N/s", _per_second, "50 or 50/s", "number of messages per second")
 RATE = Kind("rate", _or_none(_rate), f"{_RATES}, or none")

@@ -313,15 +313,16 @@ def _when(given: dict[str, Any]) -> dict[str, Any]:
 
 def _imagined(given: dict[str, Any], count: int) -> tuple[int, ...]:
     """The coming due times of a schedule that nobody has set."""
-    from turnabout.timing import first_due, instant, upcoming
+    from turnabout.timing import first_due, upcoming
+    from turnabout.words import limits
     from turnabout.words.entities import Outgoing
     from turnabout.words.schedules import every_ms
 
     when = _when(given)
     every, at = when.pop("every_seconds"), when.pop("at")
     when["every_ms"] = None if every is None else every_ms(every)
-    when["at"] = None if at is None else instant(at, "at")
-    when["anchor"] = instant(when["anchor"], "anchor")
+    when["at"] = None if at is None else limits.instant(at, "at")
+    when["anchor"] = limits.instant(when["anchor"], "anchor")
     one, now = Schedule(TRY, TRY, Outgoing(b""), **when), round(time.time() * 1000)
     first_due(one, now, None)  # refuses what is never due
     return tuple(islice(upcoming(one, now), count))

@@ -14,7 +14,7 @@ import click
 from turnabout.cli import _show
 from turnabout.cli._app import INTERRUPTED, NEGATIVE, USAGE, App, exit_code, negative
 from turnabout.cli._declare import argument, command, option, options
-from turnabout.cli._kinds import DURATION, HEADER, QUEUE
+from turnabout.cli._kinds import DURATION, HEADER, QUEUE, TIME
 from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
 from turnabout.cli._progress import progress
 from turnabout.cli._sender import Full, RecordSender, SendReport, WhenFull, begun
@@ -86,6 +86,7 @@ def bytes_of(payload: str) -> bytes:
 @option("--file path", "Read messages from here.", click.Path(path_type=Path))
 @option("--format kind", "What lines are. [default: by the file's ending, else text]", FORMATS)
 @message_options
+@option("--due-at", "Deliver at this time, as 2027-01-31T09:00, not before.", TIME)
 @option("--channel-from", "Take the channel from this field of the JSON.", metavar="FIELD")
 @option("--dedup-key-from", "Take the dedup key from this field.", metavar="FIELD")
 @option(

@@ -243,6 +243,8 @@ class StagedMessage:
 
     def __post_init__(self) -> None:
         limits.queue_name(self.queue)
+        if self.message.due_at is not None:
+            raise UsageError("a staged message has a delay, from when it is published; no due_at")
 
 
 @value

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from turnabout.sqlite._checkpoint import Checkpoints
-from turnabout.sqlite._clock import Clock, Monotonic
+from turnabout.sqlite._clock import Clock, FileClock
 from turnabout.sqlite._connection import Connection, connect, open_reader, open_writer
 from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._notifier import FileNotifier
@@ -37,7 +37,7 @@ class Engine:
     def __init__(self, place: Place, clock: Clock | None) -> None:
         self.pid = os.getpid()
         self._place = place
-        self._time = Monotonic(clock)
+        self._time = FileClock(clock)
         connection = open_writer(place)
         self.writer = Writer(connection, place, self.run_on, self._committed)
         self._reading = threading.Lock()
@@ -104,7 +104,12 @@ class Engine:
             if isinstance(verb, Transaction):
                 return [self._run_or_skip(connection, one) for one in verb.verbs]
             raise UsageError(f"{kind.__name__} is not a verb of this store")
-        return procedure(connection, verb, self._time.now_ms())
+        now, is_news = self._time.read(connection)
+        changes = connection.total_changes
+        answer = procedure(connection, verb, now)
+        if is_news and connection.total_changes > changes:
+            self._time.keep(connection, now)
+        return answer
 
     def _run_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
         answer = self.nothing_to_do(verb)

@@ -35,6 +35,7 @@ RANGES: Mapping[str, Meta] = {
     },
     "Outgoing.priority": Meta(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX),
     "Outgoing.delay_ms": _DELAY,
+    "Outgoing.due_at": _INSTANT,
     "Outgoing.ttl_ms": _SPAN,
     "Outgoing.dedup_window_ms": _SPAN,
     "Receive.max_messages": Meta(ge=1, le=limits.RECEIVE_MESSAGES_MAX),

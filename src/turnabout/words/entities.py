@@ -88,6 +88,8 @@ class Outgoing:
     channel: str = ""
     priority: int = 0
     delay_ms: int | None = None
+    due_at: int | None = None
+    """Instead of a delay: an instant. One that has passed is at once."""
     headers: Mapping[str, str] | None = None
     ttl_ms: int | None = None
     dedup_key: str | None = None
@@ -107,6 +109,10 @@ class Outgoing:
             limits.whole(self.priority, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX)
         if self.delay_ms is not None:
             limits.duration_ms(self.delay_ms, "delay_ms")
+        if self.due_at is not None:
+            limits.whole(self.due_at, "due_at", 0, limits.FOREVER_MS)
+            if self.delay_ms is not None:
+                raise UsageError("a message has a delay or a due_at, not both")
         if self.headers is not None:
             object.__setattr__(self, "headers", limits.headers(self.headers))
         if self.ttl_ms is not None:
@@ -115,6 +121,15 @@ class Outgoing:
             self._check_dedup()
         elif not (self.dedup_mode is self.dedup_window_ms is self.dedup_scope is None):
             raise UsageError("dedup_mode, dedup_window and dedup_scope need a dedup_key")
+
+    def delay_from(self, now: int, default: int) -> int:
+        """Its delay, where the database's clock says `now`. Raises: UsageError over 366 days."""
+        if self.due_at is None:
+            return default if self.delay_ms is None else self.delay_ms
+        delay = max(0, self.due_at - now)
+        if delay > limits.DELAY_SECONDS_MAX * 1000:
+            raise UsageError("due_at is at most 366 days ahead of the database's clock")
+        return delay
 
     def _check_dedup(self) -> None:
         limits.dedup_key(self.dedup_key)

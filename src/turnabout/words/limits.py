@@ -237,6 +237,25 @@ def milliseconds(seconds: object, what: str, most: float, *, least: float = 0.0)
     return math.ceil(round(seconds * 1000, 6))
 
 
+def instant(value: object, what: str) -> int:
+    """Milliseconds since 1970, given as such or as a datetime with a time zone, rounded up."""
+    if not isinstance(value, int):
+        from datetime import UTC, datetime, timedelta  # slow to load
+
+        if isinstance(value, datetime):
+            if value.utcoffset() is None:
+                raise UsageError(
+                    f"{what} is a datetime with a time zone, such as "
+                    "datetime(2027, 1, 31, 9, 0, tzinfo=ZoneInfo('Europe/Berlin'))"
+                )
+            value = -((datetime(1970, 1, 1, tzinfo=UTC) - value) // timedelta(milliseconds=1))
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(
+            f"{what} is a datetime or milliseconds since 1970, not {type(value).__name__}"
+        )
+    return whole(value, what, 0, FOREVER_MS)
+
+
 def lease_ms(seconds: object) -> int:
     """Milliseconds of a lease: a millisecond to twelve hours."""
     return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=0.001)

@@ -8,7 +8,7 @@ queue the policies first, by channel; then the sends as they were noted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
@@ -17,6 +17,9 @@ from turnabout.words.outcomes import SendOutcome
 from turnabout.words.policy import NO_POLICY, DedupMode, DedupScope, Policy
 from turnabout.words.prepare import all_of, outgoing
 from turnabout.words.verbs import PolicySet, Send, Verb
+
+if TYPE_CHECKING:
+    from datetime import datetime  # slow to load
 
 A = TypeVar("A")
 
@@ -89,6 +92,7 @@ class PlannedQueue:
         channel: str = "",
         priority: int = 0,
         delay_seconds: float | None = None,
+        due_at: datetime | int | None = None,
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         ttl_seconds: float | None = None,
@@ -103,6 +107,7 @@ class PlannedQueue:
             channel=channel,
             priority=priority,
             delay_seconds=delay_seconds,
+            due_at=due_at,
             headers=headers,
             content_type=content_type,
             ttl_seconds=ttl_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing, Receipt
@@ -12,6 +12,9 @@ from turnabout.words.payload import BYTES, encode
 from turnabout.words.policy import DedupMode, DedupScope
 from turnabout.words.records import OUTCOMES, Outcome, Result
 from turnabout.words.verbs import History, RedriveStart
+
+if TYPE_CHECKING:
+    from datetime import datetime  # slow to load
 
 PER_SECOND_MAX = 1_000_000
 
@@ -22,6 +25,7 @@ def outgoing(
     channel: str = "",
     priority: int = 0,
     delay_seconds: float | None = None,
+    due_at: datetime | int | None = None,
     headers: Mapping[str, str] | None = None,
     content_type: str | None = None,
     ttl_seconds: float | None = None,
@@ -44,6 +48,7 @@ def outgoing(
         channel,
         priority,
         None if delay_seconds is None else limits.delay_ms(delay_seconds),
+        None if due_at is None else limits.instant(due_at, "due_at"),
         headers,
         None if ttl_seconds is None else limits.ttl_ms(ttl_seconds),
         dedup_key,

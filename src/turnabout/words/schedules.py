@@ -57,6 +57,8 @@ class Schedule:
         limits.choice(self.overlap, "overlap", get_args(Overlap))
         limits.choice(self.gap, "gap", get_args(Gap))
         limits.choice(self.fold, "fold", get_args(Fold))
+        if self.message.due_at is not None:
+            raise UsageError("a schedule says when its messages are due: leave due_at out")
         limits.flag(self.paused, "paused")
         marks = {"schedule": self.name, "due-at": str(limits.FOREVER_MS)}  # each message has them
         limits.headers({**(self.message.headers or {}), **marks})

@@ -77,6 +77,7 @@ def staged(
                 channel,
                 priority,
                 None if delay is None else limits.delay_ms(delay),
+                None,
                 None if headers is None else _headers(headers),
                 None if ttl is None else limits.ttl_ms(ttl),
                 key,

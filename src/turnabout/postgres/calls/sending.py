@@ -32,6 +32,7 @@ def _send_parameters(verb: v.Send, now: Now) -> Sequence[Any]:
         now,
         None if plain else [m.ttl_ms for m in messages],
         *_dedup(messages),
+        [m.due_at for m in messages] if any(m.due_at is not None for m in messages) else None,
     )
 
 
@@ -66,7 +67,7 @@ def _send_one(verb: v.Send, now: Now) -> Mapping[str, Any] | None:
     if len(verb.messages) != 1:
         return None
     (one,) = verb.messages
-    if one.dedup_key or one.delay_ms is not None:
+    if one.dedup_key or one.delay_ms is not None or one.due_at is not None:
         return None
     return {
         "queue": verb.queue,
@@ -94,7 +95,7 @@ CALLS: dict[type[Any], Call] = {
         "select * from turnabout.send($queue::text, $payloads::bytea[], $type::text,"
         " $channels::text[], $priorities::smallint[], $delays::bigint[], $headers::text[],"
         " $types::text[], $now::bigint, $ttls::bigint[], $keys::text[], $modes::text[],"
-        " $windows::bigint[], $scopes::text[])",
+        " $windows::bigint[], $scopes::text[], $dues::bigint[])",
         _send_answer,
         _send_parameters,
         everyday=everyday("send", _send_one),

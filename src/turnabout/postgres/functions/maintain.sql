@@ -18,6 +18,7 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('turnabout.maintain', v_queue.id)) then
         return;
     end if;
+    perform turnabout.maintain_clock(v_queue, v_now);
     perform turnabout.maintain_head_marks(v_queue.id);
     perform turnabout.maintain_timers(v_queue, v_now);
     perform turnabout.expire(v_queue, v_now, 10000);

@@ -2,9 +2,10 @@
 --
 -- One element of `payloads` is one message. The other arrays may be shorter or null: what is
 -- missing takes the default (channel '', priority 0, the queue's delay and time to live, no
--- headers, no dedup key), so that a client need not repeat itself a thousand times. Messages with
--- dedup keys take a way of their own: send_keyed. `header_texts`, each a JSON object: no name that
--- `send` for one message has (latest/send.sql), or a call of that with headers fits both.
+-- headers, no dedup key), so that a client need not repeat itself a thousand times. One of `dues`
+-- is an instant, and stands for the delay from now to it. Messages with dedup keys take a way of
+-- their own: send_keyed. `header_texts`, each a JSON object: no name that `send` for one message
+-- has (latest/send.sql), or a call of that with headers fits both.
 --
 -- Answers with the ids in the order given; or with null ids and the first channel that would
 -- outgrow its max_size; or with neither, if the queue would outgrow max_messages. Counts see what
@@ -24,7 +25,8 @@ create or replace function turnabout.send(
     dedup_keys turnabout.dedup_key[] default null,
     dedup_modes turnabout.dedup_mode[] default null,
     dedup_windows turnabout.span[] default null,
-    dedup_scopes turnabout.dedup_scope[] default null
+    dedup_scopes turnabout.dedup_scope[] default null,
+    dues turnabout.due[] default null
 ) returns table (
     ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
 )
@@ -43,6 +45,13 @@ declare
     v_id bigint;
     v_channels text[];
 begin
+    if send.dues is not null then
+        delays := array(
+            select case when u.due is null then u.delay else greatest(0, u.due - v_now) end
+            from unnest(send.dues, send.delays) with ordinality u (due, delay, nr)
+            order by u.nr
+        );
+    end if;
     if send.dedup_keys is not null then
         return query select * from turnabout.send_keyed(
             send.queue, send.payloads, send.content_type, send.channels, send.priorities,

@@ -23,7 +23,8 @@ begin
         dedup_key => new.dedup_key,
         dedup_mode => new.dedup_mode,
         dedup_window_seconds => new.dedup_window_seconds,
-        dedup_scope => new.dedup_scope
+        dedup_scope => new.dedup_scope,
+        due_at => new.due_at
     );
     return new;
 end
@@ -65,7 +66,8 @@ begin
             null::text as dedup_key,
             null::text as dedup_mode,
             null::double precision as dedup_window_seconds,
-            null::text as dedup_scope
+            null::text as dedup_scope,
+            null::timestamptz as due_at
         where false
     $view$, v_place);
     execute format($trigger$

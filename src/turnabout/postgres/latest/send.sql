@@ -16,7 +16,8 @@ create or replace function turnabout.send(
     dedup_key text default null,
     dedup_mode text default null,
     dedup_window_seconds double precision default null,
-    dedup_scope text default null
+    dedup_scope text default null,
+    due_at timestamptz default null
 ) returns bigint
 language plpgsql
 as $$
@@ -27,6 +28,9 @@ begin
     perform turnabout.check_send(
         send.queue, send.payload, send.channel, send.priority, v_type, send.headers);
     perform turnabout.check_seconds('delay_seconds', send.delay_seconds, 0);
+    if num_nonnulls(send.delay_seconds, send.due_at) > 1 then
+        raise exception 'a message has a delay or a due_at, not both' using errcode = '22023';
+    end if;
     perform turnabout.check_seconds('ttl_seconds', send.ttl_seconds, 0.001);
     perform turnabout.check_dedup(
         send.dedup_key, send.dedup_mode, send.dedup_window_seconds, send.dedup_scope);
@@ -42,7 +46,9 @@ begin
         dedup_keys => case when send.dedup_key is not null then array[send.dedup_key] end,
         dedup_modes => array[send.dedup_mode],
         dedup_windows => array[turnabout.whole_ms(send.dedup_window_seconds)],
-        dedup_scopes => array[send.dedup_scope]
+        dedup_scopes => array[send.dedup_scope],
+        dues => case when send.due_at is not null
+            then array[ceil(extract(epoch from send.due_at) * 1000)::bigint] end
     );
     if v_sent.ids is null and v_sent.full_channel is null then
         raise exception 'the queue % holds % of % messages: nothing was sent',
@@ -70,14 +76,15 @@ create or replace function turnabout.send(
     dedup_key text default null,
     dedup_mode text default null,
     dedup_window_seconds double precision default null,
-    dedup_scope text default null
+    dedup_scope text default null,
+    due_at timestamptz default null
 ) returns bigint
 language sql
 as $$
     select turnabout.send(
         queue, convert_to(payload, 'UTF8'), channel, priority, delay_seconds, headers,
         coalesce(content_type, turnabout.text_type(payload)), ttl_seconds, dedup_key, dedup_mode,
-        dedup_window_seconds, dedup_scope
+        dedup_window_seconds, dedup_scope, due_at
     )
 $$;
 
@@ -93,12 +100,14 @@ create or replace function turnabout.send(
     dedup_key text default null,
     dedup_mode text default null,
     dedup_window_seconds double precision default null,
-    dedup_scope text default null
+    dedup_scope text default null,
+    due_at timestamptz default null
 ) returns bigint
 language sql
 as $$
     select turnabout.send(
         queue, convert_to(payload::text, 'UTF8'), channel, priority, delay_seconds, headers,
-        content_type, ttl_seconds, dedup_key, dedup_mode, dedup_window_seconds, dedup_scope
+        content_type, ttl_seconds, dedup_key, dedup_mode, dedup_window_seconds, dedup_scope,
+        due_at
     )
 $$;

@@ -39,6 +39,10 @@ create domain turnabout.headers as text constraint headers_are_a_json_object_of_
 create domain turnabout.delay as bigint constraint a_delay_is_0_to_366_days
     check (value between 0 and 31622400000);
 
+-- An instant of a message's, in what no function takes for the time.
+create domain turnabout.due as bigint constraint an_instant_is_after_1970
+    check (value between 0 and 9000000000000000);
+
 create domain turnabout.span as bigint constraint a_span_is_1_ms_to_366_days
     check (value between 1 and 31622400000);
 

@@ -2,6 +2,13 @@
 -- step's other file has the view turnabout_inbox. Times are milliseconds since 1970, unless a name
 -- ends in _us.
 
+-- The latest time that the file has seen, in one row: no process goes on from an earlier one.
+create table turnabout_clock (
+  id integer primary key,
+  latest_ms integer not null
+) strict;
+insert into turnabout_clock values (1, 0);
+
 -- A queue: settings, default policy, and counts of what was sent and how it ended.
 create table turnabout_queue (
   id integer primary key autoincrement,

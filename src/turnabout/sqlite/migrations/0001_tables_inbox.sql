@@ -22,9 +22,9 @@ create table turnabout_sending (
 
 create view turnabout_inbox (
   queue, payload, channel, priority, delay_seconds, headers, content_type, ttl_seconds,
-  dedup_key, dedup_mode, dedup_window_seconds, dedup_scope
+  dedup_key, dedup_mode, dedup_window_seconds, dedup_scope, due_at
 ) as
-select null, null, null, null, null, null, null, null, null, null, null, null
+select null, null, null, null, null, null, null, null, null, null, null, null, null
 where 0;
 
 create trigger turnabout_inbox_insert instead of insert on turnabout_inbox
@@ -67,6 +67,11 @@ begin
     'turnabout: delay_seconds is a number, 0 to 31622400')
   where typeof(new.delay_seconds) not in ('integer', 'real', 'null')
     or new.delay_seconds not between 0 and 31622400;
+
+  select raise(abort,
+    'turnabout: due_at is whole milliseconds since 1970, instead of delay_seconds')
+  where typeof(new.due_at) not in ('integer', 'null') or new.due_at < 0
+    or new.due_at is not null and new.delay_seconds is not null;
 
   select raise(abort,
     'turnabout: ttl_seconds is a number, 0.001 to 31622400')
@@ -157,6 +162,7 @@ begin
     ) is not null,
     coalesce(new.channel, ''),
     case
+      when new.due_at is not null then iif(new.due_at > time.now, new.due_at, 0)
       when coalesce(new.delay_seconds * 1000, queue.delay_ms) > 0 then time.now + coalesce(
         cast(round(new.delay_seconds * 1000, 6) as integer)
           + (round(new.delay_seconds * 1000, 6) > cast(new.delay_seconds * 1000 as integer)),
@@ -179,9 +185,15 @@ begin
       queue.dedup_window_ms)
   from turnabout_queue as queue
   cross join (
-    select cast((julianday('now') - 2440587.5) * 86400000 + 0.5 as integer) as now
+    select max(cast((julianday('now') - 2440587.5) * 86400000 + 0.5 as integer), latest_ms) as now
+    from turnabout_clock
   ) as time
   where queue.name = new.queue;
+
+  select raise(abort,
+    'turnabout: due_at is at most 366 days ahead of the file''s clock')
+  from turnabout_sending
+  where new.due_at > now + 31622400000;
 
   update turnabout_sending set
     until_ms = iif(mode in ('window', 'sliding'), until_ms, null),

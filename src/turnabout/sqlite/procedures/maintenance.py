@@ -15,6 +15,7 @@ from turnabout.words.verbs import Maintain, RedriveStep
 _SQL = statements("maintain")
 _ROWS = 10_000
 _EXPIRE, _ENTRIES = 1_000, 1_000
+_SLACK_MS = 10_000  # others' readings of the clock may be somewhat newer
 _EVENTS_MS = 86_400_000
 
 
@@ -25,6 +26,7 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         return
+    _clamp(connection, {"queue": queue["id"], "now": now, "latest": now + _SLACK_MS})
     if _expiry.is_any_stale(connection, queue, now):
         finish = _finish.Finish(connection, queue, now)
         _expiry.expire(connection, queue, finish, _EXPIRE)
@@ -41,6 +43,16 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     asked = {**parameters, "dead": queue["dead_letter_id"]}
     for (redrive,) in connection.execute(_SQL["redrives"], asked).fetchall():
         redrive_step(connection, RedriveStep(redrive), now)
+
+
+def _clamp(connection: Connection, parameters: dict[str, Any]) -> None:
+    """Instants that lie further ahead than they can be, since the file's time followed a clock that
+    was set back by days.
+    """
+    if connection.execute(_SQL["leases_ahead"], parameters).fetchone()[0]:
+        connection.execute(_SQL["leases_back"], parameters)
+    connection.execute(_SQL["debts_back"], parameters)
+    connection.execute(_SQL["delays_back"], parameters)
 
 
 def _sweep_history(

@@ -19,6 +19,7 @@ _START = statements("redrive_start")
 _STEP = statements("redrive_step")
 _CANCEL = statements("redrive_cancel")
 _LIST = statements("redrive_list")
+_PAUSE_MS_MAX = 1_000
 _LOOK_AT = 1_000
 
 
@@ -52,7 +53,8 @@ def redrive_start(connection: Connection, verb: RedriveStart, now: int) -> Redri
 def redrive_step(connection: Connection, verb: RedriveStep, now: int) -> Redrive:
     """Look at the next messages of a running redrive, and move those that it means."""
     row = _need(connection, verb.id, verb.namespace)
-    if row["state"] != "running" or (row["next_at"] is not None and row["next_at"] > now):
+    next_at = row["next_at"] or 0  # further ahead than its rate allows: the clock was set back
+    if row["state"] != "running" or now < next_at <= now + _PAUSE_MS_MAX:
         return _redrive(row)
     rate = row["per_second"]
     walk = _RedriveWalk(connection, row)

@@ -29,7 +29,7 @@ and statements of few sizes stay prepared."""
 _channel_of = attrgetter("channel")
 _payload_of = attrgetter("payload")
 _dedup_key_of = attrgetter("dedup_key")
-_kind_of = attrgetter("priority", "delay_ms", "content_type", "ttl_ms", "headers")
+_kind_of = attrgetter("priority", "delay_ms", "due_at", "content_type", "ttl_ms", "headers")
 _NONE: Mapping[str, sqlite3.Row] = {}
 _Values = tuple[int, int, int, int, int, int, str | None, str, int | None]
 
@@ -120,7 +120,7 @@ def _are_alike(messages: Sequence[Outgoing]) -> bool:
 
 def _values(m: Outgoing, queue: Queue, limited: Mapping[str, sqlite3.Row], now: int) -> _Values:
     """All of a row but channel and payload. A FIFO queue holds a delayed one in its place."""
-    delay = queue["delay_ms"] if m.delay_ms is None else m.delay_ms
+    delay = m.delay_from(now, queue["delay_ms"])
     ttl = queue["ttl_ms"] if m.ttl_ms is None else m.ttl_ms
     return (
         queue["id"],

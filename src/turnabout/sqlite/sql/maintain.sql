@@ -1,5 +1,34 @@
 -- Maintain: a bounded share of housekeeping. Writes nothing when there is nothing to do.
 
+-- name: leases_ahead
+-- Whether a lease, of those that end last, was made later than now: the clock was set back.
+select max(leased_at) > :latest from (
+  select leased_at from turnabout_message
+  where queue_id = :queue and status = 2 and at > 0
+  order by at desc
+  limit 100
+);
+
+-- name: leases_back
+-- They run as long as they did before.
+update turnabout_message set at = at - (leased_at - :now), leased_at = :now
+where queue_id = :queue and status = 2 and at > 0 and leased_at > :latest;
+
+-- name: debts_back
+-- Channels that sleep since their bucket owes more than it holds, for the same reason.
+update turnabout_channel set tat_us = :now * 1000 + depth_us, wake_at = 0
+where queue_id = :queue and tat_us > :latest * 1000 + depth_us and name in (
+  select name from turnabout_channel
+  where queue_id = :queue and wake_at > 0 and wake_at > :latest
+  order by wake_at desc
+  limit 100
+);
+
+-- name: delays_back
+-- Delays of more than 366 days.
+update turnabout_message set at = :now + 31622400000
+where queue_id = :queue and status = 1 and at > :latest + 31622400000;
+
 -- name: done_to
 -- Up to where the history of done messages is too old: before the first one that is not, among the
 -- next rows after the last sweep. Null: there are no rows. (SQLite runs the inner select as a

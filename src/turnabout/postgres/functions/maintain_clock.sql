@@ -1,0 +1,78 @@
+-- Instants that lie further ahead than they can be, since the server's clock was set back: a lease
+-- runs as long as it did before, and a bucket owes no more than it holds; a delay has at most 366
+-- days. (Others' readings of the clock may be somewhat newer than this one.)
+create or replace function turnabout.maintain_clock(queue turnabout.queue, now_ms bigint)
+returns void
+language plpgsql as $$
+declare
+    v_latest bigint := now_ms + 10000;
+    v_longest bigint := 31622400000;
+begin
+    -- 1. Leases, if one of those that end last was made later than now.
+    if now_ms + 10000 < (
+        select max(l.leased_at)
+        from (
+            select o.leased_at from turnabout.lease o
+            where o.queue_id = queue.id
+            order by o.until desc
+            limit 100
+        ) l
+    ) then
+        with back as (
+            select o.id, o.leased_at - now_ms as by from turnabout.lease o
+            where o.queue_id = queue.id and o.leased_at > v_latest
+            for update skip locked
+        ),
+        leases as (
+            update turnabout.lease l
+            set until = l.until - back.by, leased_at = now_ms
+            from back
+            where l.id = back.id
+        )
+        update turnabout.extension e
+        set until = e.until - back.by
+        from back
+        where e.lease = back.id;
+    end if;
+
+    -- 2. Buckets of channels that sleep for that reason.
+    update turnabout.channel c
+    set rate_tat_us = now_ms * 1000 + c.rate_depth_us, awake = true, wake_at = null
+    where c.ctid = any (array(
+        select held.ctid
+        from (
+            select s.name from turnabout.channel s
+            where s.queue_id = queue.id and s.wake_at > v_latest
+            order by s.wake_at desc
+            limit 100
+        ) last
+        cross join lateral (
+            select o.ctid from turnabout.channel o
+            where o.queue_id = queue.id and o.name = last.name
+                and o.rate_tat_us > v_latest * 1000 + o.rate_depth_us
+            for update skip locked
+        ) held
+    ));
+
+    -- 3. Delays.
+    with late as (
+        delete from turnabout.scheduled s
+        where s.ctid = any (array(
+            select o.ctid from turnabout.scheduled o
+            where o.queue_id = queue.id and o.at > v_latest + v_longest
+            limit 1000
+            for update skip locked
+        ))
+        returning s.*
+    ),
+    messages as (
+        update turnabout.message m
+        set at = now_ms + v_longest
+        from late
+        where m.id = late.id
+    )
+    insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
+    select l.id, now_ms + v_longest, l.expires_at, l.queue_id, l.priority, l.limited, l.channel
+    from late l;
+end
+$$;
