@@ -28,6 +28,7 @@ from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
 from turnabout.words.outcomes import ChannelFull, Sent
 from turnabout.words.policy import Policy, QueueSettings
+from turnabout.words.schedules import Schedule
 
 
 def send(count: int = 1, size: int = 1, queue: str = "jobs") -> v.Send:
@@ -382,3 +383,25 @@ async def test_processes_together_pass_a_quota_by_what_they_take_in_between_look
         one.seconds.now += QUIET_LOOKS * MEASURE_SECONDS + 0.1
         with pytest.raises(QuotaExceeded, match="19 of 10"):
             await one.done(token, send(1))
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+async def test_what_a_schedule_sends_obeys_the_quota_and_is_counted(url):
+    async with ticking(url) as one:
+        acme, bob = await one.token("acme", max_messages=2), await one.token("bob")
+        for token in (acme, bob):
+            tick = Schedule("tick", "jobs", Outgoing(b"x"), every_ms=1_000)
+            await one.done(token, v.ScheduleSet(tick, one.clock()))
+        await one.done(acme, v.ScheduleFire("tick", one.clock(), one.clock() + 1_000))  # it may not
+        one.context.authenticator.quotas._usages.clear()  # no request has brought them here yet
+        for _ in range(4):
+            await one.context.long_poll.maintenance.step()
+            one.clock.advance(ms=1_000)
+        for token, sent, refused in ((acme, 2, 2), (bob, 4, 0)):
+            (entry,) = await one.done(token, v.ScheduleList())
+            assert (entry.sent, entry.refused) == (sent, refused)
+            (jobs, _) = await one.done(token, v.Stats())
+            assert jobs.sent == sent
+            assert entry.next_at == one.clock()

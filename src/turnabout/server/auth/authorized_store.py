@@ -222,6 +222,8 @@ class AuthorizedStore(AsyncStore):
             case v.ScheduleDelete(name) if not rights.allows(v.ScheduleDelete, None):
                 queue = await self._queue_of(name) if rights.allows_any(v.ScheduleDelete) else None
                 rights.need(v.ScheduleDelete, queue)
+            case v.ScheduleFire() if self._is_bounded():
+                return (NotDue(),)  # the server fires, and looks whether there is room
             case v.ScheduleFire(name) if not rights.allows(v.ScheduleFire, None):
                 queue = await self._queue_of(name) if rights.allows_any(v.ScheduleFire) else None
                 if queue is None or not rights.allows(v.ScheduleFire, queue):
@@ -231,6 +233,9 @@ class AuthorizedStore(AsyncStore):
             case _:
                 rights.check(verb)
         return None
+
+    def _is_bounded(self) -> bool:
+        return self.services.authenticator.quotas.usage(self.namespace) is not None
 
     async def _queue_of(self, schedule: str) -> str | None:
         """The queue that a schedule sends to, if there is one of that name."""
