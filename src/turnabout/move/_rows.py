@@ -53,7 +53,10 @@ REDRIVE = (
     *("per_second", "max_redrives", "state", "moved", "skipped", "last_id", "next_at"),
     *("created_at", "finished_at"),
 )
-NAMESPACE = ("name", "max_messages", "max_bytes", "requests_per_second", "created_at")
+NAMESPACE = (
+    *("name", "max_messages", "max_bytes", "requests_per_second", "max_queues", "max_policies"),
+    *("max_schedules", "max_history_bytes", "max_polls", "weight", "created_at"),
+)
 TOKEN = (
     *("id", "digest", "namespace", "label", "scopes", "created_at", "expires_at", "revoked_at"),
 )
