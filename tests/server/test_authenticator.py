@@ -14,6 +14,7 @@ from turnabout.server.api import streams
 from turnabout.server.auth.authenticator import (
     CACHED_MAX,
     FOUND_SECONDS,
+    UNKNOWN_PER_CLIENT,
     UNKNOWN_PER_SECOND,
     UNKNOWN_SECONDS,
     _keep,
@@ -198,8 +199,12 @@ async def test_strangers_cost_few_looks_and_keep_nobody_out(one: Yard) -> None:
     one.seconds.now += FOUND_SECONDS
     store = one.context.authenticator.store = Counting(one.store)
     made_up = [token_text(*new_token()[:2]) for _ in range(UNKNOWN_PER_SECOND + 20)]
-    answers = [await one.ask(*LIST, bearer(each)) for each in made_up]
-    assert [each.status for each in answers] == [401] * UNKNOWN_PER_SECOND + [429] * 20
+    few = UNKNOWN_PER_CLIENT
+    answers = [await one.ask(*LIST, bearer(each)) for each in made_up[: few + 5]]
+    assert [each.status for each in answers] == [401] * few + [429] * 5
+    elsewhere = ("192.0.2.7", 50_000)
+    answers = [await one.ask(*LIST, bearer(each), client=elsewhere) for each in made_up[few:]]
+    assert [each.status for each in answers] == [401] * few + [429] * 20
     assert "retry-after" in answers[-1].headers
     assert len(store.asked) == UNKNOWN_PER_SECOND
     assert (await one.ask(*LIST, bearer(text))).status == 200

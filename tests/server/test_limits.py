@@ -21,6 +21,7 @@ from tests.support.until import until
 from turnabout.server import ServerOptions
 from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
+LIST = get("/v1/queues")
 SHORT = ServerOptions(
     auth="none",
     port=0,
@@ -227,6 +228,19 @@ def test_too_many_connections() -> None:
         until(lambda: server.context.connections() == 0)
 
 
+def test_strangers_give_way_the_oldest_first() -> None:
+    options = ServerOptions(port=0, max_connections=2)  # with tokens, of which there is none
+    with running(options) as server, server.connect() as silent:
+        until(lambda: server.context.connections() == 1)
+        with server.connect() as half, server.connect() as refused:
+            half.send(LIST[:20])
+            assert refused.ask(LIST).status == 401
+            assert silent.is_closed()
+            with server.connect() as new:
+                assert new.ask(LIST).status == 401
+                assert half.is_closed(), "it came before the one that has been refused"
+
+
 def test_too_many_who_wait() -> None:
     with running(ServerOptions(auth="none", port=0, max_polls=1)) as server:
         server.ask(post("/v1/queues", {"queue": "q"}))
@@ -327,7 +341,18 @@ def test_its_own_names(server: Running, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "192.0.2.1", "127.0.0.1.evil.example", ""]
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "192.0.2.1",
+        "127.0.0.1.evil.example",
+        "",
+        "[::1]evil.example",
+        "[::1]:evil.example",
+        "localhost:evil.example",
+        "[localhost]",
+    ],
 )
 def test_a_host_that_is_not_ours(server: Running, host: str) -> None:
     answer = server.ask(get("/nothing", f"Host: {host}"))

@@ -85,6 +85,16 @@ def test_a_new_certificate_is_shown_to_new_connections(tmp_path: Path) -> None:
         assert shown() == new
 
 
+def test_hsts_is_for_names_that_are_not_loopback_s(tmp_path: Path) -> None:
+    file = tmp_path / "both.pem"
+    file.write_text(OLD)
+    for host, said in (("127.0.0.1", False), ("0.0.0.0", True)):
+        options = ServerOptions(host=host, tls_cert=str(file))
+        with running(options) as server, handshake(server.port) as client:
+            client.sendall(get())
+            assert (b"strict-transport-security: max-age=" in client.recv(65_536)) is said
+
+
 # --- proxies -------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,10 @@ import pytest
 import turnabout.aio
 from tests.server import sights
 from tests.server.sights import Sight, looking
+from tests.server.tenants import Yard, there
 from tests.support.each import each
 from turnabout.server import ServerOptions, create_app
+from turnabout.server.http.access_log import REFUSED_LINES
 from turnabout.server.http.logs import configure, scrubbed, told
 from turnabout.words.errors import BrokenInvariant, Busy, TurnaboutError
 
@@ -206,6 +208,19 @@ def test_the_second_net(text: str, shown: str) -> None:
 
 
 # --- form ----------------------------------------------------------------------------------------
+
+
+@there()
+async def test_a_flood_of_refused_requests_does_not_flood_the_log(one: Yard) -> None:
+    stream = logged("json", "INFO")
+    one.app._outermost._clock = one.seconds
+    for _ in range(REFUSED_LINES + 30):
+        assert (await one.ask("GET", "/nothing")).status == 404
+    one.seconds.now += 1
+    await one.ask("GET", "/nothing")
+    told = [document["message"] for document in documents(stream)]
+    left_out = "30 lines about refused requests were left out"
+    assert told == [*["GET /nothing"] * REFUSED_LINES, left_out, "GET /nothing"]
 
 
 @looking()

@@ -6,6 +6,7 @@ import asyncio
 import re
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 import turnabout
@@ -118,6 +119,16 @@ async def test_the_largest_queues_are_named_and_the_rest_is_summed(
     assert found["turnabout_messages_sent_total", "_other", "_other"] == 6
     await sight.send("q2", 1)
     assert (await seen(sight))["turnabout_messages_sent_total", "_other", "_other"] == 7
+
+
+@looking()
+async def test_who_asks_for_openmetrics_gets_it(sight: Sight) -> None:
+    await sight.send("q")
+    answer = await sight.get("/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    names = {family.name for family in openmetrics(answer.text)}
+    assert {"turnabout_messages_accepted", "turnabout_messages_unfinished"} <= names
+    assert (await sight.get("/metrics")).headers["content-type"].startswith("text/plain")
 
 
 @looking()

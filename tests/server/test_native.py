@@ -256,6 +256,7 @@ def test_a_queue_that_is_there_is_409(ask: Ask) -> None:
         ("GET", "/v1/queues/q/messages?limit=0", b"", 400, "usage"),
         ("GET", "/v1/queues/q/channels?kind=1&body=2", b"", 400, "usage"),
         ("POST", "/v1/queues/q/messages", b"{", 400, "usage"),
+        ("POST", "/v1/queues", b'{"queue": "a/b"}', 400, "usage"),
         ("POST", "/v1/queues/q/send", b"x" * 1_001, 400, "usage"),
         ("POST", "/v1/queues/q/ack", json.dumps({"receipts": ["1.1"] * 51}).encode(), 400, "usage"),
         ("POST", "/v1/queues/q/receive", b'{"max_messages": 51}', 400, "usage"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import turnabout.server.processes
 import turnabout.server.serve
 from tests.support.each import each
 from turnabout.cli import main
@@ -27,6 +28,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
         return True
 
     monkeypatch.setattr(turnabout.server.serve, "run", run)
+    monkeypatch.setattr(turnabout.server.processes, "run_processes", run)
 
     def serve(*words: str, file: str | None = None, **environment: str) -> Any:
         if file is not None:

@@ -94,6 +94,9 @@ def test_from_psql(postgres_server, url, mq):
     assert (seen[1].json(), seen[3].json(), seen[4].payload) == ({"a": 1}, {"n": 1}, b"\xff\x00")
     assert (seen[2].channel, seen[2].headers) == ("ada", {"trace": "7"})
 
+    psql(postgres_server, url, "select turnabout.send('deep', repeat('[', 100000));")
+    (deep,) = mq.queue("deep").receive()
+    assert deep.content_type == "text/plain; charset=utf-8"
     said = psql(postgres_server, url, "select turnabout.send('no name', 'x');")
     assert (said.returncode, said.stdout) == (3, "")
     assert "is not a valid queue name" in said.stderr

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from turnabout.wire.routes import NOT_ON_THE_WIRE
 from turnabout.words import verbs as v
 from turnabout.words.entities import Delivery, Origin, Outgoing, Receipt
 from turnabout.words.policy import Policy, QueueSettings
@@ -152,9 +153,9 @@ SPECIAL[Schedule] = st.one_of(
 
 def verbs(kind: Any) -> st.SearchStrategy[Any]:
     """Requests for one verb."""
-    special: dict[str, st.SearchStrategy[Any]] = {}
-    if any(f.name == "namespace" for f in fields(kind)):
-        special["namespace"] = st.none()
+    special: dict[str, st.SearchStrategy[Any]] = {
+        f.name: st.none() for f in fields(kind) if f.name in NOT_ON_THE_WIRE
+    }
     if kind is v.QueueUpdate:
         part = st.fixed_dictionaries({}, optional={"policy": _some(Policy).map(_without_pause)})
         special["changes"] = st.builds(lambda a, b: {**a, **b}, _some(QueueSettings), part)

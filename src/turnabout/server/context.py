@@ -11,6 +11,10 @@ from turnabout.server.auth.authorized_store import AuthorizedStore, Services
 from turnabout.server.counts import ServerCounts
 from turnabout.server.http.exchange import BELONGS
 from turnabout.server.options import ServerOptions
+from turnabout.server.shared_counts import SharedCounts
+
+OF_THE_DATABASE = frozenset({"file_bytes", "disk_free_bytes"})
+"""Of the store's own numbers: those that are the same in each process."""
 
 
 @dataclass(slots=True)
@@ -25,6 +29,19 @@ class ServerContext(Services):
     """The part of `/metrics` that is about this process."""
     connections: Callable[[], int] = lambda: 0
     """How many there are now; 0 where another server than ours runs the app."""
+
+    shared: SharedCounts | None = None
+    """Those of all processes, where there are several."""
+
+    def now(self) -> dict[str, float]:
+        """Figures of this moment, of this process."""
+        return {
+            "http_requests_in_flight": self.counts.in_flight,
+            "connections": self.connections(),
+            "requests_pending": self.admission.pending,
+            "polls": self.admission.waiting,
+            **{k: v for k, v in self.store.measures().items() if k not in OF_THE_DATABASE},
+        }
 
     async def caller(self, request: Request) -> AuthorizedStore:
         """The store that this request's verbs run on. Raises: Unauthorized, TooManyRequests."""

@@ -54,6 +54,15 @@ class Histogram:
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
         self.seconds += seconds
 
+    def add(self, buckets: Sequence[int], seconds: float) -> None:
+        """Add what another one has noted."""
+        self.buckets = [mine + other for mine, other in zip(self.buckets, buckets, strict=True)]
+        self.seconds += seconds
+
+
+_COUNTERS = ("requests", "verb_errors", "messages", "refusals")
+_HISTOGRAMS = ("request_seconds", "verb_seconds")
+
 
 class ServerCounts:
     """The numbers of one server process, since it started."""
@@ -83,6 +92,28 @@ class ServerCounts:
     def refused(self, limit: str) -> None:
         """A limit of the server refused something; `limit` is its option's name."""
         self.refusals[limit] += 1
+
+    # --- those of several processes ---------------------------------------------------------------
+
+    def dumped(self) -> dict[str, Any]:
+        """All of it but what is of this moment, for JSON."""
+        document: dict[str, Any] = {name: list(getattr(self, name).items()) for name in _COUNTERS}
+        for name in _HISTOGRAMS:
+            histograms: dict[Any, Histogram] = getattr(self, name)
+            document[name] = [(key, one.buckets, one.seconds) for key, one in histograms.items()]
+        document["wait_seconds"] = (self.wait_seconds.buckets, self.wait_seconds.seconds)
+        return document
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Add what another process has dumped."""
+        for name in _COUNTERS:
+            for key, number in document[name]:
+                getattr(self, name)[_key(key)] += number
+        for name in _HISTOGRAMS:
+            histograms: dict[Any, Histogram] = getattr(self, name)
+            for key, *told in document[name]:
+                histograms.setdefault(_key(key), Histogram()).add(*told)
+        self.wait_seconds.add(*document["wait_seconds"])
 
     # --- verbs -----------------------------------------------------------------------------------
 
@@ -121,6 +152,11 @@ class ServerCounts:
             self.messages["lease_lost"] += lost
         if done is not None:
             self.messages[done] += len(outcomes) - lost
+
+
+def _key(key: Any) -> Any:
+    """As it was before JSON made a list of it."""
+    return key if isinstance(key, str) else tuple(key)
 
 
 class CountingStore(AsyncForwardingStore):

@@ -47,6 +47,7 @@ class ServerOptions:
 
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8080, "0: any that is free.")
+    processes: int = option(1, "Processes at this port, for as many cores.")
     unix_socket: str | None = option(None, "Listen at this Unix socket instead.", metavar="FILE")
     trusted_proxies: tuple[str, ...] = option(
         (), "Believe X-Forwarded-For of this address or network; unix: of --unix-socket.",
@@ -111,6 +112,7 @@ class ServerOptions:
                 limits.whole(number, one.name, 1, limits.INTEGER_MAX)
             elif one.name.endswith("_seconds"):
                 self._check_seconds(number, one.name, may_be_0=not one.default)
+        limits.whole(self.processes, "processes", 1, 1_024)
         limits.whole(self.max_payload_bytes, "max_payload_bytes", 1, limits.PAYLOAD_BYTES_HARD_MAX)
         limits.whole(self.max_messages, "max_messages", 1, limits.SEND_MESSAGES_MAX)
         limits.whole(self.max_header_bytes, "max_header_bytes", 256, 1024 * 1024)

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -28,6 +29,7 @@ from turnabout.server.http.connection import ClientConnection
 from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.listening import BACKLOG, Certificate, Serving, listen, serving
 from turnabout.server.options import ServerOptions
+from turnabout.server.shared_counts import SharedCounts
 from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import UsageError
 
@@ -49,26 +51,36 @@ SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIG
 log = logging.getLogger("turnabout.server")
 
 
+def prepare(url: str, *, migrate: bool) -> None:
+    """Refuse what cannot be served, and bring a PostgreSQL database to this version's schema first
+    if that is wanted; an SQLite file always is. Raises: UsageError, and as `Installer.up`.
+    """
+    if url.startswith(("http://", "https://")):
+        raise UsageError(
+            "a server stands before a database, not before another server: name it with --url, "
+            "as sqlite:///path or postgresql://…"
+        )
+    if migrate:
+        installer(url).up(url)
+
+
 def run(
     url: str,
     options: ServerOptions,
     *,
-    migrate: bool = False,
     announce: Callable[[Serving], None] = lambda _: None,
+    counts: Path | None = None,
 ) -> bool:
     """Serve the database of that URL until a signal comes. False: requests were cut off.
 
-    migrate:  bring a PostgreSQL database to this version's schema first; an SQLite file always is.
     announce: called as soon as connections are taken.
+    counts:   the folder of the counts, if this is one of several processes.
     Raises:   UsageError with what to do; Forbidden, Unavailable, WrongVersion.
     """
-    _refuse_servers(url)
-    if migrate:
-        installer(url).up(url)
     # A look for cycles through everything, in the middle of a large body, costs more than the body.
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(serve(url, options, announce=announce))
+        return runner.run(serve(url, options, announce=announce, counts=counts))
 
 
 async def serve(
@@ -76,10 +88,10 @@ async def serve(
     options: ServerOptions,
     *,
     announce: Callable[[Serving], None] = lambda _: None,
+    counts: Path | None = None,
     until: asyncio.Event | None = None,
 ) -> bool:
     """`run` inside a loop that runs; ends by a signal, or when `until` is set."""
-    _refuse_servers(url)
     turnabout = connect_async(url)
     forced = False
     try:
@@ -87,7 +99,10 @@ async def serve(
         await turnabout.store.run(TokenFind("a" * 12))
         app = create_app(turnabout.store, options)
         context: ServerContext = app.state.context
-        with listen(options) as listener:
+        if counts is not None:
+            context.shared = SharedCounts(counts, context.counts, context.now)
+            context.lifecycle.background.append(context.shared.keep_written)
+        with listen(options, shared=counts is not None) as listener:
             server = Server(app, context, listener, until)
             token = None
             if options.auth == "tokens":
@@ -218,14 +233,6 @@ class Server:
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
-
-
-def _refuse_servers(url: str) -> None:
-    if url.startswith(("http://", "https://")):
-        raise UsageError(
-            "a server stands before a database, not before another server: name it with --url, "
-            "as sqlite:///path or postgresql://…"
-        )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

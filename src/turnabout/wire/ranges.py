@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from turnabout.words import limits
 from turnabout.words.prepare import PER_SECOND_MAX
+from turnabout.words.schedules import EVERY_MS_MIN
 from turnabout.words.verb import IDS
 from turnabout.words.verbs import VOCABULARY
 
@@ -68,6 +69,7 @@ RANGES: Mapping[str, Meta] = {
     "ScheduleSet.next_at": _INSTANT,
     "ScheduleFire.due_at": _INSTANT,
     "ScheduleFire.next_at": _INSTANT,
+    "Schedule.every_ms": Meta(ge=EVERY_MS_MIN / 1000, le=limits.DELAY_SECONDS_MAX),
     "Policy.max_concurrency": _WHOLE,
     "Policy.max_size": _WHOLE,
     "Policy.weight": Meta(ge=1, le=1_000),

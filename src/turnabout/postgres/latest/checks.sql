@@ -114,7 +114,7 @@ begin
         return 'application/json';
     end if;
     return 'text/plain; charset=utf-8';
-exception when invalid_text_representation then
+exception when invalid_text_representation or statement_too_complex then  -- the latter: too deep
     return 'text/plain; charset=utf-8';
 end
 $$;

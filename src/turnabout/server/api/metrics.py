@@ -14,7 +14,7 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -22,6 +22,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
     Metric,
 )
+from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -48,7 +49,6 @@ PATIENCE_SECONDS: Final = 3.0
 wait ten."""
 OTHER: Final = "_other"
 """No queue and no namespace can have this name."""
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Place = tuple[str, str]
 """Namespace and queue."""
@@ -72,6 +72,12 @@ MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "released": ("messages_released", "Messages given back."),
     "lease_lost": ("leases_lost", "Receipts that were refused: the lease was lost before."),
     "receive_empty": ("receive_empty", "Looks for messages that found none."),
+}
+NOW: Final[Mapping[str, str]] = {
+    "http_requests_in_flight": "Requests under way.",
+    "connections": "Open connections of clients.",
+    "requests_pending": "Requests that want the store.",
+    "polls": "Requests that wait for messages or events.",
 }
 STORE: Final[Mapping[str, str]] = {
     "connections_open": "Connections to the database that are open.",
@@ -192,11 +198,15 @@ class _Collector:
         info = {"version": __version__, "store": store}
         yield InfoMetricFamily(f"{PREFIX}build", "What runs here.", value=info)
         yield from self._board.families()
-        yield from _of_requests(context.counts)
-        yield from _of_verbs(context.counts)
-        yield from _of_limits(context)
+        shared = context.shared
+        counts, now = (context.counts, context.now()) if shared is None else shared.of_all()
+        yield from _of_requests(counts)
+        yield from _of_verbs(counts)
+        yield from _of_limits(counts)
+        for name, about in NOW.items():
+            yield _gauge(name, about, now[name])
         yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.leaving)
-        yield from _of_store(context)
+        yield from _of_store({**measures(context), **now})
 
 
 def _of_requests(counts: ServerCounts) -> Iterable[Metric]:
@@ -212,7 +222,6 @@ def _of_requests(counts: ServerCounts) -> Iterable[Metric]:
         ("route", "method"),
         counts.request_seconds.items(),
     )
-    yield _gauge("http_requests_in_flight", "Requests under way.", counts.in_flight)
 
 
 def _of_verbs(counts: ServerCounts) -> Iterable[Metric]:
@@ -238,20 +247,19 @@ def _of_verbs(counts: ServerCounts) -> Iterable[Metric]:
     )
 
 
-def _of_limits(context: ServerContext) -> Iterable[Metric]:
+def _of_limits(counts: ServerCounts) -> Iterable[Metric]:
     refusals = CounterMetricFamily(
         f"{PREFIX}refusals", "What a limit of the server refused.", labels=("limit",)
     )
-    for limit, number in context.counts.refusals.items():
+    for limit, number in counts.refusals.items():
         refusals.add_metric((limit,), number)
     yield refusals
-    yield _gauge("connections", "Open connections of clients.", context.connections())
-    yield _gauge("requests_pending", "Requests that want the store.", context.admission.pending)
-    yield _gauge("polls", "Requests that wait for messages or events.", context.admission.waiting)
 
 
-def _of_store(context: ServerContext) -> Iterable[Metric]:
-    for name, value in measures(context).items():
+def _of_store(measured: Mapping[str, float]) -> Iterable[Metric]:
+    for name, value in measured.items():
+        if name in NOW:
+            continue
         if name in _COUNTED_UP:
             yield CounterMetricFamily(f"{PREFIX}store_{name}", STORE[name], value)
         else:
@@ -321,12 +329,14 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
     context.lifecycle.on_close.append(board.close)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(context, board))
-    ProcessCollector(registry=registry)
-    GCCollector(registry=registry)
+    if context.options.processes == 1:  # else they would be of whichever process answers
+        ProcessCollector(registry=registry)
+        GCCollector(registry=registry)
 
     async def metrics(request: Request) -> Response:
         await check_look(context, request)
         await board.refresh()
-        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE})
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": kind})
 
     return [Route("/metrics", metrics, methods=["GET"])]

@@ -94,7 +94,7 @@ class Native:
             v.Events: self.events,
             v.ScheduleSet: self.schedule_set,
         }
-        self._document = openapi.document()
+        self._document = openapi.document(context.options.max_messages)
 
     def beside(self) -> Sequence[tuple[str, str, Handler]]:
         """The routes that are not verbs."""

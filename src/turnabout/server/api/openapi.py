@@ -36,8 +36,13 @@ ERRORS: Mapping[str, str] = {
     "401": "No token, or one that is unknown, expired or revoked.",
     "403": "The token's scopes do not allow it.",
     "404": "No such queue.",
+    "405": "Nothing is done here by that method; `Allow` names those that do something.",
+    "408": "The request came too slowly. Nothing happened.",
     "413": "The body is too large.",
+    "415": "The body has a Content-Encoding: send it as it is.",
     "429": "Too many requests for this namespace; `Retry-After` says when.",
+    "431": "The request line and headers are too large.",
+    "500": "A bug of the server; its log has it, under the `X-Request-Id` of the answer.",
     "502": "The database's answer was lost: it may have happened.",
     "503": "Not now: nothing happened, repeat the request.",
     "507": "A quota is used up, or the disk is full. Nothing happened.",
@@ -55,11 +60,11 @@ _REF = "#/components/schemas/{name}"
 
 
 @cache
-def document() -> bytes:
-    """The whole document, as it is served."""
+def document(max_messages: int) -> bytes:
+    """The whole document, as a server serves it that takes so many messages in one request."""
     from turnabout import __version__
 
-    schemas, components = _schemas()
+    schemas, components = _schemas(max_messages)
     paths: dict[str, Json] = {}
     for row in wire.ROUTES:
         for path in filter(None, (row.path, row.also)):
@@ -69,7 +74,12 @@ def document() -> bytes:
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
-            "info": {"title": "Turnabout", "version": __version__, "description": ABOUT},
+            "info": {
+                "title": "Turnabout",
+                "version": __version__,
+                "description": ABOUT,
+                "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+            },
             "servers": [{"url": "/"}],
             "security": [{"bearer": []}, {"basic": []}, {}],
             "tags": [{"name": "verbs"}, {"name": "http"}],
@@ -96,7 +106,7 @@ def document() -> bytes:
 # --- schemas -------------------------------------------------------------------------------------
 
 
-def _schemas() -> tuple[dict[Any, Json], Json]:
+def _schemas(max_messages: int) -> tuple[dict[Any, Json], Json]:
     """The schemas of all bodies by their type, and those that they refer to."""
     kinds = list(v.VOCABULARY)
     types = [plan_of(kind).struct for kind in kinds if plan_of(kind).body]
@@ -115,8 +125,11 @@ def _schemas() -> tuple[dict[Any, Json], Json]:
         if "description" in schema:
             schema["description"] = _text(schema["description"])
         for name, inner in schema.get("properties", {}).items():
+            for bound in {"maxItems"} & inner.keys():
+                inner[bound] = min(inner[bound], max_messages)
             if name in NAMES and schema["title"].endswith("Request"):
                 _named(inner)
+    components["ReceiveRequest"]["properties"]["max_messages"]["maximum"] = max_messages
     return {id(kind): schema for kind, schema in zip(types, made, strict=True)}, components
 
 
@@ -143,6 +156,12 @@ def _text(doc: str | None) -> str:
     return "\n".join(line.strip() for line in plain.strip().splitlines())
 
 
+def _described(doc: str | None) -> Json:
+    """Summary and description."""
+    text = _text(doc)
+    return {"summary": re.split(r"[.:;]\s", text + " ", maxsplit=1)[0], "description": text}
+
+
 # --- operations ----------------------------------------------------------------------------------
 
 
@@ -155,7 +174,7 @@ def _operation(row: Route, path: str, schemas: Mapping[Any, Json]) -> Json:
     operation: Json = {
         "operationId": f"{name}_of_all" if is_other else name,
         "tags": ["verbs"],
-        "description": _text(row.verb.__doc__),
+        **_described(row.verb.__doc__),
         "parameters": [
             _parameter(part, row.in_path)
             for part in plan.given.values()
@@ -233,7 +252,9 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     }
     raw = _plain("send_raw", "One message whose payload is the body.", sent)
     raw["parameters"] = [in_path, *[_parameter(part, ()) for part in fields], KEY]
-    raw["requestBody"] = {"content": {"*/*": {}}}
+    some_bytes: Json = {"schema": {"type": "string", "format": "binary"}}
+    # Generators of clients know the first one; any other is taken as well.
+    raw["requestBody"] = {"content": {"application/octet-stream": some_bytes, "*/*": some_bytes}}
     raw["responses"]["409"] = _ok("Refused.", sent)
     transaction = _plain(
         "transaction", TransactionBody.__doc__, _json(_schema_of(schemas, TransactionAnswer))
@@ -271,7 +292,7 @@ def _plain(name: str, doc: str | None, content: Json) -> Json:
     return {
         "operationId": name,
         "tags": ["http"],
-        "description": _text(doc),
+        **_described(doc),
         "responses": {"200": _ok("The answer.", content), **_errors()},
     }
 

@@ -11,7 +11,7 @@ import binascii
 import ipaddress
 import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, TypeVar
@@ -45,6 +45,8 @@ UNKNOWN_SECONDS = 1.0
 """How long an id is known to be unknown."""
 UNKNOWN_PER_SECOND = 100
 """Unknown ids that the database is asked for. Each made-up one costs a look."""
+UNKNOWN_PER_CLIENT = UNKNOWN_PER_SECOND // 2
+"""So that one client who makes them up leaves some for tokens that are new to this process."""
 CACHED_MAX = 10_000
 """Tokens, and unknown ids, that are kept in mind."""
 
@@ -87,6 +89,8 @@ class Authenticator:
         self._unknown: dict[str, float] = {}
         """Ids that nobody has, and until when that is believed."""
         self._strangers = Bucket(UNKNOWN_PER_SECOND, clock())
+        self._strangers_of: dict[str, Bucket] = {}
+        """By the client's address."""
         self._finding: dict[str, asyncio.Task[_Known | None]] = {}
         self._everybody = Rights()
 
@@ -113,7 +117,7 @@ class Authenticator:
                 return known.rights
             shown = _token_in(given)
             if shown is not None and shown.startswith(TOKEN_PREFIX):
-                known = await self._found(shown)
+                known = await self._found(shown, (scope.get("client") or ("",))[0])
                 _keep(self._seen, seen, known)
                 return known.rights
         if self._needs_token(scope):
@@ -153,34 +157,44 @@ class Authenticator:
 
     # --- with a token -----------------------------------------------------------------------------
 
-    async def _found(self, text: str) -> _Known:
+    async def _found(self, text: str, client: str) -> _Known:
         presented = parse_token(text)
         if presented is None:
             raise Unauthorized(REFUSED)
         id_, digest = presented
         known = self._known.get(id_)
         if known is None or known.until <= self._clock():
-            known = await self._find(id_)
+            known = await self._find(id_, client)
         if known is None or not compare_digest(known.digest, digest):
             raise Unauthorized(REFUSED)
         return known
 
-    async def _find(self, id_: str) -> _Known | None:
+    async def _find(self, id_: str, client: str = "") -> _Known | None:
         """Look the token up; requests for the same one meanwhile get the same answer."""
         if self._unknown.get(id_, float("-inf")) > self._clock():
             return None
         task = self._finding.get(id_)
         if task is None:
             # Tokens that were here before are not kept out by strangers.
-            if id_ not in self._known and (wait := self._strangers.take(self._clock())):
-                raise TooManyRequests(
-                    "this server has been sent too many unknown tokens: repeat later", wait
-                )
-            task = self._finding[id_] = asyncio.ensure_future(self._ask(id_))
+            buckets = [] if id_ in self._known else self._buckets(client)
+            for bucket in buckets:
+                if wait := bucket.take(self._clock()):
+                    raise TooManyRequests(
+                        "this server has been sent too many unknown tokens: repeat later", wait
+                    )
+            task = self._finding[id_] = asyncio.ensure_future(self._ask(id_, buckets))
             task.add_done_callback(lambda done: self._asked(id_, done))
         return await asyncio.shield(task)
 
-    async def _ask(self, id_: str) -> _Known | None:
+    def _buckets(self, client: str) -> list[Bucket]:
+        """The client's own first: when that is empty nothing is taken from the others."""
+        bucket = self._strangers_of.get(client)
+        if bucket is None:
+            bucket = Bucket(UNKNOWN_PER_CLIENT, self._clock())
+            _keep(self._strangers_of, client, bucket)
+        return [bucket, self._strangers]
+
+    async def _ask(self, id_: str, buckets: Sequence[Bucket]) -> _Known | None:
         began = self._clock()
         found = await self.store.run(TokenFind(id_))
         known = None if found is None else self._judged(id_, found, began)
@@ -190,7 +204,8 @@ class Authenticator:
                 old.rights.good_until = began
             _keep(self._unknown, id_, began + UNKNOWN_SECONDS)
         else:
-            self._strangers.put_back()
+            for bucket in buckets:
+                bucket.put_back()
             known.rights.good_until = known.until
             _keep(self._known, id_, known)
         return known

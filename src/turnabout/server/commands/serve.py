@@ -177,7 +177,8 @@ def serve(context: click.Context, app: App, migrate: bool, log_level: str, **giv
     """
     try:
         from turnabout.server.http.logs import configure
-        from turnabout.server.serve import run
+        from turnabout.server.processes import run_processes
+        from turnabout.server.serve import prepare, run
     except ImportError as error:
         raise UsageError(
             f"the server needs the package {error.name}: {install_hint('server')}"
@@ -197,7 +198,12 @@ def serve(context: click.Context, app: App, migrate: bool, log_level: str, **giv
         app.say(facts, "\n".join(_welcome(app, serving)))
         _show.flush()
 
-    if not run(app.url, options, migrate=migrate, announce=announce):
+    prepare(app.url, migrate=migrate)
+    if options.processes > 1:
+        well = run_processes(app.url, options, log_level=log_level.upper(), announce=announce)
+    else:
+        well = run(app.url, options, announce=announce)
+    if not well:
         _show.flush()
         raise click.exceptions.Exit(NEGATIVE)
 

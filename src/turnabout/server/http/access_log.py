@@ -15,6 +15,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from turnabout.server.auth.quotas import Bucket
 from turnabout.server.counts import ServerCounts, template
 from turnabout.server.http.logs import scrubbed, told
 
@@ -23,6 +24,10 @@ errors = logging.getLogger("turnabout.server.error")
 
 PROBES = frozenset({"/livez", "/readyz", "/healthz", "/metrics"})
 PATH_CHARS_MAX = 200
+REFUSED_LINES = 50
+"""Lines a second about requests that were refused or failed: a client that floods the server
+does not flood its disk.
+"""
 
 _PROCESS = os.urandom(4).hex().encode()
 _NUMBER = itertools.count(1)
@@ -37,11 +42,20 @@ _FAILED = (
 class AccessLog:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, counts: ServerCounts, *, logs_all: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        counts: ServerCounts,
+        *,
+        logs_all: bool,
+    ) -> None:
         """`logs_all`: not only requests that were refused or failed."""
         self.app = app
         self._counts = counts
         self._all = logs_all
+        self._clock = time.monotonic
+        self._lines = Bucket(REFUSED_LINES, self._clock())
+        self._left_out = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and note how it went."""
@@ -88,9 +102,19 @@ class AccessLog:
             level = logging.INFO
         else:
             return
-        if access.isEnabledFor(level):
+        if access.isEnabledFor(level) and (self._all or self._has_room()):
             extra = {**_about(scope), "status": status, "seconds": round(seconds, 6)}
-            access.log(level, "%s %s", scope["method"][:10], _shown(scope["path"]), extra=extra)
+            access.log(level, "%s %s", scope["method"][:10], shown_path(scope["path"]), extra=extra)
+
+    def _has_room(self) -> bool:
+        """Whether one more line may be written; it tells of those that were not."""
+        if self._lines.take(self._clock()):
+            self._left_out += 1
+            return False
+        if self._left_out:
+            access.warning("%d lines about refused requests were left out", self._left_out)
+            self._left_out = 0
+        return True
 
 
 def _request_id(scope: Scope) -> bytes:
@@ -115,7 +139,7 @@ def _about(scope: Scope) -> dict[str, Any]:
     return about
 
 
-def _shown(path: str) -> str:
+def shown_path(path: str) -> str:
     """A path fit for a log: one line, not too long, without a token that strayed into it."""
     word = (path if path.isprintable() else repr(path)).replace(" ", "%20")  # no field of the line
     clean = scrubbed(word)

@@ -161,9 +161,7 @@ class ClientConnection(asyncio.Protocol):
         """Leave, so that others can come; False: there is a request, which is answered first."""
         if self._exchanges or self.phase not in {ConnectionPhase.IDLE, ConnectionPhase.HEAD}:
             return False
-        self.reaper.counts.refused("max_connections")
-        self._begin(ConnectionPhase.LEAVING, LINGER_SECONDS)
-        self.transport.close()
+        self._cut("max_connections")
         return True
 
     def shutdown(self) -> None:
@@ -340,7 +338,8 @@ class ClientConnection(asyncio.Protocol):
             except httptools.HttpParserError as error:
                 if isinstance(error.__context__, Refusal):
                     raise error.__context__ from None
-                raise Refusal(400, "usage", "syntax", "this is not a request of HTTP/1.1") from None
+                text = f"this is not a request of HTTP/1.1: {error}"  # one of its fixed texts
+                raise Refusal(400, "usage", "syntax", text) from None
             else:
                 return
 

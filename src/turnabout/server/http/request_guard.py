@@ -8,12 +8,13 @@ any page tells it to. Its body is not too large, and there is room.
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout.server.admission import Admission
 from turnabout.server.counts import ServerCounts
-from turnabout.server.http.refusals import Refusal
+from turnabout.server.http.refusals import Headers, Refusal
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions, is_loopback
 from turnabout.words.limits import shown
@@ -33,8 +34,12 @@ BODIES_MAX = 64
 """As many bodies of the largest size may be in memory at once; or more that are smaller."""
 SMALL_BYTES = 64 * 1024
 """Of such a body nobody keeps account."""
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]*))(?::\d*)?")
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 1_024, 256
-_NAMES = frozenset(name for name, _ in HEADERS)
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+"""A browser that was here by HTTPS comes by nothing else for a year. Not on loopback, where other
+servers have the same name.
+"""
 _CORS = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (b"access-control-max-age", b"600"),
@@ -60,6 +65,9 @@ class RequestGuard:
         self._counts = counts
         self._hosts = {name.lower() for name in options.allowed_hosts}
         self._hosts |= {"localhost", options.host.lower()}
+        self._headers = [*HEADERS]
+        if options.tls_cert is not None and not options.is_loopback:
+            self._headers.append(_HSTS)
         self._good: set[bytes] = set()
         """Host headers that were looked at and found good."""
 
@@ -78,7 +86,7 @@ class RequestGuard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = _with_ours(message.get("headers", ()), origin)
+                message["headers"] = _with_ours(message.get("headers", ()), self._headers, origin)
             await send(message)
 
         try:
@@ -231,6 +239,11 @@ def _read(scope: Scope) -> tuple[list[bytes], bytes | None, int, bool, tuple[byt
                 length = int(value) if value.isdigit() and len(value) < 20 else 10**20
             case b"transfer-encoding":
                 is_chunked = True
+            case b"content-encoding" if value.lower() != b"identity":
+                raise Refusal(
+                    415, "usage", "content_encoding",
+                    "a body is taken as it is, and not decoded: send it without Content-Encoding",
+                )  # fmt: skip
             case b"sec-fetch-site":
                 where = value
             case b"sec-fetch-mode":
@@ -243,17 +256,16 @@ def _read(scope: Scope) -> tuple[list[bytes], bytes | None, int, bool, tuple[byt
 def _host_name(host: bytes) -> str:
     """The name in a Host header, without port, brackets and the root's dot."""
     text = host.decode("latin-1").lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.rpartition(":")[0].rstrip(".") if ":" in text else text.rstrip(".")
+    parts = _HOST.fullmatch(text)
+    return text if parts is None else parts[1] or parts[2].rstrip(".")
 
 
 def _with_ours(
-    given: list[tuple[bytes, bytes]] | tuple[()], origin: bytes | None
+    given: list[tuple[bytes, bytes]] | tuple[()], ours: Headers, origin: bytes | None
 ) -> list[tuple[bytes, bytes]]:
     answered = list(given)
-    own = {name for name, _ in answered} & _NAMES
-    answered += HEADERS if not own else [pair for pair in HEADERS if pair[0] not in own]
+    own = {name for name, _ in answered}
+    answered += [pair for pair in ours if pair[0] not in own]
     if origin is not None:
         answered += [(b"access-control-allow-origin", origin), (b"vary", b"origin"), _EXPOSED]
     return answered

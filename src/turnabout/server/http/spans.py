@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout import __version__
 from turnabout.server.counts import METHODS, template
+from turnabout.server.http.access_log import shown_path
 
 PROBES = frozenset({"/livez", "/readyz", "/healthz", "/metrics"})
 _CARRIED = frozenset({b"traceparent", b"tracestate", b"baggage"})
@@ -49,8 +50,25 @@ class RequestSpans:
             route = template(scope)
             span.update_name(f"{method} {route}")
             span.set_attributes({"http.request.method": method, "http.route": route})
+            span.set_attributes(_attributes(scope))
             context.detach(token)
             span.end()
+
+
+def _attributes(scope: Scope) -> dict[str, str | int]:
+    """What the conventions ask for, as far as it is known. The query stays out of it: it is data.
+
+    Source: OpenTelemetry's semantic conventions for HTTP, 1.44.
+    """
+    found: dict[str, str | int] = {
+        "url.path": shown_path(scope["path"]),
+        "url.scheme": scope["scheme"],
+        "network.protocol.version": scope["http_version"],
+    }
+    for end in ("server", "client"):
+        if scope.get(end):
+            found[f"{end}.address"], found[f"{end}.port"] = scope[end]
+    return found
 
 
 def _context_of(scope: Scope) -> Context:
