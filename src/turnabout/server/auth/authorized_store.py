@@ -16,7 +16,7 @@ from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.namespaces import ANSWERS_NAME, inside, outside, outside_error
 from turnabout.server.auth.parts import part_of
-from turnabout.server.auth.quotas import sends_in
+from turnabout.server.auth.quotas import BOUNDED, bounded_in
 from turnabout.server.auth.rights import Rights
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.lifecycle import Lifecycle
@@ -111,12 +111,12 @@ class AuthorizedStore(AsyncStore):
             if rights.scopes is not None and verb.lists:
                 told = rights.widened(told)
             usage = None
-            if kind is v.Send:
+            if kind in BOUNDED:
                 usage = self.services.authenticator.quotas.usage(rights.namespace)
             if usage is None:
                 answer = await self._in_turn(told)
             else:
-                async with usage.room(sends_in((told,))) as outcomes:
+                async with usage.room((told,)) as outcomes:
                     answer = await self._in_turn(told)
                     outcomes.append(answer)
         except TurnaboutError as error:
@@ -263,13 +263,17 @@ class AuthorizedStore(AsyncStore):
         return await services.admission.turns.run(self.namespace, run, *told)
 
     async def _transaction(self, told: Sequence[Verb[Any]]) -> list[Any]:
-        sends = sends_in(told)
-        usage = self.services.authenticator.quotas.usage(self.namespace) if sends else None
+        quotas = self.services.authenticator.quotas
+        if self.token is not None:
+            quotas.more(self.namespace, len(told) - 1)
+        bounded = bounded_in(told)
+        usage = quotas.usage(self.namespace) if bounded else None
         if usage is None:
             return await self._all_in_turn(told)
-        async with usage.room(sends) as outcomes:
+        async with usage.room(bounded) as outcomes:
             answers = await self._all_in_turn(told)
-            outcomes.extend(answers)
+            pairs = zip(told, answers, strict=True)
+            outcomes.extend(answer for verb, answer in pairs if verb in bounded)
             return answers
 
     def _shown(self, verb: Verb[Any], answer: Any) -> Any:

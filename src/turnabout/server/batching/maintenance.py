@@ -21,7 +21,7 @@ from turnabout.words.errors import Forbidden, QuotaExceeded, Unavailable, Uncert
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Sent
 from turnabout.words.schedules import ScheduleEntry
-from turnabout.words.verbs import Maintain, QueueList, ScheduleList, Send
+from turnabout.words.verbs import Maintain, QueueList, ScheduleList, Send, Verb
 
 ROUND_SECONDS = 30.0
 """In which every queue is maintained once, if nobody receives from it."""
@@ -40,8 +40,8 @@ MAINTAINS_MAX = 20
 class Room(Protocol):
     """What bounds a namespace's sends, as `NamespaceUsage`."""
 
-    def room(self, sends: Sequence[Send]) -> AbstractAsyncContextManager[list[Any]]:
-        """A block in which these are sent. Raises: QuotaExceeded."""
+    def room(self, verbs: Sequence[Verb[Any]]) -> AbstractAsyncContextManager[list[Any]]:
+        """A block in which these are carried out. Raises: QuotaExceeded."""
         ...
 
 

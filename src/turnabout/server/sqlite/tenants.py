@@ -45,9 +45,7 @@ def namespace_list(
     return tuple(c.Namespace(*row) for row in found)
 
 
-def namespace_holdings(
-    connection: Connection, verb: c.NamespaceHoldings, _now: int
-) -> c.Holdings:
+def namespace_holdings(connection: Connection, verb: c.NamespaceHoldings, _now: int) -> c.Holdings:
     """What a namespace keeps beside its messages."""
     parameters = {"namespace": verb.namespace}
 

@@ -1,5 +1,5 @@
--- What a namespace keeps beside its messages; with `history` the bytes in that, too, which reads all
--- rows of it, but nothing that is stored aside.
+-- What a namespace keeps beside its messages; with `history` the bytes in that, too, which reads
+-- all rows of it, but nothing that is stored aside.
 -- plans: free
 create or replace function turnabout_server.namespace_holdings(
     namespace text, history boolean default false

@@ -1,5 +1,5 @@
--- Make a namespace, or set its quotas anew: `quotas` holds columns of turnabout.namespace; null: not
--- limited.
+-- Make a namespace, or set its quotas anew: `quotas` holds columns of turnabout.namespace; null:
+-- not limited.
 -- plans: free
 create or replace function turnabout_server.namespace_set(
     quotas jsonb, now_ms turnabout.instant default null
