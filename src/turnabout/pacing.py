@@ -163,6 +163,11 @@ class Rounds:
             self._maintained[queue] = now
             return True
 
+    def may_not_maintain(self, queue: str) -> None:
+        """That is not allowed here: ask again after a while."""
+        with self._lock:
+            self._maintained[queue] = time.monotonic() + AGAIN_SECONDS
+
     def stop_maintaining(self) -> None:
         """The store does it by itself."""
         self._maintains = False

@@ -214,6 +214,7 @@ def test_a_worker(
     out, err = worker.communicate(timeout=60)
     assert worker.returncode == 0, err
     assert json.loads(out)["handled"] == 5
+    assert json.loads(out)["left"] == {}
     assert (tmp_path / "seen").read_text().split() == ["0", "1", "2", "3", "4"]
     assert not (tmp_path / "wrong.db").exists()
 
@@ -224,10 +225,11 @@ def test_many_workers(
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
     opened.queue("q").send_many([turnabout.message(str(n)) for n in range(20)])
-    words = ("worker", "app:worker", "--until-empty", "--processes", "2", "--url", door_url)
+    words = ("worker", "app:worker", "--until-empty", "--processes", "2", "--url", door_url, "-q")
     worker = program(*words)
     _, err = worker.communicate(timeout=60)
     assert worker.returncode == 0, err
+    assert err == b""
     assert sorted((tmp_path / "seen").read_text().split(), key=int) == [str(n) for n in range(20)]
 
 

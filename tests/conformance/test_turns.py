@@ -218,7 +218,7 @@ def test_saturated_channels_cost_the_others_nothing(queue):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_shards_cover_every_channel_exactly_once(queue, count):
-    channels = ["", *(f"customer-{n}" for n in range(40))]
+    channels = [f"customer-{n}" for n in range(41)]
     queue.channel("customer-3").set_policy(Policy(max_concurrency=5))
     queue.send_many([message("x", channel=c) for c in channels for _ in range(2)])
     seen = []
@@ -230,6 +230,25 @@ def test_shards_cover_every_channel_exactly_once(queue, count):
     assert counts(queue).ready == 0
     if count > 1:
         assert all(seen), "40 channels, and a shard without any"
+
+
+@pytest.mark.driving
+def test_shards_share_messages_without_a_channel_by_their_ids(queue):
+    queue.send_many([message(str(n)) for n in range(5)])
+    shards = [queue.receive(10, shard=(index, 3)) for index in range(3)]
+    assert sorted(len(part) for part in shards) == [1, 2, 2]
+    assert all(m.id % 3 == index for index, part in enumerate(shards) for m in part)
+    queue.send_many([message(str(n), channel=c) for n in range(6) for c in ("", "other")])
+    one_by_one = [m for _ in range(12) for m in queue.receive(1, shard=(1, 3))]
+    assert len({m.id for m in one_by_one if not m.channel}) == 2
+
+
+@pytest.mark.parametrize("limits", [{"fifo": True}, {"policy": Policy(max_concurrency=9)}])
+def test_limits_keep_messages_without_a_channel_in_one_shard(door, limits):
+    queue = door.fresh(**limits)
+    queue.send_many([message(str(n)) for n in range(5)])
+    got = [len(queue.receive(9, shard=(index, 3))) for index in range(3)]
+    assert sorted(got) == [0, 0, 1 if "fifo" in limits else 5]
 
 
 def test_a_shard_has_only_its_own_channels_however_often_it_asks(queue):

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.conformance.steps import acked, maintained, one, sent
+from tests.conformance.steps import acked, counts, ending, maintained, one, sent
 from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
+from turnabout.pacing import Rounds
 from turnabout.words.records import Ending
 
 SOON = 15.0
@@ -49,6 +50,31 @@ def live(door):
 def ack_one(queue, value="fine"):
     (held,) = queue.receive(wait_seconds=10)
     acked(queue, held, value)
+
+
+# --- what ends by itself ---
+
+
+@pytest.mark.driving
+def test_maintenance_ends_what_has_died_of_crashes(door, clock):
+    queue = door.fresh(max_attempts=1)
+    (lost,) = sent(queue, "x")
+    queue.receive(lease_seconds=10)
+    sent(queue, "due", delay_seconds=10)
+    clock.advance(10)
+    maintained(queue)
+    assert ending(queue, lost).outcome == "dead"
+    left = counts(queue)
+    assert (left.leased, left.scheduled, left.ready) == (0, 0, 1)
+
+
+@pytest.mark.real_time
+def test_a_waiter_hears_of_a_death_though_nobody_receives(live, monkeypatch):
+    monkeypatch.setattr(Rounds, "must_maintain", lambda *_: True)  # as a second later
+    (lost,) = sent(live, "x")
+    live.receive(lease_seconds=0.1)
+    (told,) = live.wait([lost], timeout_seconds=30)
+    assert told.outcome == "dead"
 
 
 # --- what has ended already ---

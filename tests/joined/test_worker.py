@@ -20,6 +20,7 @@ import turnabout
 from tests.joined.conftest import postgres_place, sqlite_place
 from tests.joined.test_kills import rows
 from tests.support.nursery import ROOT
+from tests.worker.support import Timers
 from turnabout.worker import Defer, GiveUp, Worker
 
 pytestmark = pytest.mark.slow
@@ -43,7 +44,7 @@ def url(kind: str, tmp_path: Path) -> Iterator[str]:
 def queue(url: str) -> Iterator[Any]:
     with turnabout.connect(url) as mq:
         queue = mq.queue("q")
-        queue.create(backoff_jitter=0.0, backoff_seconds=30.0)
+        queue.create(backoff_jitter=0.0, backoff_seconds=3600.0)
         yield queue
 
 
@@ -91,7 +92,7 @@ def test_rows_and_acks_are_committed_together(url: str, kind: str, queue: Any) -
 
 
 def test_a_handler_that_raises_undoes_its_rows_and_is_charged(
-    url: str, kind: str, queue: Any
+    url: str, kind: str, queue: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue.send("1")
 
@@ -105,6 +106,45 @@ def test_a_handler_that_raises_undoes_its_rows_and_is_charged(
     (peeked,) = queue.peek()
     assert (peeked.state, peeked.attempt, peeked.failures, peeked.crashes) == ("scheduled", 1, 1, 0)
     assert "ValueError: no luck" in peeked.error
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    said = record.getMessage()
+    assert "(attempt 1 of 5): ValueError: no luck; retry in 3," in said
+    assert record.exc_info is not None
+
+
+def test_a_handler_that_hangs_loses_message_and_transaction(
+    url: str, kind: str, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others can have the message, and write, while the handler goes on."""
+    queue.update(backoff_seconds=0.0)
+    queue.send("1")
+    timers, go, tries = Timers(monkeypatch), threading.Event(), list[int]()
+    worker = Worker(url, poll_seconds=0.05, timeout_seconds=60)
+
+    if kind == "postgres-async":
+
+        @worker.handler("q", transaction=True)
+        async def work(message: Any, connection: psycopg.AsyncConnection[Any]) -> None:
+            tries.append(message.attempt)
+            await connection.execute("insert into business values (1, 'x')")
+            if message.attempt == 1:
+                timers.pass_by(message)
+                await connection.execute("select pg_sleep(60)")
+
+    else:
+
+        @worker.handler("q", transaction=True)
+        def work_in_thread(message: Any, connection: Any) -> None:
+            tries.append(message.attempt)
+            connection.execute(insert(1))  # while the first one has its transaction, this waits
+            if message.attempt == 1:
+                timers.pass_by(message)
+                go.wait(60)
+
+    stats = worker.run(until_empty=True)
+    go.set()
+    assert (tries, stats.failed, stats.handled) == ([1, 2], 1, 1)
+    assert rows(url) == {1}
 
 
 def test_endings_that_are_raised_undo_the_rows_too(url: str, kind: str, queue: Any) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
+
+import pytest
 
 from tests.support.doors import Clock
 from tests.support.loops import inside
 from turnabout import aio
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.verbs import Verb
-from turnabout.worker import Worker
+from turnabout.worker import AsyncMessage, Message, Worker
+from turnabout.worker.consumer import Consumer
+from turnabout.worker.loop import Lease
 
 A = TypeVar("A")
 V = TypeVar("V")
@@ -84,6 +89,24 @@ async def place() -> AsyncIterator[Place]:
 
 alive = inside(place)
 """Run an async test in a place of its own."""
+
+
+class Timers:
+    """Time limits of handlers, which pass when a test says so."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._calls = dict[int, Callable[[], object]]()
+        patch.setattr(Consumer, "_after", self._after)
+
+    def _after(
+        self, _seconds: float, call: Callable[[Lease], None], lease: Lease, _task: object
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._calls[lease.receipt.id] = partial(loop.call_soon_threadsafe, call, lease)
+
+    def pass_by(self, message: Message | AsyncMessage) -> None:
+        """That of this message's handler."""
+        self._calls[message.id]()
 
 
 @contextlib.asynccontextmanager

@@ -70,6 +70,7 @@ async def test_a_raise_fails_the_message_and_keeps_the_traceback(place: Place) -
     def break_things(message: Message) -> None:
         raise ValueError(f"no {message.text()}")
 
+    await place.queue.create(backoff_seconds=3600)
     await place.send("bread")
     stats = await worker.run_async(until_empty=True)
     assert (stats.handled, stats.failed) == (0, 1)
@@ -135,6 +136,7 @@ async def test_give_up_makes_it_dead_at_once_with_the_reason(place: Place) -> No
 async def test_what_a_handler_settles_itself_is_not_settled_again(
     place: Place, verb: str, colour: str
 ) -> None:
+    await place.queue.create(backoff_seconds=3600)
     worker = place.worker()
     seen = 0
 
@@ -222,6 +224,7 @@ async def test_a_handler_that_forgot_async_def_is_told(place: Place) -> None:
     def handle(_message: Message) -> object:
         return inner()
 
+    await place.queue.create(backoff_seconds=3600)
     await place.send("x")
     await worker.run_async(until_empty=True)
     (left,) = await place.queue.peek()
@@ -325,12 +328,46 @@ async def test_until_empty_waits_for_what_only_waits_for_its_rate(place: Place) 
 
 
 @alive
+async def test_until_empty_waits_for_a_retry_that_is_near_and_counts_what_it_leaves(
+    place: Place,
+) -> None:
+    await place.queue.create(fifo=True, backoff_seconds=0.01, backoff_max_seconds=3600)
+    worker, seen = place.worker(), list[str]()
+
+    @worker.handler("work")
+    async def handle(message: AsyncMessage) -> None:
+        seen.append(message.text())
+        if message.text() == "later":
+            await place.queue.update(backoff_seconds=3600)
+        if message.attempt == 1 and message.text() != "second":
+            raise ValueError
+
+    await place.send("first", "second", "later", "behind it")
+    place.store.before = lambda _: place.clock.advance(0.005)
+    await worker.run_async(until_empty=True)
+    assert seen == ["first", "first", "second", "later"]
+    (left,) = worker.left
+    assert (left.queue, left.scheduled, left.ready, left.leased) == ("work", 1, 1, 0)
+
+
+@alive
 async def test_until_empty_does_not_wait_for_a_paused_queue(place: Place) -> None:
     worker = place.worker()
     worker.handler("work")(lambda _message: None)
     await place.send("x")
     await place.queue.pause()
     assert (await worker.run_async(until_empty=True)).handled == 0
+
+
+@alive
+async def test_a_worker_ends_after_so_many_messages(place: Place) -> None:
+    worker = place.worker()
+    worker.handler("work")(lambda _message: None)
+    await place.send(*range(5))
+    stats = await worker.run_async(max_handled=2)
+    assert (stats.handled, worker.is_used_up) == (2, True)
+    stats = await worker.run_async(max_handled=9, until_empty=True)
+    assert (stats.handled, worker.is_used_up) == (5, False)
 
 
 @alive

@@ -164,6 +164,17 @@ class TestEmptiness:
         one.ended()
         assert not one.found("a", mark)
 
+    def test_a_retry_is_expected_until_it_came_or_is_late(self) -> None:
+        one = Emptiness(["a"])
+        one.expect("a", 1, at=10.0, now=5.0)
+        one.expect("a", 2, at=8.0, now=5.0)
+        one.expect("a", 3, at=65.1, now=5.0)  # not so near
+        assert one.next_expected("a", 5.0) == 8.0
+        assert one.next_expected("b", 5.0) is None
+        one.came("a", [2, 7])
+        assert one.next_expected("a", 11.0) == 10.0
+        assert one.next_expected("a", 11.1) is None
+
     def test_not_while_another_asks_the_same_queue(self) -> None:
         """Two in transactions: what one is about to take, the other does not see."""
         one = Emptiness(["a"])

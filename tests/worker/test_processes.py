@@ -14,6 +14,7 @@ import turnabout
 from tests.worker.yard import SECONDS, SOURCE, Yard
 from turnabout.words.errors import UsageError
 from turnabout.worker import load, run_processes
+from turnabout.worker.processes import HUNG
 
 pytestmark = pytest.mark.slow
 
@@ -193,6 +194,45 @@ def test_children_that_keep_crashing_end_it_with_an_error(
     monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     monkeypatch.setattr("turnabout.worker.processes.RESTART_SECONDS", 0.01)
     assert run_processes(target, 2) == 1
+
+
+def test_a_child_that_has_handled_enough_is_replaced(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.queue.send_many([turnabout.message("x"), turnabout.message("y")])
+    target = yard.module(
+        "forgetful",
+        """
+        @worker.handler("work")
+        def handle(message):
+            note("pids", os.getpid())
+        """,
+    )
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    assert run_processes(target, 1, until_empty=True, max_handled=1) == 0
+    assert len(set(yard.lines("pids"))) == yard.queue.stats().done == 2
+
+
+def test_a_worker_whose_handlers_hang_ends_with_a_code_of_its_own(yard: Yard) -> None:
+    yard.queue.send("x")
+    target = yard.module(
+        "hanging",
+        """
+        worker = Worker(worker._where, max_hung=1)
+
+        @worker.handler("work", timeout_seconds=0.01)
+        def handle(message):
+            time.sleep(3600)
+        """,
+    )
+    child = yard.start(target, "--quiet")
+    assert child.wait(SECONDS) == HUNG
+    said = "\n".join(yard.lines("log.txt"))
+    assert "ERROR handler for work failed on message 1 (attempt 1 of 5): TimeoutError" in said
+    assert "time.sleep(3600)" in said
+    assert "1 handler hangs, past timeout_seconds" in said
+    assert "INFO" not in said
 
 
 def test_a_child_that_no_repetition_helps_is_not_started_again(

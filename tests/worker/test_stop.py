@@ -189,6 +189,7 @@ async def test_an_async_handler_that_will_not_end_loses_its_message(
 async def test_a_task_that_is_cancelled_before_its_first_step_is_not_forgotten(
     place: Place,
 ) -> None:
+    await place.queue.create(backoff_seconds=3600)
     worker = place.worker()
 
     @worker.handler("work", concurrency=2)

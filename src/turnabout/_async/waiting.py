@@ -1,9 +1,12 @@
-"""Waiting until messages have ended."""
+"""Waiting until messages have ended. Meanwhile the waiter has leases that ran out noticed: that may
+be the end of its message, and perhaps nobody receives.
+"""
 
 from __future__ import annotations
 
 import time
 
+from turnabout._async.receiving import maintain_when_due
 from turnabout._async.shared import Shared
 from turnabout.pacing import Patience
 from turnabout.words.errors import Unavailable, Uncertain
@@ -27,6 +30,7 @@ async def wait_for(
             is_last = patience.is_over(time.monotonic())
             try:
                 # The signal before the look: no ending between the two is slept over.
+                await maintain_when_due(shared, queue)
                 seen = await store.signal(queue, Change.ENDED)
                 patience.looked(time.monotonic())
                 found.update(await poller.look(one for one in ids if one not in found))

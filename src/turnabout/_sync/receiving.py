@@ -10,8 +10,9 @@ from dataclasses import replace
 from turnabout._sync.schedules import fire_when_due
 from turnabout._sync.shared import Place, Shared
 from turnabout._sync.waiters import ReceiveGroup
+from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.words.entities import Delivery
-from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain
+from turnabout.words.errors import Forbidden, TurnaboutError, Unavailable, Uncertain
 from turnabout.words.turns import in_turn
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Maintain, Receive, Release
@@ -100,10 +101,19 @@ def receive_now(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int 
 
 def _before_look(shared: Shared, queue: str) -> None:
     """What is done on the way, once in a while: maintenance, and schedules that are due."""
-    if shared.rounds.must_maintain(queue):
-        with suppress(Unavailable, Uncertain):  # the next one will do
-            shared.store.run(Maintain(queue))
+    maintain_when_due(shared, queue)
     fire_when_due(shared)
+
+
+def maintain_when_due(shared: Shared, queue: str, seconds: float = MAINTAIN_SECONDS) -> None:
+    """Maintain the queue, unless somebody in this process did in the last `seconds`."""
+    if shared.rounds.must_maintain(queue, seconds):
+        try:
+            shared.store.run(Maintain(queue))
+        except (Unavailable, Uncertain):
+            return  # the next one will do
+        except Forbidden:
+            shared.rounds.may_not_maintain(queue)
 
 
 def receive_once(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:

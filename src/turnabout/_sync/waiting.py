@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from turnabout._sync.receiving import maintain_when_due
 from turnabout._sync.shared import Shared
 from turnabout.pacing import Patience
 from turnabout.words.errors import Unavailable, Uncertain
@@ -27,6 +28,7 @@ def wait_for(
             is_last = patience.is_over(time.monotonic())
             try:
                 # The signal before the look: no ending between the two is slept over.
+                maintain_when_due(shared, queue)
                 seen = store.signal(queue, Change.ENDED)
                 patience.looked(time.monotonic())
                 found.update(poller.look(one for one in ids if one not in found))

@@ -6,6 +6,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,16 @@ from turnabout.cli._kinds import DURATION
 from turnabout.cli._progress import progress
 from turnabout.dev.bench import Bench, BenchPlan, BenchReport, Measured, throw_away
 from turnabout.words import limits
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.verbs import Maintain
 
 if TYPE_CHECKING:
+    from turnabout import Turnabout
     from turnabout.dev.pgserver import PostgresServer
 
 DATA_FOLDER = Path(".turnabout")
 DATABASE = "turnabout"
+KEEP_UP_SECONDS = 5.0
 
 
 # --- demo ----------------------------------------------------------------------------------------
@@ -114,6 +119,7 @@ def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: 
 
 
 def _serve(app: App, server: PostgresServer) -> None:
+    from turnabout import connect
     from turnabout._connect import installer
 
     if DATABASE not in server.psql("select datname from pg_database").split():
@@ -128,13 +134,26 @@ def _serve(app: App, server: PostgresServer) -> None:
     )
     _show.flush()
     try:
-        while server.pid is not None:
-            time.sleep(0.2)
+        keep_up_at = 0.0
+        with connect(url) as turnabout:
+            while server.pid is not None:
+                if (now := time.monotonic()) >= keep_up_at:
+                    keep_up_at = now + KEEP_UP_SECONDS
+                    _keep_up(turnabout)
+                time.sleep(0.2)
     except KeyboardInterrupt:
         _show.note("Stopping PostgreSQL …")
         return
     log = server.log.read_text(errors="replace").strip().splitlines()[-5:]
     app.refuse("unavailable", "PostgreSQL ended by itself:\n" + "\n".join(log), UNAVAILABLE)
+
+
+def _keep_up(turnabout: Turnabout) -> None:
+    """What workers do, as there may be none: schedules, leases that ran out, what is due."""
+    with suppress(TurnaboutError):  # a database that its owner is just playing with
+        turnabout.schedules.fire_due(on_error=lambda _: None)
+        for queue in turnabout.queues():
+            turnabout.store.run(Maintain(queue.name))
 
 
 def _hide_from_git(folder: Path) -> None:

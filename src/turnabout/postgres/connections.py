@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -51,6 +54,13 @@ class PostgresConnections:
             await connection.close()
             raise self._read_only()
         return connection
+
+    def sever(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+        """Cancel what runs on it, and cut it: the server undoes its transaction."""
+        with suppress(psycopg.Error, OSError):
+            connection.cancel()
+            with socket.socket(fileno=os.dup(connection.fileno())) as cut:
+                cut.shutdown(socket.SHUT_RDWR)
 
     def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> PostgresJoined:
         """A blocking store on a connection; `run` carries out a verb beside it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -102,6 +103,13 @@ class SqliteConnections:
         raise UsageError(
             "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
         )
+
+    def sever(self, connection: sqlite3.Connection) -> None:
+        """Undo what it has written, which holds up all other writers, and close it."""
+        with suppress(sqlite3.Error):
+            connection.interrupt()
+            connection.rollback()
+            connection.close()
 
     def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> SqliteJoined:
         """A blocking store on a connection."""

@@ -26,6 +26,10 @@ class Connections(Protocol):
         """The same for asyncio; UsageError where the database has none."""
         ...
 
+    def sever(self, connection: Any) -> None:
+        """End a connection and its transaction from another thread than the one it is used in."""
+        ...
+
     def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> Joined:
         """As `Store.within`, for a thread: `run` carries out a verb on the store itself."""
         ...

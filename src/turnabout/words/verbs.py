@@ -470,8 +470,8 @@ class ScheduleFire(Verb[o.FireOutcome]):
 
 @value
 class Maintain(Verb[None]):
-    """A bounded share of housekeeping: sweep what is old, fold counters, end what has expired, take
-    a step of each redrive.
+    """A bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
+    what is old, fold counters, end what has expired, take a step of each redrive.
     """
 
     scope = "consume"

@@ -8,7 +8,16 @@ import os
 import sys
 
 from turnabout.words.errors import TurnaboutError
-from turnabout.worker.processes import URL_VARIABLE, WRONG_CALL, load, run_processes, stop_at_eof
+from turnabout.worker.processes import (
+    HUNG,
+    URL_VARIABLE,
+    USED_UP,
+    WRONG_CALL,
+    load,
+    run_processes,
+    stop_at_eof,
+)
+from turnabout.worker.run import HandlersHung
 
 
 def main() -> int:
@@ -17,22 +26,35 @@ def main() -> int:
     parser.add_argument("target", help="module:name of a turnabout.worker.Worker")
     parser.add_argument("--processes", type=int, default=1, help="how many (default: 1)")
     parser.add_argument("--until-empty", action="store_true", help="end when there is no work")
+    parser.add_argument("--max-handled", type=int, help="end after that many messages")
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     parser.add_argument("--stop-at-eof", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(message)s"
+        level=logging.WARNING if given.quiet else logging.INFO,
+        format="%(asctime)s %(process)d %(levelname)s %(message)s",
     )
     try:
         if given.processes > 1:
-            return run_processes(given.target, given.processes, until_empty=given.until_empty)
+            return run_processes(
+                given.target,
+                given.processes,
+                until_empty=given.until_empty,
+                max_handled=given.max_handled,
+                quiet=given.quiet,
+            )
         worker = load(given.target)
         if given.stop_at_eof:
             stop_at_eof(worker)
-        worker.run(until_empty=given.until_empty, url=os.environ.get(URL_VARIABLE))
+        worker.run(
+            until_empty=given.until_empty,
+            max_handled=given.max_handled,
+            url=os.environ.get(URL_VARIABLE),
+        )
     except TurnaboutError as error:
         sys.stderr.write(f"{error}\n")
-        return WRONG_CALL
-    return 0
+        return HUNG if isinstance(error, HandlersHung) else WRONG_CALL
+    return USED_UP if given.stop_at_eof and worker.is_used_up else 0
 
 
 if __name__ == "__main__":

@@ -11,21 +11,20 @@ import asyncio
 import contextlib
 import logging
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from turnabout._async import AsyncMessage as PlainMessage
-from turnabout._async import AsyncQueue, AsyncTurnabout
+from turnabout._async import AsyncQueue
 from turnabout._sync import Queue
 from turnabout.tracing import AsyncTracedStore, Spans
 from turnabout.words.batch import Batch
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
-from turnabout.words.outcomes import Cancelled, Extended, LeaseLost
+from turnabout.words.outcomes import Cancelled, Extended, LeaseLost, Retrying
 from turnabout.words.verb import Change
 from turnabout.worker.endings import (
     Defer,
@@ -37,11 +36,13 @@ from turnabout.worker.endings import (
     PutOff,
     Returned,
     ending_of,
+    timeout_error,
 )
+from turnabout.worker.job import Job, Surroundings, awaited, called
 from turnabout.worker.loop import (
+    PAUSE_SECONDS_MIN,
+    RETRY_LATE_SECONDS,
     Backoff,
-    ConsumerOptions,
-    Emptiness,
     HeldLeases,
     Lease,
     LeaseStage,
@@ -49,65 +50,14 @@ from turnabout.worker.loop import (
     pause_seconds,
 )
 from turnabout.worker.message import AsyncMessage, Message
+from turnabout.worker.report import Report
 from turnabout.worker.settler import Answer, Settler
-from turnabout.worker.threads import End, Threads
+from turnabout.worker.threads import End, ThreadCall
 
 log = logging.getLogger("turnabout.worker")
 
-SyncHandler = Callable[[Message], object]
-AsyncHandler = Callable[[AsyncMessage], Awaitable[object]]
-
-
-@dataclass(slots=True)
-class WorkerStats:
-    """Counts of what a worker has done so far."""
-
-    handled: int = 0
-    """Acked, or settled by the handler itself."""
-    failed: int = 0
-    deferred: int = 0
-    released: int = 0
-    """Given back at a stop."""
-    cancelled: int = 0
-    """Ended as cancelled, as was requested."""
-    lost: int = 0
-    """Their lease was lost before they were settled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A queue, its handler (one of the two) and how it is worked on."""
-
-    queue: str
-    options: ConsumerOptions
-    sync: SyncHandler | None
-    coro: AsyncHandler | None
-    transaction: bool = False
-    """The handler also takes a connection: see `transaction.py`."""
-
-
-class Surroundings(Protocol):
-    """The part of a run that its consumers use."""
-
-    turnabout: AsyncTurnabout
-    until_empty: bool
-    poll_seconds: float
-    phase: Phase
-    stats: WorkerStats
-    emptiness: Emptiness
-    threads: Threads
-
-    def broken(self, error: BaseException) -> None:
-        """An error that a retry won't fix: stop the worker, and raise this at its end."""
-        ...
-
-    def stop(self, why: str) -> None:
-        """Take nothing more, finish what runs, end."""
-        ...
-
-    def look_again(self) -> None:
-        """The worker holds nothing now: ask all queues whether they are empty."""
-        ...
+CANCEL_SECONDS = 5.0
+"""How long an `async` handler may take to end after it was cancelled for its time limit."""
 
 
 class Consumer:
@@ -118,6 +68,7 @@ class Consumer:
     ) -> None:
         self.job = job
         self.held = held
+        self.report = Report(job.queue)
         self._run = run
         self._async_queue, self._sync_queue = inner
         self._queue = run.turnabout.queue(job.queue)
@@ -126,6 +77,8 @@ class Consumer:
         self._settler = Settler(self._queue, self._told, run.broken)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
+        self._calls: dict[Lease, ThreadCall] = {}
+        """Of those tasks whose handler is in a thread."""
         self._changed = asyncio.Event()
         self._leases_changed = asyncio.Event()
         self._beat_at = float("inf")
@@ -182,7 +135,11 @@ class Consumer:
         await self._wait(batch)
 
     async def _is_empty(self, batch: Batch[PlainMessage]) -> bool:
-        """Nothing was handed out. What only waits for its rate still counts as work to do."""
+        """Nothing was handed out. What only waits for its rate, or for a retry that is near, still
+        counts as work to do.
+        """
+        if self._run.emptiness.next_expected(self.job.queue, time.monotonic()) is not None:
+            return False
         if batch.retry_after_ms is None:
             return True
         channels = await self._queue.channels(limit=1_000)
@@ -190,8 +147,9 @@ class Consumer:
 
     def _took(self, batch: Batch[PlainMessage], asked_at: float) -> None:
         self._run.emptiness.taken(len(batch))
+        self._run.emptiness.came(self.job.queue, (message.id for message in batch))
         for message in batch:
-            lease = self.held.add(message.receipt, message.delivery.lease_ms / 1000, asked_at)
+            lease = self.held.take(message.delivery, asked_at)
             if lease.beat_at < self._beat_at:
                 self._leases_changed.set()
             self._waiting.append((lease, message.delivery))
@@ -208,6 +166,10 @@ class Consumer:
             self._seen = await store.signal(queue, Change.READY)
             return
         seconds = pause_seconds(nothing.retry_after_seconds, self._run.poll_seconds)
+        expected = self._run.emptiness.next_expected(queue, time.monotonic())
+        if expected is not None:
+            late = expected + RETRY_LATE_SECONDS - time.monotonic()
+            seconds = min(seconds, max(late, PAUSE_SECONDS_MIN))
         signal = asyncio.create_task(store.wait(queue, seen, seconds, Change.READY))
         changed = asyncio.create_task(self._changed.wait())
         try:
@@ -235,12 +197,15 @@ class Consumer:
                 name=f"turnabout {self.job.queue} {lease.receipt}",
             )
             self._tasks[lease] = task
+            if self.job.options.timeout_seconds:
+                self._after(self.job.options.timeout_seconds, self._timed_out, lease, task)
             # A callback, as a task that is cancelled before its first step runs nothing of its own.
             task.add_done_callback(partial(self._handled, lease))
 
     def _handled(self, lease: Lease, task: asyncio.Task[End]) -> None:
         """A handler's task is over. Cancelled: its thread, if it has one, goes on without us."""
         self._tasks.pop(lease, None)
+        self._calls.pop(lease, None)
         if task.cancelled():
             self._ended(lease, asyncio.CancelledError())
         else:  # an exception is the worker's, not the handler's: it could not be run
@@ -260,26 +225,11 @@ class Consumer:
     async def _call(self, lease: Lease, delivery: Delivery) -> End:
         """Run the handler; what it raised or returned."""
         if self.job.coro is not None:
-            try:
-                message = AsyncMessage(self._async_queue, delivery, lease)
-                return Returned(await self.job.coro(message))
-            except BaseException as error:  # noqa: BLE001 - even SystemExit must fail the message
-                return error
-        handler = self.job.sync
-        assert handler is not None
-        blocking = Message(self._sync_queue, delivery, lease)
-
-        def call() -> End:
-            try:
-                answer = handler(blocking)
-            except BaseException as error:  # noqa: BLE001 - as above
-                return error
-            if asyncio.iscoroutine(answer):
-                answer.close()
-                return TypeError("the handler returned a coroutine: write it as `async def`")
-            return Returned(answer)
-
-        return await self._run.threads.start(call)
+            return await awaited(self.job.coro, AsyncMessage(self._async_queue, delivery, lease))
+        assert self.job.sync is not None
+        call = partial(called, self.job.sync, Message(self._sync_queue, delivery, lease))
+        self._calls[lease] = started = self._run.threads.start(call)
+        return await started.future
 
     def _ended(self, lease: Lease, end: End) -> None:
         """A handler is over: settle its message, unless it has done so or has lost it."""
@@ -294,29 +244,24 @@ class Consumer:
             self._drop(lease)
         elif lease.settled:
             self._run.stats.handled += 1
+            self.report.settled(lease)
             self._drop(lease)
         elif cut_short and raised is not None and not isinstance(raised, (Defer, GiveUp)):
             # The worker cut it short. If the lease was only presumed lost, giving it back still
             # helps; if the message is to be cancelled, this ends it.
             self._settle(lease, GivenBack())
+        elif lease.timed_out and raised is not None and not isinstance(raised, (Defer, GiveUp)):
+            self._settle(lease, ending_of(self._timeout(raised)))
         else:
             self._settle(lease, ending_of(end))
-        if raised is None or (cut_short and isinstance(raised, asyncio.CancelledError)):
+        if raised is None or isinstance(raised, Defer):
             return
-        log.info(
-            "handler for %s raised %s on message %d (attempt %d)",
-            self.job.queue,
-            type(raised).__name__,
-            lease.receipt.id,
-            lease.receipt.attempt,
-            extra=self._about(lease),
-        )
+        if lease.settled:
+            self.report.raised_late(lease, raised, "which it had settled")
+        elif lease.refused or (cut_short and not isinstance(raised, GiveUp)):
+            self.report.raised_late(lease, raised, "which was taken from it")
         if not isinstance(raised, (Exception, asyncio.CancelledError)):
             self._run.broken(raised)
-
-    def _about(self, lease: Lease) -> dict[str, str]:
-        """For log records: what a machine may want to pick out. Never a payload."""
-        return {"queue": self.job.queue, "receipt": str(lease.receipt)}
 
     # --- settling --------------------------------------------------------------------------------
 
@@ -327,8 +272,13 @@ class Consumer:
     def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
         """The database has answered for this message, or could not be reached at all."""
         stats = self._run.stats
+        if isinstance(ending, Failed):
+            self.report.failed(lease, ending, answer)
+        if isinstance(answer, Retrying):
+            lease.retry_at = answer.due_at
         if answer == "untold":
-            log.error("message %s of %s could not be settled", lease.receipt, self.job.queue)
+            if not isinstance(ending, Failed):
+                self.report.say(logging.ERROR, "message %s of %s could not be settled", lease)
             self._note_loss(lease)
         elif isinstance(answer, LeaseLost):
             self._refused(lease, type(ending).__name__.lower())
@@ -347,27 +297,23 @@ class Consumer:
         self._drop(lease)
 
     def _refused(self, lease: Lease, what: str) -> None:
-        say = log.info if self._note_loss(lease) else log.warning
-        say(
-            "too late for message %s of %s (%s): its lease was lost",
-            lease.receipt,
-            self.job.queue,
-            what,
-            extra=self._about(lease),
+        level = logging.INFO if self._note_loss(lease) else logging.WARNING
+        self.report.say(
+            level, "too late for message %s of %s (%s): its lease was lost", lease, what
         )
 
     def _note_loss(self, lease: Lease) -> bool:
         """Count it once. True if that was done before."""
         noted = lease.noted
-        lease.lost = lease.noted = True
+        lease.noted = True
+        lease.lose()
         if not noted:
             self._run.stats.lost += 1
         return noted
 
     def _drop(self, lease: Lease) -> None:
         self.held.drop(lease)
-        if self._run.emptiness.ended():
-            self._run.look_again()
+        self._run.message_ended(self.job.queue, lease)
         self.wake()
 
     # --- keeping leases --------------------------------------------------------------------------
@@ -437,13 +383,7 @@ class Consumer:
     def _lose(self, lease: Lease, why: str) -> None:
         """Tell its handler; one on the loop is cancelled."""
         self._note_loss(lease)
-        log.warning(
-            "the lease of message %s of %s is lost: %s",
-            lease.receipt,
-            self.job.queue,
-            why,
-            extra=self._about(lease),
-        )
+        self.report.say(logging.WARNING, "the lease of message %s of %s is lost: %s", lease, why)
         if lease.stage is LeaseStage.WAITING:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._drop(lease)
@@ -456,17 +396,59 @@ class Consumer:
         if lease.told_to_cancel or not lease.alive:
             return
         lease.told_to_cancel = True
-        log.info(
-            "message %s of %s is to be cancelled",
-            lease.receipt,
-            self.job.queue,
-            extra=self._about(lease),
-        )
+        self.report.say(logging.INFO, "message %s of %s is to be cancelled", lease)
         if lease.stage is LeaseStage.WAITING:
             self._waiting = deque(item for item in self._waiting if item[0] is not lease)
             self._settle(lease, GivenBack())
         elif self.job.options.cancellable and lease in self._tasks:
             self._tasks[lease].cancel()
+
+    # --- time limits -----------------------------------------------------------------------------
+
+    def _after(
+        self,
+        seconds: float,
+        call: Callable[[Lease], None],
+        lease: Lease,
+        task: asyncio.Task[End],
+    ) -> None:
+        """Call it then, unless the handler's task is over before."""
+        timer = asyncio.get_running_loop().call_later(seconds, call, lease)
+        task.add_done_callback(lambda _: timer.cancel())
+
+    def _timed_out(self, lease: Lease) -> None:
+        """A handler has passed its time limit. One on the loop is cancelled."""
+        task = self._tasks[lease]
+        lease.timed_out = True
+        if self.job.coro is None:
+            self._leave(lease)
+        else:
+            task.cancel()
+            self._after(CANCEL_SECONDS, self._leave, lease, task)
+
+    def _leave(self, lease: Lease) -> None:
+        """A handler does not end: fail its message, and let another have its place."""
+        if lease.stage is not LeaseStage.RUNNING:
+            return
+        task, call = self._tasks.pop(lease), self._calls.pop(lease, None)
+        lease.lose()
+        if lease.sever is not None:  # in a thread: it may have to wait for a lock
+            threading.Thread(target=lease.sever, daemon=True).start()
+        error = self._timeout(None)
+        ended = partial(self._run.hangs, -1)
+        self._run.hangs(1)
+        if call is None:
+            task.add_done_callback(lambda _: ended())
+        else:
+            error.add_note(f"The handler hangs, in a thread that is here:\n{call.where()}")
+            self._run.threads.leave(call, ended)
+            task.cancel()
+        self._settle(lease, ending_of(error))
+        if self._run.phase is Phase.TAKING:
+            self._start_handlers()
+
+    def _timeout(self, cause: BaseException | None) -> TimeoutError:
+        return timeout_error(self.job.options.timeout_seconds or 0, cause)
 
     # --- stopping --------------------------------------------------------------------------------
 
@@ -485,13 +467,13 @@ class Consumer:
         """Stop handlers on the loop, leave those in threads behind; release their messages."""
         for lease, task in tuple(self._tasks.items()):
             if self.job.sync is not None:
-                lease.lost = True
+                lease.lose()
             task.cancel()
 
     def abandon(self) -> None:
         """Release the messages of handlers that would not end even so."""
         for lease in tuple(self._tasks):
-            lease.lost = True
+            lease.lose()
             self._settle(lease, GivenBack())
 
     async def flush(self, seconds: float) -> None:

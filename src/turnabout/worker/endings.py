@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import logging
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any
 
 from turnabout.words import limits
+from turnabout.words import verbs as v
+from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import UsageError
 from turnabout.words.prepare import result
 from turnabout.words.records import Result
@@ -50,6 +54,8 @@ class Failed:
 
     error: str
     retry: bool = True
+    cause: BaseException | None = field(default=None, compare=False)
+    """What the handler raised, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,10 @@ def ending_of(end: BaseException | Returned) -> Ending:
         case Defer():
             return PutOff(error.delay_ms, error.state)
         case GiveUp():
-            return Failed(limits.error_text(str(error) or traceback_of(error)), retry=False)
+            text = str(error) or traceback_of(error)
+            return Failed(limits.error_text(text), retry=False, cause=error)
         case BaseException() if error is end:
-            return Failed(limits.error_text(traceback_of(error)))
+            return Failed(limits.error_text(traceback_of(error)), cause=error)
         case _:
             return Done(_result(error))
 
@@ -101,15 +108,48 @@ def _result(value: object) -> Result | None:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback as Python prints it, from the handler on, without Turnabout's own frames."""
+    """The traceback as Python prints it, from the handler on."""
+    return "".join(traceback.format_exception(type(error), error, shown_traceback(error)))
+
+
+def shown_traceback(error: BaseException) -> TracebackType | None:
+    """An error's traceback from the handler on, without Turnabout's own frames."""
     frames = error.__traceback__
     while frames is not None and _ours(frames.tb_frame.f_globals.get("__name__")):
         frames = frames.tb_next
-    shown = error.__traceback__ if frames is None else frames
-    return "".join(traceback.format_exception(type(error), error, shown))
+    return error.__traceback__ if frames is None else frames
+
+
+def timeout_error(seconds: float, cause: BaseException | None) -> TimeoutError:
+    """What a handler failed with that was stopped by its time limit; where it was then: `cause`."""
+    error = TimeoutError(f"the handler did not end within {seconds:g} s (timeout_seconds)")
+    error.__cause__ = None if cause is None else cause.with_traceback(shown_traceback(cause))
+    return error
+
+
+def stack_of(frame: FrameType) -> str:
+    """Where a thread is, as a traceback shows it: from the handler on."""
+    frames = [*traceback.walk_stack(frame)][::-1]
+    while len(frames) > 1 and _ours(frames[0][0].f_globals.get("__name__")):
+        del frames[0]
+    return "".join(traceback.format_list(traceback.StackSummary.extract(iter(frames))))
 
 
 def _ours(module: object) -> bool:
     return isinstance(module, str) and (
-        module.startswith("turnabout.worker.") or module in ("contextvars", "asyncio.tasks")
+        module.startswith("turnabout.worker.")
+        or module in ("contextvars", "asyncio.tasks", "threading")
     )
+
+
+def verb_of(
+    queue: str, receipt: Receipt, ending: Done | Failed | PutOff
+) -> v.Verb[tuple[Any, ...]]:
+    """The verb that ends one message so."""
+    match ending:
+        case Done():
+            return v.Ack(queue, (receipt,), () if ending.result is None else (ending.result,))
+        case Failed():
+            return v.Fail(queue, (Failure(receipt, ending.error, ending.retry),))
+        case PutOff():
+            return v.Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))

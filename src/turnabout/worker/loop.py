@@ -1,24 +1,26 @@
 """What a worker decides: how much to fetch, what to extend, whose lease is over, when to end.
 
-No clock, no thread and no database in here: `now` is given, in seconds of a clock that only goes
-forward, and random shares are given too. `consumer.py` and `run.py` do what is decided here.
+No clock, no running thread and no database in here: `now` is given, in seconds of a clock that only
+goes forward, and random shares are given too. `consumer.py` and `run.py` do what is decided here.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from turnabout.words import limits
-from turnabout.words.entities import Receipt, Shard
+from turnabout.words.entities import Delivery, Receipt, Shard
 from turnabout.words.errors import UsageError
 
 BEATS_PER_LEASE = 3
 """Two beats may be missed before a lease runs out."""
 
+TIMEOUT_SECONDS_MAX = 30 * 86_400
 BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.1, 10.0
 PAUSE_SECONDS_MIN = 0.005
 """A queue that says "ask again at once" and then has nothing must not be asked in a tight loop."""
@@ -34,6 +36,7 @@ class ConsumerOptions:
     heartbeat: bool = True
     shard: tuple[int, int] | None = None
     cancellable: bool = False
+    timeout_seconds: float | None = None
 
     def __post_init__(self) -> None:
         limits.whole(self.concurrency, "concurrency", 1, limits.RECEIVE_MESSAGES_MAX)
@@ -44,6 +47,8 @@ class ConsumerOptions:
             limits.lease_ms(self.lease_seconds)
         if self.shard is not None:
             Shard(*self.shard)
+        if self.timeout_seconds is not None:
+            limits.milliseconds(self.timeout_seconds, "timeout_seconds", TIMEOUT_SECONDS_MAX)
 
 
 class LeaseStage(Enum):
@@ -74,12 +79,28 @@ class Lease:
     """Verbs with this receipt that are under way, said by the handler itself."""
     settled: bool = False
     """The handler ended the message itself."""
+    dead: bool = False
+    """It died of that."""
     noted: bool = False
     """Its loss was logged and counted."""
     cancel_requested: bool = False
     """Somebody asked for its cancelling: unless it is acked, it ends as cancelled."""
     told_to_cancel: bool = False
     """The worker has acted on that."""
+    timed_out: bool = False
+    """Its handler has passed its time limit."""
+    sever: Callable[[], None] | None = None
+    """Ends the transaction that its handler has open, from outside and at any time."""
+    stop_event: threading.Event | None = None
+    """Set once the lease is lost; made when a handler asks for it."""
+    retry_at: int | None = None
+    """When it comes back after a failure, by the database's clock."""
+    charges: int = 0
+    """Failures and crashes of the message before this delivery."""
+    leased_at: int = 0
+    """When it was leased, in milliseconds by the database's clock."""
+    asked_at: float = 0.0
+    """About the same moment by our clock, and not later."""
 
     @property
     def alive(self) -> bool:
@@ -90,6 +111,24 @@ class Lease:
             and not self.settled
             and self.verbs == 0
         )
+
+    def lose(self) -> None:
+        """It is no longer ours: tell a handler that waits for its stop event."""
+        self.lost = True
+        if self.stop_event is not None:
+            self.stop_event.set()
+
+    def told_by_event(self) -> threading.Event:
+        """The stop event, for the handler's thread."""
+        if self.stop_event is None:
+            self.stop_event = threading.Event()
+        if self.lost:  # perhaps just before there was an event
+            self.stop_event.set()
+        return self.stop_event
+
+    def seconds_until(self, at: int, now: float) -> float:
+        """From now on by our clock, until a moment of the database's."""
+        return (at - self.leased_at) / 1000 - (now - self.asked_at)
 
 
 class HeldLeases:
@@ -125,6 +164,13 @@ class HeldLeases:
         share = seconds / BEATS_PER_LEASE if self._options.heartbeat else seconds
         lease = Lease(receipt, seconds, asked_at + seconds, asked_at + share)
         self._leases[receipt] = lease
+        return lease
+
+    def take(self, delivery: Delivery, asked_at: float) -> Lease:
+        """`add` of a delivery."""
+        lease = self.add(delivery.receipt, delivery.lease_ms / 1000, asked_at)
+        lease.charges = delivery.failures + delivery.crashes
+        lease.leased_at, lease.asked_at = delivery.lease_until - delivery.lease_ms, asked_at
         return lease
 
     def drop(self, lease: Lease) -> None:
@@ -180,6 +226,12 @@ def pause_seconds(retry_after_seconds: float | None, poll_seconds: float) -> flo
     return min(max(retry_after_seconds, PAUSE_SECONDS_MIN), poll_seconds)
 
 
+RETRY_NEAR_SECONDS = 60.0
+"""`until_empty` waits for messages that failed in this worker and come back in that time."""
+RETRY_LATE_SECONDS = 1.0
+"""After a retry is due: then somebody else has it."""
+
+
 class Phase(IntEnum):
     """How far a worker is on its way out. It only ever goes forward."""
 
@@ -198,7 +250,7 @@ class Emptiness:
     A handler may send to a queue that was found empty a moment ago. So each finding carries the
     count of movements before it, and holds only as long as that count stands. Where several ask one
     queue at once, each hides from the others what it is about to take: nothing is found until the
-    last of them has its answer.
+    last of them has its answer. What failed here and comes back soon is not there, but expected.
     """
 
     def __init__(self, queues: Iterable[str]) -> None:
@@ -207,6 +259,7 @@ class Emptiness:
         self._moves = 0
         self._held = 0
         self._asking: Counter[str] = Counter()
+        self._expected: dict[tuple[str, int], float] = {}
 
     @contextmanager
     def asking(self, queue: str) -> Generator[None]:
@@ -229,6 +282,23 @@ class Emptiness:
         if self._held < 0:
             raise UsageError("a message ended twice in the worker")
         return self._held == 0
+
+    def expect(self, queue: str, message: int, at: float, now: float) -> None:
+        """A message that failed comes back then, by our clock."""
+        if at <= now + RETRY_NEAR_SECONDS:
+            self._expected[queue, message] = at
+
+    def came(self, queue: str, messages: Iterable[int]) -> None:
+        """These were handed out."""
+        for message in messages:
+            self._expected.pop((queue, message), None)
+
+    def next_expected(self, queue: str, now: float) -> float | None:
+        """When the first retry of that queue is due. One that does not come has gone elsewhere."""
+        for one, at in tuple(self._expected.items()):
+            if at + RETRY_LATE_SECONDS < now:
+                del self._expected[one]
+        return min((at for (name, _), at in self._expected.items() if name == queue), default=None)
 
     def mark(self) -> int:
         """To be taken before asking a queue."""

@@ -18,7 +18,7 @@ from turnabout import _async, _sync
 from turnabout.store import AsyncForwardingStore, AsyncStore, Joined, Store
 from turnabout.words.entities import Delivery, Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
-from turnabout.words.outcomes import Extended, LeaseLost
+from turnabout.words.outcomes import Dead, Extended, LeaseLost, Retrying
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 from turnabout.worker.loop import HeldLeases, Lease
@@ -34,8 +34,8 @@ class _HeldMessage:
 
     @property
     def lost(self) -> bool:
-        """True once the lease is lost: stop, as another worker has the message or will have it. The
-        task of an `async` handler is cancelled, too.
+        """True once the lease is lost, or the handler has passed its time limit: stop, as another
+        worker has the message or will have it. The task of an `async` handler is cancelled, too.
         """
         return self._lease.lost
 
@@ -59,6 +59,13 @@ class Message(_HeldMessage, _sync.Message):
     def __init__(self, queue: _sync.Queue, delivery: Delivery, lease: Lease) -> None:
         super().__init__(queue, delivery)
         self._lease = lease
+
+    @property
+    def stop_event(self) -> threading.Event:
+        """Set once `lost` is true: instead of `time.sleep(60)`, a handler that should hear of it
+        does `message.stop_event.wait(60)`, and ends if that is true.
+        """
+        return self._lease.told_by_event()
 
 
 class AsyncMessage(_HeldMessage, _async.AsyncMessage):
@@ -114,10 +121,13 @@ class WatchedStore(AsyncForwardingStore):
         for lease, outcome in zip(leases, outcomes, strict=True):
             if lease is None:
                 continue
-            lost = isinstance(outcome, LeaseLost)
-            lease.lost = lease.lost or lost
-            lease.refused = lease.refused or lost
+            if isinstance(outcome, LeaseLost):
+                lease.refused = True
+                lease.lose()
             lease.settled = lease.settled or verb.settles
+            lease.dead = lease.dead or isinstance(outcome, Dead)
+            if isinstance(outcome, Retrying):
+                lease.retry_at = outcome.due_at
             if isinstance(outcome, Extended):
                 lease.cancel_requested = outcome.cancel_requested
 
@@ -145,19 +155,19 @@ class BridgeStore(Store):
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb on the worker's loop and wait for the answer."""
-        return self._on_loop(self._store.run(verb))
+        return self.on_loop(self._store.run(verb))
 
     def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs on the worker's loop and wait for the answers."""
-        return self._on_loop(self._store.run_transaction(verbs))
+        return self.on_loop(self._store.run_transaction(verbs))
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""
-        return self._on_loop(self._store.signal(queue, change))
+        return self.on_loop(self._store.signal(queue, change))
 
     def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
         """As the store's."""
-        self._on_loop(self._store.wait(queue, seen, seconds, change))
+        self.on_loop(self._store.wait(queue, seen, seconds, change))
 
     @property
     def maintains_itself(self) -> bool:
@@ -174,7 +184,8 @@ class BridgeStore(Store):
     def close(self) -> None:
         """Nothing: the connection is the worker's."""
 
-    def _on_loop(self, work: Coroutine[Any, Any, A]) -> A:
+    def on_loop(self, work: Coroutine[Any, Any, A]) -> A:
+        """Have the worker's loop do some work, and wait for it."""
         if threading.get_ident() == self._thread:
             work.close()
             raise UsageError("a message of a threaded handler was used on the event loop")

@@ -34,8 +34,10 @@ RESTARTS_MAX = 5
 SOON_SECONDS = 10.0
 WRONG_CALL = 2
 """How `__main__` ends where no repetition helps: a wrong URL, a database not migrated."""
+HUNG = 75
+"""How a worker ends whose handlers hang (EX_TEMPFAIL: start it again)."""
 USED_UP = 76
-"""How a child ends that is to be replaced at once."""
+"""How a child ends that has done enough, such as `max_handled` messages."""
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
 WATCH_SECONDS = 0.1
 URL_VARIABLE = "TURNABOUT_WORKER_URL"
@@ -69,13 +71,26 @@ def load(target: str) -> Worker:
     return worker
 
 
-def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | None = None) -> int:
+def run_processes(
+    target: str,
+    n: int,
+    *,
+    until_empty: bool = False,
+    max_handled: int | None = None,
+    url: str | None = None,
+    quiet: bool = False,
+) -> int:
     """Run `n` processes of the worker that `module:name` names; the exit code when all ended.
 
     SIGTERM and SIGINT are handed on. A child that crashes is started again after a pause; after
     five crashes in a row, each soon after a start, the others are stopped and the code is 1; at
     once, if repeating cannot help with its error.
-    `url` takes the place of the one that the worker was made with. Raises: UsageError on Windows.
+    A child whose handlers hang, or that has handled enough, is replaced at once.
+
+    max_handled: of each child; then it ends.
+    url:         takes the place of the one that the worker was made with.
+    quiet:       the processes log warnings and errors only.
+    Raises: UsageError on Windows.
     """
     if n > 1 and sys.platform == "win32":
         raise UsageError(
@@ -85,8 +100,10 @@ def run_processes(target: str, n: int, *, until_empty: bool = False, url: str | 
     limits.whole(n, "processes", 1, 1_024)
     load(target)  # an error in its name is raised once, here, and not by every child
     command = [sys.executable, "-m", "turnabout.worker", target, "--stop-at-eof"]
-    if until_empty:
-        command.append("--until-empty")
+    options = {"--until-empty": until_empty, "--quiet": quiet}
+    command += [option for option, is_given in options.items() if is_given]
+    if max_handled is not None:
+        command.append(f"--max-handled={max_handled}")
     # Not on the command line, where every user of the machine could read its password.
     environment = os.environ if url is None else {**os.environ, URL_VARIABLE: url}
     return supervise(command, environment, n)
@@ -158,14 +175,16 @@ class _Child:
             return
         if self.process.stdin is not None:
             self.process.stdin.close()
-        if code == USED_UP and not stopping:
-            log.info("process %d has ended in good order, and is replaced", self.process.pid)
+        if code in (HUNG, USED_UP) and not stopping:
+            why = "its handlers hang" if code == HUNG else "it has done enough"
+            level = logging.WARNING if code == HUNG else logging.INFO
+            log.log(level, "process %d is replaced: %s", self.process.pid, why)
             self.start()
             return
         self.over = code == 0 or stopping
         # A signal that it had no handler for yet, as it was just starting, stops it as well.
         asked = stopping and code in (-signal.SIGTERM, -signal.SIGINT)
-        self.failed = code not in (0, USED_UP) and not asked
+        self.failed = code not in (0, HUNG, USED_UP) and not asked
         if self.over:
             return
         soon = time.monotonic() - self.started_at < SOON_SECONDS

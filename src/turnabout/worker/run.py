@@ -12,15 +12,26 @@ import logging
 import random
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from turnabout._async import AsyncTurnabout
+from turnabout._async.receiving import maintain_when_due
 from turnabout._async.schedules import fire_when_due
 from turnabout._sync import Turnabout
-from turnabout.words.errors import Unavailable, Uncertain
-from turnabout.worker.consumer import Consumer, Job, WorkerStats
-from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Phase
+from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.words.entities import QueueStats
+from turnabout.words.errors import (
+    Forbidden,
+    QueueNotFound,
+    TurnaboutError,
+    Unavailable,
+    Uncertain,
+)
+from turnabout.worker.consumer import Consumer
+from turnabout.worker.job import Job, WorkerStats
+from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Lease, Phase
 from turnabout.worker.message import BridgeStore, WatchedStore
 from turnabout.worker.threads import Threads
 from turnabout.worker.transaction import consumers
@@ -29,8 +40,28 @@ log = logging.getLogger("turnabout.worker")
 
 T = TypeVar("T")
 
+UPKEEP_SECONDS = 20.0
+"""A queue is maintained at least so often, even while all handlers are busy."""
+SETTINGS_SECONDS = 60.0
+"""How often a queue's settings are read again, for what is logged."""
 SETTLE_SECONDS = 5.0
 """How long the last acks may take at a stop, if the database is slow or away."""
+
+
+class HandlersHung(TurnaboutError):
+    """The worker has ended itself, as so many handlers do not end though their time is up.
+
+    Their threads go on until the process ends: end it, and start it again.
+    """
+
+    code = "handlers_hung"
+
+    def __init__(self, handlers: int) -> None:
+        hang = "handler hangs" if handlers == 1 else "handlers hang"
+        super().__init__(
+            f"{handlers} {hang}, past timeout_seconds: end this process and start it again, as "
+            "`--processes` and service managers do"
+        )
 
 
 class Run:
@@ -45,6 +76,8 @@ class Run:
         until_empty: bool,
         grace_seconds: float,
         poll_seconds: float,
+        max_hung: int,
+        max_handled: int | None,
     ) -> None:
         self.turnabout = turnabout
         self.until_empty = until_empty
@@ -54,6 +87,12 @@ class Run:
         self.emptiness = Emptiness(job.queue for job in jobs)
         self.threads = Threads(sum(job.options.concurrency for job in jobs if job.sync))
         self._grace_seconds = grace_seconds
+        self.left: list[QueueStats] = []
+        self.is_used_up = False
+        """It has stopped because of `max_handled`."""
+        self._max_hung = max_hung
+        self._max_handled = max_handled
+        self._hung = self._ended = 0
         self._error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
@@ -94,11 +133,26 @@ class Run:
         self._go_to(self.phase.signalled())
         log.info("%s: %s", name, self.phase.name.lower())
 
-    def look_again(self) -> None:
-        """The worker holds nothing now, so it may be time to end."""
-        if self.until_empty:
+    def message_ended(self, queue: str, lease: Lease) -> None:
+        """The worker has done with a message. Perhaps it holds nothing now, or has done enough."""
+        if lease.retry_at is not None:
+            now = time.monotonic()
+            at = now + lease.seconds_until(lease.retry_at, now)
+            self.emptiness.expect(queue, lease.receipt.id, at, now)
+        if self.emptiness.ended() and self.until_empty:
             for consumer in self._consumers:
                 consumer.wake()
+        self._ended += 1
+        if self._ended == self._max_handled and self.phase is Phase.TAKING:
+            self.is_used_up = True
+            self.stop(f"{self._ended} messages, which is max_handled")
+
+    def hangs(self, more: int) -> None:
+        """1: a handler does not end though it should; -1: it has ended after all."""
+        self._hung += more
+        log.warning("handlers that hang: %d (of %d, max_hung)", self._hung, self._max_hung)
+        if self._hung >= self._max_hung:
+            self.broken(HandlersHung(self._hung))
 
     def _go_to(self, phase: Phase) -> None:
         self.phase = phase
@@ -114,8 +168,7 @@ class Run:
             return
         takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]
         beats = [asyncio.create_task(self._guarded(c.beat)) for c in self._consumers]
-        if not self.turnabout.store.maintains_itself:
-            beats.append(asyncio.create_task(self._guarded(self._fire)))
+        beats.append(asyncio.create_task(self._guarded(self._upkeep)))
         log.info("working on %s", ", ".join(dict.fromkeys(c.job.queue for c in self._consumers)))
         try:
             while self.phase is Phase.TAKING:
@@ -133,6 +186,8 @@ class Run:
             await asyncio.gather(*takes, *beats, return_exceptions=True)
             self.threads.close()
         log.info("stopped: %s", self.stats)
+        if self.until_empty:
+            await self._look_at_rest()
         if self._error is not None:
             raise self._error
 
@@ -142,6 +197,18 @@ class Run:
         await self._finish()
         await self._give_back(takes)
 
+    async def _look_at_rest(self) -> None:
+        """What the queues still hold."""
+        for queue in dict.fromkeys(consumer.job.queue for consumer in self._consumers):
+            with contextlib.suppress(QueueNotFound, Unavailable, Uncertain, Forbidden):
+                rest = await self.turnabout.queue(queue).stats()
+                if rest.scheduled or rest.ready or rest.leased:
+                    self.left.append(rest)
+                    log.info(
+                        "left in %s: %d scheduled, %d ready, %d leased",
+                        *(queue, rest.scheduled, rest.ready, rest.leased),
+                    )
+
     async def _reached(self, settings: Mapping[str, Mapping[str, Any]]) -> bool:
         """Make the queues that are missing. False if the worker was stopped before it could."""
         for consumer in self._consumers:
@@ -150,7 +217,7 @@ class Run:
             backoff = Backoff()
             while self.phase is Phase.TAKING:
                 try:
-                    await queue.create(**wanted)
+                    consumer.report.settings = (await queue.create(**wanted)).queue.settings
                     break
                 except (Unavailable, Uncertain) as error:
                     if not backoff.tries:
@@ -159,14 +226,23 @@ class Run:
                     await _within(pause, self._changed.wait())
         return self.phase is Phase.TAKING
 
-    async def _fire(self) -> None:
-        """For as long as the worker runs: send what is due by a schedule, however long handlers
-        keep the takers from asking.
+    async def _upkeep(self) -> None:
+        """For as long as the worker runs, however long handlers keep the takers from asking: send
+        what is due by a schedule, end leases that ran out, hear of changed settings.
         """
         shared = self.turnabout._shared
+        heard_at = self._loop.time()
         while True:
-            await asyncio.sleep(shared.watch.until_look())
+            await asyncio.sleep(min(shared.watch.until_look(), MAINTAIN_SECONDS))
             await fire_when_due(shared)
+            hears = self._loop.time() >= heard_at + SETTINGS_SECONDS
+            for consumer in self._consumers:
+                with contextlib.suppress(QueueNotFound, Unavailable, Uncertain, Forbidden):
+                    await maintain_when_due(shared, consumer.job.queue, UPKEEP_SECONDS)
+                    if hears:
+                        queue = self.turnabout.queue(consumer.job.queue)
+                        consumer.report.settings = await queue.settings()
+            heard_at = self._loop.time() if hears else heard_at
 
     async def _guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -13,8 +13,8 @@ from turnabout.store import Connections, ForwardingStore, Store
 from turnabout.words.batch import Batch
 from turnabout.words.errors import Disconnected
 from turnabout.words.verbs import Verb
-from turnabout.worker.consumer import Job, Surroundings
 from turnabout.worker.endings import Returned
+from turnabout.worker.job import Job, Surroundings
 from turnabout.worker.loop import HeldLeases, Lease
 from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
 from turnabout.worker.threads import End, Threads
@@ -205,7 +205,7 @@ async def _in_thread(threads: Threads, work: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - raised on the loop
             return error
 
-    end = await threads.start(call)
+    end = await threads.start(call).future
     if isinstance(end, Returned):
         return cast("T", end.value)
     raise end

@@ -4,34 +4,30 @@ PostgreSQL: a consumer for each handler at once, with a connection of its own. I
 the handler and acks in one transaction, so a crash gives the message back at once. The handler runs
 in a savepoint: if it raises, its rows are undone, and the failure is charged and committed.
 
-SQLite: one writer at a time, so no transaction is open while a handler only computes. The message
-is leased as ever; the handler's connection begins a transaction at its first write, and the ack
-joins it.
+SQLite, and handlers with a time limit: see `leased.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
+from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar
 
 from turnabout import _async, _sync
-from turnabout.store import Connections
 from turnabout.words.batch import Batch
-from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import Disconnected, QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.outcomes import Cancelled, LeaseLost
 from turnabout.words.verb import Change
-from turnabout.words.verbs import Ack, Defer, Fail, Verb
-from turnabout.worker.consumer import Consumer, Job, Surroundings
-from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of
+from turnabout.worker.consumer import Consumer
+from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of, verb_of
+from turnabout.worker.job import Job, Surroundings
+from turnabout.worker.leased import AsyncLeasedHandler, LeasedHandler
 from turnabout.worker.loop import HeldLeases, Lease, LeaseStage, Phase
-from turnabout.worker.message import Message, WatchedStore
-from turnabout.worker.sessions import TransactionSession, joined_queue, open_session
+from turnabout.worker.sessions import TransactionSession, open_session
 from turnabout.worker.threads import End
 
 T = TypeVar("T")
@@ -48,19 +44,22 @@ def consumers(
     """
     if not job.transaction:
         return [Consumer(job, run, held, inner)]
-    connections = run.turnabout.store.connections()
-    if connections.receives:
+    receives = run.turnabout.store.connections().receives
+    if receives and not job.options.timeout_seconds:
         _refuse_what_it_cannot(job)
         options = replace(job.options, concurrency=1, prefetch=0)
         slots = range(job.options.concurrency)
         job = replace(job, options=options)
         return [TransactionConsumer(job, run, HeldLeases(options), inner) for _ in slots]
-    if job.sync is None:
+    if job.sync is not None:
+        job = replace(job, sync=LeasedHandler(job, run, held))
+    elif receives:
+        job = replace(job, coro=AsyncLeasedHandler(job, run, held))
+    else:
         raise UsageError(
             "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
         )
-    watch = WatchedStore(run.turnabout.store, {job.queue: held})
-    return [Consumer(replace(job, sync=_LeasedHandler(job, watch, connections)), run, held, inner)]
+    return [Consumer(job, run, held, inner)]
 
 
 def _refuse_what_it_cannot(job: Job) -> None:
@@ -75,39 +74,6 @@ def _refuse_what_it_cannot(job: Job) -> None:
                 f"the handler of {job.queue!r} has `transaction=True`, where on PostgreSQL {why}: "
                 f"leave {wanted}"
             )
-
-
-class _LeasedHandler:
-    """A handler with a connection as one without: for messages that were leased beforehand."""
-
-    def __init__(self, job: Job, watch: WatchedStore, connections: Connections) -> None:
-        self._job = job
-        self._watch = watch
-        self._connections = connections
-
-    def __call__(self, message: Message) -> object:
-        """Run the handler; commit its rows together with the end of its message, or neither."""
-        handler = cast("Callable[[Message, Any], object]", self._job.sync)
-        queue, lease = self._job.queue, message._lease
-        with closing(self._connections.open()) as connection:
-            joined, store = joined_queue(self._connections, _alone, self._watch, queue, connection)
-            try:
-                answer = handler(Message(joined, message.delivery, lease), connection)
-                if not lease.settled:
-                    ending = ending_of(Returned(answer))
-                    assert not isinstance(ending, GivenBack)
-                    (outcome,) = store.run(_verb(queue, message.receipt, ending))
-                    # Nobody notes this for a message that the worker has given back meanwhile.
-                    lease.refused = lease.refused or isinstance(outcome, LeaseLost)
-                if lease.refused:
-                    connection.rollback()  # somebody else has the message, and will do the work
-                    return None
-                connection.commit()
-            except BaseException:
-                connection.rollback()
-                lease.settled = False
-                raise
-        return None
 
 
 class TransactionConsumer(Consumer):
@@ -171,7 +137,8 @@ class TransactionConsumer(Consumer):
                 return batch
             self._run.emptiness.taken(1)
         (plain,) = batch
-        lease = self.held.add(plain.receipt, plain.delivery.lease_ms / 1000, time.monotonic())
+        self._run.emptiness.came(self.job.queue, (plain.id,))
+        lease = self.held.take(plain.delivery, time.monotonic())
         lease.stage = LeaseStage.RUNNING
         try:
             call = partial(session.handle, plain, lease)
@@ -186,8 +153,7 @@ class TransactionConsumer(Consumer):
         finally:
             self._handling = None
             self.held.drop(lease)
-            if self._run.emptiness.ended():
-                self._run.look_again()
+            self._run.message_ended(self.job.queue, lease)
         return batch
 
     async def _end(self, session: TransactionSession, lease: Lease, end: End) -> None:
@@ -204,8 +170,11 @@ class TransactionConsumer(Consumer):
         if lease.settled and raised is None:
             await self._commit(session, Change.ANY)
             stats.handled += 1
+            self.report.settled(lease)
             return
-        (outcome,) = await session.run(_verb(self.job.queue, lease.receipt, ending))
+        (outcome,) = await session.run(verb_of(self.job.queue, lease.receipt, ending))
+        if isinstance(ending, Failed):
+            self.report.failed(lease, ending, outcome)
         if isinstance(outcome, LeaseLost):
             # Only if the message was ended outside its handler: then nothing of this holds.
             await session.rollback()
@@ -258,17 +227,3 @@ class TransactionConsumer(Consumer):
         if session is not None:
             with suppress(TimeoutError, Exception):
                 await asyncio.wait_for(session.close(), seconds)
-
-
-def _verb(queue: str, receipt: Receipt, ending: Done | Failed | PutOff) -> Verb[tuple[Any, ...]]:
-    match ending:
-        case Done():
-            return Ack(queue, (receipt,), () if ending.result is None else (ending.result,))
-        case Failed():
-            return Fail(queue, (Failure(receipt, ending.error, ending.retry),))
-        case PutOff():
-            return Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))
-
-
-def _alone(verb: Verb[Any]) -> NoReturn:
-    raise UsageError(f"{verb.name} needs a second connection, which SQLite doesn't have here")

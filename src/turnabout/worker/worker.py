@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from turnabout._async import AsyncTurnabout
 from turnabout._connect import connect_async
 from turnabout.words import limits
-from turnabout.words.entities import Shard
+from turnabout.words.entities import QueueStats
 from turnabout.words.errors import UsageError
 from turnabout.words.policy import QueueSettings
-from turnabout.worker.consumer import AsyncHandler, Job, SyncHandler, WorkerStats
+from turnabout.worker.job import AsyncHandler, Job, SyncHandler, WorkerStats
 from turnabout.worker.loop import ConsumerOptions
 from turnabout.worker.message import AsyncMessage, Message
 from turnabout.worker.run import Run, signals_to
@@ -52,6 +52,8 @@ class Worker:
     grace_seconds: how long handlers may go on after a stop, before their messages are given back.
     shard:         (i, n): only the i-th of n parts of the channels; a handler may differ.
     poll_seconds:  the longest wait for a notification; without any, this is how often it looks.
+    timeout_seconds: how long a handler may take, unless it has a limit of its own; None: for ever.
+    max_hung:      if so many handlers do not end though their time is up, the worker ends itself.
     tracing:       as in `connect`, for a worker that is given a URL.
     """
 
@@ -62,18 +64,25 @@ class Worker:
         grace_seconds: float = 30.0,
         shard: tuple[int, int] | None = None,
         poll_seconds: float = 20.0,
+        timeout_seconds: float | None = None,
+        max_hung: int = 10,
         tracing: Tracing = "off",
     ) -> None:
         _check_place(where)
         limits.milliseconds(grace_seconds, "grace_seconds", 86_400)
         limits.milliseconds(poll_seconds, "poll_seconds", limits.WAIT_SECONDS_MAX, least=0.001)
-        if shard is not None:
-            Shard(*shard)
+        ConsumerOptions(shard=shard, timeout_seconds=timeout_seconds)  # checks them
         self._where = where
         self._grace_seconds = grace_seconds
         self._poll_seconds = poll_seconds
+        self._max_hung = limits.whole(max_hung, "max_hung", 1, limits.INTEGER_MAX)
         self._tracing: Tracing = tracing
         self.shard = shard
+        self.timeout_seconds = timeout_seconds
+        self.is_used_up = False
+        """The last run ended because of its `max_handled`."""
+        self.left: tuple[QueueStats, ...] = ()
+        """The queues in which the last run `until_empty` left messages behind."""
         self.stats = WorkerStats()
         self._jobs: dict[str, Job] = {}
         self._settings: dict[str, Mapping[str, Any]] = {}
@@ -96,23 +105,25 @@ class Worker:
         heartbeat: bool = True,
         shard: tuple[int, int] | None = None,
         cancellable: bool = False,
+        timeout_seconds: float | None = None,
         transaction: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> Callable[[H], H]:
         """Make a function the handler of a queue.
 
         concurrency:   handlers of this queue at once, in this process.
-        prefetch:      messages leased ahead of that. They are extended while they wait, and given
-                       back at a stop; more than 0 only pays for handlers of a few milliseconds.
+        prefetch:      messages leased ahead of that; only pays for handlers of a few milliseconds.
         lease_seconds: how long a message is held; default: the queue's setting.
         heartbeat:     extend leases while handlers run. Without it a handler that takes longer
                        than its lease loses the message.
         shard:         (i, n): only the i-th of n parts of the channels.
-        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once a cancel of
-                       its message is requested, and the message ends as cancelled. It learns that
-                       from its heartbeats, three in a lease. Without it, and in a thread, a handler
-                       looks at `message.cancel_requested` and decides: if it returns, the message
-                       is acked; otherwise it ends as cancelled.
+        cancellable:   an `async` handler is cancelled (`asyncio.CancelledError`) once heartbeats
+                       tell that a cancel of its message is requested. Others look at
+                       `message.cancel_requested`: the message is acked if they return all the same.
+        timeout_seconds: how long it may take; then the attempt fails with a `TimeoutError`. An
+                       `async` handler is cancelled. A thread cannot be stopped: it is told by
+                       `message.lost` and `message.stop_event`, and another takes its place. None:
+                       as the worker says; 0: for ever.
         transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
                        a `sqlite3` one, for ordinary functions only). The worker commits what it
                        does there together with the end of its message. PostgreSQL
@@ -130,6 +141,7 @@ class Worker:
             heartbeat=heartbeat,
             shard=self.shard if shard is None else shard,
             cancellable=cancellable,
+            timeout_seconds=self.timeout_seconds if timeout_seconds is None else timeout_seconds,
         )
         QueueSettings().changed(settings or {})
 
@@ -144,7 +156,9 @@ class Worker:
 
         return register
 
-    def run(self, *, until_empty: bool = False, url: str | None = None) -> WorkerStats:
+    def run(
+        self, *, until_empty: bool = False, max_handled: int | None = None, url: str | None = None
+    ) -> WorkerStats:
         """Work until stopped: by SIGTERM or SIGINT, by `stop()`, or when the queues are empty.
 
         The first signal: nothing more is taken, and handlers have `grace_seconds` to end; then
@@ -153,25 +167,34 @@ class Worker:
 
         until_empty: end when a `receive` of each queue has handed out nothing while this worker
                      held nothing. It doesn't wait for messages that are due later, held by other
-                     workers, paused, or blocked by a `max_concurrency` that others use up; it
-                     does wait for those that only a rate delays.
+                     workers, paused, or blocked by a `max_concurrency` that others use up: `left`
+                     then counts them. It does wait for those that only a rate delays, and for
+                     those that failed here and are retried within a minute.
+        max_handled: end after about so many messages, as if it were stopped (and be started again
+                     by whoever watches it: memory that handlers leak is freed).
         url:         work there, instead of where the worker was made for.
         Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); SystemExit, if a
-                     handler raised it. An outage of the database is waited out.
+                     handler raised it; HandlersHung, if `max_hung` handlers do not end.
+                     An outage of the database is waited out.
         """
         if url is not None:
             self._where = url
         if not isinstance(self._where, str):
             raise UsageError("an open connection belongs to a loop: use `await run_async()` there")
         is_main = threading.current_thread() is threading.main_thread()
-        return asyncio.run(self.run_async(until_empty=until_empty, signals=is_main))
+        return asyncio.run(
+            self.run_async(until_empty=until_empty, max_handled=max_handled, signals=is_main)
+        )
 
-    async def run_async(self, *, until_empty: bool = False, signals: bool = False) -> WorkerStats:
+    async def run_async(
+        self, *, until_empty: bool = False, max_handled: int | None = None, signals: bool = False
+    ) -> WorkerStats:
         """`run` on the running loop; `signals` says whether SIGTERM and SIGINT stop it."""
         if not self._jobs:
             raise UsageError("the worker has no handler: use `@worker.handler(queue)`")
         if self._running is not None:
             raise UsageError("the worker is already running")
+        limits.optional_whole(max_handled, "max_handled", 1, limits.INTEGER_MAX)
         async with self._opened() as turnabout:
             run = Run(
                 turnabout,
@@ -180,9 +203,12 @@ class Worker:
                 until_empty=until_empty,
                 grace_seconds=self._grace_seconds,
                 poll_seconds=self._poll_seconds,
+                max_hung=self._max_hung,
+                max_handled=max_handled,
             )
             with self._registered(run), signals_to(run) if signals else contextlib.nullcontext():
                 await run.run(self._settings)
+            self.is_used_up, self.left = run.is_used_up, tuple(run.left)
         return self.stats
 
     def stop(self) -> None:
@@ -253,7 +279,9 @@ def _check_parameters(function: Callable[..., object], count: int) -> None:
     except TypeError as error:
         given = "a message and a connection" if count == 2 else "a message and nothing else"
         name = getattr(function, "__qualname__", "it")
-        raise UsageError(f"a handler is called with {given}: {name}{signature}: {error}") from error
+        raise UsageError(
+            f"a handler is called with {given}, which does not fit {name}{signature}"
+        ) from error
 
 
 def _is_async(function: object) -> bool:

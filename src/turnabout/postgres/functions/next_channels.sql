@@ -4,7 +4,8 @@
 -- these. `served`: how much of its turn (`quantum` times its weight) the last channel has had then.
 --
 -- `kinds`: `open` has no row, `free` one that limits nothing, `limited` any other: that is locked;
--- rows that others hold are passed over.
+-- rows that others hold are passed over. Every shard has the channel without a name where it is
+-- open: its messages are shared out by their ids.
 create or replace function turnabout.next_channels(
     queue turnabout.queue,
     start text,
@@ -39,7 +40,10 @@ begin
         select from_place collate "C", from_lap, 0
         union all
         select next.channel, next.lap,
-            hop.nr + (shards is null or turnabout.shard_of(next.channel, shards) = shard)::int
+            hop.nr + (
+                shards is null or next.channel = ''
+                or turnabout.shard_of(next.channel, shards) = shard
+            )::int
         from hop
         cross join lateral (
             (select r.channel, hop.lap from turnabout.ready r
@@ -56,7 +60,10 @@ begin
     select array_agg(hop.channel order by hop.lap, hop.channel) into v_open
     from hop
     where hop.nr > 0 and (hop.lap > from_lap or hop.channel > from_place collate "C")
-        and (shards is null or turnabout.shard_of(hop.channel, shards) = shard);
+        and (
+            shards is null or hop.channel = ''
+            or turnabout.shard_of(hop.channel, shards) = shard
+        );
 
     if limits then
         -- 2. Leftovers: messages sent before their channel became limited. They move over.

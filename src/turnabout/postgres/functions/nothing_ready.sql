@@ -1,8 +1,9 @@
 -- When it is worth asking an empty queue again: at the first due message, end of a lease or waking
 -- of a channel; soon, if something is there that others hold. `at` is milliseconds from now; null:
 -- only a send can help.
-create or replace function turnabout.nothing_ready(queue turnabout.queue, now_ms bigint)
-returns setof turnabout.delivery
+create or replace function turnabout.nothing_ready(
+    queue turnabout.queue, now_ms bigint, soon_ms int default 5
+) returns setof turnabout.delivery
 language plpgsql stable as $$
 declare
     v_next turnabout.delivery;
@@ -32,7 +33,7 @@ begin
                 where c.queue_id = queue.id and c.awake_name is not null
             ) or exists (
                 select from turnabout.wake w where w.queue_id = queue.id
-            ) then now_ms + 5 end
+            ) then now_ms + soon_ms end
         ) into v_next.at;
         v_next.at := case when v_next.at is not null then greatest(v_next.at - now_ms, 0) end;
     end if;

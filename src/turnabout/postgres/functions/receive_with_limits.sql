@@ -18,7 +18,9 @@ begin
         receive_with_limits.at_ms) t;
     return query select * from turnabout.lease_taken(queue.id, v_ids, v_at, lease_ms, bare);
     if not found then
-        return query select * from turnabout.nothing_ready(queue, v_at);
+        -- What is there may be all of other shards, for as long as nobody works there.
+        return query select * from turnabout.nothing_ready(
+            queue, v_at, case when shards is null then 5 else 200 end);
         return;
     end if;
     if v_turn.channel is not null then

@@ -1,7 +1,8 @@
 -- Take the first messages of channels: up to `takes` from each and `most` in all. What others hold
--- is skipped. `limited`: the side of the line.
+-- is skipped. `limited`: the side of the line. Of a shard: messages without a channel by their ids.
 create or replace function turnabout.take_heads(
-    queue_id int, limited boolean, channels text[], takes int[], most int, now_ms bigint
+    queue_id int, limited boolean, channels text[], takes int[], most int, now_ms bigint,
+    shard int default null, shards int default null
 ) returns bigint[]
 language plpgsql as $$
 declare
@@ -17,6 +18,8 @@ begin
                 where e.queue_id = take_heads.queue_id and e.limited = take_heads.limited
                     and e.channel = t.channel and e.id + 0 > 0
                     and (e.expires_at is null or e.expires_at > now_ms)
+                    and (take_heads.shards is null or t.channel <> ''
+                        or e.id % take_heads.shards = take_heads.shard)
                 order by e.priority, e.id
                 limit t.take
                 for update skip locked

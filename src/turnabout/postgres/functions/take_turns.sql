@@ -57,7 +57,8 @@ begin
             where c.queue_id = queue.id and c.name = start collate "C"
         ) then
             ids := turnabout.take_heads(
-                queue.id, false, array[start], array[quantum - served], v_left, now_ms);
+                queue.id, false, array[start], array[quantum - served], v_left, now_ms, shard,
+                shards);
         end if;
         if cardinality(ids) > 0 then
             turn := start;
@@ -82,7 +83,8 @@ begin
         end if;
         if 'open' = any (v_kinds) then
             select ids || turnabout.take_heads(
-                queue.id, false, array_agg(o.channel), array_agg(o.take), v_left, now_ms)
+                queue.id, false, array_agg(o.channel), array_agg(o.take), v_left, now_ms, shard,
+                shards)
             into ids
             from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
             where o.kind = 'open';

@@ -72,6 +72,7 @@ class Waiting:
         poller, users = self._pollers.get(name) or (EndingPoller(self._endings, name), 0)
         self._pollers[name] = (poller, users + 1)
         shared = Shared(caller, is_closed=self.context.lifecycle.closing, pollers={queue: poller})
+        shared.rounds.stop_maintaining()  # the server does, in its own time
         self._shared[id(shared)] = shared
         try:
             yield shared

@@ -55,7 +55,7 @@ DELIVERIES: Steps = {
         "id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,"
         " crashes, sent_at, origin",
     )
-    for step in ("hop", "first", "next", "heads", "limited_heads")
+    for step in ("hop", "first", "next", "heads", "shard_heads", "limited_heads")
 }
 """Steps that find deliveries as they will be once they are leased."""
 
@@ -77,8 +77,7 @@ class Unlimited:
         """The next messages, at most `share`."""
         known, upto = len(self._known), self._taken + share
         if upto > known:
-            more = {"channel": self._channel, "most": upto - known, "known": known}
-            self._known += self._robin.find("heads", **more)
+            self._known += self._robin.heads(self._channel, upto - known, known)
         found = self._known[self._taken : upto]
         self._taken += len(found)
         self.has_more = len(found) == share
@@ -178,6 +177,14 @@ class RoundRobin:
         """The messages that a step finds in the queue."""
         return self._connection.tuples(self._steps[step], {"queue": self.queue["id"], **parameters})
 
+    def heads(self, channel: str, most: int, known: int) -> list[Row]:
+        """The first messages of a channel without limits, but for those that are known."""
+        asked: dict[str, Any] = {"channel": channel, "most": most, "known": known}
+        shard = self._verb.shard
+        if shard is None or channel:
+            return self.find("heads", **asked)
+        return self.find("shard_heads", shard=shard.index, shards=shard.count, **asked)
+
     # --- where no limit has a say ---------------------------------------------------------------
 
     def _take_unlimited(self) -> bool:
@@ -257,12 +264,14 @@ class RoundRobin:
         """A channel that was cut off by the end of the last batch has not finished its turn."""
         turn = self._verb.turn
         name = turn.channel
-        if name is None or not turn.served or not _is_in(name, self._verb.shard):
+        if name is None or not turn.served:
             return
         row = None
         if self._has_limits:
             row = _channel.rows(self._connection, self.queue["id"], (name,)).get(name)
         if row["wake_at"] != 0 if row is not None else self.queue["is_limited"]:
+            return
+        if not _is_in(name, self._verb.shard, limited=row is not None):
             return
         visit = Unlimited(self, name, []) if row is None else Limited(self, row)
         if self._quantum * visit.weight > turn.served:
@@ -292,8 +301,10 @@ class RoundRobin:
             known_to = min(ends, default=None)
             limited = awake | _channel.limited(self._connection, self.queue, heads)
             for name in sorted(heads.keys() | awake.keys()):
-                if (known_to is None or name <= known_to) and _is_in(name, shard):
-                    yield name, self._visit(name, heads.get(name), limited.get(name))
+                row = limited.get(name)
+                is_mine = _is_in(name, shard, limited=row is not None)
+                if is_mine and (known_to is None or name <= known_to):
+                    yield name, self._visit(name, heads.get(name), row)
             if known_to is None:
                 return
             first = known_to + "\0"
@@ -316,7 +327,7 @@ class RoundRobin:
             return visit
         if row is None:
             assert heads is not None
-            return Unlimited(self, name, heads)
+            return Unlimited(self, name, heads if name or self._verb.shard is None else [])
         if heads:
             self._move_over(name)
         return Limited(self, row)
@@ -337,9 +348,11 @@ def _by_channel(found: Sequence[Row]) -> dict[str, list[Row]]:
     return heads
 
 
-def _is_in(channel: str, shard: Shard | None) -> bool:
-    """Whether the shard has the channel: by MD5, which PostgreSQL can compute as well."""
-    if shard is None:
+def _is_in(channel: str, shard: Shard | None, *, limited: bool) -> bool:
+    """Whether the shard has the channel: by MD5, which PostgreSQL can compute as well. Each has
+    some of the messages without a channel, unless these have limits, which are kept in one place.
+    """
+    if shard is None or (not channel and not limited):
         return True
     digest = hashlib.md5(channel.encode(), usedforsecurity=False).digest()
     return int.from_bytes(digest[:4], "big") % shard.count == shard.index

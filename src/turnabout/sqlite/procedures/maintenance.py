@@ -7,29 +7,28 @@ from typing import Any
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
-from turnabout.sqlite.procedures import _expiry, _finish, _floor, _queue
+from turnabout.sqlite.procedures import _floor, _queue
 from turnabout.sqlite.procedures._queue import Queue
+from turnabout.sqlite.procedures.receive import turn_timers
 from turnabout.sqlite.procedures.redrives import redrive_step
 from turnabout.words.verbs import Maintain, RedriveStep
 
 _SQL = statements("maintain")
 _ROWS = 10_000
-_EXPIRE, _ENTRIES = 1_000, 1_000
+_ENTRIES = 1_000
 _SLACK_MS = 10_000  # others' readings of the clock may be somewhat newer
 _EVENTS_MS = 86_400_000
 
 
 def maintain(connection: Connection, verb: Maintain, now: int) -> None:
-    """Sweep what is old, end what has expired, take a step of each redrive, and drop the rows of
+    """Turn the timers, sweep what is old, take a step of each redrive, and drop the rows of
     channels that nobody needs. Writes nothing when there is nothing to do.
     """
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         return
     _clamp(connection, {"queue": queue["id"], "now": now, "latest": now + _SLACK_MS})
-    if _expiry.is_any_stale(connection, queue, now):
-        finish = _finish.Finish(connection, queue, now)
-        _expiry.expire(connection, queue, finish, _EXPIRE)
+    turn_timers(connection, queue, now, most=_ROWS)
     parameters: dict[str, Any] = {"queue": queue["id"], "now": now, "most": _ROWS}
     _sweep_history(connection, queue, parameters, now)
     _sweep_events(connection, parameters, now)

@@ -89,7 +89,7 @@ def _choose(
     connection: Connection, queue: Queue, verb: Receive, now: int, steps: Steps
 ) -> RoundRobin | None:
     """The messages to lease; None: there is more to step over than one call does."""
-    finish = _turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
+    finish = turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     robin = RoundRobin(connection, queue, verb, now, steps)
     if queue["paused"]:
         return robin
@@ -106,9 +106,7 @@ def _choose(
     return None
 
 
-def _turn_timers(
-    connection: Connection, queue: Queue, now: int, most: int
-) -> _finish.Finish | None:
+def turn_timers(connection: Connection, queue: Queue, now: int, most: int) -> _finish.Finish | None:
     """What is due becomes ready, leases that ran out are charged, what has waited too long ends,
     sleepers wake: a share. Where more messages may have waited too long: what ends them.
     """

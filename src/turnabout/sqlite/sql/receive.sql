@@ -141,6 +141,15 @@ where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 order by priority, id
 limit :most offset :known;
 
+-- name: shard_heads
+-- The same of messages without a channel, in a shard: these are shared out by their ids.
+select id, null, channel, priority
+from turnabout_message
+where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
+  and id % :shards = :shard
+order by priority, id
+limit :most offset :known;
+
 -- name: has_others
 -- Whether any other channel has messages that no limit holds.
 select exists (

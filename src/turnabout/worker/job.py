@@ -1,0 +1,93 @@
+"""What a consumer is given: its job, how a handler is called, and the run of the worker around."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from turnabout._async import AsyncTurnabout
+from turnabout.worker.endings import Returned
+from turnabout.worker.loop import ConsumerOptions, Emptiness, Lease, Phase
+from turnabout.worker.message import AsyncMessage, Message
+from turnabout.worker.threads import End, Threads
+
+SyncHandler = Callable[[Message], object]
+AsyncHandler = Callable[[AsyncMessage], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class WorkerStats:
+    """Counts of what a worker has done so far."""
+
+    handled: int = 0
+    """Acked, or settled by the handler itself."""
+    failed: int = 0
+    deferred: int = 0
+    released: int = 0
+    """Given back at a stop."""
+    cancelled: int = 0
+    """Ended as cancelled, as was requested."""
+    lost: int = 0
+    """Their lease was lost before they were settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A queue, its handler (one of the two) and how it is worked on."""
+
+    queue: str
+    options: ConsumerOptions
+    sync: SyncHandler | None
+    coro: AsyncHandler | None
+    transaction: bool = False
+    """The handler also takes a connection: see `transaction.py`."""
+
+
+async def awaited(handler: AsyncHandler, message: AsyncMessage) -> End:
+    """Call an `async` handler."""
+    try:
+        return Returned(await handler(message))
+    except BaseException as error:  # noqa: BLE001 - even SystemExit must fail the message
+        return error
+
+
+def called(handler: SyncHandler, message: Message) -> End:
+    """Call an ordinary handler."""
+    try:
+        answer = handler(message)
+    except BaseException as error:  # noqa: BLE001 - as above
+        return error
+    if asyncio.iscoroutine(answer):
+        answer.close()
+        return TypeError("the handler returned a coroutine: write it as `async def`")
+    return Returned(answer)
+
+
+class Surroundings(Protocol):
+    """The part of a run that its consumers use."""
+
+    turnabout: AsyncTurnabout
+    until_empty: bool
+    poll_seconds: float
+    phase: Phase
+    stats: WorkerStats
+    emptiness: Emptiness
+    threads: Threads
+
+    def broken(self, error: BaseException) -> None:
+        """An error that a retry won't fix: stop the worker, and raise this at its end."""
+        ...
+
+    def stop(self, why: str) -> None:
+        """Take nothing more, finish what runs, end."""
+        ...
+
+    def message_ended(self, queue: str, lease: Lease) -> None:
+        """The worker has done with a message."""
+        ...
+
+    def hangs(self, more: int) -> None:
+        """1: a handler does not end though it should; -1: it has ended after all."""
+        ...

@@ -1,0 +1,109 @@
+"""What a worker logs of its messages: failures with their traceback and what comes next, losses.
+
+Queue, message id and the error's own text are logged, never a payload. A failure is an ERROR with
+`exc_info`: Python shows it where no logging is configured, and tools such as Sentry collect it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from types import TracebackType
+
+from turnabout.words.outcomes import Blocked, Cancelled, Dead, LeaseLost, Retrying
+from turnabout.words.policy import QueueSettings
+from turnabout.worker.endings import Failed, shown_traceback
+from turnabout.worker.loop import Lease
+from turnabout.worker.settler import Answer
+
+log = logging.getLogger("turnabout.worker")
+
+SUMMARY_CHARS_MAX = 200
+
+
+class Report:
+    """On the messages of one queue."""
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+        self.settings = QueueSettings()
+        """The queue's, as they were a moment ago."""
+
+    def failed(self, lease: Lease, ending: Failed, answer: Answer) -> None:
+        """A handler failed, and the database has answered what becomes of the message."""
+        log.error(
+            "handler for %s failed on message %d (attempt %s): %s; %s",
+            self._queue,
+            lease.receipt.id,
+            self._attempt(lease),
+            _summary(ending.cause),
+            _next(lease, answer),
+            exc_info=_exc_info(ending.cause),
+            extra=self._about(lease),
+        )
+
+    def raised_late(self, lease: Lease, error: BaseException, which: str) -> None:
+        """A handler raised when the message did not depend on it any more: `which` says why."""
+        if isinstance(error, asyncio.CancelledError):
+            return
+        log.error(
+            "handler for %s raised on message %d, %s: %s",
+            self._queue,
+            lease.receipt.id,
+            which,
+            _summary(error),
+            exc_info=_exc_info(error),
+            extra=self._about(lease),
+        )
+
+    def settled(self, lease: Lease) -> None:
+        """A handler has settled its message itself: that is only told if the message died of it."""
+        if lease.dead:
+            self.say(logging.ERROR, "message %s of %s is dead: its handler failed it", lease)
+
+    def say(self, level: int, text: str, lease: Lease, *given: object) -> None:
+        """Log a text about a message: `%s` of it, `%s` of its queue, and what is given."""
+        log.log(level, text, lease.receipt, self._queue, *given, extra=self._about(lease))
+
+    def _attempt(self, lease: Lease) -> str:
+        most = self.settings.max_attempts
+        number = lease.charges + 1
+        return str(number) if most is None else f"{number} of {max(number, most)}"
+
+    def _about(self, lease: Lease) -> dict[str, str]:
+        """For log records: what a machine may want to pick out."""
+        return {"queue": self._queue, "receipt": str(lease.receipt)}
+
+
+def _summary(error: BaseException | None) -> str:
+    text = str(error).strip()
+    line = text.splitlines()[0][:SUMMARY_CHARS_MAX] if text else ""
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _exc_info(
+    error: BaseException | None,
+) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
+    return None if error is None else (type(error), error, shown_traceback(error))
+
+
+def _next(lease: Lease, answer: Answer) -> str:
+    match answer:
+        case Retrying(due_at):
+            seconds = lease.seconds_until(due_at, time.monotonic())
+            return f"retry in {seconds:,.1f} s" if seconds >= 0.05 else "retry at once"
+        case Dead(None):
+            return "dead: its queue has no dead-letter queue"
+        case Dead(queue):
+            return f"dead: moved to {queue}"
+        case Blocked():
+            return "no attempts left: its channel waits for `retry` or `cancel`"
+        case Cancelled():
+            return "ended as cancelled, as was requested"
+        case LeaseLost(now):
+            return f"not counted, as its lease was lost: the message is {now}"
+        case "untold":
+            return "the database could not be told: retry when the lease runs out"
+        case _:
+            return "the database knows, but its answer was lost"

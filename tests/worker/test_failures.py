@@ -1,0 +1,113 @@
+"""What a worker logs of handlers that fail: enough to act on, and never a payload."""
+
+import logging
+
+import pytest
+
+from tests.worker.support import Place, alive
+from turnabout.worker import AsyncMessage, GiveUp, Message
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What Python shows even where no logging is configured."""
+    return [r for r in caplog.records if r.name == "turnabout.worker" and r.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_failure_tells_which_attempt_of_how_many_what_comes_next_and_why(
+    caplog: pytest.LogCaptureFixture, colour: str
+) -> None:
+    @alive
+    async def check(place: Place) -> None:
+        await place.queue.create(max_attempts=2, backoff_seconds=3600, backoff_jitter=0)
+        worker = place.worker()
+        if colour == "sync":
+
+            @worker.handler("work")
+            def handle(_message: Message) -> None:
+                raise ValueError("the carrier said no")
+
+        else:
+
+            @worker.handler("work")
+            async def handle_async(_message: AsyncMessage) -> None:
+                raise ValueError("the carrier said no")
+
+        await place.send("secret payload")
+        await worker.run_async(until_empty=True)
+        place.clock.advance(3600)
+        await worker.run_async(until_empty=True)
+
+    check()
+    first, last = errors(caplog)
+    assert first.getMessage().startswith(
+        "handler for work failed on message 1 (attempt 1 of 2): ValueError: the carrier said no; "
+        "retry in 3,"
+    )
+    assert last.getMessage() == (
+        "handler for work failed on message 1 (attempt 2 of 2): ValueError: the carrier said no; "
+        "dead: moved to work-dead"
+    )
+    for record in (first, last):
+        assert record.exc_info is not None
+        kind, error, trace = record.exc_info
+        assert (kind, str(error)) == (ValueError, "the carrier said no")
+        assert trace is not None
+        assert trace.tb_frame.f_code.co_name.startswith("handle")  # none of ours before it
+    assert "secret payload" not in caplog.text
+
+
+def test_deaths_that_a_handler_asks_for_are_errors_deferrals_are_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @alive
+    async def check(place: Place) -> None:
+        worker = place.worker()
+
+        @worker.handler("work")
+        async def handle(message: AsyncMessage) -> None:
+            match message.text():
+                case "give up":
+                    raise GiveUp("no such user")
+                case "own":
+                    await message.fail("no use", retry=False)
+                case "late":
+                    await message.ack()
+                    raise ValueError("after the ack")
+                case _:
+                    await message.defer(delay_seconds=3600)
+
+        await place.send("give up", "own", "late", "defer")
+        await worker.run_async(until_empty=True)
+
+    check()
+    said = [record.getMessage() for record in errors(caplog)]
+    assert said.pop(0) == (
+        "handler for work failed on message 1 (attempt 1 of 5): GiveUp: no such user; "
+        "dead: moved to work-dead"
+    )
+    assert said == [
+        "message 2.1 of work is dead: its handler failed it",
+        "handler for work raised on message 3, which it had settled: ValueError: after the ack",
+    ]
+
+
+def test_a_failure_that_the_database_does_not_count_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @alive
+    async def check(place: Place) -> None:
+        worker = place.worker()
+
+        @worker.handler("work", heartbeat=False)
+        async def handle(message: AsyncMessage) -> None:
+            place.clock.advance(3600)
+            assert len(await place.queue.receive()) == 1  # another worker has it now
+            raise ValueError("too late")
+
+        await place.send("x")
+        await worker.run_async(until_empty=True)
+
+    check()
+    (record,) = errors(caplog)
+    assert record.getMessage().endswith("not counted, as its lease was lost: the message is leased")
