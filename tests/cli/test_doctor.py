@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -211,3 +212,13 @@ def test_each_promise_has_words() -> None:
 def test_each_finding_has_words_of_its_own() -> None:
     tables = (w.OF_QUEUES, w.OF_PROMISES, w.OF_SQLITE, w.OF_POSTGRES)
     assert sum(map(len, tables)) == len(w.WORDS)
+
+
+def test_a_clock_that_was_set_back(levels: Callable[..., Levels], door_url: str) -> None:
+    with turnabout.connect(door_url, clock=lambda: round(time.time() + 3600) * 1000) as ahead:
+        ahead.queue("q").send("later", delay_seconds=1)
+        ahead.queue("q").send("x")
+        ahead.queue("q").receive()
+    found = levels()
+    assert found.pop("clock") == "warn"
+    assert "fail" not in found.values()

@@ -149,6 +149,33 @@ def test_two_clients_that_share_a_session_have_a_pooler(url: str) -> None:
     assert "transaction pooler" in check.text
 
 
+class Forgetful:
+    """The second client of a pooler that gives the first one another server meanwhile, and forgets
+    what was prepared.
+    """
+
+    def __init__(self, first: doctor.Db, second: doctor.Db) -> None:
+        self._first, self.execute = first, second.execute
+        self._transaction = second.transaction
+        self.prepare_threshold: int | None = None
+
+    def transaction(self) -> Any:
+        self._first.pgconn.exec_(b"deallocate all")
+        return self._transaction()
+
+
+def test_a_pooler_that_forgets_what_was_prepared(url: str) -> None:
+    with (
+        psycopg.connect(url, autocommit=True) as first,
+        psycopg.connect(url, autocommit=True) as second,
+    ):
+        other: Any = Forgetful(first, second)
+        for prepares, level in ((True, "warn"), (False, "ok")):
+            (check,) = map(check_of, doctor.of_pooler(first, other, prepares=prepares))
+            assert (check.name, check.level) == ("pooler", level)
+            assert "prepare=off" in check.text + check.todo
+
+
 def test_notifications_that_do_not_arrive(
     url: str, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

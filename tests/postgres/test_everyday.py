@@ -74,8 +74,8 @@ class Hurried(Always):
 class Never(Always):
     """Only functions."""
 
-    def everyday(self, statement: Any, verb: Any, now: Any) -> None:
-        return None
+    def everyday(self, statement: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
+        return ()
 
 
 NUMBERS = itertools.count()
@@ -190,9 +190,9 @@ def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     asked: list[bytes] = []
     run = LibpqConnection.run
 
-    def noted(self: LibpqConnection, sql: bytes, parameters: Any) -> Any:
+    def noted(self: LibpqConnection, sql: bytes, parameters: Any, **options: Any) -> Any:
         asked.append(sql)
-        return run(self, sql, parameters)
+        return run(self, sql, parameters, **options)
 
     monkeypatch.setattr(LibpqConnection, "run", noted)
     return asked
@@ -290,6 +290,7 @@ def test_what_a_client_calls_says_how_it_is_planned():
 
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
+TAKE, BRIEF = ("receive", None), ("send", "a", 0, 2_000)
 LIMITED = [*SENDS, ("receive", None), ("limit", "a"), ("receive", None)]
 LIVES = [
     ({}, [*SENDS, ("receive", None), ("keep", 60), ("ack", 0), ("keep", 0), ("ack", 1)]),
@@ -308,6 +309,15 @@ LIVES = [
     ({"max_messages": 3}, SENDS),
 ]
 """Each with what some bug would spoil."""
+MANY = [*SENDS, *SENDS]
+LOOKED = [
+    ({}, [*MANY, ("receive", 1_000), ("later", 1_000), TAKE]),
+    ({}, [*MANY, TAKE, ("fail", 0), ("later", 1_000), TAKE]),
+    ({}, [*SENDS, BRIEF, ("later", 2_000), TAKE]),
+    ({"history_seconds": 60}, [BRIEF, *SENDS, ("later", 2_000), TAKE, ("ack", 0)]),
+    ({"delay_seconds": 3}, [*MANY, ("later", 2_000), BRIEF, *[("later", 1_000), TAKE] * 2]),
+]
+"""The same, of lives that differ if nobody looks for what time has brought."""
 
 BUGS = [
     ("receive", "not q.paused and ", ""),
@@ -325,6 +335,10 @@ BUGS = [
         "delete from turnabout.message m where m.ctid",
         "delete from turnabout.message m where m.id < 0 and m.ctid",
     ),
+    ("look", "l.until <= b.now", "false"),
+    ("look", "s.at <= b.now", "false"),
+    ("look", "r.expires_at <= b.now", "false"),
+    ("look", "s.expires_at <= b.now", "false"),
     ("send", "q.delay_ms = 0 and ", ""),
     ("send", "q.max_messages is null and ", ""),
     ("send", "f.now + coalesce($5::bigint, f.ttl_ms)", "f.now + $5::bigint"),
@@ -337,17 +351,22 @@ BUGS = [
 def test_lives_that_would_show_a_bug_are_the_same(two):
     for first, steps in LIVES:
         compare(two, first, steps, Hurried)
+    for first, steps in LIVES + LOOKED:
         compare(two, first, steps)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
 def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
-    (kind,) = [kind for kind in EVERYDAY if kind.__name__.lower() == verb]
+    kind = {"send": v.Send, "ack": v.Ack}.get(verb, v.Receive)
     good = EVERYDAY[kind]
     assert good is not None
-    assert text in good.sql.decode()
-    spoiled = dataclasses.replace(good, sql=good.sql.replace(text.encode(), bug.encode()))
+    one = good.look if verb == "look" else good
+    assert one is not None
+    assert text in one.sql.decode()
+    spoiled = dataclasses.replace(one, sql=one.sql.replace(text.encode(), bug.encode()))
+    if verb == "look":
+        spoiled = dataclasses.replace(good, look=spoiled)
     monkeypatch.setitem(CALLS, kind, dataclasses.replace(CALLS[kind], everyday=spoiled))
     call_of.cache_clear()
     try:

@@ -18,7 +18,7 @@ from tests.postgres.test_snapshot import snapshot
 from tests.postgres.test_store import OTHERS, Beside
 from tests.postgres.test_url import and_also
 from tests.support.postgres import one_migrated_url
-from turnabout.postgres.notices import PAUSE_SECONDS, Notice, Notices
+from turnabout.postgres.notices import ENDS_PAUSE_SECONDS, PAUSE_SECONDS, Notice, Notices
 from turnabout.postgres.notifier import ListeningNotifier
 from turnabout.postgres.url import PostgresOptions
 from turnabout.words.verb import Change
@@ -256,13 +256,16 @@ def test_notices_of_a_moment_are_told_together() -> None:
     notices.add([Notice("b", Change.READY, 2), Notice("a", Change.ENDED, 3)])
     notices.add([Notice("b", Change.READY, 3), Notice("a", Change.ENDED)])
     assert notices.take(1.0 + PAUSE_SECONDS / 2) is None
-    assert 0 < notices.left(1.0 + PAUSE_SECONDS / 2) < PAUSE_SECONDS
+    assert notices.due_at == 1.0 + PAUSE_SECONDS
     told = notices.take(1.0 + PAUSE_SECONDS)
     assert told == (["a", "b"], [2, 1], [None, 5], [None, None])
     notices.add([Notice("b", Change.READY, 1, was_notified=True)])
     assert notices.take(9.0) == (["b"], [1], [1], ["me"])
     assert not notices.are_pending
+    notices.add([Notice("b", Change.ENDED, 1)])
+    assert notices.due_at == 9.0 + ENDS_PAUSE_SECONDS
     notices.add([Notice("b")])
+    assert notices.due_at == 9.0 + PAUSE_SECONDS
     notices.forget()
     assert notices.take(9.0) is None
 

@@ -13,7 +13,7 @@ from tests.support.each import each
 from turnabout.server import ServerOptions
 from turnabout.server.api import health
 from turnabout.server.verbs import TokenRevoke
-from turnabout.words.errors import WrongVersion
+from turnabout.words.errors import StorageFull, WrongVersion
 
 
 @looking()
@@ -65,6 +65,19 @@ async def test_a_full_disk_is_not_ready(sight: Sight) -> None:
     sight.store.free_bytes = health.DISK_FREE_BYTES - 1
     assert (await sight.get("/readyz")).text == "not ready: storage_full\n"
     sight.store.free_bytes += 1
+    assert (await sight.get("/readyz")).status_code == 200
+
+
+@looking()
+async def test_nor_is_a_database_that_has_refused_a_verb_for_want_of_room(
+    sight: Sight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sight.store.error = StorageFull("canary")
+    with pytest.raises(StorageFull):
+        await sight.send("q")
+    sight.store.error = None
+    assert (await sight.get("/readyz")).text == "not ready: storage_full\n"
+    monkeypatch.setattr(health, "FULL_SECONDS", 0.0)
     assert (await sight.get("/readyz")).status_code == 200
 
 

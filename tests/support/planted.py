@@ -50,7 +50,7 @@ def bugs(table: str) -> list[Bug]:
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """A door whose functions may be spoiled: no everyday statement does their work."""
     with pytest.MonkeyPatch.context() as patch, opened(DOOR, tmp_path_factory.mktemp("d")) as door:
-        patch.setattr(Shortcuts, "everyday", lambda *_: None)
+        patch.setattr(Shortcuts, "everyday", lambda *_, **__: ())
         yield door
 
 

@@ -211,6 +211,12 @@ OF_SQLITE: Mapping[str, Words] = {
         "were accepted",
         "leave synchronous out of the URL, unless that is what you want",
     ),
+    "clock": Words(
+        "the host's is not behind the file's time",
+        "the host's was set back: it is {behind_ms:ms} behind the latest time that the file has"
+        " seen, which goes on at half speed meanwhile",
+        "set it right, if it is wrong; otherwise it catches up by itself",
+    ),
     "journal mode": Words(
         bad="{mode}: readers and writers wait for each other",
         todo="open the file once with turnabout (any command): it sets WAL",
@@ -251,6 +257,13 @@ OF_POSTGRES: Mapping[str, Words] = {
         bad="this is a standby: it takes no sends, and where messages stand cannot be read there",
         todo="use the primary's address",
     ),
+    "role settings": Words(
+        "leave our calls alone",
+        "{settings}: connections of ours set them for themselves; where they cannot, behind a"
+        " transaction pooler and in transactions of your own, calls that meet or take longer are"
+        " Busy",
+        "give the role read committed and longer timeouts: alter role … set …",
+    ),
     "transactions": Words(
         "none has been open for long",
         "process {pid} ({user:clean}, {program:clean}, {state}) has had one open for"
@@ -275,10 +288,11 @@ OF_POSTGRES: Mapping[str, Words] = {
     "pooler.transactions": Words(
         "a transaction pooler is in front of the server; prepared statements work through it"
     ),
-    "pooler.unprepared": Words(
-        bad="a transaction pooler is in front of the server, and prepared statements do not"
-        " work through it",
-        todo="nothing to do: Turnabout does without. For migrations use a direct address",
+    "pooler.forgets": Words(
+        "a transaction pooler is in front of the server that forgets prepared statements; the URL"
+        " has prepare=off, as it must",
+        "a transaction pooler is in front of the server, and forgets prepared statements",
+        "add prepare=off to the URL, or set the pooler's max_prepared_statements",
     ),
     "LISTEN": Words(
         "a notification arrives",
@@ -290,7 +304,15 @@ OF_POSTGRES: Mapping[str, Words] = {
         f"{name}.failed": Words(
             bad="the check itself failed: {error}", todo="fix this, then run doctor again"
         )
-        for name in ("database", "server", "transactions", "pooler", "LISTEN", "queues")
+        for name in (
+            "database",
+            "server",
+            "role settings",
+            "transactions",
+            "pooler",
+            "LISTEN",
+            "queues",
+        )
     },
 }
 

@@ -90,7 +90,9 @@ class AsyncListener:
 
     async def _send_when_due(self) -> None:
         while self.notices.are_pending:
-            await asyncio.sleep(self.notices.left(time.monotonic()) or PAUSE_SECONDS)
+            # What comes meanwhile may be due sooner.
+            left = max(self.notices.due_at - time.monotonic(), 0.0) or PAUSE_SECONDS
+            await asyncio.sleep(min(left, PAUSE_SECONDS))
             await self._send_notices()
 
     async def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:

@@ -57,6 +57,7 @@ def findings(url: str) -> Iterator[Finding]:
         yield from server
         if any(found.name == "primary" for found in server):
             return  # a standby cannot answer the rest
+        yield from _guarded("role settings", lambda: of_role(first))
         yield from _guarded("transactions", lambda: of_transactions(first))
         try:
             second = _connect(url)
@@ -64,7 +65,8 @@ def findings(url: str) -> Iterator[Finding]:
             yield warn("connections", error=str(error).strip())
         else:
             with second:
-                yield from _guarded("pooler", lambda: of_pooler(first, second))
+                prepares = parse(url).prepare
+                yield from _guarded("pooler", lambda: of_pooler(first, second, prepares=prepares))
                 yield from _guarded("LISTEN", lambda: of_listen(first, second))
         yield from _guarded("queues", lambda: _of_database(first))
 
@@ -139,32 +141,40 @@ def of_transactions(db: Db) -> Iterator[Finding]:
     yield Finding("deadlocks", "warn" if deadlocks else "ok", {"number": deadlocks})
 
 
-def of_pooler(first: Db, second: Db) -> Iterator[Finding]:
+def of_role(db: Db) -> Iterator[Finding]:
+    """What an administrator has set for the role, and what only connections of ours undo."""
+    found = db.execute(SQL["role settings"].encode()).fetchall()
+    said = ", ".join(f"{name} = {value}" for name, value in found)
+    yield warn("role settings", settings=said) if found else ok("role settings")
+
+
+def of_pooler(first: Db, second: Db, *, prepares: bool = True) -> Iterator[Finding]:
     """Two clients that share one server process, or one that changes it: a transaction pooler.
 
-    The second one holds its transaction open, so the first is given another process if it can be.
+    The second one holds its transaction open, so the first is given another process if it can be:
+    there a pooler that forgets has nothing of what was prepared before.
     """
-    before = _one(first, "select pg_backend_pid()")
+    before = _process(first)
     with second.transaction():
-        other = _one(second, "select pg_backend_pid()")
-        after = _one(first, "select pg_backend_pid()")
-        is_pooled = other == before or after != before
-        prepared = _prepared_works(first)
-    if not is_pooled:
-        yield ok("pooler")
-    elif prepared:
+        other = _process(second)
+        after = _process(first)
+    if after is None:
+        yield warn("pooler.forgets") if prepares else ok("pooler.forgets")
+    elif other == before or after != before:
         yield ok("pooler.transactions")
     else:
-        yield warn("pooler.unprepared")
+        yield ok("pooler")
 
 
-def _prepared_works(db: Db) -> bool:
+def _process(db: Db) -> int | None:
+    """The server's process, asked by a prepared statement; None where that was forgotten."""
+    db.prepare_threshold = 0
     try:
-        for _ in range(3):
-            db.execute("select 1", prepare=True)
-    except psycopg.Error:
-        return False
-    return True
+        return _one(db, "select pg_backend_pid()")
+    except (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement):
+        return None
+    finally:
+        db.prepare_threshold = None
 
 
 def of_listen(first: Db, second: Db) -> Iterator[Finding]:

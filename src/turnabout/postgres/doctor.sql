@@ -1,6 +1,14 @@
 -- Doctor: what must agree, and what must not be. Most statements count, and are named as their
 -- check. Entries of `ready` with negative ids are head marks, and no messages.
 
+-- name: role settings
+-- Settings that our calls meet behind a pooler, and in the transactions of callers.
+select name, current_setting(name) from pg_settings
+where name = 'default_transaction_isolation' and setting <> 'read committed'
+  or name in ('statement_timeout', 'lock_timeout', 'transaction_timeout',
+    'idle_in_transaction_session_timeout') and setting::bigint between 1 and 9999
+order by name;
+
 -- name: oldest transaction
 -- The client that has had a transaction open for the longest.
 select pid, coalesce(usename, ''), coalesce(application_name, ''), coalesce(state, ''),

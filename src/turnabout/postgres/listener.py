@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -60,6 +61,7 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._late: threading.Thread | None = None
         self._has_late = threading.Event()
+        self._wakes_at = math.inf
 
     @property
     def notices(self) -> Notices:
@@ -104,7 +106,8 @@ class Listener:
         """There are notices that are not due yet."""
         if self._late is None:
             self._late = self._started("_late", self._keep_telling, "turnabout-notify")
-        self._has_late.set()
+        if self._notices.due_at < self._wakes_at:
+            self._has_late.set()
 
     def _started(self, name: str, work: Callable[[], None], thread_name: str) -> threading.Thread:
         """The thread of that name; one for all."""
@@ -117,12 +120,19 @@ class Listener:
 
     def _keep_telling(self) -> None:
         """At the end of a busy stretch. Within it the calls do it that come anyway."""
+        seconds: float | None = None
         while not self._closed.is_set():
-            self._has_late.wait()
+            self._has_late.wait(seconds)
             self._has_late.clear()
-            while self._notices.are_pending and not self._closed.is_set():
-                self._closed.wait(self._notices.left(time.monotonic()) or PAUSE_SECONDS)
+            if self._notices.are_pending and self._notices.due_at <= time.monotonic():
                 self._send_notices()
+            # In this order: a notice that comes in between sees that it has to wake us.
+            self._wakes_at = math.inf
+            seconds = None
+            if self._notices.are_pending:
+                now = time.monotonic()
+                seconds = max(self._notices.due_at - now, 0.0) or PAUSE_SECONDS
+                self._wakes_at = now + seconds
 
     def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""

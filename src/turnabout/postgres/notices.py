@@ -70,11 +70,9 @@ class Notices:
                 before = self._pending.get(key, 0)
                 self._pending[key] = None if count is None or before is None else before + count
 
-    def left(self, now: float) -> float:
-        """In how many seconds they are due, as far as is known: there may be others until then."""
-        return min(max(self._due_at() - now, 0.0), PAUSE_SECONDS)
-
-    def _due_at(self) -> float:
+    @property
+    def due_at(self) -> float:
+        """When the next call may be made for what there is. Ends alone can wait longer."""
         ends_only = all(change == Change.ENDED for _, change, _ in tuple(self._pending))
         return self._called_at + (ENDS_PAUSE_SECONDS if ends_only else PAUSE_SECONDS)
 
@@ -85,7 +83,7 @@ class Notices:
         if not self._pending or now < self._called_at + PAUSE_SECONDS:
             return None
         with self._lock:
-            if not self._pending or now < self._due_at():
+            if not self._pending or now < self.due_at:
                 return None
             pending, self._pending = self._pending, {}
             self._called_at = now

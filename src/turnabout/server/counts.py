@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words import outcomes as o
 from turnabout.words.entities import Delivery
-from turnabout.words.errors import TurnaboutError
+from turnabout.words.errors import StorageFull, TurnaboutError
 from turnabout.words.verbs import Ack, Defer, Extend, Fail, Receive, Release, Send, Verb
 
 A = TypeVar("A")
@@ -78,6 +78,8 @@ class ServerCounts:
         self.messages: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.in_flight = 0
+        self.full_at = float("-inf")
+        """When the store last refused a verb for want of room, by the monotonic clock."""
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request was answered."""
@@ -116,6 +118,12 @@ class ServerCounts:
         self.wait_seconds.add(*document["wait_seconds"])
 
     # --- verbs -----------------------------------------------------------------------------------
+
+    def failed(self, name: str, code: str) -> None:
+        """A verb raised an error of that code."""
+        self.verb_errors[name, code] += 1
+        if code == StorageFull.code:
+            self.full_at = time.monotonic()
 
     def carried(self, verb: Verb[Any], answer: Any) -> None:
         """Count what a verb did with messages."""
@@ -172,7 +180,7 @@ class CountingStore(AsyncForwardingStore):
         try:
             answer = await self._store.run(verb)
         except TurnaboutError as error:
-            counts.verb_errors[verb.name, error.code] += 1
+            counts.failed(verb.name, error.code)
             raise
         finally:
             self._took(verb.name, time.perf_counter() - started)
@@ -185,7 +193,7 @@ class CountingStore(AsyncForwardingStore):
         try:
             answers = await self._store.run_transaction(verbs)
         except TurnaboutError as error:
-            counts.verb_errors["transaction", error.code] += 1
+            counts.failed("transaction", error.code)
             raise
         finally:
             self._took("transaction", time.perf_counter() - started)

@@ -10,10 +10,10 @@ before: then the file's time follows it.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 
-from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 
 Clock = Callable[[], int]
@@ -36,7 +36,7 @@ class FileClock:
         self._since = (0, 0)
         """The file's time and the host's when the latter was last found behind."""
 
-    def read(self, connection: Connection) -> tuple[int, bool]:
+    def read(self, connection: sqlite3.Connection) -> tuple[int, bool]:
         """The time, inside a transaction, and whether the file should keep it."""
         host = self._host()
         (kept,) = connection.execute(_SQL["latest"]).fetchone()
@@ -53,7 +53,7 @@ class FileClock:
         return now, not kept <= now < kept + KEPT_MS
 
     @staticmethod
-    def keep(connection: Connection, now: int) -> None:
+    def keep(connection: sqlite3.Connection, now: int) -> None:
         """Where the transaction has written something at that time anyway."""
         connection.execute(_SQL["keep"], (now,))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from turnabout.slices import Slice
+from turnabout.sqlite._clock import STEP_MS, FileClock
 from turnabout.sqlite._connection import SQLITE_SAFE
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite._url import Place, place
@@ -29,7 +30,7 @@ from turnabout.words.findings import (
     warn,
 )
 
-SQL = statements("doctor")
+SQL, CLOCK = statements("doctor"), statements("clock")
 NETWORK: Final = (
     *("nfs", "cifs", "smb", "sshfs", "9p", "ceph", "gluster", "afs", "lustre", "webdav"),
 )
@@ -63,10 +64,11 @@ def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
     if folder is None:
         return
     questions = statements_in(folder / "doctor.sql")
-    path, now = place(url).path, round(time.time() * 1000)
+    path = place(url).path
     assert path is not None, "a store in memory has nothing to look at"
     try:
         with contextlib.closing(_opened(path)) as db:
+            now = _now(db)
             for name, question in questions.items():
                 yield of_zero(name, _one(db, question, now=now), "warn")
     except sqlite3.Error as error:
@@ -126,7 +128,19 @@ def _of_database(path: Path, at: Place) -> Iterator[Finding]:
             yield ok("file contents")
         db.execute("begin")
         if _one(db, "select count(*) from sqlite_schema where name = 'turnabout_message'"):
-            yield from of_queues(db, round(time.time() * 1000))
+            yield from of_clock(db, round(time.time() * 1000))
+            yield from of_queues(db, _now(db))
+
+
+def of_clock(db: sqlite3.Connection, host: int) -> Iterator[Finding]:
+    """Whether the host's clock was set back."""
+    behind = max(0, _one(db, CLOCK["latest"]) - host)
+    yield Finding("clock", "warn" if behind > STEP_MS else "ok", {"behind_ms": behind})
+
+
+def _now(db: sqlite3.Connection) -> int:
+    """The file's time."""
+    return FileClock(None).read(db)[0]
 
 
 def of_queues(db: sqlite3.Connection, now: int) -> Iterator[Finding]:

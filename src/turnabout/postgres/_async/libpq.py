@@ -19,7 +19,7 @@ from psycopg.errors import error_from_result
 
 from turnabout.postgres.async_socket import AsyncSocket, connect_async
 from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
-from turnabout.postgres.everyday import SETTINGS
+from turnabout.postgres.everyday import OWN_SETTINGS, SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
 
@@ -58,28 +58,33 @@ class AsyncConnection:
         return cls(await connect_async(options), options)
 
     async def find_out(self) -> None:
-        """Ask whether everyday statements may be used here, and make the session's settings for
-        them if so: no pooler stands in between, and this role may write to the tables.
+        """Make the session's settings, where no pooler stands in between; and ask whether everyday
+        statements may be used, and make theirs if so: this role may write to the tables.
         """
-        if self._prepare and not self._is_standby():
-            try:
-                self.is_direct = bool(await self.run(SETTINGS, (self._pg.backend_pid,)))
-            except psycopg.Error:
-                if self.closed:
-                    raise
+        if self._is_standby():
+            return
+        process = (self._pg.backend_pid,)
+        try:
+            is_ours = await self.run(OWN_SETTINGS, process, prepare=False)
+            self.is_direct = bool(is_ours and self._prepare and await self.run(SETTINGS, process))
+        except psycopg.Error:
+            if self.closed:
+                raise
 
     @property
     def closed(self) -> bool:
         """Whether it was closed, or broke."""
         return self.raw.closed
 
-    async def run(self, sql: bytes, parameters: Sequence[Any]) -> list[Any]:
+    async def run(
+        self, sql: bytes, parameters: Sequence[Any], *, prepare: bool = True
+    ) -> list[Any]:
         """The rows of one statement, in a transaction of its own.
 
         Raises: psycopg.Error, as psycopg's own cursors do.
         """
         values, formats = encoded(parameters)
-        if self._prepare:
+        if self._prepare and prepare:
             result = await self._run_prepared(sql, values, formats)
         else:
             self._pg.send_query_params(sql, values, None, formats, BINARY)

@@ -22,7 +22,7 @@ from turnabout.postgres.async_listener import AsyncListener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import NoAnswer, meaning, translate
-from turnabout.postgres.everyday import Shortcuts
+from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
@@ -55,10 +55,9 @@ class AsyncPostgresStore(store.AsyncStore):
 
     async def _call(self, call: Call, verb: Any) -> Any:
         now = self._now()
-        sql, simple = call.sql, None
-        if call.without_timers is None or not self._shortcuts.is_time_to_look(verb.queue, now):
-            sql = call.without_timers or sql
-            simple = self._shortcuts.everyday(call.everyday, verb, now)
+        looks = call.without_timers is not None and self._shortcuts.is_time_to_look(verb.queue, now)
+        sql = call.sql if looks else call.without_timers or call.sql
+        simple = self._shortcuts.everyday(call.everyday, verb, now, looks=looks)
         try:
             return await self._execute(call, sql, verb, now, simple)
         except Disconnected as error:
@@ -81,12 +80,12 @@ class AsyncPostgresStore(store.AsyncStore):
         sql: bytes,
         verb: Any,
         now: int | None,
-        simple: Sequence[Any] | None = None,
+        simple: Sequence[Asked] = (),
     ) -> Any:
         connection = await self._pool.take()
         try:
             rows: Sequence[Any] = ()
-            if simple is not None and connection.is_direct:
+            if simple and connection.is_direct:
                 rows = await self._everyday(connection, call, verb, simple)
             if not rows:
                 rows = await connection.run(sql, call.parameters(verb, now))
@@ -100,20 +99,23 @@ class AsyncPostgresStore(store.AsyncStore):
         return rows
 
     async def _everyday(
-        self, connection: AsyncConnection, call: Call, verb: Any, parameters: Sequence[Any]
+        self, connection: AsyncConnection, call: Call, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
-        """The rows of the everyday statement; none where it did nothing. What it fails of, the
+        """The rows of the last of these; none if one of them did nothing. What one fails of, the
         function is to tell.
         """
-        assert call.everyday is not None
         rows: Sequence[Any] = ()
-        try:
-            rows = await connection.run(call.everyday.sql, parameters)
-        except psycopg.Error:
-            if connection.closed:
-                raise
-        if not rows:
-            self._shortcuts.was_special(call.everyday, verb)
+        for statement, parameters in simple:
+            try:
+                rows = await connection.run(statement.sql, parameters)
+            except psycopg.Error:
+                if connection.closed:
+                    raise
+                rows = ()
+            if not rows:
+                if statement is call.everyday:
+                    self._shortcuts.was_special(statement, verb)
+                break
         return rows
 
     async def _drop(self, connection: AsyncConnection) -> None:
@@ -149,7 +151,7 @@ class AsyncPostgresStore(store.AsyncStore):
         for last in (False, True):
             connection = await self._pool.take()
             try:
-                await connection.run(b"begin", ())
+                await connection.run(b"begin isolation level read committed", ())
             except psycopg.Error as error:
                 await self._pool.put(connection)
                 if last or isinstance(error, NoAnswer):
@@ -213,6 +215,8 @@ class AsyncPostgresStore(store.AsyncStore):
             self._listener.send_later()
             return
         try:
+            if connection.is_direct and not await connection.run(WAITERS, due[:1]):
+                return
             for (queue,) in await connection.run(NOTIFY_WAITERS, due):
                 self._listener.has_room(queue)
         except psycopg.Error:

@@ -16,7 +16,7 @@ from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import NoAnswer, meaning, translate
-from turnabout.postgres.everyday import Shortcuts
+from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
@@ -49,10 +49,9 @@ class PostgresStore(store.Store):
 
     def _call(self, call: Call, verb: Any) -> Any:
         now = self._now()
-        sql, simple = call.sql, None
-        if call.without_timers is None or not self._shortcuts.is_time_to_look(verb.queue, now):
-            sql = call.without_timers or sql
-            simple = self._shortcuts.everyday(call.everyday, verb, now)
+        looks = call.without_timers is not None and self._shortcuts.is_time_to_look(verb.queue, now)
+        sql = call.sql if looks else call.without_timers or call.sql
+        simple = self._shortcuts.everyday(call.everyday, verb, now, looks=looks)
         try:
             return self._execute(call, sql, verb, now, simple)
         except Disconnected as error:
@@ -75,12 +74,12 @@ class PostgresStore(store.Store):
         sql: bytes,
         verb: Any,
         now: int | None,
-        simple: Sequence[Any] | None = None,
+        simple: Sequence[Asked] = (),
     ) -> Any:
         connection = self._pool.take()
         try:
             rows: Sequence[Any] = ()
-            if simple is not None and connection.is_direct:
+            if simple and connection.is_direct:
                 rows = self._everyday(connection, call, verb, simple)
             if not rows:
                 rows = connection.run(sql, call.parameters(verb, now))
@@ -94,20 +93,23 @@ class PostgresStore(store.Store):
         return rows
 
     def _everyday(
-        self, connection: LibpqConnection, call: Call, verb: Any, parameters: Sequence[Any]
+        self, connection: LibpqConnection, call: Call, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
-        """The rows of the everyday statement; none where it did nothing. What it fails of, the
+        """The rows of the last of these; none if one of them did nothing. What one fails of, the
         function is to tell.
         """
-        assert call.everyday is not None
         rows: Sequence[Any] = ()
-        try:
-            rows = connection.run(call.everyday.sql, parameters)
-        except psycopg.Error:
-            if connection.closed:
-                raise
-        if not rows:
-            self._shortcuts.was_special(call.everyday, verb)
+        for statement, parameters in simple:
+            try:
+                rows = connection.run(statement.sql, parameters)
+            except psycopg.Error:
+                if connection.closed:
+                    raise
+                rows = ()
+            if not rows:
+                if statement is call.everyday:
+                    self._shortcuts.was_special(statement, verb)
+                break
         return rows
 
     def _drop(self, connection: LibpqConnection) -> None:
@@ -143,7 +145,7 @@ class PostgresStore(store.Store):
         for last in (False, True):
             connection = self._pool.take()
             try:
-                connection.run(b"begin", ())
+                connection.run(b"begin isolation level read committed", ())
             except psycopg.Error as error:
                 self._pool.put(connection)
                 if last or isinstance(error, NoAnswer):
@@ -207,6 +209,8 @@ class PostgresStore(store.Store):
             self._listener.send_later()
             return
         try:
+            if connection.is_direct and not connection.run(WAITERS, due[:1]):
+                return
             for (queue,) in connection.run(NOTIFY_WAITERS, due):
                 self._listener.has_room(queue)
         except psycopg.Error:

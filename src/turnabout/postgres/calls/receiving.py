@@ -70,7 +70,7 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
         nowait=f"select * from turnabout.receive_within({_RECEIVE})",
         without_timers=f"select * from turnabout.receive({_RECEIVE}, check_due => false)",
-        everyday=everyday("receive", _receive_one),
+        everyday=everyday("receive", _receive_one, everyday("look", _receive_one)),
     ),
     v.Peek: call(
         in_room(

@@ -1,8 +1,10 @@
 """Everyday statements: a verb's common case as a plain statement beside its function.
 
     receive.sql   one message
+    look.sql      now and then before it: whether time has brought anything
     ack.sql       one message
     send.sql      one message
+    waiters.sql   after a change: whether anybody is to be notified of it
 
 Each does the whole work where nothing special is going on (no limits, no pause, no policy of a
 channel, no events to note), and else does nothing and answers no row: then the function is called,
@@ -38,6 +40,7 @@ where pg_backend_pid() = $1::int
     and has_table_privilege('turnabout.ready', 'select, insert, update, delete')
     and has_table_privilege('turnabout.lease', 'select, insert, update, delete')
     and has_table_privilege('turnabout.tally', 'insert')
+    and has_table_privilege('turnabout.waiter', 'select')
     and exists (select from turnabout.whole)
 """
 """Make the settings of a session for everyday statements; no row where they may not be used.
@@ -49,12 +52,24 @@ unlogged tables are whole is asked once: a crash ends every session.
 
 LOOK_MS: Final = 50
 """How long receives go on without a look for what time has brought. Looking is a good part of a
-small receive; and if nothing is ready, it is done anyway.
+small receive, most of all where many processes share the processors: the function that does it is
+then in no cache. If nothing is ready, it is done anyway.
 """
 
 PAUSE_SECONDS: Final = 0.1
 """How long a queue is left to the function where something special is going on: where a statement
 did nothing twice within this time. Once is a channel's head mark, or a message that expires.
+"""
+
+OWN_SETTINGS: Final = b"""
+select set_config('default_transaction_isolation', 'read committed', false),
+    set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)
+from (select) t
+where pg_backend_pid() = $1::int
+"""
+"""Make the settings that every session of ours needs, whatever an administrator has set for its
+role; no row behind a pooler. Our calls lock first and read next, bound each wait by themselves, and
+have a deadline by `call_seconds`; a rebuild after a crash takes its time.
 """
 
 _QUEUES_MAX: Final = 1_000
@@ -63,15 +78,26 @@ _NAME = re.compile(r"\$([a-z_]+)")
 
 @dataclass(frozen=True, slots=True)
 class Everyday:
-    """`parameters`: those of a verb, or None where it is none for this statement."""
+    """`parameters`: those of a verb, or None where it is none for this statement. `look`: what to
+    ask before it when it is time to, where a row means that the statement may be tried.
+    """
 
     sql: bytes
     parameters: Callable[[Any, Now], Sequence[Any] | None]
+    look: Everyday | None = None
 
 
-def everyday(name: str, values: Callable[[Any, Now], Mapping[str, Any] | None]) -> Everyday:
+Asked = tuple[Everyday, Sequence[Any]]
+"""A statement and its parameters."""
+
+
+def everyday(
+    name: str,
+    values: Callable[[Any, Now], Mapping[str, Any] | None],
+    look: Everyday | None = None,
+) -> Everyday:
     """The statement in the file of that name, with the values that it names."""
-    text = (files(__name__) / f"{name}.sql").read_text(encoding="utf-8")
+    text = _text(name)
     names = list(dict.fromkeys(_NAME.findall(text)))
 
     def parameters(verb: Any, now: Now) -> Sequence[Any] | None:
@@ -79,7 +105,15 @@ def everyday(name: str, values: Callable[[Any, Now], Mapping[str, Any] | None]) 
         return None if found is None else [found[name] for name in names]
 
     sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text)
-    return Everyday(rendered(sql).encode(), parameters)
+    return Everyday(sql.encode(), parameters, look)
+
+
+def _text(name: str) -> str:
+    return rendered((files(__name__) / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+WAITERS: Final = _text("waiters").encode()
+"""A row, if somebody waits in one of the queues $1."""
 
 
 class Shortcuts:
@@ -104,17 +138,23 @@ class Shortcuts:
         self._looked[queue] = at
         return True
 
-    def everyday(self, statement: Everyday | None, verb: Any, now: Now) -> Sequence[Any] | None:
-        """The parameters of the everyday statement; None: it is not for this verb, or this queue is
-        known to be special.
+    def everyday(
+        self, statement: Everyday | None, verb: Any, now: Now, *, looks: bool = False
+    ) -> Sequence[Asked]:
+        """The everyday statement, or its look and the statement, with their parameters; empty: it
+        is not for this verb, or this queue is known to be special.
         """
         if statement is None:
-            return None
+            return ()
         if self._paused:
             until = self._paused.get((verb.queue, statement.sql))
             if until is not None and time.monotonic() < until:
-                return None
-        return statement.parameters(verb, now)
+                return ()
+        parameters = statement.parameters(verb, now)
+        if parameters is None:
+            return ()
+        asked = (statement, parameters)
+        return (*self.everyday(statement.look, verb, now), asked) if looks else (asked,)
 
     def was_special(self, statement: Everyday, verb: Any) -> None:
         """The everyday statement did nothing."""

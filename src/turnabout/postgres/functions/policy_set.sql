@@ -1,5 +1,6 @@
 -- Change some columns of a channel's policy, or with `replace` all of them. The change is a wake of
--- the channel, folded in at once unless somebody holds the row; then by the next receive.
+-- the channel, folded in at once unless somebody holds the row; then by the next receive. The type
+-- of a policy says what each may be.
 -- plans: free
 create or replace function turnabout.policy_set(
     queue text, channel turnabout.channel_name, changes jsonb, replace boolean default false,
@@ -14,6 +15,7 @@ begin
         v_policy := coalesce(
             turnabout.policy_of(v_queue.id, policy_set.channel), '{}') || changes;
     end if;
+    v_policy := to_jsonb(jsonb_populate_record(null::turnabout.policy, v_policy));
     insert into turnabout.wake (queue_id, channel, policy)
     values (v_queue.id, policy_set.channel, v_policy);
     perform turnabout.wake_channels(v_queue.id, coalesce(now_ms, turnabout.clock_ms()));

@@ -1,6 +1,7 @@
 -- Make or replace a schedule: `schedule` holds columns of turnabout.schedule, but for the payload.
--- What it has sent so far stays noted. A missing queue is made, as by a send: receivers may
--- be there before the first due time.
+-- What is refused of a message is refused of its template: each firing would fail of it. What it
+-- has sent so far stays noted. A missing queue is made, as by a send: receivers may be there before
+-- the first due time.
 -- plans: free
 create or replace function turnabout.schedule_set(
     schedule jsonb, payload turnabout.payload, now_ms turnabout.instant default null
@@ -10,6 +11,7 @@ declare
     s turnabout.schedule := jsonb_populate_record(null::turnabout.schedule, schedule_set.schedule);
     v_row turnabout.schedule;
 begin
+    perform jsonb_populate_record(null::turnabout.template, s.template);
     if not exists (select from turnabout.queue q where q.name = s.queue) then
         perform turnabout.queue_create(s.queue, '{}', schedule_set.now_ms);
     end if;

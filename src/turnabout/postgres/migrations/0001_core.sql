@@ -71,6 +71,48 @@ create domain turnabout.error_text as text constraint an_error_has_at_most_16_ki
 create domain turnabout.kept as bytea constraint what_is_kept_has_at_most_1_mib
     check (octet_length(value) <= 1048576);
 
+create domain turnabout.most as int constraint a_limit_is_above_0 check (value > 0);
+
+create domain turnabout.rate as int constraint a_rate_is_1_to_1000000
+    check (value between 1 and 1000000);
+
+create domain turnabout.day_part as bigint constraint a_rates_period_is_1_ms_to_a_day
+    check (value between 1 and 86400000);
+
+create domain turnabout.interval_us as bigint constraint an_interval_is_above_0 check (value > 0);
+
+create domain turnabout.weight as int constraint a_weight_is_1_to_1000
+    check (value between 1 and 1000);
+
+create domain turnabout.reason as text constraint a_reason_has_at_most_1024_characters
+    check (length(value) <= 1024);
+
+-- A channel's policy, and what a schedule sends, as whoever sets them says in JSON.
+create type turnabout.policy as (
+    max_concurrency turnabout.most,
+    rate_count turnabout.rate,
+    rate_period_ms turnabout.day_part,
+    rate_burst turnabout.rate,
+    rate_interval_us turnabout.interval_us,
+    max_size turnabout.most,
+    weight turnabout.weight,
+    paused boolean,
+    pause_reason turnabout.reason
+);
+
+create type turnabout.template as (
+    content_type turnabout.content_type,
+    channel turnabout.channel_name,
+    priority smallint,
+    delay_ms turnabout.delay,
+    headers turnabout.headers,
+    ttl_ms turnabout.span,
+    dedup_key turnabout.dedup_key,
+    dedup_mode turnabout.dedup_mode,
+    dedup_window_ms turnabout.span,
+    dedup_scope turnabout.dedup_scope
+);
+
 create table turnabout.queue (
     id int generated always as identity primary key,
     name text collate "C" not null unique,
@@ -398,20 +440,21 @@ create table turnabout.schedule (
     queue text collate "C" not null,
     template jsonb not null,
     payload bytea not null,
-    cron text,
+    cron text check (octet_length(cron) <= 255),
     zone text not null,
-    every_ms bigint,
-    anchor bigint not null,
-    at bigint,
-    missed text not null,
-    overlap text not null,
-    gap text not null,
-    fold text not null,
+    every_ms bigint check (every_ms between 1000 and 31622400000),
+    anchor bigint not null check (anchor between 0 and 9000000000000000),
+    at bigint check (at between 0 and 9000000000000000),
+    missed text not null check (missed in ('skip', 'once', 'all')),
+    overlap text not null check (overlap in ('allow', 'skip')),
+    gap text not null check (gap in ('after', 'skip')),
+    fold text not null check (fold in ('first', 'both')),
     paused boolean not null,
-    next_at bigint,
+    next_at bigint check (next_at between 0 and 9000000000000000),
     last_at bigint,
     last_id bigint,
-    sent bigint not null default 0
+    sent bigint not null default 0,
+    check (num_nonnulls(cron, every_ms, at) = 1)
 );
 
 create index schedule_due on turnabout.schedule (next_at) where next_at is not null;

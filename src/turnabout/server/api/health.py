@@ -29,6 +29,10 @@ FRESH_SECONDS = 1.0
 PATIENCE_SECONDS = 2.0
 DISK_FREE_BYTES = 16 * 1024 * 1024
 """Below this an SQLite file cannot be written for long: not even acks."""
+FULL_SECONDS = 10.0
+"""After a verb that a database refused for want of room, others are not asked to come; then some
+are, to see whether there is room again.
+"""
 _PING = TokenRevoke("a" * 12)
 """Of a token that is not there: it needs the schema, our functions, rights, and a database that
 takes writes, as a standby does not.
@@ -93,7 +97,8 @@ class Health:
 
     def _disk(self) -> HealthCheck:
         free = measures(self._context).get("disk_free_bytes")
-        full = free is not None and free < DISK_FREE_BYTES
+        is_told = time.monotonic() - self._context.counts.full_at < FULL_SECONDS
+        full = is_told or (free is not None and free < DISK_FREE_BYTES)
         return HealthCheck("disk", StorageFull.code if full else None)
 
 
