@@ -26,6 +26,7 @@ class Row:
     last_at: int | None = None
     last_id: int | None = None
     sent: int = 0
+    refused: int = 0
 
 
 class Schedules:
@@ -105,6 +106,7 @@ class Schedules:
             return False
         channels, full = self.refusals(queue.name, [message])
         if channels or full is not None:
+            row.refused += 1
             return False
         told = next(sent, None)
         assert told is not None, f"nothing was sent for {schedule.name} at {due_at}"
@@ -122,6 +124,7 @@ class Schedules:
             row = self.schedules[entry.schedule.name]
             theirs = (entry.schedule, entry.next_at, entry.last_at, entry.last_id, entry.sent)
             assert theirs == (row.schedule, row.next_at, row.last_at, row.last_id, row.sent)
+            assert entry.refused == row.refused
             assert entry.is_due == (entry.schedule.name in self.due())
 
 

@@ -13,7 +13,9 @@ import pytest
 
 import turnabout
 from tests.support.command_line import Runner
+from tests.support.doors import Clock
 from turnabout.dev import bench as bench_module
+from turnabout.dev.commands import _keep_up
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -74,6 +76,20 @@ def test_ctrl_c_while_bench_starts_its_threads(
 
 def test_dev_says_what_it_can_start(run: Runner) -> None:
     assert "--postgres" in run("dev", code=2).err
+
+
+def test_dev_does_what_workers_would_do() -> None:
+    clock = Clock()
+    with turnabout.connect("sqlite://", clock=clock) as mq:
+        queue = mq.queue("q")
+        queue.create(max_attempts=1)
+        queue.send("crashed")
+        queue.receive(lease_seconds=1)
+        mq.schedules.set("tick", "q", "due", at=clock.now + 1000)
+        clock.advance(1)
+        _keep_up(mq)
+        stats = queue.stats()
+    assert (stats.dead, stats.ready) == (1, 1)
 
 
 @pytest.mark.slow

@@ -212,8 +212,33 @@ def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
         life.step(("send", "a", 0, None))
         life.receive(None)
         life.step(("ack", 0))
-    verbs = [sql for sql in asked if sql != NOTIFY_WAITERS]
+    verbs = [sql for sql in asked if sql not in (NOTIFY_WAITERS, everyday.WAITERS)]
     assert verbs == [one.sql for one in EVERYDAY.values() if one]
+
+
+class Looking(everyday.Shortcuts):
+    """Each receive looks for what time has brought."""
+
+    def is_time_to_look(self, queue: str, now: Any) -> bool:
+        return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", ["", "a"])
+def test_a_look_finds_that_a_head_mark_is_worth_its_price(migrated_url, channel):
+    with psycopg.connect(migrated_url) as old, closing(PostgresStore(migrated_url)) as store:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        store._shortcuts = Looking()
+        queue = turnabout.Turnabout(store).queue("dead")
+        queue.create(history_seconds=0)
+        queue.send_many([turnabout.message(b"x", channel=channel) for _ in range(250)])
+        for _ in range(200):
+            queue.receive()[0].ack()
+        marks = "select count(*) from turnabout.ready where expires_at = 0"
+        assert old.execute(marks).fetchone() == (0,)  # as it was
+        with psycopg.connect(migrated_url) as db:
+            assert db.execute(marks).fetchone() == (1,)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from tests.server.running import Running, get, post, request, running
 from tests.support.each import each
 from tests.support.until import until
 from turnabout.server import ServerOptions
+from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
 LIST = get("/v1/queues")
 SHORT = ServerOptions(
@@ -206,17 +207,25 @@ def test_one_who_takes_nothing_is_cut_off(server: Running) -> None:
 
 
 def test_too_many_connections() -> None:
-    with running(ServerOptions(auth="none", port=0, max_connections=2)) as server:
+    options = ServerOptions(auth="none", port=0, max_connections=2)
+    with running(options, routes=ROUTES) as server:
+        released = server.serving.app.state.released = asyncio.Event()
         with server.connect() as one, server.connect() as two:
-            assert one.ask(LIST).status == two.ask(LIST).status == 200
+            one.send(get("/waits"))
+            two.send(get("/waits"))
+            until(lambda: server.context.admission.requests == 2)
             with server.connect() as three:
                 answer = three.answer()
                 assert (answer.status, answer.code) == (503, "busy")
                 assert answer.headers["retry-after"] == "1"
-            assert one.ask(LIST).status == two.ask(LIST).status == 200
+            server.loop.call_soon_threadsafe(released.set)
+            assert one.answer().body == two.answer().body == b"released"
+            assert refused(server, "max_connections") == 1
+            # Now they want nothing, and the oldest gives its place up.
+            assert server.ask(get()).status == 200
+            assert one.is_closed()
+            assert two.ask(get()).status == 200
         until(lambda: server.context.connections() == 0)
-        assert server.ask(get()).status == 200
-        assert refused(server, "max_connections") == 1
 
 
 def test_strangers_give_way_the_oldest_first() -> None:
@@ -232,24 +241,6 @@ def test_strangers_give_way_the_oldest_first() -> None:
                 assert half.is_closed(), "it came before the one that has been refused"
 
 
-def test_too_many_requests_at_once() -> None:
-    with running(ServerOptions(auth="none", port=0, max_pending=2), routes=ROUTES) as server:
-        released = server.released = asyncio.Event()  # type: ignore[attr-defined]
-        server.serving.app.state.released = released
-        with server.connect() as one, server.connect() as two:
-            one.send(get("/waits"))
-            two.send(get("/waits"))
-            until(lambda: server.context.admission.pending == 2)
-            answer = server.ask(get("/waits"))
-            assert (answer.status, answer.code) == (503, "busy")
-            assert answer.headers["retry-after"] == "1"
-            assert server.ask(get("/livez")).status == 200
-            server.loop.call_soon_threadsafe(released.set)
-            assert one.answer().body == two.answer().body == b"released"
-        assert server.ask(get("/nothing")).status == 404
-        assert refused(server, "max_pending") == 1
-
-
 def test_too_many_who_wait() -> None:
     with running(ServerOptions(auth="none", port=0, max_polls=1)) as server:
         server.ask(post("/v1/queues", {"queue": "q"}))
@@ -261,6 +252,41 @@ def test_too_many_who_wait() -> None:
             assert (answer.status, answer.code) == (503, "busy")
             assert answer.headers["retry-after"] == "1"
             assert server.ask(post("/v1/queues/q/receive", {"lease_seconds": 5})).status == 200
+
+
+def test_one_tenant_takes_no_other_s_places(tmp_path: Path) -> None:
+    """It may have all, connections and polls, until somebody else comes."""
+    url = f"sqlite:///{tmp_path / 'q.db'}"
+    options = ServerOptions(port=0, max_polls=2, max_connections=3)
+    with running(options, url=url) as server, turnabout.connect(url) as owner:
+        for name in ("acme/q", "bob/q"):
+            owner.queue(name).create(events="all")
+        shown: dict[str, str] = {}
+        for name in ("acme", "bob"):
+            id_, secret, digest = new_token()
+            owner.store.run(TokenCreate(id_, digest, name, "", scopes(["operate"])))
+            shown[name] = f"Authorization: Bearer {token_text(id_, secret)}"
+        body = b'{"wait_seconds": 60}'
+
+        def poll(name: str) -> bytes:
+            return request("POST", "/v1/queues/q/receive", shown[name], body=body)
+
+        polls = server.context.admission.polls
+        with server.connect() as one, server.connect() as two, server.connect() as three:
+            one.send(get("/v1/queues/q/events/stream", shown["acme"]))
+            until(lambda: polls.held("acme") == 1)
+            two.send(poll("acme"))
+            until(lambda: polls.held("acme") == 2)
+            assert three.ask(get("/v1/queues", shown["acme"])).status == 200
+            with server.connect() as four:
+                four.send(poll("bob"))
+                assert three.is_closed()  # it wanted nothing
+                one.finish()  # the oldest that waits: it breaks off
+                until(lambda: polls.held("bob") == 1)
+                assert polls.held("acme") == 1
+                with server.connect() as five:
+                    refused_now = five.ask(poll("acme"))
+                    assert (refused_now.status, refused_now.code) == (503, "busy")
 
 
 def test_who_waits_too_long() -> None:

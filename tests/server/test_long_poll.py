@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +11,8 @@ from tests.server.batching_support import Watched, message, settle, watched
 from tests.support.doors import START, Clock
 from tests.support.loops import inside
 from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.server import ServerOptions
+from turnabout.server.admission import Admission
 from turnabout.server.batching import long_poll as module
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.batching.maintenance import ROUND_SECONDS, Maintenance
@@ -205,21 +207,8 @@ async def test_a_missing_queue_is_no_place_to_wait(yard: Yard) -> None:
 
 @in_a_yard
 async def test_only_so_many_may_wait(yard: Yard) -> None:
-    class Places:
-        taken = 0
-
-        @contextmanager
-        def waiter(self) -> Any:
-            if self.taken == 2:
-                raise Busy("two wait already")
-            self.taken += 1
-            try:
-                yield
-            finally:
-                self.taken -= 1
-
-    places = Places()
-    yard.long_poll = LongPoll(yard.store, places)
+    admission = Admission(ServerOptions(max_polls=2))
+    yard.long_poll = LongPoll(yard.store, admission)
     tasks = await yard.waiting(2)
     with pytest.raises(Busy):
         await yard.receive()
@@ -227,7 +216,7 @@ async def test_only_so_many_may_wait(yard: Yard) -> None:
     await yard.send(*"abc")
     assert [payloads(await task) for task in tasks] == ["a", "b"]
     assert payloads(await yard.receive()) == "c"
-    assert places.taken == 0
+    assert admission.waiting == 0
 
 
 @in_a_yard

@@ -43,8 +43,9 @@ def test_a_namespace_is_made_changed_listed_and_deleted(run, tenant, clock):
     first = run(c.NamespaceSet(c.Namespace(tenant, max_messages=7)))
     assert first == c.Namespace(tenant, max_messages=7, created_at=clock.now)
     clock.advance(1)
-    again = run(c.NamespaceSet(c.Namespace(tenant, max_bytes=9, requests_per_second=3)))
-    assert again == c.Namespace(tenant, None, 9, 3, first.created_at)
+    others = {name: n for n, name in enumerate(c.Namespace.__match_args__[2:-1], 2)}  # each its own
+    again = run(c.NamespaceSet(c.Namespace(tenant, **others)))
+    assert again == c.Namespace(tenant, None, **others, created_at=first.created_at)
     listed = run(c.NamespaceList())
     assert [n.name for n in listed] == sorted(n.name for n in listed)
     assert [n for n in listed if n.name == tenant] == [again]

@@ -1,5 +1,6 @@
 """Lists come in parts that are bounded, by number and by bytes, and each says where to go on."""
 
+import gzip
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import turnabout
 from tests.server.running import running
 from tests.server.tenants import Yard, ticking
 from tests.support import postgres
+from tests.support.each import each
 from turnabout.server.auth import parts
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
@@ -133,3 +135,29 @@ def test_our_own_client_puts_the_parts_together():
         got = queue.receive(max_messages=5)
         queue.ack([m.receipt for m in got], results=[LARGE] * 5)
         assert [e.id for e in queue.wait(sent.ids, timeout_seconds=0) if e] == list(sent.ids)
+
+
+@each(
+    ("accepted", "is_pressed"),
+    [
+        ("gzip, deflate, br", True),
+        ("br;q=1.0, GZIP;q=0.5", True),
+        ("gzip;q=0, identity", False),
+        ("identity", False),
+    ],
+)
+async def test_long_answers_are_pressed_for_those_who_take_it(accepted: str, is_pressed: bool):
+    async with ticking() as one:
+        token = await one.token("acme")
+        asked = (("Authorization", f"Bearer {token}"), ("Accept-Encoding", accepted))
+        for i in range(3):
+            await one.done(token, v.QueueCreate(f"q{i}", QueueSettings()))
+        plain = await one.ask("GET", "/v1/queues", b"", asked[0])
+        answer = await one.ask("GET", "/v1/queues", b"", *asked)
+        assert ("content-encoding" in answer.headers) == is_pressed
+        assert int(answer.headers["content-length"]) == len(answer.body)
+        assert (gzip.decompress(answer.body) if is_pressed else answer.body) == plain.body
+        assert not is_pressed or len(answer.body) < len(plain.body) / 2
+        short = await one.ask("GET", "/v1/queues/q0/messages", b"", *asked)
+        assert short.body == b'{"items":[]}'
+        assert "content-encoding" not in short.headers

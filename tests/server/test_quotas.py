@@ -28,6 +28,8 @@ from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, Disconnected, QuotaExceeded, TooManyRequests, Uncertain
 from turnabout.words.outcomes import ChannelFull, Sent
 from turnabout.words.policy import Policy, QueueSettings
+from turnabout.words.records import Result
+from turnabout.words.schedules import Schedule
 
 
 def send(count: int = 1, size: int = 1, queue: str = "jobs") -> v.Send:
@@ -382,3 +384,83 @@ async def test_processes_together_pass_a_quota_by_what_they_take_in_between_look
         one.seconds.now += QUIET_LOOKS * MEASURE_SECONDS + 0.1
         with pytest.raises(QuotaExceeded, match="19 of 10"):
             await one.done(token, send(1))
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+async def test_what_a_schedule_sends_obeys_the_quota_and_is_counted(url):
+    async with ticking(url) as one:
+        acme, bob = await one.token("acme", max_messages=2), await one.token("bob")
+        for token in (acme, bob):
+            tick = Schedule("tick", "jobs", Outgoing(b"x"), every_ms=1_000)
+            await one.done(token, v.ScheduleSet(tick, one.clock()))
+        await one.done(acme, v.ScheduleFire("tick", one.clock(), one.clock() + 1_000))  # it may not
+        one.context.authenticator.quotas._usages.clear()  # no request has brought them here yet
+        for _ in range(4):
+            await one.context.long_poll.maintenance.step()
+            one.clock.advance(ms=1_000)
+        for token, sent, refused in ((acme, 2, 2), (bob, 4, 0)):
+            (entry,) = await one.done(token, v.ScheduleList())
+            assert (entry.sent, entry.refused) == (sent, refused)
+            (jobs, _) = await one.done(token, v.Stats())
+            assert jobs.sent == sent
+            assert entry.next_at == one.clock()
+
+
+# --- what else is kept ---------------------------------------------------------------------------
+
+
+async def test_queues_schedules_policies_and_history_are_bounded(url):
+    async with ticking(url) as one:
+        quotas = {"max_queues": 4, "max_schedules": 1, "max_policies": 2, "max_history_bytes": 100}
+        token, other = await one.token("acme", **quotas), await one.token("bob")
+        kept = QueueSettings(history_payload=True)
+        for shown in (other, token):
+            await one.done(shown, v.QueueCreate("a", kept))
+            await one.done(shown, send(1, queue="b"))
+
+        def schedule(name: str, queue: str = "a") -> v.ScheduleSet:
+            return v.ScheduleSet(Schedule(name, queue, Outgoing(b"x"), every_ms=1_000), None)
+
+        async def refused(verb: Any, name: str) -> None:
+            with pytest.raises(QuotaExceeded, match=rf"\({name}\)"):
+                await one.done(token, verb)
+
+        for verb in (v.QueueCreate("c", kept), send(1, queue="c"), schedule("s", "c")):
+            await refused(verb, "max_queues")
+        for again in range(2):
+            await one.done(token, schedule("s"))
+            for channel in ("x", "y"):
+                await one.done(token, v.PolicySet("a", channel, {"weight": 2 + again}))
+        await refused(schedule("t"), "max_schedules")
+        await refused(v.PolicySet("a", "z", {"weight": 2}), "max_policies")
+        one.seconds.now += QUIET_LOOKS * MEASURE_SHARE
+        await refused(schedule("t"), "max_schedules")
+        await refused(v.PolicySet("a", "z", {"weight": 2}), "max_policies")
+        await refused(v.QueueCreate("c", kept), "max_queues")
+
+        await one.done(token, send(1, 90, queue="a"))
+        (delivery,) = (await one.done(token, v.Receive("a", 1))).deliveries
+        await one.done(token, v.Ack("a", (delivery.receipt,), (Result(b"r" * 50, "text/plain"),)))
+        one.seconds.now += QUIET_LOOKS * MEASURE_SHARE
+        await refused(send(1, 1, queue="a"), "max_history_bytes")
+        await one.done(token, v.Clear("a", "all"))
+        await one.done(token, v.QueueDelete("b"))
+        await one.done(token, v.ScheduleDelete("s"))
+        one.seconds.now += QUIET_LOOKS * MEASURE_SHARE
+        await one.done(token, send(1, 1, queue="a"))
+        await one.done(token, schedule("t"))
+
+
+async def test_a_transaction_is_charged_by_verb(url):
+    async with ticking(url) as one:
+        token = await one.token("acme", requests_per_second=10)
+        body = json.dumps({"verbs": [{"verb": "queue_list"}] * 40}).encode()
+        shown = ("Authorization", f"Bearer {token}")
+        assert (await one.ask("POST", "/v1/transaction", body, shown)).status == 200
+        one.seconds.now += 3
+        answer = await one.run(token, v.QueueList())
+        assert answer.status == 429
+        one.seconds.now += float(json.loads(answer.body)["error"]["retry_after_seconds"])
+        assert (await one.run(token, v.QueueList())).status == 200

@@ -9,6 +9,7 @@ from tests.server.tenants import Yard, there
 from tests.support.each import each
 from turnabout import wire
 from turnabout.server import ServerOptions
+from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
@@ -55,6 +56,7 @@ class Said:
 
     def __init__(self) -> None:
         self.batched = self.store = self.long_poll = self
+        self.admission = Admission(ServerOptions())
         self.authenticator = Authenticator(cast("AsyncStore", self), ServerOptions())
         self.asked: list[Verb[Any]] = []
 
@@ -68,7 +70,7 @@ class Said:
     async def run_transaction(self, verbs: Any) -> list[Any]:
         return [await self.run(verb) for verb in verbs]
 
-    async def receive(self, verb: Any, _: float, __: Any) -> Any:
+    async def receive(self, verb: Any, *_: Any) -> Any:
         self.asked.append(verb)
         return Received(())
 

@@ -122,9 +122,12 @@ HOT = {
     ("cancel", "request"): ["INTEGER PRIMARY KEY"],
     ("retry", "retry"): ["INTEGER PRIMARY KEY"],
     ("endings", "unfinished"): ["INTEGER PRIMARY KEY"],
-    ("endings", "ended"): ["history_id (id=? AND queue_id=?)"],
+    ("endings", "ended"): [
+        "PRIMARY KEY (queue_id=? AND seq=?)",
+        "history_id (id=? AND queue_id=?)",
+    ],
     ("redrive_step", "next"): ["message_of_queue (queue_id=? AND rowid>?)"],
-    ("schedule_list", "due"): ["schedule_due (next_at<?)"],
+    ("schedule_list", "due"): ["schedule_due (next_at<?)", "schedule_1 (name=?)"],
     ("schedule_fire", "is_unfinished"): ["INTEGER PRIMARY KEY", "queue_1 (name=?)"],
     ("maintain", "done_to"): [
         "PRIMARY KEY (queue_id=? AND seq>?)",
@@ -155,15 +158,18 @@ HOT = {
     ("maintain", "redrives"): ["redrive_running (queue_id=?)"],
     ("maintain", "idle"): ["channel_idle (queue_id=? AND tat_us<?)"],
     ("stats", "of_namespace"): [
-        "queue_namespace (<expr>=?)",
+        "queue_namespace (<expr>=? AND name>?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
         "message_of_queue (queue_id=?)",
     ],
-    ("queue_list", "of_namespace"): ["queue_namespace (<expr>=?)", "INTEGER PRIMARY KEY"],
+    ("queue_list", "of_namespace"): [
+        "queue_namespace (<expr>=? AND name>?)",
+        "INTEGER PRIMARY KEY",
+    ],
     ("redrive_list", "of_namespace"): ["redrive_namespace (<expr>=?)"],
-    ("schedule_list", "of_namespace"): ["schedule_namespace (<expr>=?)"],
+    ("schedule_list", "of_namespace"): ["schedule_namespace (<expr>=? AND name>?)"],
     ("totals", "of_namespace"): [
         "queue_namespace (<expr>=?)",
         "message_ready (queue_id=?)",
@@ -184,6 +190,8 @@ MAY_SORT = {
     ("queue_update", "leased_channels"),
     ("redrive_start", "count"),
     ("redrive_list", "of_namespace"),
+    ("endings", "ended"),  # by the order of asking
+    ("schedule_list", "due"),  # in turn by namespace
 }
 MAY_WALK = {  # over what has few rows: queues, schedules, redrives
     ("stats", "count"),

@@ -159,6 +159,30 @@ async def test_the_handlers_own_ack_and_a_beat_do_not_disturb_one_another(place:
     assert (stats.handled, stats.lost, stats.failed) == (5, 0, 0)
 
 
+@alive
+async def test_a_worker_with_busy_handlers_ends_what_has_died_of_crashes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnabout.worker.run.UPKEEP_SECONDS", 0)
+    monkeypatch.setattr("turnabout.worker.run.MAINTAIN_SECONDS", 0.001)
+    await place.queue.create(max_attempts=1)
+    worker, begun, go = place.worker(), asyncio.Event(), asyncio.Event()
+
+    @worker.handler("work", lease_seconds=3600)
+    async def handle(_message: AsyncMessage) -> None:
+        begun.set()
+        await go.wait()
+
+    await place.send("crashed", "busy")
+    await place.queue.receive(lease_seconds=1)
+    async with running(worker):
+        await begun.wait()
+        place.clock.advance(1)
+        while not (await place.queue.stats()).dead:  # noqa: ASYNC110 - of the database
+            await asyncio.sleep(0.001)
+        go.set()
+
+
 # --- outages ---
 
 

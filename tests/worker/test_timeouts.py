@@ -93,6 +93,25 @@ async def test_one_that_will_not_end_loses_its_message_and_its_place(
 
 
 @alive
+async def test_one_that_has_acked_and_hangs_then_only_loses_its_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers, worker = Timers(monkeypatch), place.worker(timeout_seconds=60)
+
+    @worker.handler("work")
+    def handle(message: Message) -> None:
+        message.ack()
+        if message.text() == "hangs":
+            timers.pass_by(message)
+            message.stop_event.wait(SECONDS)
+
+    await place.send("hangs", "next")
+    stats = await worker.run_async(until_empty=True)
+    assert (stats.handled, stats.failed, stats.lost) == (2, 0, 0)
+    assert (await place.queue.stats()).done == 2
+
+
+@alive
 async def test_too_many_that_hang_end_the_worker(place: Place) -> None:
     worker, go = place.worker(max_hung=2, timeout_seconds=3600), threading.Event()
 

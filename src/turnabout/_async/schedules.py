@@ -183,22 +183,20 @@ async def fire_when_due(shared: Shared) -> None:
     if not watch.must_look():
         return
     try:
+        due = await shared.store.run(ScheduleList(due=True, limit=SCHEDULES_MAX))
         if watch.is_idle:
-            found = await shared.store.run(ScheduleList())
-            watch.found(any_there=bool(found))
-            due = [entry for entry in found if entry.is_due]
-        else:
-            due = await shared.store.run(ScheduleList(due=True))
-        _, errors = await _fire_all(shared.store, due[:SCHEDULES_MAX])
+            any_there = due or await shared.store.run(ScheduleList(limit=1))
+            watch.found(any_there=bool(any_there))
+        _, errors = await _fire_all(shared.store, due)
     except (Unavailable, Uncertain):
         return  # the next look will do
     except Forbidden:
         watch.stop_for_a_while()
         return
-    if len(due) > SCHEDULES_MAX:
+    if len(due) == SCHEDULES_MAX:
         watch.found(any_there=True, more_due=True)
     if errors and watch.must_complain():
-        _complain(errors)
+        complain(errors)
 
 
 async def _fire_all(
@@ -209,19 +207,21 @@ async def _fire_all(
     errors: list[TurnaboutError] = []
     for entry in due:
         try:
-            sent += await _fire(store, entry)
+            sent += await fire(store, entry)
         except (Forbidden, UsageError) as error:
             errors.append(error)
     return sent, errors
 
 
-async def _fire(store: AsyncStore, entry: ScheduleEntry) -> list[ScheduledMessage]:
+async def fire(
+    store: AsyncStore, entry: ScheduleEntry, *, refused: bool = False
+) -> list[ScheduledMessage]:
     """Catch up with one schedule, up to a bound. If another process is faster, it goes on."""
     from turnabout.timing import firings
 
     name = entry.schedule.name
     steps = firings(entry, entry.now, STEPS_MAX)
-    verbs = [ScheduleFire(name, step.due_at, step.next_at, step.skip) for step in steps]
+    verbs = [ScheduleFire(name, step.due_at, step.next_at, step.skip, refused) for step in steps]
     # Most times one is due: then without what a transaction of many costs.
     alone = len(verbs) == 1
     outcomes = [await store.run(verbs[0])] if alone else await store.run_transaction(verbs)
@@ -232,7 +232,7 @@ async def _fire(store: AsyncStore, entry: ScheduleEntry) -> list[ScheduledMessag
     ]
 
 
-def _complain(errors: Sequence[TurnaboutError]) -> None:
+def complain(errors: Sequence[TurnaboutError]) -> None:
     import logging
 
     log = logging.getLogger("turnabout.schedules")

@@ -155,6 +155,7 @@ SCHEDULE: _show.Columns = (
     ("last", _last, str),
     ("last message", "last_id", str),
     ("sent", "sent", _show.count),
+    ("refused", "refused", _show.count),
     ("payload", "schedule.message.payload", lambda data: _show.payload(data, 200)),
 )
 

@@ -36,7 +36,18 @@ CHANNEL = (
 DEDUP = ("queue_id", "scope", "key", "message_id", "until_ms")
 SCHEDULE = (
     *("name", "queue", "template", "payload", "cron", "zone", "every_ms", "anchor", "at"),
-    *("missed", "overlap", "gap", "fold", "paused", "next_at", "last_at", "last_id", "sent"),
+    *(
+        "missed",
+        "overlap",
+        "gap",
+        "fold",
+        "paused",
+        "next_at",
+        "last_at",
+        "last_id",
+        "sent",
+        "refused",
+    ),
 )
 REDRIVE = (
     *("id", "queue_id", "queue", "target", "channel", "died_from", "died_until", "error"),
@@ -53,7 +64,10 @@ REDRIVE = (
     ),
     *("created_at", "finished_at"),
 )
-NAMESPACE = ("name", "max_messages", "max_bytes", "requests_per_second", "created_at")
+NAMESPACE = (
+    *("name", "max_messages", "max_bytes", "requests_per_second", "max_queues", "max_policies"),
+    *("max_schedules", "max_history_bytes", "max_polls", "weight", "created_at"),
+)
 TOKEN = (
     *("id", "digest", "namespace", "label", "scopes", "created_at", "expires_at", "revoked_at"),
 )

@@ -289,10 +289,13 @@ from turnabout.event_seq_seq s;
 -- name: add_namespace
 -- A namespace; one that is here stays as it is here.
 insert into turnabout.namespace (
-    name, max_messages, max_bytes, requests_per_second, created_at
+    name, max_messages, max_bytes, requests_per_second, max_queues, max_policies, max_schedules,
+    max_history_bytes, max_polls, weight, created_at
 )
 values (
-    %(name)s, %(max_messages)s, %(max_bytes)s, %(requests_per_second)s, %(created_at)s
+    %(name)s, %(max_messages)s, %(max_bytes)s, %(requests_per_second)s, %(max_queues)s,
+    %(max_policies)s, %(max_schedules)s, %(max_history_bytes)s, %(max_polls)s, %(weight)s,
+    %(created_at)s
 )
 on conflict do nothing;
 

@@ -1,50 +1,89 @@
-"""How many requests there are, and how many of them wait for something to happen."""
+"""Who gets in: requests that want the store take turns, and those that wait have places.
+
+Both are shared among the namespaces: `turns` says who is next, `shares` who has to give way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 from turnabout.server.options import ServerOptions
-from turnabout.words.errors import Busy
+from turnabout.server.shares import Shares
+from turnabout.server.turns import Turns
+from turnabout.words.errors import Busy, QuotaExceeded
+
+FEW, MANY = 4, 256
+"""Requests that have the store at once, where several namespaces are busy, and where one is alone:
+what is carried out together delays the others, and saves commits.
+"""
 
 
 class Admission:
-    """Counts requests (the request guard does) and waiters.
+    """What requests take of a server, counted and shared."""
 
-    A request that waits counts as waiting, and not as one that wants the store.
-    """
-
-    def __init__(self, options: ServerOptions) -> None:
-        self.options = options
+    def __init__(
+        self,
+        options: ServerOptions,
+        weight_of: Callable[[str], int] = lambda _: 1,
+        refused: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`refused` is told the name of the limit."""
+        many = min(MANY, max(1, options.max_pending // 2))
+        lines = Shares(max(1, options.max_pending - many), partial(refused, "max_pending"))
+        self.turns = Turns(min(FEW, many), many, lines, weight_of)
+        self.polls = Shares(options.max_polls, partial(refused, "max_polls"))
         self.requests = 0
-        self.waiting = 0
+        """All that are under way, as the request guard counts them."""
         self.body_bytes = 0
         """Of large bodies, which are in memory until their requests end."""
 
     @property
     def pending(self) -> int:
-        """Requests that want the store, or have it."""
-        return self.requests - self.waiting
+        """Requests that have the store, or want it."""
+        return self.turns.running + self.turns.places.taken
 
     @property
-    def is_full(self) -> bool:
-        """Nobody else may come in now."""
-        return self.pending >= self.options.max_pending
+    def waiting(self) -> int:
+        """Requests that wait for something to happen."""
+        return self.polls.taken
 
-    @contextmanager
-    def waiter(self) -> Generator[None]:
-        """A block in which a request waits: `with context.admission.waiter(): …`.
+    @asynccontextmanager
+    async def waiter(self, namespace: str, most: int | None = None) -> AsyncGenerator[None]:
+        """A block in which a request waits: `async with admission.waiter(…): …`.
 
-        Raises: Busy when `max_polls` wait already.
+        most:   places that the namespace may have (its quota).
+        Raises: Busy when all places are taken and the namespace has its share of them, or has to
+                give this one up; QuotaExceeded.
         """
-        if self.waiting >= self.options.max_polls:
-            raise Busy(
-                f"{self.waiting:,} requests wait already, and no more may (max_polls): "
-                "repeat later, or without wait_seconds"
+        if most is not None and self.polls.held(namespace) >= most:
+            raise QuotaExceeded(
+                f"{most:,} requests of the namespace wait already (max_polls): repeat later, or "
+                "without wait_seconds"
             )
-        self.waiting += 1
+        waits = asyncio.timeout(None)
+
+        def give_way() -> bool:
+            waits.reschedule(0.0)
+            return True
+
+        if not self.polls.take(namespace, give_way):
+            raise _full(self.polls.most)
         try:
-            yield
+            async with waits:
+                yield
+        except TimeoutError:
+            if waits.expired():
+                raise _full(self.polls.most) from None
+            raise
         finally:
-            self.waiting -= 1
+            self.polls.give(namespace, give_way)
+
+
+def _full(most: int) -> Busy:
+    return Busy(
+        f"{most:,} requests wait on this server, and this namespace has its share of them "
+        "(max_polls): repeat later, or without wait_seconds"
+    )

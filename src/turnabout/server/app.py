@@ -12,11 +12,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.bounded_receive import BoundedReceive
 from turnabout.server.batching.long_poll import LongPoll
-from turnabout.server.context import Admission, ServerContext
+from turnabout.server.context import ServerContext
 from turnabout.server.counts import CountingStore, ServerCounts
 from turnabout.server.http.access_log import AccessLog
 from turnabout.server.http.forwarded import Forwarded
@@ -76,19 +77,22 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     close in good order.
     """
     options = options or ServerOptions()
-    counts, admission, lifecycle = ServerCounts(), Admission(options), Lifecycle()
+    counts, lifecycle = ServerCounts(), Lifecycle()
+    authenticator = Authenticator(store, options)
+    admission = Admission(options, authenticator.quotas.weight, counts.refused)
     merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)
+    long_poll.maintenance.usage_of = authenticator.quotas.usage_now
     lifecycle.background.append(long_poll.maintenance.run)
     context = ServerContext(
         store,
         _traced(merged) if options.tracing else merged,
         long_poll,
-        Authenticator(store, options),
+        authenticator,
         lifecycle,
-        options,
         admission,
+        options,
         counts,
     )
     routes: list[BaseRoute] = []

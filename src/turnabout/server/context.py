@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from turnabout.server.admission import Admission
 from turnabout.server.auth.authorized_store import AuthorizedStore, Services
 from turnabout.server.counts import ServerCounts
+from turnabout.server.http.exchange import BELONGS
 from turnabout.server.options import ServerOptions
 from turnabout.server.shared_counts import SharedCounts
 
@@ -25,7 +25,6 @@ class ServerContext(Services):
     """
 
     options: ServerOptions
-    admission: Admission
     counts: ServerCounts
     """The part of `/metrics` that is about this process."""
     connections: Callable[[], int] = lambda: 0
@@ -48,4 +47,7 @@ class ServerContext(Services):
         """The store that this request's verbs run on. Raises: Unauthorized, TooManyRequests."""
         caller = AuthorizedStore(self, await self.authenticator.authenticate(request.scope))
         request.state.caller = caller  # for the log
+        belongs: Callable[[str], None] | None = request.scope.get("extensions", {}).get(BELONGS)
+        if belongs is not None:
+            belongs(caller.namespace)
         return caller

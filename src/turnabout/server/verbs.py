@@ -28,6 +28,7 @@ from turnabout.words.value import value
 Verb = v.Verb
 
 LABEL_CHARS_MAX = 64
+WEIGHT_MAX = 1_000
 SCOPES_MAX = 32
 _PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,128}")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
@@ -82,22 +83,38 @@ class Namespace:
     """A tenant of a server, and its quotas; None: not limited.
 
     max_messages         unfinished messages
-    max_bytes            bytes of their payloads
-    requests_per_second  over all its tokens, for each server process
+    max_bytes            bytes of their payloads, and of those of schedules
+    requests_per_second  over all its tokens, for each server process; a verb of a transaction
+                         counts as one
+    max_queues           dead-letter queues included
+    max_policies         channels with a policy of their own
+    max_schedules
+    max_history_bytes    payloads, results and errors that history keeps
+    max_polls            requests that wait at once, for each server process
+    weight               its share of the server's time beside others; None is 1
     """
 
     name: str
     max_messages: int | None = None
     max_bytes: int | None = None
     requests_per_second: int | None = None
+    max_queues: int | None = None
+    max_policies: int | None = None
+    max_schedules: int | None = None
+    max_history_bytes: int | None = None
+    max_polls: int | None = None
+    weight: int | None = None
     created_at: int | None = None
     """None before it is kept."""
 
     def __post_init__(self) -> None:
         if self.name != NO_NAMESPACE:
             namespace_name(self.name)
-        limits.optional_whole(self.max_messages, "max_messages", 1, limits.ID_MAX)
-        limits.optional_whole(self.max_bytes, "max_bytes", 1, limits.ID_MAX)
+        for name in ("max_messages", "max_bytes", "max_history_bytes"):
+            limits.optional_whole(getattr(self, name), name, 1, limits.ID_MAX)
+        for name in ("max_queues", "max_policies", "max_schedules", "max_polls"):
+            limits.optional_whole(getattr(self, name), name, 0, limits.INTEGER_MAX)
+        limits.optional_whole(self.weight, "weight", 1, WEIGHT_MAX)
         limits.optional_whole(self.requests_per_second, "requests_per_second", 1, 1_000_000)
 
 
@@ -144,6 +161,25 @@ class NamespaceList(Verb[tuple[Namespace, ...]]):
     """All namespaces by name; the unnamed one only if quotas or tokens were set for it."""
 
     reads = True
+
+
+@value
+class Holdings:
+    """What a namespace keeps beside its messages. history_bytes: 0 unless it was asked for."""
+
+    policies: int
+    schedules: int
+    schedule_bytes: int
+    history_bytes: int
+
+
+@value
+class NamespaceHoldings(Verb[Holdings]):
+    """What a namespace keeps. `history`: measure that, too, which reads all of it."""
+
+    reads = True
+    namespace: str
+    history: bool = False
 
 
 @value
@@ -203,6 +239,7 @@ class TokenRevoke(Verb[Token | None]):
 VERBS: tuple[type[Verb[Any]], ...] = (
     NamespaceSet,
     NamespaceList,
+    NamespaceHoldings,
     NamespaceDelete,
     TokenCreate,
     TokenFind,

@@ -86,8 +86,8 @@ ROUTES: tuple[Route, ...] = (
 
 ROUTE_OF: Mapping[type[Verb[Any]], Route] = {route.verb: route for route in ROUTES}
 
-NOT_ON_THE_WIRE = frozenset({"namespace", "room_bytes"})
-"""Fields that no request has: the namespace is the token's, and the room the server's."""
+NOT_ON_THE_WIRE = frozenset({"namespace", "refused", "room_bytes"})
+"""Fields that no request has: the namespace is the token's, the others are the server's."""
 
 REFUSALS: tuple[type[Any], ...] = (o.ChannelFull, o.QueueFull, o.AlreadyExists)
 """Outcomes that refuse the whole request: answered with 409. Those of many-forms don't."""

@@ -99,6 +99,8 @@ class ScheduleEntry:
     sent: int
     now: int
     """The database's clock when this was read."""
+    refused: int = 0
+    """Due times for whose messages there was no room."""
 
     @property
     def kept_bytes(self) -> int:

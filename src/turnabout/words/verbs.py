@@ -468,6 +468,8 @@ class ScheduleFire(Verb[o.FireOutcome]):
     due_at: int
     next_at: int | None
     skip: bool = False
+    refused: bool = False
+    """For a server: there is no room for the message, so it is left out, and counted."""
 
 
 @value

@@ -207,9 +207,12 @@ class Consumer:
         self._tasks.pop(lease, None)
         self._calls.pop(lease, None)
         if task.cancelled():
-            self._ended(lease, asyncio.CancelledError())
+            end: End = asyncio.CancelledError()
         else:  # an exception is the worker's, not the handler's: it could not be run
-            self._ended(lease, task.exception() or task.result())
+            end = task.exception() or task.result()
+        if lease.timed_out and not isinstance(end, (Returned, Defer, GiveUp)):
+            end = self._timeout(end)
+        self._ended(lease, end)
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 
@@ -250,8 +253,6 @@ class Consumer:
             # The worker cut it short. If the lease was only presumed lost, giving it back still
             # helps; if the message is to be cancelled, this ends it.
             self._settle(lease, GivenBack())
-        elif lease.timed_out and raised is not None and not isinstance(raised, (Defer, GiveUp)):
-            self._settle(lease, ending_of(self._timeout(raised)))
         else:
             self._settle(lease, ending_of(end))
         if raised is None or isinstance(raised, Defer):
@@ -428,10 +429,7 @@ class Consumer:
 
     def _leave(self, lease: Lease) -> None:
         """A handler does not end: fail its message, and let another have its place."""
-        if lease.stage is not LeaseStage.RUNNING:
-            return
         task, call = self._tasks.pop(lease), self._calls.pop(lease, None)
-        lease.lose()
         if lease.sever is not None:  # in a thread: it may have to wait for a lock
             threading.Thread(target=lease.sever, daemon=True).start()
         error = self._timeout(None)
@@ -443,7 +441,8 @@ class Consumer:
             error.add_note(f"The handler hangs, in a thread that is here:\n{call.where()}")
             self._run.threads.leave(call, ended)
             task.cancel()
-        self._settle(lease, ending_of(error))
+        self._ended(lease, error)
+        lease.lose()
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 

@@ -14,7 +14,7 @@ from turnabout.words.schedules import Schedule, ScheduleEntry, row_of
 
 _SCHEDULE = (
     "name, queue, template::text, payload, cron, zone, every_ms, anchor, at, missed, overlap, gap,"
-    " fold, paused, next_at, last_at, last_id, sent"
+    " fold, paused, next_at, last_at, last_id, sent, refused"
 )
 
 
@@ -27,10 +27,10 @@ def _set_parameters(verb: v.ScheduleSet, now: Now) -> Sequence[Any]:
 def _schedule(
     now: int, name: str, queue: str, template: str, payload: bytes, *when: Any
 ) -> ScheduleEntry:
-    *timing, next_at, last_at, last_id, sent = when
+    *timing, next_at, last_at, last_id, sent, refused = when
     message = Outgoing(payload, **json.loads(template))
     return ScheduleEntry(
-        Schedule(name, queue, message, *timing), next_at, last_at, last_id, sent, now
+        Schedule(name, queue, message, *timing), next_at, last_at, last_id, sent, now, refused
     )
 
 
@@ -59,7 +59,7 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.ScheduleFire: call(
         "select * from turnabout.schedule_fire($schedule::text, $due_at::bigint, $next_at::bigint,"
-        " $skip::boolean, $now::bigint)",
+        " $skip::boolean, $now::bigint, $refused::boolean)",
         _fired,
         notifies=lambda s, rows: [row[1] for row in rows if row[0] is not None],
     ),

@@ -27,10 +27,21 @@ where (
     ) is null and coalesce((
         select turnabout.line_walked() <= b.walked + 160
         from (
-            select e.id from turnabout.ready e
-            where e.queue_id = b.id and not e.limited
-                and e.channel > coalesce($channel::text, '') collate "C"
-            order by e.channel, e.priority, e.id
-            limit 1
+            select coalesce(
+                (
+                    select e.id from turnabout.ready e
+                    where e.queue_id = b.id and not e.limited
+                        and e.channel > coalesce($channel::text, chr(1114111)) collate "C"
+                    order by e.channel, e.priority, e.id
+                    limit 1
+                ),
+                (
+                    select e.id from turnabout.ready e
+                    where e.queue_id = b.id and not e.limited
+                    order by e.channel, e.priority, e.id
+                    limit 1
+                )
+            ) as id
         ) head
+        where head.id is not null
     ), true)

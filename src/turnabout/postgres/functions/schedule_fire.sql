@@ -1,16 +1,18 @@
 -- If the schedule's next due time still is `due_at`: send its message, unless `skip` or an overlap
--- that it does not allow, and set the next due time. Answers with no row if it is not due; else
+-- that it does not allow, and set the next due time. Where there is no room for the message, or it
+-- is `refused`, that is counted. Answers with no row if it is not due; else
 -- with the id of the message, null if it was left out, and the queue.
 -- plans: free
 create or replace function turnabout.schedule_fire(
     name text, due_at bigint, next_at bigint, skip boolean default false,
-    now_ms turnabout.instant default null
+    now_ms turnabout.instant default null, refused boolean default false
 ) returns table (id bigint, queue text)
 language plpgsql as $$
 declare
     v_lock bigint := hashtextextended('turnabout.schedule ' || schedule_fire.name, 0);
     s turnabout.schedule;
     t jsonb;
+    v_due boolean := false;
 begin
     -- 1. If another call holds the lock, it is fired, or about to be.
     if not pg_try_advisory_xact_lock(v_lock) then
@@ -30,6 +32,9 @@ begin
         join turnabout.queue q on q.id = m.queue_id
         where m.id = s.last_id and q.name = s.queue
     )) then
+        v_due := true;
+    end if;
+    if v_due and not refused then
         select f.ids[1] into id
         from turnabout.send(
             s.queue, array[s.payload], t ->> 'content_type', array[t ->> 'channel'],
@@ -47,7 +52,8 @@ begin
     set next_at = schedule_fire.next_at,
         last_at = case when id is null then r.last_at else due_at end,
         last_id = coalesce(id, r.last_id),
-        sent = r.sent + (id is not null)::int
+        sent = r.sent + (id is not null)::int,
+        refused = r.refused + (v_due and id is null)::int
     where r.name = schedule_fire.name;
     queue := s.queue;
     return next;

@@ -456,6 +456,7 @@ create table turnabout.schedule (
     last_at bigint,
     last_id bigint,
     sent bigint not null default 0,
+    refused bigint not null default 0,
     check (num_nonnulls(cron, every_ms, at) = 1)
 );
 

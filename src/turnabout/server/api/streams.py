@@ -24,7 +24,7 @@ from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.wire.shapes import shape_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
-from turnabout.words.errors import TurnaboutError, Unavailable, UsageError
+from turnabout.words.errors import Busy, TurnaboutError, Unavailable, UsageError
 from turnabout.words.records import Ending, Event
 from turnabout.words.verb import Change
 
@@ -53,9 +53,9 @@ async def stream_events(waiting: Waiting, request: Request) -> None:
     page = await caller.run(v.Events(queue, cursor, 1))
     inner = caller.insider()  # it may read the queue's settings, which the caller may not
     await _check_level(inner, queue)
-    with context.admission.waiter(), waiting.shared(inner, queue) as shared:
+    with waiting.shared(inner, queue) as shared:
         listener = EventReader(shared, queue, cursor or page.cursor)
-        await _stream(request, _said(listener.events(None)))
+        await _stream(request, caller, _said(listener.events(None)))
 
 
 async def stream_endings(waiting: Waiting, request: Request) -> None:
@@ -67,8 +67,8 @@ async def stream_endings(waiting: Waiting, request: Request) -> None:
     _only(asked, "ids")
     ids = _ids(asked.get("ids", ""), context.options.max_messages)
     await caller.run(v.Endings(queue, ids))
-    with context.admission.waiter(), waiting.shared(caller, queue) as shared:
-        await _stream(request, _endings(shared, caller, queue, ids))
+    with waiting.shared(caller, queue) as shared:
+        await _stream(request, caller, _endings(shared, caller, queue, ids))
 
 
 # --- what is sent --------------------------------------------------------------------------------
@@ -141,8 +141,21 @@ async def _check_level(caller: AuthorizedStore, queue: str) -> None:
 # --- how it is sent ------------------------------------------------------------------------------
 
 
-async def _stream(request: Request, parts: AsyncGenerator[bytes]) -> None:
-    """Write what comes until it ends, or the client has gone."""
+async def _stream(request: Request, caller: AuthorizedStore, parts: AsyncGenerator[bytes]) -> None:
+    """Write what comes until it ends, or the client has gone. One that has to give its place up
+    breaks off: its client comes back.
+    """
+    begun = False
+    try:
+        async with caller.waiter():
+            begun = True
+            await _write(request, parts)
+    except Busy:
+        if not begun:
+            raise
+
+
+async def _write(request: Request, parts: AsyncGenerator[bytes]) -> None:
     send = request._send
 
     async def write(part: bytes) -> None:

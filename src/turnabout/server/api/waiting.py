@@ -86,14 +86,15 @@ class Waiting:
         self, caller: AuthorizedStore, verb: v.Endings, seconds: float, request: Request
     ) -> None:
         """Until all have ended, or after `seconds`, or the client has gone."""
-        with self.context.admission.waiter(), self.shared(caller, verb.queue) as shared:
-            await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
+        async with caller.waiter():
+            with self.shared(caller, verb.queue) as shared:
+                await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
 
     async def events(
         self, caller: AuthorizedStore, verb: v.Events, seconds: float, request: Request
     ) -> EventPage | None:
         """The events after the cursor, as soon as there is one; None: the client has gone."""
-        with self.context.admission.waiter():
+        async with caller.waiter():
             return await while_there(request, self._events(caller, verb, seconds))
 
     async def _events(self, caller: AuthorizedStore, verb: v.Events, seconds: float) -> EventPage:
@@ -119,7 +120,7 @@ class Waiting:
             seen, seconds = number, min(seconds, STRANGE_SECONDS)
         if seen != number or not seconds:
             return number
-        with self.context.admission.waiter():
+        async with caller.waiter():
             await while_there(request, self._changed(caller, queue, change, number, seconds))
         return await caller.signal(queue, change)
 

@@ -7,13 +7,16 @@ rights, quotas, names put in, the store, names taken out, lists cut to the right
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
+from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.namespaces import ANSWERS_NAME, inside, outside, outside_error
 from turnabout.server.auth.parts import part_of
-from turnabout.server.auth.quotas import sends_in
+from turnabout.server.auth.quotas import BOUNDED, bounded_in
 from turnabout.server.auth.rights import Rights
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.lifecycle import Lifecycle
@@ -40,6 +43,7 @@ class Services:
     long_poll: LongPoll
     authenticator: Authenticator
     lifecycle: Lifecycle
+    admission: Admission
 
 
 class AuthorizedStore(AsyncStore):
@@ -107,13 +111,13 @@ class AuthorizedStore(AsyncStore):
             if rights.scopes is not None and verb.lists:
                 told = rights.widened(told)
             usage = None
-            if kind is v.Send:
+            if kind in BOUNDED:
                 usage = self.services.authenticator.quotas.usage(rights.namespace)
             if usage is None:
-                answer = await self.services.batched.run(told)
+                answer = await self._in_turn(told)
             else:
-                async with usage.room(sends_in((told,))) as outcomes:
-                    answer = await self.services.batched.run(told)
+                async with usage.room((told,)) as outcomes:
+                    answer = await self._in_turn(told)
                     outcomes.append(answer)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
@@ -160,7 +164,8 @@ class AuthorizedStore(AsyncStore):
             rights.need(Receive, verb.queue)
         try:
             told = inside(verb, rights.namespace)
-            received = await self.services.long_poll.receive(told, wait_seconds, gone)
+            most = self.services.authenticator.quotas.max_polls(self.namespace)
+            received = await self.services.long_poll.receive(told, wait_seconds, gone, most)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         try:
@@ -171,6 +176,12 @@ class AuthorizedStore(AsyncStore):
             self.services.long_poll.give_back(told.queue, received.deliveries)
             raise
         return outside(received, rights.namespace)
+
+    def waiter(self) -> AbstractAsyncContextManager[None]:
+        """A block in which a request of this caller waits. Raises: as `Admission.waiter`."""
+        services = self.services
+        most = services.authenticator.quotas.max_polls(self.namespace)
+        return services.admission.waiter(self.namespace, most)
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
@@ -210,6 +221,8 @@ class AuthorizedStore(AsyncStore):
             case v.ScheduleDelete(name) if not rights.allows(v.ScheduleDelete, None):
                 queue = await self._queue_of(name) if rights.allows_any(v.ScheduleDelete) else None
                 rights.need(v.ScheduleDelete, queue)
+            case v.ScheduleFire() if self._is_bounded():
+                return (NotDue(),)  # the server fires, and looks whether there is room
             case v.ScheduleFire(name) if not rights.allows(v.ScheduleFire, None):
                 queue = await self._queue_of(name) if rights.allows_any(v.ScheduleFire) else None
                 if queue is None or not rights.allows(v.ScheduleFire, queue):
@@ -219,6 +232,9 @@ class AuthorizedStore(AsyncStore):
             case _:
                 rights.check(verb)
         return None
+
+    def _is_bounded(self) -> bool:
+        return self.services.authenticator.quotas.usage(self.namespace) is not None
 
     async def _queue_of(self, schedule: str) -> str | None:
         """The queue that a schedule sends to, if there is one of that name."""
@@ -243,14 +259,28 @@ class AuthorizedStore(AsyncStore):
             told = replace(told, started_by=f"token {token.label or token.id}")
         return told
 
+    async def _in_turn(self, told: Verb[A]) -> A:
+        services = self.services
+        run = partial(services.batched.run, told)
+        return await services.admission.turns.run(self.namespace, run, told)
+
+    async def _all_in_turn(self, told: Sequence[Verb[Any]]) -> list[Any]:
+        services = self.services
+        run = partial(services.batched.run_transaction, told)
+        return await services.admission.turns.run(self.namespace, run, *told)
+
     async def _transaction(self, told: Sequence[Verb[Any]]) -> list[Any]:
-        sends = sends_in(told)
-        usage = self.services.authenticator.quotas.usage(self.namespace) if sends else None
+        quotas = self.services.authenticator.quotas
+        if self.token is not None:
+            quotas.more(self.namespace, len(told) - 1)
+        bounded = bounded_in(told)
+        usage = quotas.usage(self.namespace) if bounded else None
         if usage is None:
-            return await self.services.batched.run_transaction(told)
-        async with usage.room(sends) as outcomes:
-            answers = await self.services.batched.run_transaction(told)
-            outcomes.extend(answers)
+            return await self._all_in_turn(told)
+        async with usage.room(bounded) as outcomes:
+            answers = await self._all_in_turn(told)
+            pairs = zip(told, answers, strict=True)
+            outcomes.extend(answer for verb, answer in pairs if verb in bounded)
             return answers
 
     def _shown(self, verb: Verb[Any], answer: Any) -> Any:

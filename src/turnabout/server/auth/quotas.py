@@ -1,4 +1,4 @@
-"""What a namespace may use: requests a second, messages and bytes that wait in its queues.
+"""What a namespace may use: requests a second, messages, bytes and whatever else it keeps.
 
 Each server process counts for itself. Everything here runs on one event loop; the clock is passed
 in, in seconds that only go forward.
@@ -11,16 +11,33 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from turnabout.server.verbs import Namespace
+from turnabout.server.verbs import Namespace, NamespaceHoldings, NamespaceList
 from turnabout.store import AsyncStore
 from turnabout.words.administration import Repeats, Totals
-from turnabout.words.errors import QuotaExceeded, TooManyRequests, Uncertain
+from turnabout.words.errors import QueueNotFound, QuotaExceeded, TooManyRequests, Uncertain
 from turnabout.words.namespaces import NO_NAMESPACE
-from turnabout.words.outcomes import Sent
-from turnabout.words.verbs import Send, Verb
+from turnabout.words.outcomes import ChannelFull, QueueFull
+from turnabout.words.policy import NO_POLICY
+from turnabout.words.verbs import (
+    PolicyGet,
+    PolicySet,
+    QueueCreate,
+    QueueGet,
+    ScheduleList,
+    ScheduleSet,
+    Send,
+    Verb,
+)
 
+MEASURED = (
+    *("max_messages", "max_bytes", "max_queues", "max_policies", "max_schedules"),
+    "max_history_bytes",
+)
+"""Quotas of what is kept in the database."""
 MEASURE_SECONDS = 1.0
 """Between two looks at what a namespace holds …"""
+LIST_SECONDS = 5.0
+"""Between two looks at the quotas of all namespaces, while schedules are fired."""
 MEASURE_SHARE = 100
 """… and as many times as long as the look takes, as measuring bytes reads every message."""
 QUIET_LOOKS = 2
@@ -46,24 +63,27 @@ class Bucket:
         self._left = left - 1.0
         return 0.0
 
+    def owe(self, count: int) -> None:
+        """Take more than there may be."""
+        self._left -= count
+
     def put_back(self) -> None:
         """Give back a request that was counted and not made."""
         self._left += 1.0
 
 
 class Amount:
-    """Messages and bytes of their payloads."""
+    """What verbs put into a namespace, or what is there: by the name of the quota."""
 
-    __slots__ = ("bytes", "messages")
+    __slots__ = ("of",)
 
-    def __init__(self, messages: int = 0, bytes: int = 0) -> None:  # noqa: A002
-        self.messages = messages
-        self.bytes = bytes
+    def __init__(self, **of: int) -> None:
+        self.of = of
 
     def add(self, other: Amount, times: int = 1) -> None:
         """Add the other amount `times` times; with -1 it is taken off."""
-        self.messages += times * other.messages
-        self.bytes += times * other.bytes
+        for name, count in other.of.items():
+            self.of[name] = self.of.get(name, 0) + times * count
 
 
 class NamespaceUsage:
@@ -83,23 +103,30 @@ class NamespaceUsage:
         self._measuring: asyncio.Task[None] | None = None
         self._since = [Amount()]
         """Let in since the last look; while one is under way also what will be beside it."""
+        self._queues: set[str] = set()
+        """Those that were there since the last look, as far as they were asked for."""
         self._under_way: dict[object, tuple[Amount, list[Amount]]] = {}
 
     @asynccontextmanager
-    async def room(self, sends: Sequence[Send]) -> AsyncGenerator[list[Any]]:
-        """A block in which these sends are carried out; it appends their outcomes to the list.
+    async def room(self, verbs: Sequence[Verb[Any]]) -> AsyncGenerator[list[Any]]:
+        """A block in which these verbs are carried out; it appends their outcomes to the list.
 
         Raises: QuotaExceeded, and as `AsyncStore.run` for the look at what is there.
         """
         await self._look()
-        wanted = _amount(sends)
+        wanted = Amount()
+        for verb in verbs:
+            wanted.add(amount_of(verb))
+            wanted.add(await self._made_by(verb))
         try:
             self._check(wanted)
         except QuotaExceeded:
-            fresh = [send for send in sends if not await self._repeats(send)]
-            wanted = _amount(fresh)
-            if fresh:
-                self._check(wanted)
+            wanted = Amount()
+            for verb in verbs:
+                if not await self._repeats(verb):
+                    wanted.add(amount_of(verb))
+                    wanted.add(await self._made_by(verb))
+            self._check(wanted)
         place = object()
         counted_in = list(self._since)
         for amount in counted_in:
@@ -109,7 +136,7 @@ class NamespaceUsage:
         is_in = False
         try:
             yield outcomes
-            is_in = any(isinstance(outcome, Sent) for outcome in outcomes)
+            is_in = any(not isinstance(outcome, (ChannelFull, QueueFull)) for outcome in outcomes)
         except (Uncertain, asyncio.CancelledError):
             is_in = True  # perhaps
             raise
@@ -120,23 +147,49 @@ class NamespaceUsage:
                     amount.add(wanted, -1)
 
     def _check(self, wanted: Amount) -> None:
-        quota, since = self.quota, self._since[0]
-        for limit, there, more, what in (
-            (quota.max_messages, self._measured.messages + since.messages, wanted.messages, ""),
-            (quota.max_bytes, self._measured.bytes + since.bytes, wanted.bytes, " bytes"),
-        ):
-            if limit is not None and there + more > limit:
-                name = "max_bytes" if what else "max_messages"
+        """Nothing that takes no more room is refused, however full it is."""
+        since = self._since[0].of
+        for name, more in wanted.of.items():
+            limit = getattr(self.quota, name)
+            there = self._measured.of.get(name, 0) + since.get(name, 0)
+            if limit is not None and more > 0 and there + more > limit:
+                what = name.removeprefix("max_").replace("_", " ")
                 raise QuotaExceeded(
-                    f"the namespace holds {there:,} of {limit:,}{what or ' messages'} ({name}), "
-                    f"and {more:,} more do not fit: finish or purge some, or have the quota raised"
+                    f"the namespace holds {there:,} of {limit:,} {what} ({name}), and {more:,} "
+                    "more do not fit: finish or remove some, or have the quota raised"
                 )
 
-    async def _repeats(self, send: Send) -> bool:
+    async def _repeats(self, verb: Verb[Any]) -> bool:
         """Whether it puts nothing in, and would be answered with the ids of earlier messages."""
-        if not all(message.dedup_key for message in send.messages):
+        if not isinstance(verb, Send) or not all(m.dedup_key for m in verb.messages):
             return False
-        return await self._store.run(Repeats(send.queue, send.messages))
+        return await self._store.run(Repeats(verb.queue, verb.messages))
+
+    async def _made_by(self, verb: Verb[Any]) -> Amount:
+        """What is not there yet and will be: queues, schedules, policies of channels."""
+        made = Amount()
+        quota = self.quota
+        if quota.max_queues is not None and isinstance(verb, (Send, QueueCreate, ScheduleSet)):
+            queue = verb.schedule.queue if isinstance(verb, ScheduleSet) else verb.queue
+            if not await self._is_there(queue):
+                made.of["max_queues"] = 2  # and its dead-letter queue
+        if quota.max_schedules is not None and isinstance(verb, ScheduleSet):
+            there = await self._store.run(ScheduleList(schedule=verb.schedule.name, room_bytes=1))
+            made.of["max_schedules"] = 0 if there else 1
+        if quota.max_policies is not None and isinstance(verb, PolicySet):
+            own = await self._store.run(PolicyGet(verb.queue, verb.channel))
+            made.of["max_policies"] = int(own == NO_POLICY)
+        return made
+
+    async def _is_there(self, queue: str) -> bool:
+        """Whether the queue is there, as far as this process has heard."""
+        if queue not in self._queues:
+            try:
+                await self._store.run(QueueGet(queue))
+            except QueueNotFound:
+                return False
+            self._queues.add(queue)
+        return True
 
     async def _look(self) -> None:
         """See to it that the figure is not too old."""
@@ -157,20 +210,39 @@ class NamespaceUsage:
             counted_in.append(beside)
         self._since.append(beside)
         try:
-            rows = await self._store.run(
-                Totals(self.quota.name, bytes=self.quota.max_bytes is not None)
-            )
+            measured = await self._measured_now()
         except BaseException:
             self._since.pop()
             raise
         finally:
             self._measuring = None
-        self._measured = Amount(
-            sum(row.unfinished for row in rows), sum(row.bytes or 0 for row in rows)
-        )
+        self._measured = measured
+        self._queues.clear()  # some may have been deleted
         del self._since[0]
         self._measured_at = self._clock()
         self._pause = max(MEASURE_SECONDS, MEASURE_SHARE * (self._measured_at - began))
+
+    async def _measured_now(self) -> Amount:
+        quota = self.quota
+        rows = await self._store.run(Totals(quota.name, bytes=quota.max_bytes is not None))
+        amount = Amount(
+            max_messages=sum(row.unfinished for row in rows),
+            max_bytes=sum(row.bytes or 0 for row in rows),
+            max_queues=len(rows),
+        )
+        beside = (quota.max_bytes, quota.max_policies, quota.max_schedules, quota.max_history_bytes)
+        if any(limit is not None for limit in beside):
+            measure = quota.max_history_bytes is not None
+            kept = await self._store.run(NamespaceHoldings(quota.name, measure))
+            amount.add(
+                Amount(
+                    max_bytes=kept.schedule_bytes,
+                    max_policies=kept.policies,
+                    max_schedules=kept.schedules,
+                    max_history_bytes=kept.history_bytes,
+                )
+            )
+        return amount
 
 
 class Quotas:
@@ -179,6 +251,8 @@ class Quotas:
     def __init__(self, store: AsyncStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
+        self._listed_until = float("-inf")
+        self._known: dict[str, Namespace] = {}
         self._buckets: dict[str, Bucket] = {}
         self._usages: dict[str, NamespaceUsage] = {}
 
@@ -191,15 +265,24 @@ class Quotas:
             self._buckets[name] = Bucket(quota.requests_per_second, self._clock())
         else:
             old.per_second = quota.requests_per_second
-        if quota.max_messages is None and quota.max_bytes is None:
+        self._known[name] = quota
+        old = self._usages.get(name)
+        if all(getattr(quota, limit) is None for limit in MEASURED):
             self._usages.pop(name, None)
+        elif old is None or any(
+            getattr(old.quota, limit) is None and getattr(quota, limit) is not None
+            for limit in MEASURED
+        ):  # something was never measured yet
+            self._usages[name] = NamespaceUsage(self._store, self._clock)
+            self._usages[name].quota = quota
         else:
-            usage = self._usages.setdefault(name, NamespaceUsage(self._store, self._clock))
-            if usage.quota.max_bytes is None and quota.max_bytes is not None:
-                usage = self._usages[name] = NamespaceUsage(
-                    self._store, self._clock
-                )  # never measured yet
-            usage.quota = quota
+            old.quota = quota
+
+    def more(self, namespace: str, count: int) -> None:
+        """A request that was let in counts for so many more: those after it wait for that."""
+        bucket = self._buckets.get(namespace)
+        if bucket is not None:
+            bucket.owe(count)
 
     def request(self, namespace: str) -> None:
         """Count a request. Raises: TooManyRequests."""
@@ -211,21 +294,46 @@ class Quotas:
                 wait,
             )
 
+    def weight(self, namespace: str) -> int:
+        """How much of the server's time it gets beside others."""
+        known = self._known.get(namespace)
+        return 1 if known is None else known.weight or 1
+
+    def max_polls(self, namespace: str) -> int | None:
+        """How many of its requests may wait."""
+        known = self._known.get(namespace)
+        return None if known is None else known.max_polls
+
     def usage(self, namespace: str) -> NamespaceUsage | None:
         """The usage that bounds the namespace's sends; None: nothing does."""
         return self._usages.get(namespace)
 
+    async def usage_now(self, namespace: str) -> NamespaceUsage | None:
+        """The same for what no request has brought: the quotas may not be known yet."""
+        if self._clock() >= self._listed_until:
+            self._listed_until = self._clock() + LIST_SECONDS
+            for quota in await self._store.run(NamespaceList()):
+                self.learn(quota)
+        return self.usage(namespace)
 
-def _amount(sends: Sequence[Send]) -> Amount:
-    amount = Amount()
-    for send in sends:
-        amount.add(Amount(len(send.messages), sum(len(m.payload) for m in send.messages)))
-    return amount
+
+BOUNDED = (Send, QueueCreate, ScheduleSet, PolicySet)
+"""Verbs that a quota may refuse."""
 
 
-def sends_in(verbs: Sequence[Verb[Any]]) -> list[Send]:
+def amount_of(verb: Verb[Any]) -> Amount:
+    """What a verb puts in at any rate. A payload may be kept in history when its message ends."""
+    if isinstance(verb, Send):
+        size = verb.carried_bytes()
+        return Amount(max_messages=len(verb.messages), max_bytes=size, max_history_bytes=size)
+    if isinstance(verb, ScheduleSet):
+        return Amount(max_bytes=len(verb.schedule.message.payload))
+    return Amount()
+
+
+def bounded_in(verbs: Sequence[Verb[Any]]) -> list[Verb[Any]]:
     """Those verbs of a batch that a quota bounds."""
-    return [verb for verb in verbs if isinstance(verb, Send)]
+    return [verb for verb in verbs if isinstance(verb, BOUNDED)]
 
 
 def _seen(task: asyncio.Task[None]) -> None:

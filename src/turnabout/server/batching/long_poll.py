@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from turnabout._async.receiving import StoreSource, place_of, receive_once
@@ -21,9 +22,11 @@ from turnabout.server.admission import Admission
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.maintenance import Maintenance
 from turnabout.server.batching.merging import LOOKS, Mergeable
+from turnabout.server.options import ServerOptions
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Received
 from turnabout.words.verb import Change, Verb
 from turnabout.words.verbs import Receive, Release
@@ -67,33 +70,38 @@ class LongPoll:
     """All receives of one server."""
 
     def __init__(self, store: AsyncStore, admission: Admission | None = None) -> None:
-        """`admission` counts those that wait."""
+        """`admission` says who may look, and wait."""
         self.store = store
         self._shared = Shared(store)
         self.maintenance = Maintenance(self._shared)
-        self._admission = admission
+        self._admission = admission or Admission(ServerOptions())
         self._looks = BatchingStore(TurnKeeper(self._shared, self.maintenance), _looks_only)
         self._waiting: dict[WaitingClient, None] = {}
         self._guard: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def receive(self, verb: Receive, wait_seconds: float, gone: Gone | None) -> Received:
+    async def receive(
+        self, verb: Receive, wait_seconds: float, gone: Gone | None, most: int | None = None
+    ) -> Received:
         """Deliveries in the order of turns; if there are none within `wait_seconds`, when to ask
         again. It goes on from where the last one of this server ended, whatever `verb.turn` says.
 
         What comes when the client is `gone`, or its task cancelled, is for others, uncharged.
-        Raises: Busy where as many wait as may; and as the store.
+        most:   requests of the namespace that may wait.
+        Raises: as `Admission` and the store.
         """
         asked_at = time.monotonic()
         ends_at = asked_at + wait_seconds
         shared = self._shared
         may_wait = wait_seconds > 0 and not shared.is_closed
         others_wait = may_wait and place_of(verb) in shared.waiters
+        namespace = namespace_of(verb.queue)
         if not others_wait:  # else it stands behind them
-            received = await self._looks.run(verb)
+            look = partial(self._looks.run, verb)
+            received = await self._admission.turns.run(namespace, look, verb)
             if received.deliveries or shared.is_closed or time.monotonic() >= ends_at:
                 return received
-        with self._admission.waiter() if self._admission is not None else nullcontext():
+        async with self._admission.waiter(namespace, most):
             return await self._wait(
                 verb, WaitingClient(asked_at, gone), ends_at, others_wait=others_wait
             )

@@ -9,21 +9,48 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from math import ceil
+from typing import Any, Protocol
 
-from turnabout._async.schedules import fire_when_due
+from turnabout._async.schedules import complain, fire
 from turnabout._async.shared import Shared
 from turnabout.pacing import MAINTAIN_SECONDS
-from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
-from turnabout.words.verbs import Maintain, QueueList
+from turnabout.words.errors import Forbidden, QuotaExceeded, Unavailable, Uncertain, UsageError
+from turnabout.words.namespaces import namespace_of
+from turnabout.words.outcomes import Sent
+from turnabout.words.schedules import ScheduleEntry
+from turnabout.words.verbs import Maintain, QueueList, ScheduleList, Send, Verb
 
 ROUND_SECONDS = 30.0
 """In which every queue is maintained once, if nobody receives from it."""
 RECEIVED_SECONDS = 0.5
 """Of each second, for queues that are received from; where these are many, they take turns."""
+FIRE_SECONDS = 0.5
+"""Of each second, for schedules that are due; where these are many, namespaces take turns."""
+FIRES_MAX = 100
+"""Schedules in one look."""
+FIRES_BYTES = 8 * 1024 * 1024
+"""Of their payloads."""
 MAINTAINS_MAX = 20
 """A second, in the round over all queues: where there are many, the round takes longer."""
+
+
+class Room(Protocol):
+    """What bounds a namespace's sends, as `NamespaceUsage`."""
+
+    def room(self, verbs: Sequence[Verb[Any]]) -> AbstractAsyncContextManager[list[Any]]:
+        """A block in which these are carried out. Raises: QuotaExceeded."""
+        ...
+
+
+UsageOf = Callable[[str], Awaitable[Room | None]]
+"""Of a namespace; None: nothing bounds it."""
+
+
+async def _not_limited(_: str) -> None:
+    return None
 
 
 class Maintenance:
@@ -32,6 +59,8 @@ class Maintenance:
     def __init__(self, shared: Shared) -> None:
         """`shared`: of the receives, which maintain on their way, too."""
         self._shared = shared
+        self.usage_of: UsageOf = _not_limited
+        """Who knows what bounds a namespace says so here."""
         self._left: list[str] = []
         self._share = 0
         self._received: dict[str, None] = {}
@@ -42,7 +71,6 @@ class Maintenance:
 
     async def run(self) -> None:
         """From the start of the server to its end."""
-        self._shared.watch.found(any_there=True)  # it looks every second from the start
         while True:
             await asyncio.sleep(MAINTAIN_SECONDS)
             await self.step()
@@ -50,7 +78,7 @@ class Maintenance:
     async def step(self) -> None:
         """The work of each second."""
         with suppress(Unavailable, Uncertain, Forbidden):  # the next time will do
-            await fire_when_due(self._shared)
+            await self._fire()
             if not self._left:
                 await self._begin_round()
             for _ in range(min(self._share, len(self._left))):
@@ -61,6 +89,40 @@ class Maintenance:
                 break
             del self._received[queue]
             await self._maintain(queue, MAINTAIN_SECONDS)
+
+    async def _fire(self) -> None:
+        """Fire schedules that are due, of all namespaces in turn, one after the other."""
+        until = time.monotonic() + FIRE_SECONDS
+        due = ScheduleList(due=True, limit=FIRES_MAX, room_bytes=FIRES_BYTES)
+        failed: set[str] = set()
+        while True:
+            found = await self._shared.store.run(due)
+            left = [entry for entry in found if entry.schedule.name not in failed]
+            if not left:
+                return
+            for entry in left:
+                if time.monotonic() >= until:
+                    return
+                try:
+                    await self._fire_one(entry)
+                except (Forbidden, UsageError) as error:
+                    failed.add(entry.schedule.name)
+                    if self._shared.watch.must_complain():
+                        complain([error])
+
+    async def _fire_one(self, entry: ScheduleEntry) -> None:
+        """Send its messages, unless its namespace has no room for them."""
+        store, schedule = self._shared.store, entry.schedule
+        usage = await self.usage_of(namespace_of(schedule.name))
+        if usage is None:
+            await fire(store, entry)
+            return
+        try:
+            async with usage.room([Send(schedule.queue, (schedule.message,))]) as outcomes:
+                sent = await fire(store, entry)
+                outcomes.extend(Sent((one.id,)) for one in sent)
+        except QuotaExceeded:
+            await fire(store, entry, refused=True)
 
     async def _maintain(self, queue: str, seconds: float) -> None:
         """Unless it was in the last `seconds`."""

@@ -79,6 +79,12 @@ def namespace() -> None:
 @option("--max-messages", "Unfinished messages.", WHOLE_OR_NONE)
 @option("--max-bytes", "Bytes of their payloads.", WHOLE_OR_NONE)
 @option("--requests-per-second", "Over all its tokens, at each server.", WHOLE_OR_NONE)
+@option("--max-queues", "Queues, dead-letter queues included.", WHOLE_OR_NONE)
+@option("--max-policies", "Channels with a policy of their own.", WHOLE_OR_NONE)
+@option("--max-schedules", "Schedules.", WHOLE_OR_NONE)
+@option("--max-history-bytes", "Bytes that history keeps.", WHOLE_OR_NONE)
+@option("--max-polls", "Requests that wait at once, at each server.", WHOLE_OR_NONE)
+@option("--weight", "Share of a server's time beside others.", WHOLE_OR_NONE)
 def set_(app: App, name: str | None, **quotas: Any) -> None:
     """Set quotas of the namespace NAME, and make it if it is missing.
 
@@ -168,6 +174,11 @@ def _told(one: c.Namespace) -> str:
         (one.max_messages, ("message",)),
         (one.max_bytes, ("byte",)),
         (one.requests_per_second, ("request per second", "requests per second")),
+        (one.max_queues, ("queue",)),
+        (one.max_policies, ("channel with a policy", "channels with policies")),
+        (one.max_schedules, ("schedule",)),
+        (one.max_history_bytes, ("byte of history", "bytes of history")),
+        (one.max_polls, ("waiting request",)),
     )
     parts = [_show.plural(limit, *what) for limit, what in limits if limit is not None]
     return f"at most {', '.join(parts)}" if parts else "not limited"

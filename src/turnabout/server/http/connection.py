@@ -65,13 +65,12 @@ class ClientConnection(asyncio.Protocol):
         self._unused = 0
         """Bytes since the last byte of a body or the last end of a head."""
         self._header_bytes = 0
+        self._holder = ""
+        """Whose place it has: its namespace's, or its address's while nobody has shown a token."""
         self._is_silent = True
         """The client has not sent anything yet."""
         self._is_paused = False
         """Nothing is read: the app has to take a body first, or to answer."""
-        self._address = ""
-        self._is_known = False
-        """A request of it was let in, by its token or as none is needed."""
         self._owes = False
         """Leaving, but requests that came before are answered first."""
 
@@ -85,17 +84,18 @@ class ClientConnection(asyncio.Protocol):
             "client": _address(transport.get_extra_info("peername")),
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
         }
-        client = self._places["client"]
-        self._address = client[0] if isinstance(client, tuple) else ""
+        self.reaper.connections.add(self)
         self.deadline = self.loop.time() + self.options.head_seconds
-        if not self.reaper.came(self, self._address):
+        client = self._places["client"]
+        self._holder = f"@{client[0] if client else ''}"  # no namespace is called so
+        if not self.reaper.places.take(self._holder, self.give_way, may_replace=True):
             text = "all the connections it accepts: repeat later, or use another one"
             self._refuse(Refusal(503, "busy", "max_connections", f"this server has {text}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is left to look after; what has not begun never will."""
         self.reaper.connections.discard(self)
-        self.reaper.not_stranger(self, self._address)
+        self.reaper.places.give(self._holder, self.give_way)
         for exchange in self._exchanges:
             exchange.disconnect()
         self._exchanges.clear()
@@ -150,6 +150,20 @@ class ClientConnection(asyncio.Protocol):
             self._is_paused = False
             self.transport.resume_reading()
 
+    def belongs_to(self, namespace: str) -> None:
+        """A request has shown whose the connection is."""
+        if namespace != self._holder and self.reaper.places.move(
+            self._holder, namespace, self.give_way
+        ):
+            self._holder = namespace
+
+    def give_way(self) -> bool:
+        """Leave, so that others can come; False: there is a request, which is answered first."""
+        if self._exchanges or self.phase not in {ConnectionPhase.IDLE, ConnectionPhase.HEAD}:
+            return False
+        self._cut("max_connections")
+        return True
+
     def shutdown(self) -> None:
         """The server closes: after the present answer, or now."""
         if self.phase is ConnectionPhase.LEAVING:
@@ -160,11 +174,6 @@ class ClientConnection(asyncio.Protocol):
             self.transport.close()
 
     # --- the parser's side ----------------------------------------------------------------------
-
-    def give_way(self) -> None:
-        """End it, as another one needs its place."""
-        self.reaper.not_stranger(self, self._address)
-        self._cut("max_connections")
 
     def on_message_begin(self) -> None:
         """A request begins, perhaps right behind another one."""
@@ -206,9 +215,8 @@ class ClientConnection(asyncio.Protocol):
             return  # `_feed` begins again without the wish
         self._newest = exchange = self._exchange()
         self._exchanges.append(exchange)
-        self.reaper.not_stranger(self, self._address)
         if len(self._exchanges) == 1:
-            self.reaper.start(exchange.run())
+            self.reaper.start(self._holder, exchange.run())
         else:
             self.pause_reading()
         self._unused = 0
@@ -263,9 +271,6 @@ class ClientConnection(asyncio.Protocol):
     def answered(self, exchange: HttpExchange) -> None:
         """An answer is written. The next request, or none, or the rest of one answered early."""
         self._exchanges.popleft()
-        self._is_known = self._is_known or "caller" in exchange.scope["state"]
-        if not (self._is_known or self._exchanges):
-            self.reaper.stranger(self, self._address)
         if not exchange.keep_alive:
             self.close_when_read()
         if self.phase is ConnectionPhase.LEAVING and not self._owes:
@@ -277,7 +282,7 @@ class ClientConnection(asyncio.Protocol):
         if self._exchanges:
             if self.phase is ConnectionPhase.BODY:  # reading had been stopped meanwhile
                 self._begin(ConnectionPhase.BODY, self.options.body_idle_seconds)
-            self.reaper.start(self._exchanges[0].run())
+            self.reaper.start(self._holder, self._exchanges[0].run())
         elif self.phase is ConnectionPhase.LEAVING:
             self.close_when_read()
         elif self.phase is ConnectionPhase.BODY:

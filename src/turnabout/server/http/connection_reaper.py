@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine
 from email.utils import formatdate
 from typing import Any, Protocol
@@ -11,6 +12,10 @@ from starlette.types import ASGIApp
 
 from turnabout.server.counts import ServerCounts
 from turnabout.server.options import ServerOptions
+from turnabout.server.shares import Shares
+
+STARTS = 4
+"""Requests that begin in one round of the loop: a millisecond's work."""
 
 
 class WatchedConnection(Protocol):
@@ -26,9 +31,6 @@ class WatchedConnection(Protocol):
     def shutdown(self) -> None:
         """The server closes: after the present answer, or now."""
 
-    def give_way(self) -> None:
-        """End it, as another one needs its place."""
-
 
 class ConnectionReaper:
     """The connections of a server and the requests that run, with what they share."""
@@ -38,12 +40,13 @@ class ConnectionReaper:
         self.options = options
         self.counts = counts
         self.connections: set[WatchedConnection] = set()
-        self._strangers: dict[str, dict[WatchedConnection, None]] = {}
-        """By the client's address, the oldest first: those without a request under way that have
-        not shown a token yet, or needed none.
-        """
+        self.places = Shares(options.max_connections)
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that the app has."""
+        self._begun = 0
+        """Requests that have begun in this round of the loop."""
+        self._waiting: dict[str, deque[Coroutine[Any, Any, None]]] = {}
+        """Those that begin in the next ones, by holder, in turn."""
         self.date_line = _date_line()
         """The header `date` of the answers, renewed with each look."""
         shortest = min(
@@ -56,36 +59,33 @@ class ConnectionReaper:
         self._every = min(0.5, shortest / 4)
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have a request answered, by a task of its own."""
-        task = asyncio.get_running_loop().create_task(work)
+    def start(self, holder: str, work: Coroutine[Any, Any, None]) -> None:
+        """Have a request answered, by a task of its own. So that those of one holder do not keep
+        the loop from others, few begin in one round of the loop, of all holders in turn.
+        """
+        if self._begun < STARTS:
+            self._begin(work)
+        else:
+            self._waiting.setdefault(holder, deque()).append(work)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._begun:
+            loop.call_soon(self._next_round)
+        self._begun += 1
+        task = loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    def came(self, connection: WatchedConnection, address: str) -> bool:
-        """Let a new connection in. Where there are too many, the oldest stranger of the address
-        that has the most gives way; False: there is no other.
-        """
-        self.connections.add(connection)
-        self.stranger(connection, address)
-        if len(self.connections) <= self.options.max_connections:
-            return True
-        oldest = next(iter(max(self._strangers.values(), key=len)))
-        if oldest is connection:
-            return False
-        oldest.give_way()
-        return True
-
-    def stranger(self, connection: WatchedConnection, address: str) -> None:
-        """It may have to give way, from now on."""
-        self._strangers.setdefault(address, {})[connection] = None
-
-    def not_stranger(self, connection: WatchedConnection, address: str) -> None:
-        """It has a request under way, or has shown a token, or is gone."""
-        there = self._strangers.get(address, {})
-        there.pop(connection, None)
-        if not there:
-            self._strangers.pop(address, None)
+    def _next_round(self) -> None:
+        self._begun = 0
+        waiting = self._waiting
+        while waiting and self._begun < STARTS:
+            holder = next(iter(waiting))
+            line = waiting.pop(holder)
+            self._begin(line.popleft())
+            if line:
+                waiting[holder] = line  # behind the others
 
     def look(self) -> None:
         """End what is overdue, now and from now on, in the running loop."""

@@ -16,6 +16,8 @@ HIGH_WATER_BYTES = 64 * 1024
 """Of a body that the app has not asked for yet: no more is read meanwhile."""
 GONE = "turnabout.gone"
 """In `scope["extensions"]`: a function that says at once whether the client has gone."""
+BELONGS = "turnabout.belongs"
+"""The same: a function that is told in which namespace the request is."""
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
@@ -36,6 +38,9 @@ class ExchangeConnection(Protocol):
 
     def resume_reading(self) -> None:
         """Read on."""
+
+    def belongs_to(self, namespace: str) -> None:
+        """A request has shown whose the connection is."""
 
     def close_when_read(self) -> None:
         """The last answer is written: close, unless the client still sends."""
@@ -70,7 +75,7 @@ class HttpExchange:
         self._chunked = False
         self._left: int | None = None
         """Bytes of the answer that its Content-Length has promised and that are still to come."""
-        scope["extensions"] = {GONE: self._has_gone}
+        scope["extensions"] = {GONE: self._has_gone, BELONGS: connection.belongs_to}
 
     async def run(self) -> None:
         """Have the app answer."""

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout.server.admission import Admission
 from turnabout.server.counts import ServerCounts
+from turnabout.server.http.compression import compressed, takes_gzip
 from turnabout.server.http.refusals import Headers, Refusal
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions, is_loopback
@@ -90,7 +91,7 @@ class RequestGuard:
             await send(message)
 
         try:
-            host, page, length, is_chunked, site = _read(scope)
+            host, page, length, is_chunked, site, accepted = _read(scope)
             self._check_room(scope)
             self._check_host(scope, host)
             origin = self._check_origin(scope, host, page, site)
@@ -104,7 +105,8 @@ class RequestGuard:
             if is_chunked or length > SMALL_BYTES:
                 body = _Body(self, receive)
                 receive = body.receive
-            await self.app(scope, receive, answer)
+            takes = takes_gzip(accepted)
+            await self.app(scope, receive, compressed(answer) if takes else answer)
         except Refusal as refused:
             self._counts.refused(refused.limit)
             if not started:
@@ -124,12 +126,6 @@ class RequestGuard:
             raise Refusal(
                 503, "unavailable", "closing",
                 "the server is closing: repeat at another one, or later",
-            )  # fmt: skip
-        if self._admission.is_full:
-            raise Refusal(
-                503, "busy", "max_pending",
-                f"{self._admission.pending:,} requests are under way, and no more may be "
-                "(max_pending): repeat later",
             )  # fmt: skip
 
     def _check_host(self, scope: Scope, host: list[bytes]) -> None:
@@ -228,13 +224,17 @@ class _Body:
         return message
 
 
-def _read(scope: Scope) -> tuple[list[bytes], bytes | None, int, bool, tuple[bytes, bytes]]:
-    """Of the headers: Host, Origin, the body's length and whether it is chunked, the site."""
+def _read(
+    scope: Scope,
+) -> tuple[list[bytes], bytes | None, int, bool, tuple[bytes, bytes], bytes]:
+    """Of the headers: Host, Origin, the body's length and whether it is chunked, the site, and
+    which encodings are accepted.
+    """
     host: list[bytes] = []
     origin: bytes | None = None
     length = 0
     is_chunked = False
-    where = mode = b""
+    where = mode = accepted = b""
     for name, value in scope["headers"]:
         match name:
             case b"host":
@@ -254,9 +254,11 @@ def _read(scope: Scope) -> tuple[list[bytes], bytes | None, int, bool, tuple[byt
                 where = value
             case b"sec-fetch-mode":
                 mode = value
+            case b"accept-encoding":
+                accepted = value
             case _:
                 pass
-    return host, origin, length, is_chunked, (where, mode)
+    return host, origin, length, is_chunked, (where, mode), accepted
 
 
 def _host_name(host: bytes) -> str:

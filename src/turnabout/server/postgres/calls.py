@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, one, single
 from turnabout.server import verbs as c
 
-_NAMESPACE = "name, max_messages, max_bytes, requests_per_second, created_at"
+_NAMESPACE = ", ".join(c.Namespace.__match_args__)
+_QUOTAS = ", ".join(f"(f.quotas).{column}" for column in c.Namespace.__match_args__[1:])
 _TOKEN = "id, namespace, label, scopes, created_at, expires_at, revoked_at"  # noqa: S105 - columns
 
 
@@ -35,15 +38,19 @@ def _found(verb: c.TokenFind, rows: Rows) -> c.FoundToken | None:
 
 CALLS: dict[type[Any], Call] = {
     c.NamespaceSet: call(
-        f"select {_NAMESPACE} from turnabout_server.namespace_set($namespace.name::text,"
-        " $namespace.max_messages::bigint, $namespace.max_bytes::bigint,"
-        " $namespace.requests_per_second::int, $now::bigint)",
+        f"select {_NAMESPACE} from turnabout_server.namespace_set($quotas::jsonb, $now::bigint)",
         one(c.Namespace),
+        lambda verb, now: (json.dumps(asdict(verb.namespace)), now),
         repeatable=True,
     ),
     c.NamespaceList: call(
         f"select {_NAMESPACE} from turnabout_server.namespace_list()",
         each(c.Namespace),
+        repeatable=True,
+    ),
+    c.NamespaceHoldings: call(
+        "select * from turnabout_server.namespace_holdings($namespace::text, $history::boolean)",
+        one(c.Holdings),
         repeatable=True,
     ),
     c.NamespaceDelete: call("select turnabout_server.namespace_delete($namespace::text)", single),
@@ -56,8 +63,7 @@ CALLS: dict[type[Any], Call] = {
     ),
     c.TokenFind: call(
         "select coalesce($now::bigint, turnabout.clock_ms()), (f.token).digest,"
-        f" (f.token).{_TOKEN.replace(', ', ', (f.token).')}, (f.quotas).max_messages,"
-        " (f.quotas).max_bytes, (f.quotas).requests_per_second, (f.quotas).created_at"
+        f" (f.token).{_TOKEN.replace(', ', ', (f.token).')}, {_QUOTAS}"
         " from turnabout_server.token_find($id::text) f",
         _found,
         repeatable=True,

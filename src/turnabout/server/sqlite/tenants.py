@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from turnabout.server import verbs as c
@@ -23,6 +23,7 @@ def statements(file: str) -> Mapping[str, str]:
 
 _SET = statements("namespace_set")
 _DELETE = statements("namespace_delete")
+_HOLDINGS = statements("namespace_holdings")
 _CREATE = statements("token_create")
 _FIND = statements("token_find")
 _LIST = statements("token_list")
@@ -42,6 +43,17 @@ def namespace_list(
     """Namespaces by name."""
     found = connection.execute(statements("namespace_list")["all"])
     return tuple(c.Namespace(*row) for row in found)
+
+
+def namespace_holdings(connection: Connection, verb: c.NamespaceHoldings, _now: int) -> c.Holdings:
+    """What a namespace keeps beside its messages."""
+    parameters = {"namespace": verb.namespace}
+
+    def found(step: str) -> Sequence[int]:
+        return connection.execute(_HOLDINGS[step], parameters).fetchone()
+
+    history = found("history") if verb.history else (0,)
+    return c.Holdings(*found("policies"), *found("schedules"), *history)
 
 
 def namespace_delete(connection: Connection, verb: c.NamespaceDelete, _now: int) -> bool:

@@ -264,6 +264,7 @@ create table turnabout_schedule (
   last_at integer,
   last_id integer,
   sent integer not null default 0,
+  refused integer not null default 0,
   payload blob not null
 ) strict;
 

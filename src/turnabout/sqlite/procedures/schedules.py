@@ -62,7 +62,8 @@ def schedule_fire(connection: Connection, verb: ScheduleFire, now: int) -> FireO
     # Setting a schedule may put back a due time that was fired meanwhile.
     was_sent = row["last_at"] is not None and verb.due_at <= row["last_at"]
     is_running = row["overlap"] == "skip" and _is_running(connection, row)
-    if not verb.skip and not was_sent and not is_running:
+    is_wanted = not verb.skip and not was_sent and not is_running
+    if is_wanted and not verb.refused:
         id_ = _sent(connection, row, now)
     sent = id_ is not None
     connection.execute(
@@ -73,6 +74,7 @@ def schedule_fire(connection: Connection, verb: ScheduleFire, now: int) -> FireO
             "last_at": verb.due_at if sent else row["last_at"],
             "last_id": id_ if sent else row["last_id"],
             "sent": row["sent"] + sent,
+            "refused": is_wanted and not sent,
         },
     )
     return Fired(id_)
@@ -109,4 +111,6 @@ def _entry(row: sqlite3.Row, now: int) -> ScheduleEntry:
     timing = {name: row[name] for name in TIMING}
     timing["paused"] = bool(row["paused"])
     schedule = Schedule(**timing, message=_message(row))
-    return ScheduleEntry(schedule, row["next_at"], row["last_at"], row["last_id"], row["sent"], now)
+    return ScheduleEntry(
+        schedule, row["next_at"], row["last_at"], row["last_id"], row["sent"], now, row["refused"]
+    )

@@ -1,20 +1,21 @@
--- Make a namespace, or set its quotas anew; null: not limited.
+-- Make a namespace, or set its quotas anew: `quotas` holds columns of turnabout.namespace; null:
+-- not limited.
 -- plans: free
 create or replace function turnabout_server.namespace_set(
-    name text, max_messages bigint default null, max_bytes bigint default null,
-    requests_per_second int default null, now_ms turnabout.instant default null
+    quotas jsonb, now_ms turnabout.instant default null
 ) returns turnabout.namespace
 language sql as $$
-    insert into turnabout.namespace as n (
-        name, max_messages, max_bytes, requests_per_second, created_at
-    )
-    values (
-        namespace_set.name, namespace_set.max_messages, namespace_set.max_bytes,
-        namespace_set.requests_per_second,
-        coalesce(namespace_set.now_ms, turnabout.clock_ms())
-    )
+    insert into turnabout.namespace as n
+    select q.*
+    from jsonb_populate_record(
+        null::turnabout.namespace,
+        quotas || jsonb_build_object('created_at', coalesce(now_ms, turnabout.clock_ms()))
+    ) q
     on conflict (name) do update
     set max_messages = excluded.max_messages, max_bytes = excluded.max_bytes,
-        requests_per_second = excluded.requests_per_second
+        requests_per_second = excluded.requests_per_second, max_queues = excluded.max_queues,
+        max_policies = excluded.max_policies, max_schedules = excluded.max_schedules,
+        max_history_bytes = excluded.max_history_bytes, max_polls = excluded.max_polls,
+        weight = excluded.weight
     returning n.*
 $$;

@@ -18,6 +18,12 @@ create table turnabout.namespace (
     max_messages bigint,
     max_bytes bigint,
     requests_per_second int,
+    max_queues int,
+    max_policies int,
+    max_schedules int,
+    max_history_bytes bigint,
+    max_polls int,
+    weight int,
     created_at bigint not null
 );
 

@@ -6,6 +6,12 @@ create table turnabout_namespace (
   max_messages integer,
   max_bytes integer,
   requests_per_second integer,
+  max_queues integer,
+  max_policies integer,
+  max_schedules integer,
+  max_history_bytes integer,
+  max_polls integer,
+  weight integer,
   created_at integer not null
 ) strict;
 
