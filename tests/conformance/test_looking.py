@@ -33,6 +33,26 @@ def test_peek_shows_when_things_are_due(queue, clock):
     assert (due.id, due.state, due.due_at) == (scheduled.id, "ready", due.sent_at)
 
 
+def test_leases_that_ran_out_are_told_from_live_ones(queue, clock):
+    sent(queue, *"abc")
+    long, short = queue.receive(1, lease_seconds=60), queue.receive(2, lease_seconds=10)
+    queue.extend([short[1].receipt], lease_seconds=30)
+
+    def ran_out():
+        return queue.stats().ran_out, [p.id for p in queue.peek() if p.ran_out]
+
+    clock.advance(10 - 0.001)
+    assert ran_out() == (0, [])
+    clock.advance(0.001)
+    assert ran_out() == (1, [short[0].id])
+    clock.advance(20)
+    assert ran_out() == (2, [m.id for m in short])
+    assert (queue.stats().leased, queue.peek(state="ready")) == (3, ())
+    long[0].ack()
+    again = queue.receive(10)
+    assert ({m.id for m in again}, ran_out()) == ({m.id for m in short}, (0, []))
+
+
 def test_peek_by_state_and_channel(queue):
     sent(queue, "a1", "a2", channel="a")
     sent(queue, "b1", channel="b")

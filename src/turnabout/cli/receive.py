@@ -168,7 +168,7 @@ def itself(value: Any) -> Any:
 
 MESSAGES: _show.Columns = (
     ("ID", "id", str),
-    ("STATE", "state", str),
+    ("STATE", lambda one: one.state + (", ran out" if one.ran_out else ""), str),
     ("CHANNEL", "channel", _show.channel),
     ("ATTEMPT", itself, attempts),
     ("SENT", "sent_at", _show.when),
@@ -213,7 +213,11 @@ def peek(app: App, queue: str, limit: int, full: bool, **which: Any) -> None:
 
 
 def _peeked(message: Peeked) -> str:
-    due = {"scheduled": "due", "leased": "lease ends", "ready": ""}[message.state]
+    due = {
+        "scheduled": "due",
+        "leased": "lease ran out" if message.ran_out else "lease ends",
+        "ready": "",
+    }[message.state]
     head = [str(message.id), message.state, _show.channel(message.channel)]
     head.append(f"sent {_show.when(message.sent_at)}")
     if due:

@@ -35,6 +35,13 @@ def queue_name(one: QueueStats) -> str:
     return _show.clean(one.queue) + (" (paused)" if one.paused else "")
 
 
+def leased(one: QueueStats) -> str:
+    """How many, and of how many the lease ran out."""
+    return _show.count(one.leased) + (
+        f" ({_show.count(one.ran_out)} ran out)" if one.ran_out else ""
+    )
+
+
 def blocked(one: ChannelStats) -> str:
     """The reason that holds it back."""
     return "" if one.blocked is None else BLOCKED[one.blocked]
@@ -49,7 +56,9 @@ WAITING: _show.Columns = (
 """Columns of queues and of channels."""
 QUEUES: _show.Columns = (
     ("QUEUE", queue_name, str),
-    *WAITING,
+    WAITING[0],
+    ("LEASED", leased, str),
+    *WAITING[2:],
     *((s.upper(), s, _show.count) for s in ("sent", "done", "dead", "cancelled", "expired")),
 )
 

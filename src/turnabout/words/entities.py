@@ -219,6 +219,8 @@ class Peeked:
     """Of a message that died: in this queue, or, after a redrive, in an earlier one."""
     expires_at: int | None = None
     cancel_requested: bool = False
+    ran_out: bool = False
+    """It is leased, the lease has run out, and nobody has looked since."""
 
     @property
     def kept_bytes(self) -> int:
@@ -251,6 +253,8 @@ class QueueStats:
     """How long ago the ready message that was sent first was sent; None if none is ready."""
     paused: bool
     pause_reason: str | None = None
+    ran_out: int = 0
+    """Of those leased: their lease has run out, and nobody has looked since."""
 
 
 @value

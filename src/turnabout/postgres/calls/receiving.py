@@ -50,7 +50,7 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
 
 
 def _peeked(*row: Any) -> Peeked:
-    *plain, headers, state, error, origin, expires_at, wish, _, _ = row
+    *plain, headers, state, error, origin, expires_at, wish, ran_out, _, _ = row
     return Peeked(
         *plain,
         headers=NO_HEADERS if headers is None else json.loads(headers),
@@ -59,6 +59,7 @@ def _peeked(*row: Any) -> Peeked:
         origin=None if origin is None else Origin(**json.loads(origin)),
         expires_at=expires_at,
         cancel_requested=wish,
+        ran_out=ran_out,
     )
 
 

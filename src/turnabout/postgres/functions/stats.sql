@@ -8,7 +8,7 @@ create or replace function turnabout.stats(
 ) returns table (
     name text, scheduled bigint, ready bigint, leased bigint, sent bigint, done bigint,
     dead bigint, cancelled bigint, expired bigint, oldest_ready_ms bigint, paused boolean,
-    pause_reason text
+    pause_reason text, ran_out bigint
 )
 language plpgsql
 set plan_cache_mode = force_custom_plan
@@ -48,7 +48,18 @@ begin
             t.sent - t.done - t.dead - t.cancelled - t.expired, 0
         ) - coalesce(m.scheduled, 0) - coalesce(m.ready, 0)),
         coalesce(t.sent, 0), coalesce(t.done, 0), coalesce(t.dead, 0), coalesce(t.cancelled, 0),
-        coalesce(t.expired, 0), v_now - m.oldest_ready_at, q.paused, q.pause_reason
+        coalesce(t.expired, 0), v_now - m.oldest_ready_at, q.paused, q.pause_reason,
+        (
+            select count(*)
+            from turnabout.lease l
+            cross join unnest(l.ids, l.attempts) u (id, attempt)
+            join turnabout.message o on o.id = u.id and o.attempt = u.attempt - 1
+                and o.queue_id = l.queue_id
+            where l.queue_id = q.id and l.until <= v_now and not exists (
+                select from turnabout.extension e
+                where e.id = u.id and e.lease = l.id and e.until > v_now
+            )
+        )
     from turnabout.queue q
     left join counted m on m.queue_id = q.id
     left join turnabout.counts_of(v_queues) t on t.queue_id = q.id

@@ -162,6 +162,7 @@ def _peeked(row: sqlite3.Row, now: int) -> Peeked:
         error=row["last_error"],
         origin=None if row["origin"] is None else Origin(**json.loads(row["origin"])),
         cancel_requested=bool(row["cancel_requested"]),
+        ran_out=state == "leased" and row["at"] <= now,
     )
 
 

@@ -10,6 +10,8 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
      where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0) as leased,
+  (select count(*) from turnabout_message
+   where queue_id = queue.id and status = 2 and at > 0 and at <= :now) as ran_out,
   (select sent_at from turnabout_message
    where queue_id = queue.id and status <> 2 and at <= :now
    order by id
@@ -28,6 +30,8 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
      where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0) as leased,
+  (select count(*) from turnabout_message
+   where queue_id = queue.id and status = 2 and at > 0 and at <= :now) as ran_out,
   (select sent_at from turnabout_message
    where queue_id = queue.id and status <> 2 and at <= :now
    order by id

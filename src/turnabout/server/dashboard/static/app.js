@@ -5,7 +5,7 @@ import { Chart } from "./chart.js";
 import { el, rows, say, table } from "./dom.js";
 import { QueuePage } from "./queue.js";
 import { Rates } from "./rates.js";
-import { duration, number, rate } from "./text.js";
+import { duration, leased, number, rate } from "./text.js";
 
 const LOOK_MS = 2_000;
 const part = (id) => document.getElementById(id);
@@ -89,7 +89,7 @@ class Overview {
 function fillRow(row, stats) {
   const now = rates.of(stats.queue);
   const shown = [
-    number(stats.ready), number(stats.scheduled), number(stats.leased),
+    number(stats.ready), number(stats.scheduled), leased(stats),
     duration(stats.oldest_ready_seconds), rate(now.sent), rate(now.finished),
     number(stats.done), number(stats.dead), stateOf(stats),
   ];

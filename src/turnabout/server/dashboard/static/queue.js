@@ -4,7 +4,7 @@ import { Api } from "./api.js";
 import { ask } from "./ask.js";
 import { Chart } from "./chart.js";
 import { el, rows, say, table } from "./dom.js";
-import { duration, fault, number, payload, rate, short, time } from "./text.js";
+import { duration, fault, leased, number, payload, rate, short, time } from "./text.js";
 
 const PAGE = 20;
 const VIEWS = { channels: "Channels", messages: "Messages", history: "History", redrives: "Redrives" };
@@ -73,7 +73,7 @@ export class QueuePage {
     const now = this.desk.rates.of(this.queue);
     const shown = {
       Ready: number(stats.ready), Scheduled: number(stats.scheduled),
-      Leased: number(stats.leased), "Sent/s": rate(now.sent), "Finished/s": rate(now.finished),
+      Leased: leased(stats), "Sent/s": rate(now.sent), "Finished/s": rate(now.finished),
       Done: number(stats.done), Dead: number(stats.dead), Expired: number(stats.expired),
     };
     for (const [name, text] of Object.entries(shown)) say(this.counts.get(name), text);
@@ -127,7 +127,7 @@ export class QueuePage {
       return { items: found.items, next: found.next ?? null };
     }, (one) => el("tr", {},
       el("th", { scope: "row", class: "n" }, one.id),
-      el("td", {}, one.state, one.cancel_requested ? ", to be cancelled" : null),
+      el("td", {}, one.state, one.ran_out ? ", ran out" : null, one.cancel_requested ? ", to be cancelled" : null),
       el("td", { class: "name" }, one.channel === "" ? "(default)" : one.channel),
       el("td", { class: "n" }, one.attempt),
       el("td", {}, time(one.sent_at)),

@@ -21,6 +21,11 @@ export function number(value) {
   return value.toLocaleString("en");
 }
 
+/** How many are leased, and of how many the lease ran out while nobody looked. */
+export function leased(stats) {
+  return number(stats.leased) + (stats.ran_out ? ` (${number(stats.ran_out)} ran out)` : "");
+}
+
 export function rate(value) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
