@@ -115,7 +115,8 @@ class AsyncQueue(AsyncQueueAdmin):
 
         wait_seconds:  how long to wait for the first message; a send ends the wait at once.
         lease_seconds: how long they are held; default: the queue's setting.
-        shard:         (i, n), i from 0: only channels in the i-th of n parts.
+        shard:         (i, n), i from 0: only channels in the i-th of n parts, and of the messages
+                       without a channel those whose id leaves i when divided by n.
         Outcomes: a Batch in the order of turns; empty with `retry_after_seconds` if there is
                   nothing to hand out (None: only a send can change that).
         """

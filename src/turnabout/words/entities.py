@@ -329,7 +329,10 @@ class Turn:
 
 @value
 class Shard:
-    """The i-th of n parts of a queue's channels, by a hash that both stores share; i from 0."""
+    """The i-th of n parts of a queue's channels, by a hash that both stores share; i from 0.
+
+    Messages without a channel are divided one by one, by `id % n`, unless they have limits.
+    """
 
     index: int
     count: int

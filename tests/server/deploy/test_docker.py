@@ -143,7 +143,7 @@ def test_the_server_has_time_to_drain() -> None:
     from turnabout.server import ServerOptions
 
     seconds = int(SERVICES["server"]["stop_grace_period"].removesuffix("s"))
-    assert seconds > ServerOptions().drain_seconds
+    assert seconds > ServerOptions().lame_duck_seconds + ServerOptions().drain_seconds
 
 
 def test_images_have_a_version() -> None:

@@ -70,6 +70,18 @@ export class Api {
     return (await this.call("GET", path)).items;
   }
 
+  /** All of a list by name, which the server gives in parts. */
+  async whole(path) {
+    const all = [];
+    let part = { next: "" };
+    do {
+      const place = part.next === "" ? "" : `?after=${encodeURIComponent(part.next)}`;
+      part = await this.call("GET", path + place);
+      all.push(...part.items);
+    } while (part.next !== undefined);
+    return all;
+  }
+
   /** The path of a queue, and parameters, those without a value left out. */
   static queue(name, rest = "", parameters = {}) {
     const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null);

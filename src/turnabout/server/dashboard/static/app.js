@@ -125,7 +125,7 @@ async function look() {
   const mine = ++turn;
   const started = Date.now();
   const isWell = await attempt("look", async () => {
-    const all = await api.items("/stats");
+    const all = await api.whole("/stats");
     if (mine !== turn) return; // somebody looked after us
     rates.add(Date.now(), all);
     await page.update(all);

@@ -121,10 +121,10 @@ export class QueuePage {
     this.#pages(body, whole, [
       state.label, state.select, el("label", { for: "channel" }, "Channel"), channel,
     ], async (after) => {
-      const found = await this.#items("/messages", {
+      const found = await this.desk.api.call("GET", Api.queue(this.queue, "/messages", {
         limit: PAGE, state: state.select.value, channel: channel.value, after_id: after ?? "",
-      });
-      return { items: found, next: found.length === PAGE ? found.at(-1).id : null };
+      }));
+      return { items: found.items, next: found.next ?? null };
     }, (one) => el("tr", {},
       el("th", { scope: "row", class: "n" }, one.id),
       el("td", {}, one.state, one.cancel_requested ? ", to be cancelled" : null),
