@@ -18,7 +18,13 @@ from tests.postgres.test_snapshot import snapshot
 from tests.postgres.test_store import OTHERS, Beside
 from tests.postgres.test_url import and_also
 from tests.support.postgres import one_migrated_url
-from turnabout.postgres.notices import ENDS_PAUSE_SECONDS, PAUSE_SECONDS, Notice, Notices
+from turnabout.postgres.notices import (
+    ALONE_PAUSE_SECONDS,
+    ENDS_PAUSE_SECONDS,
+    PAUSE_SECONDS,
+    Notice,
+    Notices,
+)
 from turnabout.postgres.notifier import ListeningNotifier
 from turnabout.postgres.url import PostgresOptions
 from turnabout.words.verb import Change
@@ -265,6 +271,10 @@ def test_notices_of_a_moment_are_told_together() -> None:
     notices.add([Notice("b", Change.ENDED, 1)])
     assert notices.due_at == 9.0 + ENDS_PAUSE_SECONDS
     notices.add([Notice("b")])
+    assert notices.due_at == 9.0 + PAUSE_SECONDS
+    notices.found(waiters=False)
+    assert notices.due_at == 9.0 + ALONE_PAUSE_SECONDS
+    notices.found(waiters=True)
     assert notices.due_at == 9.0 + PAUSE_SECONDS
     notices.forget()
     assert notices.take(9.0) is None

@@ -71,7 +71,7 @@ class StoreSource:
         return self._shared.is_closed
 
     async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
-        return await receive_now(self._shared, replace(self._verb, max_messages=most))
+        return await receive_once(self._shared, replace(self._verb, max_messages=most))
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         receipts = tuple(delivery.receipt for delivery in deliveries)
@@ -79,6 +79,8 @@ class StoreSource:
             await self._shared.store.run(Release(self._verb.queue, receipts))
 
     async def signal(self) -> int:
+        """Before each sleep: what is done once in a while holds up nobody who was woken."""
+        await _before_look(self._shared, self._verb.queue)
         return await self._shared.store.signal(self._verb.queue, Change.READY)
 
     async def wait(self, seen: int, seconds: float) -> None:

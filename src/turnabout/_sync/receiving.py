@@ -71,7 +71,7 @@ class StoreSource:
         return self._shared.is_closed
 
     def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
-        return receive_now(self._shared, replace(self._verb, max_messages=most))
+        return receive_once(self._shared, replace(self._verb, max_messages=most))
 
     def give_back(self, deliveries: Sequence[Delivery]) -> None:
         receipts = tuple(delivery.receipt for delivery in deliveries)
@@ -79,6 +79,8 @@ class StoreSource:
             self._shared.store.run(Release(self._verb.queue, receipts))
 
     def signal(self) -> int:
+        """Before each sleep: what is done once in a while holds up nobody who was woken."""
+        _before_look(self._shared, self._verb.queue)
         return self._shared.store.signal(self._verb.queue, Change.READY)
 
     def wait(self, seen: int, seconds: float) -> None:

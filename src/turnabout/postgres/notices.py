@@ -20,6 +20,8 @@ from turnabout.postgres.revision import rendered
 from turnabout.words.verb import Change
 
 PAUSE_SECONDS = 0.004
+ALONE_PAUSE_SECONDS = 0.01
+"""The same where the last call found that nobody waits: most of what sends is told to nobody."""
 ENDS_PAUSE_SECONDS = 0.02
 """The same where there are only ends of messages: seldom does somebody wait for those, and a call
 for each ack would be a good part of it.
@@ -56,6 +58,7 @@ class Notices:
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, Change, bool], int | None] = {}
         self._called_at = -ENDS_PAUSE_SECONDS
+        self._pause = PAUSE_SECONDS
 
     @property
     def are_pending(self) -> bool:
@@ -74,13 +77,17 @@ class Notices:
     def due_at(self) -> float:
         """When the next call may be made for what there is. Ends alone can wait longer."""
         ends_only = all(change == Change.ENDED for _, change, _ in tuple(self._pending))
-        return self._called_at + (ENDS_PAUSE_SECONDS if ends_only else PAUSE_SECONDS)
+        return self._called_at + (ENDS_PAUSE_SECONDS if ends_only else self._pause)
+
+    def found(self, *, waiters: bool) -> None:
+        """What the last call found."""
+        self._pause = PAUSE_SECONDS if waiters else ALONE_PAUSE_SECONDS
 
     def take(self, now: float) -> Sequence[Any] | None:
         """The parameters of `NOTIFY_WAITERS`, for the caller to run; None: it is too early, or
         there is nothing.
         """
-        if not self._pending or now < self._called_at + PAUSE_SECONDS:
+        if not self._pending or now < self._called_at + self._pause:
             return None
         with self._lock:
             if not self._pending or now < self.due_at:

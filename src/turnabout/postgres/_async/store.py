@@ -215,8 +215,11 @@ class AsyncPostgresStore(store.AsyncStore):
             self._listener.send_later()
             return
         try:
-            if connection.is_direct and not await connection.run(WAITERS, due[:1]):
-                return
+            if connection.is_direct:
+                waiters = bool(await connection.run(WAITERS, due[:1]))
+                self._listener.notices.found(waiters=waiters)
+                if not waiters:
+                    return
             for (queue,) in await connection.run(NOTIFY_WAITERS, due):
                 self._listener.has_room(queue)
         except psycopg.Error:

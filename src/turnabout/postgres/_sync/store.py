@@ -209,8 +209,11 @@ class PostgresStore(store.Store):
             self._listener.send_later()
             return
         try:
-            if connection.is_direct and not connection.run(WAITERS, due[:1]):
-                return
+            if connection.is_direct:
+                waiters = bool(connection.run(WAITERS, due[:1]))
+                self._listener.notices.found(waiters=waiters)
+                if not waiters:
+                    return
             for (queue,) in connection.run(NOTIFY_WAITERS, due):
                 self._listener.has_room(queue)
         except psycopg.Error:

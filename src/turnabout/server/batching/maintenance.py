@@ -27,6 +27,8 @@ ROUND_SECONDS = 30.0
 """In which every queue is maintained once, if nobody receives from it."""
 RECEIVED_SECONDS = 0.5
 """Of each second, for queues that are received from; where these are many, they take turns."""
+PAUSE_SECONDS = 0.05
+"""Between two steps, at least."""
 FIRE_SECONDS = 0.5
 """Of each second, for schedules that are due; where these are many, namespaces take turns."""
 FIRES_MAX = 100
@@ -71,9 +73,13 @@ class Maintenance:
 
     async def run(self) -> None:
         """From the start of the server to its end."""
+        pause = MAINTAIN_SECONDS
         while True:
-            await asyncio.sleep(MAINTAIN_SECONDS)
+            await asyncio.sleep(pause)
+            began = time.monotonic()
             await self.step()
+            # What is due each second is looked for each second, however long the work takes.
+            pause = max(PAUSE_SECONDS, MAINTAIN_SECONDS - (time.monotonic() - began))
 
     async def step(self) -> None:
         """The work of each second."""
