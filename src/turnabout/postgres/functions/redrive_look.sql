@@ -1,6 +1,7 @@
 -- The next waiting messages of a redrive, at most `most`: in phase 1 those that died once, which
 -- have an index; in phase 2 all others, found among those of other queues, a bounded share of
--- these; of one that names its messages, these. `last_id`: the last one looked at; `more`: there may be others behind it.
+-- these; of one that names its messages, these. `last_id`: the last one looked at; `more`: there
+-- may be others behind it.
 create or replace function turnabout.redrive_look(
     redrive turnabout.redrive, most int, out ids bigint[], out last_id bigint, out more boolean
 )
