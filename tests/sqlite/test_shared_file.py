@@ -1,12 +1,14 @@
 """An application's file that is ours, too: whatever its own tables are called, in either order."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
 
 import turnabout
-from turnabout import Sent
+from turnabout import Sent, Unavailable
 
 THEIRS = (
     *("queue", "message", "channel", "history", "dedup", "event", "redrive", "schedule"),
@@ -64,3 +66,43 @@ def test_its_tables_may_have_any_names(tmp_path, first):
             " and name not like 'sqlite\\_%' escape '\\'"
         ).fetchall()
         assert {name for (name,) in ours} == {*THEIRS, *(f"{name}_ready" for name in THEIRS)}
+
+
+def test_a_file_that_was_removed_or_replaced_takes_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("turnabout.sqlite._turnstile._TURN_SECONDS", 0)
+    path, away = tmp_path / "app.db", tmp_path / "away.db"
+    with turnabout.connect(f"sqlite:///{path}") as mq:
+        queue = mq.queue("q")
+        queue.send("before")
+        path.rename(away)
+        with pytest.raises(Unavailable, match="removed or replaced"):
+            queue.send("lost")
+        path.touch()
+        with pytest.raises(Unavailable, match="removed or replaced"):
+            queue.receive()
+        away.replace(path)
+        assert isinstance(queue.send("after"), Sent)
+        assert [m.text() for m in queue.receive(3)] == ["before", "after"]
+
+
+FILLS = """
+import resource, sys, turnabout
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+queue = turnabout.connect(sys.argv[1]).queue("q")
+try:
+    while queue.send("x" * 100_000):
+        pass
+except turnabout.StorageFull:
+    print(queue.stats().ready)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits of that kind")
+def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path):
+    url = f"sqlite:///{tmp_path}/app.db"
+    ran = subprocess.run(
+        [sys.executable, "-c", FILLS, url], capture_output=True, text=True, check=True
+    )
+    with turnabout.connect(url) as mq:
+        assert mq.queue("q").stats().ready == int(ran.stdout) > 0
+        assert isinstance(mq.queue("q").send("y"), Sent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -20,6 +21,7 @@ from turnabout.words.errors import (
 BEING_MOVED, MOVED = "turnabout: being moved to ", "turnabout: moved to "
 """What a file says after `turnabout move` has closed it; the name of a place follows."""
 
+_WRITE_FAILED = (778, 4874)  # SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE
 _BUSY = (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
 
 _KNOWN: dict[int, tuple[type[TurnaboutError], str]] = {
@@ -48,6 +50,8 @@ def translated(error: sqlite3.Error) -> TurnaboutError:
     """The error to raise instead. Nothing happened: SQLite has rolled back, or will."""
     if (elsewhere := _moved(str(error))) is not None:
         return elsewhere
+    if getattr(error, "sqlite_errorcode", 0) in _WRITE_FAILED and _files_are_limited():
+        return StorageFull(f"SQLite: {error}: a limit on the size of files, `ulimit -f`, was met")
     kind, advice = _KNOWN.get(_code(error), (None, ""))
     if kind is not None:
         return kind(f"SQLite: {error}: {advice}")
@@ -82,6 +86,15 @@ def _moved(text: str) -> TurnaboutError | None:
     if moved:
         return WrongVersion(f"the queues of this file were moved to {place}: connect to that URL")
     return None
+
+
+def _files_are_limited() -> bool:
+    """Whether this process may write no more than so much into a file; SQLite hides EFBIG."""
+    if sys.platform == "win32":
+        return False
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from turnabout.sqlite._errors import is_busy
 from turnabout.sqlite._url import Place
-from turnabout.words.errors import Busy
+from turnabout.words.errors import Busy, Unavailable
 
 if sys.platform != "win32":
     import fcntl
@@ -51,14 +51,20 @@ class Turnstile:
         self._busy_seconds = place.busy_seconds
         self._file: int | None = None
         self._turn_ends = 0.0
+        self._identity = self._identity_now()
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Begin a transaction that holds the write lock, waiting up to `busy_seconds` for it.
 
-        Raises: Busy.
+        Raises: Busy; Unavailable once a turn, if the file is no longer the one that was opened.
         """
         if time.monotonic() < self._turn_ends and _try_begin(connection):
             return
+        if self._identity_now() != self._identity:
+            raise Unavailable(
+                f"{self._path} was removed or replaced while it was open: what is sent would be "
+                "lost. Put it back, or start this program again to use what is there now"
+            )
         self._begin_in_line(connection)
         self._turn_ends = time.monotonic() + _TURN_SECONDS
 
@@ -66,6 +72,14 @@ class Turnstile:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _identity_now(self) -> tuple[int, int] | None:
+        """Which file has the path's name; None: none has."""
+        try:
+            found = None if self._path is None else self._path.stat()
+        except FileNotFoundError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
 
     def _begin_in_line(self, connection: sqlite3.Connection) -> None:
         begun = inside_since = time.monotonic()
