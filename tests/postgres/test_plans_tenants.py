@@ -21,9 +21,10 @@ LOAD = f"""
 select turnabout.queue_create('t' || i || '/q') from generate_series(1, {TENANTS}) i;
 select turnabout.queue_create('plain'), turnabout.queue_create('t1/fifo', '{{"fifo": true}}');
 insert into turnabout.schedule (
-    name, queue, template, payload, zone, anchor, missed, overlap, gap, fold, paused, next_at
+    name, queue, template, payload, every_ms, zone, anchor, missed, overlap, gap, fold, paused,
+    next_at
 )
-select q.name, q.name, '{{}}', '', 'UTC', 0, 'once', 'allow', 'after', 'first', false, 1
+select q.name, q.name, '{{}}', '', 1000, 'UTC', 0, 'once', 'allow', 'after', 'first', false, 1
 from turnabout.queue q;
 insert into turnabout.redrive (queue_id, queue, max_redrives, state, created_at)
 select q.id, q.name, 3, 'done', 0 from turnabout.queue q;

@@ -38,12 +38,12 @@ class CutStore:
         kind = LibpqConnection if colour == "sync" else AsyncConnection
         run = kind.run
 
-        def counted(connection: Any, sql: Any, parameters: Any) -> Any:
+        def counted(connection: Any, sql: Any, parameters: Any, **more: Any) -> Any:
             if self.cut == self.statements:
                 self.cut = None
                 kill(self.url, connection.raw.info.backend_pid)
             self.statements += 1
-            return run(connection, sql, parameters)
+            return run(connection, sql, parameters, **more)
 
         patch.setattr(kind, "run", counted)
         made = PostgresStore if colour == "sync" else AsyncPostgresStore

@@ -154,7 +154,7 @@ SPECIAL[Schedule] = st.one_of(
 def verbs(kind: Any) -> st.SearchStrategy[Any]:
     """Requests for one verb."""
     special: dict[str, st.SearchStrategy[Any]] = {
-        f.name: st.none() for f in fields(kind) if f.name in NOT_ON_THE_WIRE
+        f.name: st.just(f.default) for f in fields(kind) if f.name in NOT_ON_THE_WIRE
     }
     if kind is v.QueueUpdate:
         part = st.fixed_dictionaries({}, optional={"policy": _some(Policy).map(_without_pause)})

@@ -58,7 +58,9 @@ def test_all_columns() -> None:
         ttl_seconds=60.0,
         dedup_key="k",
     )
-    message = Outgoing(b"x", "image/png", "c", -3, 1500, {"a": "b"}, 60_000, "k")
+    message = Outgoing(
+        b"x", "image/png", "c", -3, 1500, headers={"a": "b"}, ttl_ms=60_000, dedup_key="k"
+    )
     assert made == StagedMessage("reports", message)
 
 

@@ -87,7 +87,7 @@ def test_columns_that_are_taken() -> None:
         ({"mode": "lease"}, "mode is an option of"),
         ({"onInvalidRow": "drop"}, "onInvalidRow is one of fail, deadletter"),
         ({"maxPayloadBytes": "many"}, "maxPayloadBytes is a whole number"),
-        ({"namespace": "acme", "queue": "other/emails"}, "emails"),
+        ({"namespace": "acme", "queue": "other/emails"}, "names have no slash here"),
     ],
 )
 def test_options_that_are_refused(options: dict[str, str], text: str) -> None:

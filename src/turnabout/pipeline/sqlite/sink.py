@@ -190,8 +190,8 @@ def _row(attempt: str, staged: p.StagedMessage, now: int) -> tuple[Any, ...]:
     )
 
 
-_FIELDS = tuple(name for name in Outgoing.__dataclass_fields__ if name != "headers")
-"""The columns of `staged`, but for queue and headers."""
+_FIELDS = tuple(name for name in Outgoing.__dataclass_fields__ if name not in ("headers", "due_at"))
+"""The columns of `staged`, but for queue and headers. (The sink takes no `due_at`.)"""
 
 
 def _message(headers: str | None, *fields: Any) -> Outgoing:

@@ -62,14 +62,19 @@ did nothing twice within this time. Once is a channel's head mark, or a message 
 """
 
 OWN_SETTINGS: Final = b"""
-select set_config('default_transaction_isolation', 'read committed', false),
-    set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)
-from (select) t
+select count(set_config(o.name, o.value, false))
+from (values
+    ('default_transaction_isolation', 'read committed', true),
+    ('statement_timeout', '0', false), ('lock_timeout', '0', false)
+) o (name, value, always)
 where pg_backend_pid() = $1::int
+    and (o.always or (select s.source from pg_settings s where s.name = o.name) <> 'client')
+having pg_backend_pid() = $1::int
 """
 """Make the settings that every session of ours needs, whatever an administrator has set for its
 role; no row behind a pooler. Our calls lock first and read next, bound each wait by themselves, and
-have a deadline by `call_seconds`; a rebuild after a crash takes its time.
+have a deadline by `call_seconds`; a rebuild after a crash takes its time. Timeouts that the URL
+itself names are the caller's wish.
 """
 
 _QUEUES_MAX: Final = 1_000
