@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, agrees, blocks, name, opened
 from tests.support.postgres import migrated
+from tests.support.seeds import shares
 from tests.support.served import served
 from tests.support.spark import work_in
 
@@ -72,7 +73,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     run(page, tmp_path)
 
 
-@pytest.mark.parametrize("page", WITH_SPARK, ids=name)
+@pytest.mark.parametrize("page", shares(WITH_SPARK, 2, "stem"))
 def test_the_code_of_a_page_with_spark_runs(
     page: Path, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -34,6 +34,7 @@ def check(place: str) -> None:
         assert all(m.headers["order"] == str(m.json()["order"]) for m in got)
 
 
+@pytest.mark.long
 @on_postgres
 def test_killed_and_started_again(
     spark: SparkSession, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
