@@ -17,8 +17,8 @@ from psycopg.types.json import Jsonb
 import turnabout
 from tests.postgres.asking import ask
 from tests.sql.roles import name_of
-from tests.support.seeds import EVERYTHING, run_seed
 from tests.support.each import each
+from tests.support.seeds import EVERYTHING, run_seed
 from turnabout import Acked, UsageError
 
 pytestmark = pytest.mark.slow  # a database for each

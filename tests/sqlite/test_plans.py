@@ -162,6 +162,7 @@ HOT = {
         "message_timer (queue_id=? AND status=? AND at>?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
         "message_timer (queue_id=? AND status=? AND at>?)",
+        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
         "message_of_queue (queue_id=?)",
     ],
     ("queue_list", "of_namespace"): [

@@ -45,8 +45,8 @@ def fresh() -> Iterator[int]:
 
 
 def shares(planted: Sequence[Any], most: int, attribute: str = "__name__") -> list[Any]:
-    """Planted bugs, or whatever takes long, as cases of a test: a share of them in each run, all with
-    `--all`.
+    """Planted bugs, or what else takes long, as cases of a test: a share of them in each run, with
+    `--all` all.
     """
     chosen = planted if EVERYTHING else random.Random(run_seed()).sample(planted, most)
     return [pytest.param(bug, id=getattr(bug, attribute)) for bug in chosen]
