@@ -63,6 +63,7 @@ def test_without_spark_the_command_to_install_it_is_told_at_once(
     assert "Reading" not in ran.out
 
 
+@pytest.mark.long
 def test_flights_are_archived_and_reported(
     spark: SparkSession, tmp_path: Path, run: Runner
 ) -> None:

@@ -262,7 +262,7 @@ def test_options_that_are_missing(mq: turnabout.Turnabout, query: Made) -> None:
         ({"subscribe": ""}, "subscribe.*emails"),
         ({"subscription": ""}, "subscription.*each query has its own"),
         ({"subscribePattern": "e.*", "subscribe": "emails"}, "not both"),
-        ({"leaseSeconds": "50000"}, "leaseSeconds is 1 to 43,200"),
+        ({"leaseSeconds": "700000"}, "leaseSeconds is 1 to 604,800"),
         ({"asyncProgressTrackingEnabled": True}, "asyncProgressTrackingEnabled cannot be used"),
         ({"startingOffsets": "latest"}, "option of mode=log"),
     ]:
