@@ -10,7 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -93,7 +93,9 @@ class Target:
         self._token = ""
 
     def close(self) -> None:
-        """Close the connection, and free the lock."""
+        """Free the lock, and close the connection: the server sees only later that it is closed."""
+        with suppress(psycopg.Error):
+            self._connection.execute("select pg_advisory_unlock_all()")
         self._connection.close()
 
     @contextmanager

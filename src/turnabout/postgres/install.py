@@ -102,8 +102,14 @@ def functions() -> str:
 def digest(part: CallPart | None = None) -> str:
     """The digest of the functions of the core, or of a slice, in this library."""
     if part is None or part is core():
-        return core().digest(latest(), _DROP, _PROTECT)
+        return _digest_of_core()
     return part.digest(_DROP, _PROTECT)
+
+
+@cache
+def _digest_of_core() -> str:
+    """Each new connection asks for it, and it reads all files of functions."""
+    return core().digest(latest(), _DROP, _PROTECT)
 
 
 def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
