@@ -221,7 +221,7 @@ def test_a_worker_whose_handlers_hang_ends_with_a_code_of_its_own(yard: Yard) ->
         """
         worker = Worker(worker._where, max_hung=1)
 
-        @worker.handler("work", timeout_seconds=0.01)
+        @worker.handler("work", timeout_seconds=1)  # its thread is well in it by then
         def handle(message):
             time.sleep(3600)
         """,
