@@ -54,7 +54,7 @@ def run_processes(
     if is_sqlite(url) and sqlite_path(url) is None:
         raise UsageError("a database in memory belongs to one process: leave --processes out")
     token = asyncio.run(_first_token(url)) if options.auth == "tokens" else None
-    with listen(options) as alone:  # nobody else is there; whoever shares it is ours
+    with listen(options) as alone:  # no other program has the port
         options = replace(options, port=alone.getsockname()[1])
     with (
         listen(options, shared=True) as reserved,

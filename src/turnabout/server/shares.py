@@ -1,8 +1,8 @@
 """What the tenants of a server have in common, shared max-min: places to wait and to connect.
 
-Whoever comes gets a place while there is one. When all are taken, the holder of the most gives one
-up, oldest first; unless it is the one who asks, or would then have no more than the one who asks:
-it has its share. So a tenant alone may have everything, and none can keep another one out.
+A tenant gets a place while one is free. When all are taken, the tenant that holds most gives up its
+oldest, unless that tenant is asking itself, or would be left with no more than the one that asks:
+then the request is refused. So one tenant alone may use all places, and none can shut others out.
 """
 
 from __future__ import annotations
