@@ -66,13 +66,7 @@ def need() -> None:
 
 
 def run(
-    url: str,
-    queue: str,
-    folder: Path,
-    *,
-    done: int,
-    carriers: Mapping[str, int],
-    show: Show,
+    url: str, queue: str, folder: Path, *, done: int, carriers: Mapping[str, int], show: Show
 ) -> Outcome:
     """Archive the queue (of a namespace of its own), report on the lake, and look at both.
 
@@ -108,12 +102,7 @@ def run(
             show.scene(Scene("reported", share, messages, time.monotonic() - begun, {}))
 
         made = report(
-            spark,
-            lake=lake,
-            archive=namespace,
-            namespace=namespace,
-            out=folder,
-            progress=reported,
+            spark, lake=lake, archive=namespace, namespace=namespace, out=folder, progress=reported
         )
     with _timed(show, "Counting what is in the lake", seconds):
         rows: Any = read_lake(spark, lake, archive=namespace)
@@ -160,8 +149,7 @@ def _fair(made: Reported, carriers: Mapping[str, int]) -> VerdictCheck:
         return VerdictCheck(good=False, text="the report says nothing of fairness")
     good = abs(seen - told) < ALIKE and made.messages == sum(carriers.values())
     return VerdictCheck(
-        good,
-        f"the report's index of flights by carrier is {told:.6f}, the demo's own {seen:.6f}",
+        good, f"the report's index of flights by carrier is {told:.6f}, the demo's own {seen:.6f}"
     )
 
 

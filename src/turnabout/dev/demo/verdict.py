@@ -190,7 +190,7 @@ def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> V
     return _yes(
         f"fair: {small.carrier} ({small.flights:,} flights, sent last) was through after "
         f"{small.last_seconds:.2f} s, {big.carrier} ({big.flights:,}, sent first) after "
-        f"{big.last_seconds:.2f} s{index}",
+        f"{big.last_seconds:.2f} s{index}"
     )
 
 

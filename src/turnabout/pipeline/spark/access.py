@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from hmac import compare_digest
 from threading import Lock
 from types import ModuleType
@@ -123,8 +123,16 @@ class Access:
     def _resolved(self) -> str:
         return _from_environment(self._url, "url")
 
-    def _hiding(self) -> _Hiding:
-        return _Hiding(self)
+    @contextmanager
+    def _hiding(self) -> Generator[None]:
+        """Errors that leave this block have no secrets of the URL in their text."""
+        try:
+            yield
+        except TurnaboutError as error:
+            hidden = self.hidden(str(error))
+            if hidden == str(error):
+                raise
+            raise type(error)(hidden) from None
 
     # --- who asks ---------------------------------------------------------------------------------
 
@@ -256,23 +264,6 @@ class Access:
                 raise Unauthorized(_REFUSED)
             self._found, self._found_until = found.token, began + FOUND_SECONDS
         return self._found
-
-
-class _Hiding:
-    """Errors that leave this block have no secrets of the URL in their text."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, TurnaboutError):
-            text = str(error)
-            hidden = self._access.hidden(text)
-            if hidden != text:
-                raise type(error)(hidden) from None
 
 
 def _of_server() -> ModuleType:
