@@ -11,15 +11,14 @@ import os
 import sys
 import time
 import webbrowser
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import VerdictCheck
+from turnabout.dev.demo.verdict import VerdictCheck, jain
 from turnabout.words.errors import UsageError
-from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.pipeline.results import Reported
@@ -57,11 +56,7 @@ def need() -> None:
 
         need_spark()
     except ImportError as error:
-        raise UsageError(
-            f"`turnabout demo --pipeline` needs Apache Spark: {install_hint('spark-jre')}, "
-            "which brings a Java, or '.[spark]' where there is one; "
-            f"{error.name} is not installed"
-        ) from error
+        raise UsageError(f"`turnabout demo --pipeline` needs Apache Spark: {error}") from error
     java.use()
 
 
@@ -134,12 +129,6 @@ def judge(
         else f"the lake has what the workers wrote down, for all {len(carriers)} carriers",
     )
     yield _fair(made, carriers)
-
-
-def jain(values: Sequence[float]) -> float | None:
-    """(Σx)² / (n Σx²): 1 where all are equal."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
 def _fair(made: Reported, carriers: Mapping[str, int]) -> VerdictCheck:
