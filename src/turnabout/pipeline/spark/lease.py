@@ -48,14 +48,13 @@ MAINTAIN_SECONDS: Final = 5.0
 _log = getLogger(__name__)
 
 
+@dataclass
 class EpochPartition(InputPartition):
     """The input of one task: parts of an epoch, each with the number of messages recorded."""
 
-    def __init__(self, subscription: str, epoch: int, parts: Sequence[Part]) -> None:
-        super().__init__(epoch)
-        self.subscription = subscription
-        self.epoch = epoch
-        self.parts = tuple((part.part, part.messages) for part in parts)
+    subscription: str
+    epoch: int
+    parts: Sequence[Part]
 
 
 class _Ahead(threading.Thread):
@@ -194,15 +193,15 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         return self._rows(partition)
 
     def _rows(self, partition: EpochPartition) -> Iterator[Any]:
-        for part, recorded in partition.parts:
+        for part in partition.parts:
             found = 0
-            piece = rows.EpochPart(partition.subscription, partition.epoch, part)
+            piece = rows.EpochPart(partition.subscription, partition.epoch, part.part)
             read = rows.read(self._access, "epoch_rows", self._columns, of=piece, keep=in_task())
             for batch in read:
                 found += batch.num_rows
                 yield batch
-            if found < recorded:
-                self._fewer(partition.epoch, recorded - found)
+            if found < part.messages:
+                self._fewer(partition.epoch, part.messages - found)
 
     def _fewer(self, epoch: int, lost: int) -> None:
         text = (

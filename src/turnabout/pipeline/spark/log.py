@@ -133,21 +133,18 @@ def lost(answer: LogLost | LogAhead, after: str) -> UsageError:
     )
 
 
+@dataclass
 class LogPartition(InputPartition):
     """The input of one task: a range of the log, and how many rows it has in all.
 
     since  where the whole batch begins, if the task is to look whether rows behind that are gone
     """
 
-    def __init__(
-        self, after: str, until: str | None, messages: int | None, names: Names, since: str = START
-    ) -> None:
-        super().__init__(until)
-        self.after = after
-        self.until = until
-        self.messages = messages
-        self.names = names
-        self.since = since
+    after: str
+    until: str | None
+    messages: int | None
+    names: Names
+    since: str = START
 
 
 @dataclass
