@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from turnabout.dev.demo.show import Scene, Show
 from turnabout.dev.demo.verdict import VerdictCheck, jain
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.pipeline.results import Reported
@@ -56,7 +57,9 @@ def need() -> None:
 
         need_spark()
     except ImportError as error:
-        raise UsageError(f"`turnabout demo --pipeline` needs Apache Spark: {error}") from error
+        todo = install_hint("spark-jre")
+        text = f"`turnabout demo --pipeline` needs Apache Spark: {todo} ({error})"
+        raise UsageError(text) from error
     java.use()
 
 

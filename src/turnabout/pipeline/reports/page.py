@@ -337,15 +337,12 @@ def _measures(row: Mapping[str, Any]) -> list[Cell]:
 
 
 def _table_of_queues(found: ReportFacts) -> Table:
-    rows = [
-        [
-            _text(summary.queue_name(row)),
-            *_measures(row),
-            _index(found.fair[row["namespace"], row["queue"]]["jain_wait"]),
-            _index(found.fair[row["namespace"], row["queue"]]["jain_done"]),
-        ]
-        for row in found.queues[:LISTED]
-    ]
+    shown = found.queues[:LISTED]
+    rows: list[list[Cell]] = []
+    for row in shown:
+        fair = found.fair[row["namespace"], row["queue"]]
+        indexes = _index(fair["jain_wait"]), _index(fair["jain_done"])
+        rows.append([_text(summary.queue_name(row)), *_measures(row), *indexes])
     return Table(
         "Queues",
         (
@@ -355,7 +352,7 @@ def _table_of_queues(found: ReportFacts) -> Table:
             ("fair share", "Jain’s index of the messages done by channel"),
         ),
         rows,
-        rest=_rest(found, found.queues[:LISTED], len(found.queues), ("queue",), after=2),
+        rest=_rest(found, shown, len(found.queues), ("queue",), after=2),
     )
 
 
