@@ -27,9 +27,12 @@ create table if not exists turnabout.revision (
     installed_at timestamptz not null default clock_timestamp()
 );
 
--- Which roles may do what; every install grants it anew.
+-- Which roles may do what; every install grants it anew. queues: patterns of those that it may send
+-- to, null for all; `*` is any characters.
 create table if not exists turnabout.permission (
     role_name text not null,
     kind text not null,
+    queues text[],
+    max_payload_bytes int not null,
     primary key (role_name, kind)
 );

@@ -12,8 +12,41 @@
 create domain turnabout.instant as bigint constraint only_the_owner_tells_the_time
     check (value is null or has_schema_privilege('turnabout', 'create'));
 
-create domain turnabout.payload as bytea constraint a_payload_has_at_most_256_mib
-    check (octet_length(value) <= 268435456);
+-- Whether a role has a permission to send to a queue (null: to any) a payload of so many bytes. For
+-- the two domains that follow; what roles say meets them before anything acts with the owner's rights.
+create function turnabout.may_send(role_name text, queue text, bytes int) returns boolean
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        select from turnabout.permission p
+        left join pg_roles r on r.rolname = p.role_name
+        left join pg_roles m on m.rolname = may_send.role_name
+        where p.kind <> 'consume' and bytes <= p.max_payload_bytes
+            and (p.role_name = 'public' or pg_has_role(m.oid, r.oid, 'usage'))
+            and (
+                may_send.queue is null or p.queues is null or exists (
+                    select from unnest(p.queues) q (pattern)
+                    where may_send.queue
+                        like translate(replace(q.pattern, '_', '\_'), '*', '%')
+                )
+            )
+    );
+end
+$$;
+
+create domain turnabout.target as text constraint the_role_may_send_to_that_queue check (
+    has_schema_privilege('turnabout', 'create') or turnabout.may_send(current_user::text, value, 0)
+);
+
+create domain turnabout.payload as bytea constraint a_payload_has_at_most_1_mib_or_what_was_granted
+    check (
+        octet_length(value) <= 1048576
+        or octet_length(value) <= 268435456 and (
+            has_schema_privilege('turnabout', 'create')
+            or turnabout.may_send(current_user::text, null, octet_length(value))
+        )
+    );
 
 create domain turnabout.channel_name as text constraint a_channels_name_has_at_most_255_bytes
     check (octet_length(value) <= 255);
