@@ -14,8 +14,7 @@ from turnabout import Acked, Forbidden, UsageError
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.notices import STATEMENTS
-from turnabout.postgres.permissions import functions_of_kinds
-from turnabout.postgres.permissions import MAY_SEND
+from turnabout.postgres.permissions import MAY_SEND, functions_of_kinds
 from turnabout.postgres.revision import schema
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY

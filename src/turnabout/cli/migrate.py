@@ -9,7 +9,7 @@ import click
 
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App, negative
-from turnabout.cli._declare import Command, argument, command, group, option
+from turnabout.cli._declare import argument, command, group, option
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import SchemaStatus

@@ -21,7 +21,7 @@ from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import KINDS
 
 MAY_SEND = "may_send"
-"""It stands beside the tables: the types of what is sent ask it (migrations/0001_core.sql)."""
+"""It stands beside the ledger: the types of what is sent ask it."""
 
 _CALLED = re.compile(r"\bturnabout_r\d+\.(\w+)\(")
 

@@ -1,6 +1,6 @@
 -- Let a role produce, consume or operate. Remembered: it holds for the sets of later installs, too.
--- One that produces may be held to queues of some names (`*` is any characters), and to another size
--- of payloads than 1 MiB; said again, that is changed.
+-- One that produces may be held to queues of some names (`*` is any characters), and to another
+-- size of payloads than 1 MiB; said again, that is changed.
 create or replace function turnabout.allow(
     role_name text, kind text, queues text[] default null, max_payload_bytes int default null
 ) returns void
