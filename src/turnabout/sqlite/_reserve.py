@@ -72,7 +72,7 @@ class Reserve:
         return self._file is not None and not os.fstat(self._file).st_size
 
     def _make(self, size: int) -> bool:
-        """Whether there was room for it. Where that can't be done at all, there is none any more."""
+        """Whether there was room for it. Where that can't be done, there is none any more."""
         assert self._file is not None
         before = os.fstat(self._file).st_size
         try:
