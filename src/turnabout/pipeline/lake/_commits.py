@@ -85,7 +85,7 @@ def encode(thing: object) -> bytes:
 def decode(data: bytes, name: str, kind: type[T]) -> T:
     """The value of the file of that name. Raises: LakeDamaged, WrongVersion."""
     try:
-        form = msgspec.json.decode(data, type=_Head).format
+        form = msgspec.json.decode(data, type=_CommitForm).format
         if form == FORMAT:
             return msgspec.json.decode(data, type=kind)
     except ValueError as error:
@@ -97,5 +97,5 @@ def decode(data: bytes, name: str, kind: type[T]) -> T:
     )
 
 
-class _Head(msgspec.Struct):
+class _CommitForm(msgspec.Struct):
     format: int
