@@ -118,6 +118,7 @@ create table turnabout.queue (
     name text collate "C" not null unique,
     lease_ms bigint not null check (lease_ms between 1 and 604800000),
     max_attempts int check (max_attempts > 0),
+    max_deliveries int check (max_deliveries > 0),
     backoff_ms bigint not null check (backoff_ms between 0 and 31622400000),
     backoff_max_ms bigint not null check (backoff_max_ms between 0 and 31622400000),
     backoff_jitter_percent int not null check (backoff_jitter_percent between 0 and 100),
@@ -130,6 +131,7 @@ create table turnabout.queue (
     pause_reason text check (length(pause_reason) <= 1024),
     dead_letter text collate "C",
     max_messages int check (max_messages > 0),
+    queue_max_concurrency int check (queue_max_concurrency > 0),
     dedup_mode text not null default 'window' check (
         dedup_mode in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
     ),
@@ -140,6 +142,10 @@ create table turnabout.queue (
     history_failed_ms bigint check (history_failed_ms between 0 and 316224000000),
     history_payload boolean not null default false,
     events text not null default 'off' check (events in ('off', 'hints', 'all')),
+    queue_rate_count int check (queue_rate_count between 1 and 1000000),
+    queue_rate_period_ms bigint check (queue_rate_period_ms between 1 and 86400000),
+    queue_rate_burst int check (queue_rate_burst between 1 and 1000000),
+    queue_rate_interval_us bigint check (queue_rate_interval_us > 0),
     max_concurrency int check (max_concurrency > 0),
     rate_count int check (rate_count between 1 and 1000000),
     rate_period_ms bigint check (rate_period_ms between 1 and 86400000),
@@ -154,6 +160,10 @@ create table turnabout.queue (
     limited boolean not null generated always as (
         fifo or max_concurrency is not null or rate_count is not null
         or max_size is not null or weight is not null
+    ) stored,
+    -- it has limits of its own, and a row in queue_limit
+    queue_limited boolean not null generated always as (
+        queue_max_concurrency is not null or queue_rate_count is not null
     ) stored
 );
 
@@ -173,6 +183,7 @@ create table turnabout.message (
     attempt int not null default 0,
     failures int not null default 0,
     crashes int not null default 0,
+    delivered_before int,  -- attempts before it came into the queue or was retried; null: none
     priority smallint not null,
     cancel_requested boolean not null default false,  -- while leased
     channel text collate "C" not null,
@@ -255,7 +266,8 @@ create unlogged table turnabout.extension (
     until bigint not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Leased messages of limited channels: a slot is a live lease.
+-- Leased messages of limited channels, and of queues with limits of their own: a slot is a live
+-- lease.
 create unlogged table turnabout.slot (
     id bigint not null,
     queue_id int not null,
@@ -264,6 +276,26 @@ create unlogged table turnabout.slot (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index slot_channel on turnabout.slot (queue_id, channel, id);
+
+-- Queues with limits of their own. Only receive locks these rows. leased: of its slots, as many as
+-- were there up to what is noted below; from which transaction on that is, says folded_to.
+create unlogged table turnabout.queue_limit (
+    queue_id int primary key,
+    leased int not null default 0,
+    folded_to bigint not null default 0,
+    rate_tat_us bigint not null default 0,    -- when the bucket will be full
+    rate_depth_us bigint not null default 0   -- of that bucket: its burst times its interval
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- How many slots of theirs were given back; null: count them anew. Only inserted, so nobody waits
+-- for anybody; receive folds them into the row.
+create unlogged table turnabout.slot_change (
+    queue_id int not null,
+    freed int,
+    xid bigint not null default pg_current_xact_id()::text::bigint
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index slot_change_queue on turnabout.slot_change (queue_id, xid);
 
 -- One row while all of these are whole: none after a crash, until they are rebuilt. It knows its
 -- own xmin and table: a row that a restored dump has put in has others, and does not count, since
