@@ -1,5 +1,5 @@
-"""`queue_max_concurrency` and `queue_rate`: limits over a whole queue (P10, P11), beside those of its
-channels, which still take turns under them (P12).
+"""`queue_max_concurrency` and `queue_rate`: limits over a whole queue (P10, P11), beside those of
+its channels, which still take turns under them (P12).
 """
 
 import pytest

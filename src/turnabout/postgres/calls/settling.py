@@ -17,8 +17,8 @@ from turnabout.words.outcomes import (
     Cancelled,
     CancelRequested,
     Dead,
-    Deferred,
     DeferOutcome,
+    Deferred,
     Extended,
     FailOutcome,
     LeaseLost,
@@ -183,8 +183,8 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     v.Release: call(
-        "select * from turnabout.release($queue::text, $ids::bigint[], $attempts::int[], $now::bigint,"
-        " $leases::bigint[])",
+        "select * from turnabout.release($queue::text, $ids::bigint[], $attempts::int[],"
+        " $now::bigint, $leases::bigint[])",
         _released,
         _release_parameters,
     ),

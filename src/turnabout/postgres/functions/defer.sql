@@ -1,6 +1,6 @@
 -- Bring leased messages back later, uncharged, with a new state (null keeps the saved one).
--- Answers per receipt: its place in the list, and either `at` or what the message is now: among that
--- cancelled, blocked, or dead, which `what` has the name of the dead-letter queue for.
+-- Answers per receipt: its place in the list, and either `at` or what the message is now: cancelled
+-- among that, blocked, or dead (then `what` names the dead-letter queue).
 -- plans: pinned
 create or replace function turnabout.defer(
     queue text, ids bigint[], attempts int[], delays turnabout.delay[], states turnabout.kept[],

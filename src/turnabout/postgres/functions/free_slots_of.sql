@@ -1,5 +1,6 @@
 -- These messages, of those channels, are leased no more: their slots are free, which a queue with
--- limits of its own is told in a note, and channels with limits look again. (Slots are found one by one: a join can be planned by the queue alone.)
+-- limits of its own is told in a note, and channels with limits look again. (Slots are found one by
+-- one: a join can be planned by the queue alone.)
 -- plans: pinned
 create or replace function turnabout.free_slots_of(
     queue turnabout.queue, ids bigint[], channels text[]

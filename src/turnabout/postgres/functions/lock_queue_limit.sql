@@ -41,8 +41,8 @@ begin
         return null;
     end if;
 
-    -- 2. What was given back since, and now. Notes of transactions before `folded_to` are all gone, and none
-    --    can come: their dead entries, which an old snapshot keeps, are not looked at again.
+    -- 2. What was given back since, and now. Notes of transactions before `folded_to` are all gone,
+    --    and none can come: their dead entries, which an old snapshot keeps, are not read again.
     perform turnabout.run_timers(queue, now_ms, most);
     with gone as (
         delete from turnabout.slot_change c

@@ -1,7 +1,7 @@
 -- Sweep leases whose messages were all settled, not in one call; notes of leases that are gone; and
 -- slots that nobody has freed, as an ack that was open while its channel or queue got its first
--- limit: those channels look again, and now and then such a queue counts anew. A few pages of each table, from a random one on. Seldom look for messages
--- that stand nowhere.
+-- limit: those channels look again, and now and then such a queue counts anew. A few pages of each
+-- table, from a random one on. Seldom look for messages that stand nowhere.
 create or replace function turnabout.maintain_leases(queue turnabout.queue, now_ms bigint)
 returns void
 language plpgsql as $$

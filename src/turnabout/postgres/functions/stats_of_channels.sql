@@ -55,7 +55,8 @@ begin
             from turnabout.scheduled s
             where s.queue_id = v_queue.id
             union all
-            select l.channel, l.id, 'leased', l.until from turnabout.leased_messages(array[v_queue.id]) l
+            select l.channel, l.id, 'leased', l.until
+            from turnabout.leased_messages(array[v_queue.id]) l
         ) p (channel, id, state, until)
         group by p.channel
         order by count(*) desc, p.channel

@@ -185,7 +185,7 @@ def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
     )
 
 
-def _blocked(
+def _blocked(  # noqa: PLR0917 - what there is to know of a channel
     connection: Connection,
     queue: Queue,
     channel: sqlite3.Row | None,
