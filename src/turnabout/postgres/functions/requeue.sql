@@ -3,8 +3,8 @@
 -- once.
 --
 -- Those whose cancelling was asked for end instead, and those that were delivered as often as they
--- may be are dead. The answer says which, null if there are none, and of the dead what `dead_letter`
--- answers.
+-- may be are dead. The answer says which, null if there are none, and of the dead what
+-- `dead_letter` answers.
 create or replace function turnabout.requeue(
     queue turnabout.queue, ids bigint[], leased_at bigint[], delays bigint[], now_ms bigint,
     kind text, out unwanted bigint[], out dead bigint[], out dead_letter text
