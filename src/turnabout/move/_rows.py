@@ -103,8 +103,9 @@ def tally(row: Row, queue: int) -> tuple[Any, ...]:
 def queue_limit(row: Row, queue: int) -> tuple[Any, ...]:
     """The bucket of a queue with limits of its own. Its slots are counted there."""
     depth = (row["queue_rate_burst"] or 0) * (row["queue_rate_interval_us"] or 0)
-    bucket = {"rate_tat_us": row["queue_tat_us"], "rate_depth_us": depth}
-    return row_of(QUEUE_LIMIT, row, queue_id=queue, **bucket)
+    return row_of(
+        QUEUE_LIMIT, row, queue_id=queue, rate_tat_us=row["queue_tat_us"], rate_depth_us=depth
+    )
 
 
 def checksum(row: tuple[Any, ...]) -> int:

@@ -1,5 +1,5 @@
--- The row of a queue with limits of its own, locked, with the number of its slots now; null: another
--- one holds it. Leases that ran out give theirs back first. The caller writes the row back
+-- The row of a queue with limits of its own, locked, with the number of its slots now; null: it is
+-- held elsewhere. Leases that ran out give theirs back first. The caller writes the row back
 -- (pay_queue_limit).
 --
 -- A transaction that has written nothing yet holds no row, so nobody waits for it, and it may wait,
