@@ -353,31 +353,33 @@ LOOKED = [
 """The same, of lives that differ if nobody looks for what time has brought."""
 
 BUGS = [
-    ("receive", "not q.paused and ", ""),
-    ("receive", "e.channel, e.priority, e.id", "e.channel, e.id"),
-    ("receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
-    ("receive", "m.attempt + 1 as attempt", "m.attempt + 2 as attempt"),
-    ("receive", "f.now + f.lease_ms as at", "f.now + 1 as at"),
-    ("receive", "e.channel > coalesce", "e.channel >= coalesce"),
-    ("receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
-    ("receive", "q.events <> 'all'", "true"),
-    ("receive", "case when q.history_ms = 0 then q.name end", "q.name"),
-    ("ack", "select h.queue_id, 1 from", "select h.queue_id, 2 from"),
+    (3, "receive", "not q.paused and ", ""),
+    (0, "receive", "e.channel, e.priority, e.id", "e.channel, e.id"),
+    (7, "receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
+    (0, "receive", "m.attempt + 1 as attempt", "m.attempt + 2 as attempt"),
+    (0, "receive", "f.now + f.lease_ms as at", "f.now + 1 as at"),
+    (0, "receive", "e.channel > coalesce", "e.channel >= coalesce"),
+    (2, "receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
+    (8, "receive", "q.events <> 'all'", "true"),
+    (10, "receive", "case when q.history_ms = 0 then q.name end", "q.name"),
+    (9, "ack", "select h.queue_id, 1 from", "select h.queue_id, 2 from"),
     (
+        9,
         "ack",
         "delete from turnabout.message m where m.ctid",
         "delete from turnabout.message m where m.id < 0 and m.ctid",
     ),
-    ("look", "l.until <= b.now", "false"),
-    ("look", "s.at <= b.now", "false"),
-    ("look", "r.expires_at <= b.now", "false"),
-    ("look", "s.expires_at <= b.now", "false"),
-    ("send", "q.delay_ms = 0 and ", ""),
-    ("send", "q.max_messages is null and ", ""),
-    ("send", "f.now + coalesce($5::bigint, f.ttl_ms)", "f.now + $5::bigint"),
-    ("send", "select p.queue_id, 1 from put p", "select p.queue_id, 2 from put p"),
-    ("send", "q.events <> 'all'", "true"),
+    (14, "look", "l.until <= b.now", "false"),
+    (15, "look", "s.at <= b.now", "false"),
+    (16, "look", "r.expires_at <= b.now", "false"),
+    (18, "look", "s.expires_at <= b.now", "false"),
+    (12, "send", "q.delay_ms = 0 and ", ""),
+    (13, "send", "q.max_messages is null and ", ""),
+    (7, "send", "f.now + coalesce($5::bigint, f.ttl_ms)", "f.now + $5::bigint"),
+    (0, "send", "select p.queue_id, 1 from put p", "select p.queue_id, 2 from put p"),
+    (8, "send", "q.events <> 'all'", "true"),
 ]
+"""The number of a life that shows it; the statement; its text, and what stands there instead."""
 
 
 @pytest.mark.slow
@@ -389,9 +391,17 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
         compare(two, first, steps)
 
 
+def differs(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts]) -> bool:
+    try:
+        compare(two, first, steps, shortcuts)
+    except AssertionError:
+        return True
+    return False
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
-def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
+@pytest.mark.parametrize(("life", "verb", "text", "bug"), BUGS)
+def test_a_planted_bug_is_noticed(two, life, verb, text, bug, monkeypatch):  # noqa: PLR0917
     kind = {"send": v.Send, "ack": v.Ack}.get(verb, v.Receive)
     good = EVERYDAY[kind]
     assert good is not None
@@ -404,8 +414,8 @@ def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
     monkeypatch.setitem(CALLS, kind, dataclasses.replace(CALLS[kind], everyday=spoiled))
     call_of.cache_clear()
     try:
-        with pytest.raises(AssertionError):
-            test_lives_that_would_show_a_bug_are_the_same(two)
+        # One of the two: that it is the same without the bug, the test above tells.
+        assert any(differs(two, *[*LIVES, *LOOKED][life], how) for how in (Hurried, Always))
     finally:
         call_of.cache_clear()
 
