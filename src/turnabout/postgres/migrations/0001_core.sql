@@ -13,8 +13,17 @@
 create domain turnabout.instant as bigint constraint only_the_owner_tells_the_time
     check (value is null or has_schema_privilege('turnabout', 'create'));
 
-create domain turnabout.payload as bytea constraint a_payload_has_at_most_256_mib
-    check (octet_length(value) <= 268435456);
+-- A queue that somebody sends to, and what: by permission (ledger.sql). The schema is the owner's.
+create domain turnabout.target as text constraint the_role_may_send_to_that_queue check (
+    has_schema_privilege('turnabout', 'create') or turnabout.may_send(current_user::text, value, 0)
+);
+
+create domain turnabout.payload as bytea constraint a_payload_has_1_mib_or_what_was_granted check (
+    octet_length(value) <= 1048576 or octet_length(value) <= 268435456 and (
+        has_schema_privilege('turnabout', 'create')
+        or turnabout.may_send(current_user::text, null, octet_length(value))
+    )
+);
 
 create domain turnabout.channel_name as text constraint a_channels_name_has_at_most_255_bytes
     check (octet_length(value) <= 255);
@@ -57,14 +66,11 @@ create domain turnabout.batch as int constraint a_batch_is_at_most_1000_messages
 
 create domain turnabout.dedup_key as text constraint a_dedup_key_has_1_to_255_bytes
     check (octet_length(value) between 1 and 255);
-
 create domain turnabout.dedup_mode as text constraint a_dedup_mode_is_known check (
     value in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
 );
-
 create domain turnabout.dedup_scope as text constraint a_dedup_scope_is_queue_or_channel
     check (value in ('queue', 'channel'));
-
 create domain turnabout.error_text as text constraint an_error_has_at_most_16_ki_characters
     check (octet_length(value) <= 65536);
 
@@ -73,18 +79,13 @@ create domain turnabout.kept as bytea constraint what_is_kept_has_at_most_1_mib
     check (octet_length(value) <= 1048576);
 
 create domain turnabout.most as int constraint a_limit_is_above_0 check (value > 0);
-
 create domain turnabout.rate as int constraint a_rate_is_1_to_1000000
     check (value between 1 and 1000000);
-
 create domain turnabout.day_part as bigint constraint a_rates_period_is_1_ms_to_a_day
     check (value between 1 and 86400000);
-
 create domain turnabout.interval_us as bigint constraint an_interval_is_above_0 check (value > 0);
-
 create domain turnabout.weight as int constraint a_weight_is_1_to_1000
     check (value between 1 and 1000);
-
 create domain turnabout.reason as text constraint a_reason_has_at_most_1024_characters
     check (length(value) <= 1024);
 
