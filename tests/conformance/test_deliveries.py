@@ -36,6 +36,7 @@ def test_attempts_that_are_used_up_come_first(door):
     assert dead.origin.reason == "attempts"
 
 
+@pytest.mark.driving
 def test_what_it_was_delivered_elsewhere_or_before_a_retry_does_not_count(door):
     queue = door.fresh(max_deliveries=2, fifo=True, on_exhausted="block")
     (id_,) = sent(queue, "a")

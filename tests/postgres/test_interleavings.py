@@ -82,16 +82,14 @@ class Session:
         """Per receipt None if it was settled, else what the message is now."""
         ids, attempts, leases = ([r[i] for r in receipts] for i in range(3))
         n = len(receipts)
-        if verb in ("ack", "release"):
-            ((lost,),) = self.ask(
-                f"select turnabout.{verb}(%s, %s, %s, %s, leases => %s)",
-                self.queue,
-                ids,
-                attempts,
-                START,
-                leases,
-            )
+        given = (self.queue, ids, attempts, START, leases)
+        if verb == "ack":
+            ((lost,),) = self.ask("select turnabout.ack(%s, %s, %s, %s, leases => %s)", *given)
             return [None] * n if lost is None else lost
+        if verb == "release":
+            of = "turnabout.release(%s, %s, %s, %s, leases => %s)"
+            told = dict(self.ask(f"select nr, now from {of}", *given))
+            return [told.get(number + 1) for number in range(n)]
         more = {
             "defer": ("delays => %s, states => %s", [[0] * n, [b"s"] * n]),
             "fail": ("errors => %s, retries => %s, delays => %s", [["e"] * n, [True] * n, [0] * n]),

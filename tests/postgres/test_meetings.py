@@ -245,11 +245,11 @@ GATE = 4711
 EXHAUSTED = "turnabout.exhausted(turnabout.queue, integer, integer)"
 PAUSING = """
 create or replace function turnabout.exhausted(
-    queue turnabout.queue, failures int, crashes int
-) returns boolean language plpgsql as $$
+    queue turnabout.queue, charged int, deliveries int
+) returns text language plpgsql as $$
 begin
     perform pg_advisory_xact_lock_shared(%d);
-    return false;
+    return null;
 end $$
 """
 

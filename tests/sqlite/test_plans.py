@@ -177,6 +177,7 @@ HOT = {
         "INTEGER PRIMARY KEY",
         "message_limited (queue_id=?)",
         "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
+        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
     ],
     ("totals", "bytes"): ["message_of_queue (queue_id=?)"],
     ("maintain", "last_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],

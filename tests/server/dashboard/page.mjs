@@ -60,14 +60,14 @@ await until("history", () => page().includes("550 no such user"));
 // Dead letters: their story, and the way back.
 go("#/emails-dead/messages");
 await until("letters", () => page().includes("died in emails: refused"));
-const [box] = part("page").all("input").filter((one) => one.type === "checkbox");
-assert.ok(button("Send chosen back…").disabled);
+const [box] = part("page").all("input").filter((one) => one.getAttribute("type") === "checkbox");
+assert.ok(part("page").button("Send chosen back…").disabled);
 box.checked = true;
 box.fire("change");
 click("Send 1 back…");
 await until("the question of one", () => part("ask").isOpen);
 assert.match(part("ask-text").textContent, /1 messages go back/);
-click("Cancel");
+part("ask-no").fire("click");
 click("Redrive…");
 await until("the question", () => part("ask").isOpen);
 assert.match(part("ask-text").textContent, /1 messages go back/);

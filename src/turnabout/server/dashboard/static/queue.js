@@ -241,9 +241,10 @@ export class QueuePage {
   async #redrive(ids) {
     const { api } = this.desk;
     const path = Api.queue(this.queue, "/redrives");
+    const filter = ids && { ids };
     let counted;
     if (!await this.desk.attempt(async () => {
-      counted = await api.call("POST", path, { ids, dry_run: true });
+      counted = await api.call("POST", path, { filter, dry_run: true });
     })) return false;
     const yes = await ask({
       title: "Redrive", yes: "Send them back",
@@ -253,7 +254,7 @@ export class QueuePage {
     });
     if (!yes) return false;
     await this.desk.attempt(async () => {
-      let redrive = await api.call("POST", path, { ids });
+      let redrive = await api.call("POST", path, { filter });
       while (redrive.state === "running") {
         redrive = await api.call("POST", `/redrives/${redrive.id}/step`, {});
         this.desk.tell(`${number(redrive.moved)} messages have been sent back.`);
