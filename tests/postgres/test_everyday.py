@@ -16,7 +16,7 @@ import turnabout
 from tests.support.doors import Clock
 from tests.support.planted import Bug, planted
 from tests.support.postgres import migrated_url, one_migrated_url
-from turnabout import LeaseLost, Policy, Receipt, Sent
+from turnabout import LeaseLost, Policy, Rate, Receipt, Sent
 from turnabout.postgres import everyday
 from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.store import PostgresStore
@@ -33,12 +33,26 @@ EVERYDAY = {
     "send": CALLS[v.Send].everyday[0],
     "receive": CALLS[v.Receive].everyday[0],
     "receive_many": CALLS[v.Receive].everyday[1],
+    "receive_beside": CALLS[v.Receive].everyday[2],
     "ack": CALLS[v.Ack].everyday[0],
     "ack_many": CALLS[v.Ack].everyday[1],
 }
 
 CHANNELS = st.sampled_from(["", "a", "b"])
 RECEIPTS = st.integers(0, 3)
+ONE_SLOT, SLOW, FAST = (
+    Policy(max_concurrency=1),
+    Policy(rate=Rate(1)),
+    Policy(rate=Rate(99, burst=99)),
+)
+KEPT = {"history_seconds": 60}
+SETTINGS = [
+    {"paused": True, "events": "off"},
+    {"paused": False, "events": "off"},
+    {"paused": False, "events": "all"},
+    {"history_seconds": 0},
+    KEPT,
+]
 STEPS = st.lists(
     st.one_of(
         st.tuples(
@@ -54,9 +68,8 @@ STEPS = st.lists(
         st.tuples(st.just("ack"), RECEIPTS),
         st.tuples(st.just("ack_batch"), st.integers(0, 2)),
         st.tuples(st.just("fail"), RECEIPTS),
-        st.tuples(st.just("update"), st.booleans(), st.sampled_from(["off", "all"])),
-        st.tuples(st.just("keep"), st.sampled_from([0, 60])),
-        st.tuples(st.just("limit"), CHANNELS),
+        st.tuples(st.just("update"), st.sampled_from(SETTINGS)),
+        st.tuples(st.just("limit"), CHANNELS, st.sampled_from([ONE_SLOT, SLOW, FAST])),
         st.tuples(st.just("later"), st.sampled_from([1, 999, 2_000])),
     ),
     max_size=25,
@@ -78,6 +91,15 @@ class Hurried(Always):
 
     def is_time_to_look(self, queue: str, now: Any) -> bool:
         return False
+
+
+class Beside(Always):
+    """Receives by the statement for queues where channels with policies are asleep."""
+
+    def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
+        if isinstance(verb, v.Receive) and statements[0].look is not None:
+            statements = statements[-1:]
+        return super().everyday(statements, verb, now, looks=looks)
 
 
 class Received(Always):
@@ -137,12 +159,13 @@ class SmallLife:
                 return self.settle(
                     back, lambda receipt: v.Fail(self.queue.name, (failed(receipt, "e"),))
                 )
-            case "update", paused, events:
-                self.queue.update(paused=paused, events=events)
-            case "keep", seconds:
-                self.queue.update(history_seconds=seconds)
-            case "limit", channel:
-                self.queue.channel(channel).set_policy(Policy(max_concurrency=1))
+            case "update", settings_:
+                self.queue.update(**settings_)
+            case "crowd", channel:
+                one = turnabout.message(b"x", channel=channel)
+                self.ids += self.queue.send_many([one] * 400).ids
+            case "limit", channel, policy:
+                self.queue.channel(channel).set_policy(policy)
             case "later", ms:
                 self.clock.advance(ms=ms)
         return None
@@ -213,6 +236,7 @@ def compare(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts
 @given(first=FIRST, steps=STEPS)
 def test_a_life_is_the_same_with_and_without_them(two, first, steps):
     compare(two, first, steps)
+    compare(two, first, steps, Beside)
 
 
 def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -345,15 +369,28 @@ def test_what_a_client_calls_says_how_it_is_planned():
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
 TAKE, BRIEF = ("receive", None), ("send", "a", 0, 2_000)
-LIMITED = [*SENDS, ("receive", None), ("limit", "a"), ("receive", None)]
+LIMITED = [*SENDS, ("receive", None), ("limit", "a", ONE_SLOT), ("receive", None)]
 LIVES = [
-    ({}, [*SENDS, ("receive", None), ("keep", 60), ("ack", 0), ("keep", 0), ("ack", 1)]),
-    ({}, [*SENDS, ("receive", None), ("update", False, "all"), ("ack", 0)]),
+    (
+        {},
+        [
+            *SENDS,
+            ("receive", None),
+            ("update", KEPT),
+            ("ack", 0),
+            ("update", {"history_seconds": 0}),
+            ("ack", 1),
+        ],
+    ),
+    ({}, [*SENDS, ("receive", None), ("update", {"events": "all"}), ("ack", 0)]),
     ({}, [*LIMITED, ("ack", 2), ("ack", 4), ("receive", None)]),
-    ({}, [*SENDS, ("receive", None), ("update", True, "off"), ("receive", None)]),
+    ({}, [*SENDS, ("receive", None), ("update", {"paused": True}), ("receive", None)]),
     ({}, [*SENDS, ("receive", 1_000), ("receive", None), ("later", 1_000), ("receive", None)]),
-    ({}, [*SENDS, ("limit", "a"), *[("receive", None), ("ack", 0)] * 3]),
-    ({}, [("limit", "a"), ("receive", None), *SENDS, *[("receive", None), ("ack", 0)] * 3]),
+    ({}, [*SENDS, ("limit", "a", ONE_SLOT), *[("receive", None), ("ack", 0)] * 3]),
+    (
+        {},
+        [("limit", "a", ONE_SLOT), ("receive", None), *SENDS, *[("receive", None), ("ack", 0)] * 3],
+    ),
     ({"ttl_seconds": 2}, [*SENDS, ("later", 2_000), ("receive", None)]),
     ({"events": "all"}, [*SENDS, ("receive", None), ("ack", 0)]),
     ({}, [*SENDS, ("receive", None), ("ack", 0), ("ack", 1), ("ack", 0)]),
@@ -384,7 +421,26 @@ LOOKED = [
 ]
 """The same, of lives that differ if nobody looks for what time has brought."""
 
+ASLEEP = [
+    ({}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, TAKE, ("ack", 4), TAKE]),
+    ({}, [("limit", "a", SLOW), *SENDS, TAKE, ("later", 1_000), TAKE]),
+    ({}, [("limit", "a", SLOW), *SENDS, ("batch", 2, None), ("batch", 2, None), ("ack_batch", 0)]),
+    ({}, [("limit", "a", FAST), *SENDS, TAKE, TAKE]),
+    ({"history_seconds": 60}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, TAKE, ("ack", 0)]),
+    ({}, [("crowd", "a"), *SENDS, ("limit", "a", ONE_SLOT), TAKE, TAKE]),
+]
+"""Some channel has a policy, and none that has one has a say."""
+
 BUGS = [
+    ("receive_beside", "c.awake_name is not null", "false"),
+    ("receive_beside", "c.wake_at <= coalesce", "0 > coalesce"),
+    (
+        "receive_beside",
+        "select 1 from turnabout.wake w where",
+        "select 1 from turnabout.wake w where false and",
+    ),
+    ("receive_beside", "c.name = place.channel", "false"),
+    ("receive_beside", "case when q.history_ms = 0 then q.name end", "q.name"),
     ("receive", "not q.paused and ", ""),
     ("receive", "e.channel, e.priority, e.id", "e.channel, e.id"),
     ("receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
@@ -435,6 +491,8 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
         compare(two, first, steps, Received)
     for first, steps in LIVES + LOOKED:
         compare(two, first, steps)
+    for first, steps in LIVES + ASLEEP:
+        compare(two, first, steps, Beside)
 
 
 @pytest.mark.slow
