@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Literal
 
+from turnabout.words import limits
 from turnabout.words import outcomes as o
 from turnabout.words.entities import (
     FIRST_TURN,
@@ -104,6 +105,10 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
     receipts: tuple[Receipt, ...]
     results: tuple[Result | None, ...] = ()
     """One for each receipt, or none at all."""
+
+    def __post_init__(self) -> None:
+        if self.results:
+            limits.one_each(self.results, self.receipts)
 
     def carried_bytes(self) -> int:
         """Of the results."""
