@@ -23,7 +23,7 @@ from turnabout.postgres.calls import (
     settling,
     totals,
 )
-from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.postgres.items import in_rounds, nothing_to_do
 from turnabout.postgres.notices import Notice
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
@@ -56,11 +56,12 @@ def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]
     done = nothing_to_do(verb)
     if done is not NotImplemented:
         return done
-    parts = without_duplicates(verb)
-    if parts is not None:
-        first, others = parts
-        answers = (yield from exchange_of(first)), (yield from exchange_of(others))
-        return merge_duplicates(verb, *answers)
+    rounds = in_rounds(verb)
+    if rounds is not None:
+        answers: list[Any] = []
+        for one in rounds.verbs:
+            answers.append((yield from exchange_of(one)))  # noqa: PERF401 - yields
+        return rounds.merge(answers)
     call = call_of(type(verb))
     if call.in_parts:
         return (yield from _parts(call, verb))
