@@ -48,8 +48,7 @@ OF_QUEUES: Mapping[str, Words] = {
         todo="the queue is paused. See: turnabout stats {queue}",
     ),
     "way out": Words(
-        "receives can find every message",
-        "receives cannot find {number:,} messages or channels",
+        "receives can find every message", "receives cannot find {number:,} messages or channels"
     ),
     "channels": Words(
         "their counts agree with their messages", "the counts of {number:,} channels are wrong"

@@ -73,9 +73,9 @@ def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **gi
         if not if_missing:
             hint = f"Change them with: turnabout queue update {name} …"
             if app.as_json:
-                app.outcome(outcome, "")
+                app.say(outcome, "", tagged=True)
             app.refuse("already_exists", f"{text} {hint}", NEGATIVE)
-    app.outcome(outcome, text)
+    app.say(outcome, text, tagged=True)
 
 
 @queue.command("get", "turnabout queue get emails", json=QueueEntry)

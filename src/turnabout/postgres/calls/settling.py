@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, in_order
-from turnabout.postgres.everyday import everyday
+from turnabout.postgres.everyday import MANY_MAX, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
@@ -62,6 +62,17 @@ def _ack_one(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
         return None
     ((id_, attempt, lease),) = verb.receipts
     return {"queue": verb.queue, "id": id_, "attempt": attempt, "lease": lease} if lease else None
+
+
+def _ack_many(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
+    """Of one lease, as nearly always."""
+    receipts = verb.receipts
+    if not 1 < len(receipts) <= MANY_MAX or verb.results:
+        return None
+    _, attempt, lease = receipts[0]
+    if not lease or any(r[1] != attempt or r[2] != lease for r in receipts):
+        return None
+    return {"queue": verb.queue, "ids": _ids(receipts), "attempt": attempt, "lease": lease}
 
 
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
@@ -154,7 +165,7 @@ CALLS: dict[type[Any], Call] = {
         _settled(Acked()),
         _ack_parameters,
         nowait=_ACK.format(waits="false"),
-        everyday=everyday("ack", _ack_one),
+        everyday=(everyday("ack", _ack_one), everyday("ack_many", _ack_many)),
     ),
     v.Defer: call(
         "select * from turnabout.defer($queue::text, $ids::bigint[], $attempts::int[],"
