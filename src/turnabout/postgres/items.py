@@ -19,7 +19,7 @@ def nothing_to_do(verb: v.Verb[Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class SplitVerb:
     """A verb that names a message more than once, as verbs that name each once, to be run in this
     order: what comes later meets what was done before.
     """
@@ -33,7 +33,7 @@ class Rounds:
         return tuple([answers[number][place] for number, place in self.places])
 
 
-def in_rounds(verb: v.Verb[Any]) -> Rounds | None:
+def without_duplicates(verb: v.Verb[Any]) -> SplitVerb | None:
     """None: it names each message once, as nearly all do. An item that comes a third time meets
     what it met at the second, and has the same answer.
     """
@@ -59,7 +59,7 @@ def in_rounds(verb: v.Verb[Any]) -> Rounds | None:
             if number:
                 repeated[item] = place
         places.append(place)
-    return Rounds([_of(verb, indices) for indices in chosen], places)
+    return SplitVerb([_of(verb, indices) for indices in chosen], places)
 
 
 def _of(verb: v.Verb[Any], indices: Sequence[int]) -> Any:

@@ -2,8 +2,7 @@
 
 A verb is a frozen value: its fields are the arguments, its type parameter is the answer. A store
 runs a verb in one transaction. `VOCABULARY` lists them all; the stores, the doors and the tests
-are checked against it. Many is the only form here; `send(one)` is the face's sugar. What the class
-variables say is in `verb`.
+are checked against it. Many is the only form here. What the class variables say is in `verb`.
 """
 
 from __future__ import annotations
@@ -107,8 +106,7 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
     """One for each receipt, or none at all."""
 
     def __post_init__(self) -> None:
-        if self.results:
-            limits.one_each(self.results, self.receipts)
+        limits.one_each(self.results or self.receipts, self.receipts)
 
     def carried_bytes(self) -> int:
         """Of the results."""

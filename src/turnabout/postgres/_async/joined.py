@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from turnabout.adapters import AsyncClient, adapted_async
 from turnabout.adapters.joined import ANOTHER_STORE, check_joins
 from turnabout.adapters.protocol import Rows
-from turnabout.postgres.items import in_rounds, nothing_to_do
+from turnabout.postgres.items import nothing_to_do, without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import AsyncJoined
 from turnabout.words.errors import Forbidden, UsageError
@@ -47,9 +47,10 @@ class AsyncPostgresJoined(AsyncJoined):
         done = nothing_to_do(verb)
         if done is not NotImplemented:
             return done
-        rounds = in_rounds(verb)
-        if rounds is not None:
-            return rounds.merge([await self.run(one) for one in rounds.verbs])  # type: ignore[return-value]
+        parts = without_duplicates(verb)
+        if parts is not None:
+            answers = [await self.run(one) for one in parts.verbs]
+            return cast("A", parts.merge(answers))
         check_open(in_transaction=self._client.is_in_transaction())
         before = beforehand(verb, self._known)
         if before is not None:

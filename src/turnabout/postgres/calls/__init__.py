@@ -23,7 +23,7 @@ from turnabout.postgres.calls import (
     settling,
     totals,
 )
-from turnabout.postgres.items import in_rounds, nothing_to_do
+from turnabout.postgres.items import nothing_to_do, without_duplicates
 from turnabout.postgres.notices import Notice
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
@@ -56,12 +56,12 @@ def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]
     done = nothing_to_do(verb)
     if done is not NotImplemented:
         return done
-    rounds = in_rounds(verb)
-    if rounds is not None:
+    parts = without_duplicates(verb)
+    if parts is not None:
         answers: list[Any] = []
-        for one in rounds.verbs:
+        for one in parts.verbs:
             answers.append((yield from exchange_of(one)))  # noqa: PERF401 - yields
-        return rounds.merge(answers)
+        return parts.merge(answers)
     call = call_of(type(verb))
     if call.in_parts:
         return (yield from _parts(call, verb))

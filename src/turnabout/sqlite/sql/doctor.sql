@@ -35,12 +35,11 @@ where channel.wake_at is null and not channel.paused and not queue.paused and ch
 -- name: channels
 -- A channel's own counts against its messages, those from before it had limits among them.
 select count(*) from turnabout_channel as c
-where size <> (
-  select count(*) from turnabout_message where queue_id = c.queue_id and channel = c.name
-) or leased <> (
-  select count(*) from turnabout_message
-  where queue_id = c.queue_id and channel = c.name and limited = 1 and status = 2
-);
+left join (
+  select queue_id, channel, count(*) as size, sum(limited = 1 and status = 2) as leased
+  from turnabout_message group by queue_id, channel
+) as found on found.queue_id = c.queue_id and found.channel = c.name
+where c.size <> coalesce(found.size, 0) or c.leased <> coalesce(found.leased, 0);
 
 -- name: endings
 -- Messages that have ended, and are here. (No redrive takes another ending than `dead` back.)
