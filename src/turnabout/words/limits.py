@@ -211,6 +211,14 @@ def optional_whole(value: object, what: str, least: int, most: int) -> int | Non
     return None if value is None else whole(value, what, least, most)
 
 
+def messages_in_one_send(count: int) -> None:
+    """All or none of them are sent, so there is a limit."""
+    if count > SEND_MESSAGES_MAX:
+        raise UsageError(
+            f"one send takes at most {SEND_MESSAGES_MAX:,} messages, not {count:,}: send in parts"
+        )
+
+
 def one_each(results: Sequence[object], receipts: Sequence[object]) -> None:
     """As many results as receipts."""
     if isinstance(results, (str, bytes)) or len(results) != len(receipts):
