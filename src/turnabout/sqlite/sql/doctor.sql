@@ -33,13 +33,21 @@ where channel.wake_at is null and not channel.paused and not queue.paused and ch
   );
 
 -- name: channels
--- A channel's own counts against its messages, those from before it had limits among them.
-select count(*) from turnabout_channel as c
-left join (
-  select queue_id, channel, count(*) as size, sum(limited = 1 and status = 2) as leased
-  from turnabout_message group by queue_id, channel
-) as found on found.queue_id = c.queue_id and found.channel = c.name
-where c.size <> coalesce(found.size, 0) or c.leased <> coalesce(found.leased, 0);
+-- The own counts of a channel, or of a queue with limits, against its messages, those from before
+-- it had limits among them.
+select (
+  select count(*) from turnabout_channel as c
+  left join (
+    select queue_id, channel, count(*) as size, sum(limited = 1 and status = 2) as leased
+    from turnabout_message group by queue_id, channel
+  ) as found on found.queue_id = c.queue_id and found.channel = c.name
+  where c.size <> coalesce(found.size, 0) or c.leased <> coalesce(found.leased, 0)
+) + (
+  select count(*) from turnabout_queue as queue
+  where coalesce(queue_max_concurrency, queue_rate_count) is not null and queue_leased <> (
+    select count(*) from turnabout_message where queue_id = queue.id and status = 2
+  )
+);
 
 -- name: endings
 -- Messages that have ended, and are here. (No redrive takes another ending than `dead` back.)
@@ -66,8 +74,13 @@ select count(*) from (
 );
 
 -- name: slots
--- Channels with more leases than they have slots.
+-- Channels and queues with more leases than they have slots.
 select count(*) from (
+  select 1 from turnabout_message as message
+  join turnabout_queue as queue on queue.id = message.queue_id
+  where message.status = 2 and message.at > :now
+  group by queue.id having count(*) > queue.queue_max_concurrency
+  union all
   select 1 from turnabout_message as message
   join turnabout_queue as queue on queue.id = message.queue_id
   left join turnabout_channel as channel
