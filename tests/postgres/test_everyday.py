@@ -438,6 +438,7 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
 
 
 @pytest.mark.slow
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
 def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
     kind = {"send": v.Send, "ack": v.Ack, "ack_many": v.Ack}.get(verb, v.Receive)

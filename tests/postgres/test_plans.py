@@ -343,6 +343,7 @@ def test_the_usual_figures_follow_the_batch(usual):
 
 
 @pytest.mark.driving
+@pytest.mark.share(4)
 @pytest.mark.parametrize("plans", PLANS)
 @pytest.mark.parametrize(
     "load",
@@ -390,6 +391,7 @@ def limited_usual(postgres_server) -> Callable[[str], dict[str, Touched]]:
     return measure
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("plans", PLANS)
 @pytest.mark.parametrize("settings", LIMITED.values(), ids=LIMITED)
 def test_limits_do_not_change_that(postgres_server, limited_usual, plans, settings):
@@ -398,6 +400,7 @@ def test_limits_do_not_change_that(postgres_server, limited_usual, plans, settin
         assert not (more := worse(limited_usual(settings), here, 3)), f"{plans}\n{more}"
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("plans", PLANS)
 def test_head_marks_do_not_change_that(postgres_server, usual, plans):
     """With head marks about, whatever gives a message back looks whether it must set another."""
@@ -438,6 +441,7 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
             assert seen.entries <= 20, str(seen)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("only", ["", ", state => 'ready'", ", channel => 'c00007'"])
 def test_a_peek_costs_the_same_however_much_waits(postgres_server, only):
     """What waits is not sorted: the next messages are read in their order."""

@@ -6,7 +6,6 @@ Of each: what is wrong, the tests that must notice, the text as installed, and w
 import pytest
 
 from tests.support.planted import bugs, must_notice, spoiled
-from tests.support.seeds import shares
 
 __all__ = ["spoiled"]
 
@@ -318,13 +317,12 @@ INSIDE = bugs(
 + select from unnest(o.ids, o.attempts) t (id, attempt) left
 """
 )
-A_RUN = 12
-"""How many of them a run plants."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("bug", shares(BUGS, A_RUN, "what"))
+@pytest.mark.share(12)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.what)
 def test_a_bug_in_a_function_is_noticed(bug, spoiled):
     must_notice(bug, spoiled, "conformance")
 
