@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from tests.races.actors import LIMITS
 from tests.races.checker import Report, check
-from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run
+from tests.races.rig import QUEUE_LIMITS, QUEUE_RATES, RATE, SECONDS, SEED, Hammer, Run
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout.cli import main
@@ -30,6 +30,8 @@ AT_LEAST = {
     "stale receipts": 3,
     "slots full": 20,
     "rate met": 3,
+    "queue's slots full": 20,
+    "queue's rate met": 3,
     "in order": 30,
     "delayed": 10,
     "repeated": 10,
@@ -46,6 +48,8 @@ def judge(run: Run, folder: Path) -> Report:
         run.stats,
         limits=LIMITS,
         rates={"slow": RATE},
+        queue_limits=QUEUE_LIMITS,
+        queue_rates=QUEUE_RATES,
         drained=run.drained,
         at_least=AT_LEAST,
     )

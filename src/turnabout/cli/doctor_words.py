@@ -68,8 +68,8 @@ OF_PROMISES: Mapping[str, Words] = {
         "no FIFO channel has two leases (P9)", "FIFO channels have more than one lease (P9)"
     ),
     "slots": Words(
-        "no channel has more leases than its max_concurrency (P10)",
-        "channels have more leases than their max_concurrency (P10)",
+        "no channel and no queue has more leases than its limit (P10)",
+        "channels or queues have more leases than their limit (P10)",
         LOWERED,
     ),
     "rates": Words(

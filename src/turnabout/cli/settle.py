@@ -290,7 +290,8 @@ def _told(outcome: Any) -> str:
             wish = _show.yellow("; it is to be cancelled: end soon")
             return text + wish if outcome.cancel_requested else text
         case o.Blocked():
-            return _show.yellow("no attempts left: its channel waits for `retry` or `cancel`")
+            text = "no attempts or deliveries left: its channel waits for `retry` or `cancel`"
+            return _show.yellow(text)
         case o.NotWaiting():
             why = "it is leased" if outcome.now == "leased" else LOST["gone"]
             return _show.yellow(f"not changed: {why}")

@@ -19,7 +19,7 @@ Queues = Mapping[int, int]
 
 MESSAGE = (
     *("id", "at", "sent_at", "leased_at", "queue_id", "attempt", "failures", "crashes"),
-    *("priority", "channel", "content_type", "headers", "payload", "state"),
+    *("delivered_before", "priority", "channel", "content_type", "headers", "payload", "state"),
     *("first_error", "last_error", "origin", "expires_at", "cancel_requested"),
 )
 LEASE = ("queue_id", "id", "attempt", "at", "leased_at")
@@ -53,6 +53,7 @@ TOKEN = (
 )
 SINK_BATCH = ("sink", "batch", "messages", "published_at")
 TALLY = ("queue_id", "sent", "done", "dead", "cancelled", "expired")
+QUEUE_LIMIT = ("queue_id", "rate_tat_us", "rate_depth_us")
 QUEUE = (*SETTINGS_COLUMNS, "created_at")
 
 _FLAGS = frozenset({"cancel_requested", "paused", "own", "fifo", "history_payload"})
@@ -97,6 +98,14 @@ def redrive(row: Row, queues: Queues) -> tuple[Any, ...]:
 def tally(row: Row, queue: int) -> tuple[Any, ...]:
     """The counts of a queue. The file counts what has expired as cancelled, too."""
     return row_of(TALLY, row, queue_id=queue, cancelled=row["cancelled"] - row["expired"])
+
+
+def queue_limit(row: Row, queue: int) -> tuple[Any, ...]:
+    """The bucket of a queue with limits of its own. Its slots are counted there."""
+    depth = (row["queue_rate_burst"] or 0) * (row["queue_rate_interval_us"] or 0)
+    return row_of(
+        QUEUE_LIMIT, row, queue_id=queue, rate_tat_us=row["queue_tat_us"], rate_depth_us=depth
+    )
 
 
 def checksum(row: tuple[Any, ...]) -> int:

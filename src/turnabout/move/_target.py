@@ -51,10 +51,22 @@ _TABLES = {
     "schedule": _rows.SCHEDULE,
     "redrive": _rows.REDRIVE,
     "tally": _rows.TALLY,
+    "queue_limit": _rows.QUEUE_LIMIT,
 }
 _ID, _QUEUE = _rows.MESSAGE.index("id"), _rows.MESSAGE.index("queue_id")
 _OF_A_QUEUE = (
-    *("messages", "ready", "scheduled", "leases", "slots", "history", "events", "channels"),
+    *(
+        "messages",
+        "ready",
+        "scheduled",
+        "leases",
+        "slots",
+        "queue_limits",
+        "slot_changes",
+        "history",
+        "events",
+        "channels",
+    ),
     *("dedup", "tally", "wakes", "queues"),
 )
 
@@ -282,6 +294,8 @@ class Target:
         ids = list(self.queues.values())
         self._run("drop_tally", ids=ids)
         self.put("tally", [_rows.tally(row, self.queues[row["id"]]) for row in queues])
+        self._run("drop_queue_limits", ids=ids)
+        self.put("queue_limit", [_rows.queue_limit(row, self.queues[row["id"]]) for row in queues])
 
     def put_channels(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Limited channels."""
@@ -299,7 +313,7 @@ class Target:
         """Leases and delayed messages count in limited channels, which all have a row. What is
         ready there moves over when it is received.
         """
-        for step in ("limit", "drop_wakes", "missing_channels"):
+        for step in ("limit", "count_slots", "drop_wakes", "missing_channels"):
             self._run(step, ids=list(self.queues.values()))
 
     def put_redrives(self, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -119,6 +119,12 @@ delete from turnabout.lease l where l.queue_id = any (%(ids)s);
 -- name: drop_slots
 delete from turnabout.slot s where s.queue_id = any (%(ids)s);
 
+-- name: drop_queue_limits
+delete from turnabout.queue_limit l where l.queue_id = any (%(ids)s);
+
+-- name: drop_slot_changes
+delete from turnabout.slot_change c where c.queue_id = any (%(ids)s);
+
 -- name: drop_history
 delete from turnabout.history h where h.queue_id = any (%(ids)s);
 
@@ -221,6 +227,11 @@ from (
     ) t (queue_id, id, attempt, at, leased_at)
     group by t.queue_id, t.at, t.leased_at
 ) o;
+
+-- name: count_slots
+-- What is leased counts in queues with limits of their own.
+select turnabout.count_slots(q.id) from turnabout.queue q
+where q.id = any (%(ids)s) and q.queue_limited;
 
 -- name: limit
 -- What is leased or due later in limited channels counts.

@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="f51b538a7420da0a",
+    digest="374c50be4aec921a",
 )

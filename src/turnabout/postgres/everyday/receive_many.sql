@@ -9,7 +9,8 @@ with recursive facts as materialized (
         coalesce($channel::text, repeat(chr(1114111), 64)) collate "C" as start,
         turnabout.quantum($most::int) as quantum
     from turnabout.queue q
-    where q.name = $queue::text and not q.paused and not q.limited and q.events <> 'all'
+    where q.name = $queue::text and not q.paused and not q.limited and not q.queue_limited
+        and q.events <> 'all'
         and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
 ),
 hop (channel, priority, since, lap, nr) as (
