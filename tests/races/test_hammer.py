@@ -5,6 +5,7 @@ About ten seconds a store here. `TURNABOUT_HAMMER_SECONDS=600` makes it a night'
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import psycopg
@@ -15,6 +16,7 @@ from tests.races.actors import LIMITS
 from tests.races.checker import Report, check
 from tests.races.rig import QUEUE_LIMITS, QUEUE_RATES, RATE, SECONDS, SEED, Hammer, Run
 from tests.support.doors import migrate
+from tests.support.pooler import pooled
 from tests.support.postgres import fresh_database
 from turnabout.cli import main
 
@@ -91,9 +93,17 @@ def test_sqlite(tmp_path):
     until_enough_was_seen(hammer, tmp_path)
 
 
-def test_postgres(postgres_server, tmp_path):
+@pytest.mark.parametrize("way", ["direct", "pooler"])
+def test_postgres(postgres_server, tmp_path, way):
+    """Also through a transaction pooler, with our URL as it is: each call may have another session,
+    and finds there what others have prepared.
+    """
+
     def hammer(folder: Path, seconds: float) -> Report:
-        with fresh_database(postgres_server, fill=migrate) as url:
+        with (
+            fresh_database(postgres_server, fill=migrate) as url,
+            pooled(url) if way == "pooler" else nullcontext(url) as through,
+        ):
 
             def cut_connections() -> str:
                 with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
@@ -104,13 +114,13 @@ def test_postgres(postgres_server, tmp_path):
                     )
                 return "cut"
 
-            run = Hammer(url, folder).run(seconds, also=cut_connections)
+            run = Hammer(through, folder).run(seconds, also=cut_connections)
             with psycopg.connect(url) as connection:
                 row = connection.execute(
                     "select deadlocks from pg_stat_database where datname = current_database()"
                 ).fetchone()
             assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
-            ask_the_doctor(url)
+            ask_the_doctor(through)
             return judge(run, folder)
 
     until_enough_was_seen(hammer, tmp_path)
