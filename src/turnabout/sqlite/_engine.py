@@ -104,10 +104,10 @@ class Engine:
             if isinstance(verb, Transaction):
                 return [self._run_or_skip(connection, one) for one in verb.verbs]
             raise UsageError(f"{kind.__name__} is not a verb of this store")
-        now, is_news = self._time.read(connection)
+        now, should_keep = self._time.read(connection)
         changes = connection.total_changes
         answer = procedure(connection, verb, now)
-        if is_news and connection.total_changes > changes:
+        if should_keep and connection.total_changes > changes:
             self._time.keep(connection, now)
         return answer
 
