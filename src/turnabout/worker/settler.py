@@ -1,4 +1,4 @@
-"""Tells the database how messages ended: many in one call, and again until it has heard.
+"""Tells the database how messages ended: many in one call, repeated until it has answered.
 
 Everything that ends while a call is under way goes into the next one. So a lone ack leaves at once,
 and under load a call carries as many as came together during the last.
