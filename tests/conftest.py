@@ -24,6 +24,7 @@ gc.disable()  # until all is collected: nearly nothing of it is garbage
 
 pytest_plugins = [
     "tests.support.memory",
+    "tests.support.compiling",
     "tests.support.seeds",
     "tests.support.loops",
     "tests.support.postgres",

@@ -55,7 +55,7 @@ def connect(
         return Turnabout(_store(url, clock, token), max_payload_bytes=max_payload_bytes)
     from turnabout.tracing import TracedStore, spans
 
-    made = spans(tracing)
+    made = spans(tracing, url)
     store = TracedStore(_store(url, clock, token), made)
     return Turnabout(store, max_payload_bytes=max_payload_bytes)
 
@@ -75,7 +75,7 @@ def connect_async(
     if tracing != "off":
         from turnabout.tracing import AsyncTracedStore, spans
 
-        store = AsyncTracedStore(store, spans(tracing))
+        store = AsyncTracedStore(store, spans(tracing, url))
     return AsyncTurnabout(store, max_payload_bytes=max_payload_bytes)
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from urllib.parse import parse_qsl, urlsplit
 
 from turnabout.store import (
     AsyncForwardingStore,
@@ -96,14 +97,15 @@ class _Step:
 class Spans:
     """Makes the spans; for a store of either colour."""
 
-    def __init__(self, *, parent: bool) -> None:
-        """Raises: UsageError without OpenTelemetry."""
+    def __init__(self, *, parent: bool, url: str) -> None:
+        """`url` names the store; empty: nobody knows. Raises: UsageError without OpenTelemetry."""
         if find_spec("opentelemetry") is None:
             raise UsageError(f"tracing needs OpenTelemetry: {install_hint('otel')}")
         from opentelemetry import trace
 
         self._tracer = trace.get_tracer("turnabout")
         self._parent = parent
+        self._place = _place(url)
         self._senders: OrderedDict[tuple[str, Receipt], SpanContext] = OrderedDict()
 
     # --- verbs -----------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ class Spans:
         from opentelemetry import propagate, trace
 
         given = [self._context(m.headers) for m in verb.messages if m.headers]
-        attributes = _attributes("send", "send", verb.queue, len(verb.messages))
+        attributes = self._attributes("send", "send", verb.queue, len(verb.messages))
         if len(verb.messages) == 1:
             attributes["messaging.message.body.size"] = len(verb.messages[0].payload)
         span = self._tracer.start_span(
@@ -144,7 +146,7 @@ class Spans:
         receipts: list[Receipt] = verb.items.receipts(verb)
         queue: str = cast("Any", verb).queue
         senders = [self._senders.pop((queue, receipt), None) for receipt in receipts]
-        attributes = _attributes(verb.name, "settle", queue, len(receipts))
+        attributes = self._attributes(verb.name, "settle", queue, len(receipts))
         if len(receipts) == 1:
             attributes["messaging.message.id"] = str(receipts[0].id)
         return self._tracer.start_span(
@@ -171,7 +173,7 @@ class Spans:
         span = self._tracer.start_span(
             f"receive {verb.queue}",
             kind=SpanKind.CLIENT,
-            attributes=_attributes("receive", "receive", verb.queue, len(answer.deliveries)),
+            attributes=self._attributes("receive", "receive", verb.queue, len(answer.deliveries)),
             links=_links(senders),
             start_time=started_ns,
         )
@@ -188,7 +190,7 @@ class Spans:
         sender = trace.get_current_span(base).get_span_context()
         if not self._parent:
             base = trace.set_span_in_context(trace.INVALID_SPAN, base)
-        attributes = _attributes("process", "process", queue, 1)
+        attributes = self._attributes("process", "process", queue, 1)
         attributes["messaging.message.id"] = str(delivery.id)
         attributes["messaging.message.body.size"] = len(delivery.payload)
         span = self._tracer.start_span(
@@ -204,6 +206,18 @@ class Spans:
         finally:
             context.detach(token)
             span.end()
+
+    def _attributes(self, name: str, kind: str, queue: str, messages: int) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "messaging.system": SYSTEM,
+            "messaging.operation.name": name,
+            "messaging.operation.type": kind,
+            "messaging.destination.name": queue,
+            **self._place,
+        }
+        if messages != 1:
+            found["messaging.batch.message_count"] = messages
+        return found
 
     # --- contexts --------------------------------------------------------------------------------
 
@@ -301,10 +315,10 @@ class AsyncTracedStore(AsyncForwardingStore):
         return cast("AsyncJoined", AsyncTracedStore(self._store.within(connection), self.spans))
 
 
-def spans(tracing: Tracing) -> Spans:
+def spans(tracing: Tracing, url: str) -> Spans:
     """The maker of spans. Raises: UsageError for another word, and without OpenTelemetry."""
     limits.choice(tracing, "tracing", CHOICES)
-    return Spans(parent=tracing == "parent")
+    return Spans(parent=tracing == "parent", url=url)
 
 
 def context_headers() -> Mapping[str, str]:
@@ -351,16 +365,15 @@ def _all_answered(steps: Sequence[_Step | None], answers: list[Any]) -> list[Any
     return answers
 
 
-def _attributes(name: str, kind: str, queue: str, messages: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "messaging.system": SYSTEM,
-        "messaging.operation.name": name,
-        "messaging.operation.type": kind,
-        "messaging.destination.name": queue,
-    }
-    if messages != 1:
-        found["messaging.batch.message_count"] = messages
-    return found
+def _place(url: str) -> dict[str, Any]:
+    """The server that a URL names, if it is one; which of several is used, nobody knows here."""
+    parts = urlsplit(url)
+    named = dict(parse_qsl(parts.query)).get("host", "")
+    host = parts.hostname or named
+    if parts.scheme == "sqlite" or not host or "," in parts.netloc + named:
+        return {}
+    port = {} if parts.port is None else {"server.port": parts.port}
+    return {"server.address": host, **port}
 
 
 def _note_sent(span: Span, answer: Any) -> None:

@@ -157,7 +157,6 @@ class Forgetful:
     def __init__(self, first: doctor.Db, second: doctor.Db) -> None:
         self._first, self.execute = first, second.execute
         self._transaction = second.transaction
-        self.prepare_threshold: int | None = None
 
     def transaction(self) -> Any:
         self._first.pgconn.exec_(b"deallocate all")
@@ -171,6 +170,7 @@ def test_a_pooler_that_forgets_what_was_prepared(url: str) -> None:
     ):
         other: Any = Forgetful(first, second)
         for prepares, level in ((True, "warn"), (False, "ok")):
+            first.execute("prepare _pg3_0 as select 1")  # another client's
             (check,) = map(check_of, doctor.of_pooler(first, other, prepares=prepares))
             assert (check.name, check.level) == ("pooler", level)
             assert "prepare=off" in check.text + check.todo

@@ -93,9 +93,11 @@ def test_permissions(run: Runner, url: str) -> None:
     name = sql.Identifier(role)
     ask(url, sql.SQL("create role {}").format(name))
     try:
-        said = run("migrate", "allow", "produce", role, "--url", url)
+        limits = ("--queues", "a*", "--queues", "b", "--max-payload-bytes", "9")
+        said = run("migrate", "allow", "produce", role, *limits, "--url", url)
         assert said.out == f"{role} may produce.\n"
-        assert ask(url, "select * from turnabout.permission") == [(role, "produce")]
+        kept = ask(url, "select * from turnabout.permission")
+        assert kept == [(role, "produce", ["a*", "b"], 9)]
         document = run("migrate", "disallow", "produce", role, "--url", url, "--json").document()
         assert document == {"role": role, "kind": "produce"}
         assert ask(url, "select * from turnabout.permission") == []

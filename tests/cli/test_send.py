@@ -189,13 +189,13 @@ def test_it_can_wait_for_room(
 @each(
     ("words", "says"),
     [
-        (("send", "q", "x", "--file", "y.txt"), "not both"),
-        (("send", "q", "--file", "missing.txt"), "cannot read missing.txt"),
-        (("send", "q", "--file", "data.parquet"), "--format"),
+        (("send", "q", "x", "--file", __file__), "not both"),
+        (("send", "q", "--file", "missing.txt"), "No such file or directory: missing.txt"),
+        (("send", "q", "--file", __file__), "add --format"),
         (("send", "q", "x", "--json-payload", "--text"), "exclude"),
         (("send", "q", "x", "--channel", "a", "--channel-from", "b"), "exclude"),
         (("send", "q", "--format", "jsonl", "--text"), "does not go with JSON lines"),
-        (("send", "q", "--file", "orders.csv"), "tables: docs/how-to/send-many.md"),
+        (("send", "q", "--file", __file__), "tables: docs/how-to/send-many.md"),
         (("send", "q", "{x", "--json-payload"), "not JSON"),
         (("send", "q", "x", "--header", "novalue"), "NAME=VALUE"),
         (("send", "q", "x", "--delay", "soon"), "not a valid duration"),

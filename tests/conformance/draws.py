@@ -71,6 +71,9 @@ SETTINGS = st.fixed_dictionaries(
     {
         "fifo": st.sampled_from([False, False, False, True]),
         "max_attempts": st.sampled_from([1, 2, 3, None]),
+        "max_deliveries": st.sampled_from([None, None, None, 1, 3]),
+        "queue_max_concurrency": st.sampled_from([None, None, None, 1, 2]),
+        "queue_rate": st.none() | st.none() | st.none() | RATES,
         "lease_seconds": st.sampled_from([2, 30]),
         "backoff_seconds": st.sampled_from([0, 0.5]),
         "backoff_max_seconds": st.sampled_from([1, 60]),
@@ -94,6 +97,9 @@ CHANGES = st.fixed_dictionaries(
     optional={
         "paused": st.sampled_from([False, False, True]),
         "max_attempts": st.sampled_from([1, 3, None]),
+        "max_deliveries": st.sampled_from([None, 2]),
+        "queue_max_concurrency": st.sampled_from([None, None, 1, 3]),
+        "queue_rate": st.none() | RATES,
         "lease_seconds": st.just(7),
         "max_messages": st.sampled_from([None, 4]),
         "dedup_mode": st.sampled_from(DEDUP_MODES),

@@ -26,12 +26,13 @@ from turnabout import (
     LeaseLost,
     Policy,
     QueueSettings,
+    Rate,
     Receipt,
     Released,
     Retrying,
 )
 from turnabout.words import limits
-from turnabout.words.outcomes import Blocked, Cancelled
+from turnabout.words.outcomes import Blocked, Cancelled, DeferOutcome, ReleaseOutcome
 from turnabout.words.records import Result
 
 
@@ -79,7 +80,7 @@ class Model(Sends, Ends, Schedules):
     def at(self, name: str, now: int) -> dict[str, list[Message]]:
         """What each channel may give at that time, if nothing else happens until then."""
         queue = self.queues[name]
-        if queue.settings.paused:
+        if queue.settings.paused or self._allowed(queue, now) == 0:
             return {}
         offer = {}
         for channel in {m.channel for m in queue.messages.values()}:
@@ -103,7 +104,7 @@ class Model(Sends, Ends, Schedules):
                 leased += 1
             elif m.status == "leased" and m.cancel_requested:
                 pass
-            elif m.status == "leased" and queue.exhausted(m.failures + m.crashes + 1):
+            elif m.status == "leased" and queue.exhausted(m, m.failures + m.crashes + 1):
                 if way == "dead_letter_channel":
                     return [], leased
                 if way == "block":
@@ -113,10 +114,19 @@ class Model(Sends, Ends, Schedules):
         return waiting, leased
 
     def _tokens(self, queue: Queue, channel: str, now: int) -> int:
-        rate = queue.policy(channel).rate
+        return self._in_bucket(queue.policy(channel).rate, queue.tat.get(channel, 0), now)
+
+    def _allowed(self, queue: Queue, now: int) -> int:
+        """What the queue's own limits let go at that time."""
+        most, rate = queue.settings.queue_max_concurrency, queue.settings.queue_rate
+        leased = sum(m.status == "leased" and m.at > now for m in queue.messages.values())
+        slots = 10**9 if most is None else max(0, most - leased)
+        return min(slots, self._in_bucket(rate, queue.own_tat, now))
+
+    def _in_bucket(self, rate: Rate | None, tat: int, now: int) -> int:
         if rate is None:
             return 10**9
-        tat, tokens = queue.tat.get(channel, 0), 0
+        tokens = 0
         while tokens < 1000 and tat - (rate.burst - 1) * rate.interval_us <= now * 1000:
             tat, tokens = max(tat, now * 1000) + rate.interval_us, tokens + 1
         return tokens
@@ -126,8 +136,9 @@ class Model(Sends, Ends, Schedules):
         queue, now = self.queues[name], self.clock()
         times = {m.at for m in queue.messages.values() if m.at < limits.FOREVER_MS}
         times |= {m.expires_at for m in queue.messages.values() if m.expires_at is not None}
-        for channel, tat in queue.tat.items():
-            if (rate := queue.policy(channel).rate) is not None:
+        buckets = [(queue.policy(channel).rate, tat) for channel, tat in queue.tat.items()]
+        for rate, tat in [*buckets, (queue.settings.queue_rate, queue.own_tat)]:
+            if rate is not None:
                 times.add(-(-(tat - (rate.burst - 1) * rate.interval_us) // 1000))
         return next((t for t in sorted(times) if t > now and self.at(name, t)), None)
 
@@ -144,7 +155,8 @@ class Model(Sends, Ends, Schedules):
         for channel, deliveries in given.items():
             wanted = [m.id for m in offer.get(channel, [])[: len(deliveries)]]
             assert [d.id for d in deliveries] == wanted, f"not the next of channel {channel!r}"
-        assert len(batch) == min(most, sum(map(len, offer.values()))), (
+        room = min(most, self._allowed(queue, now))
+        assert len(batch) == min(room, sum(map(len, offer.values()))), (
             "more, or fewer, than there was"
         )
         if not batch:
@@ -162,6 +174,8 @@ class Model(Sends, Ends, Schedules):
         if rate is not None:
             tat = queue.tat.get(m.channel, 0)
             queue.tat[m.channel] = max(tat, now * 1000) + rate.interval_us
+        if (own := queue.settings.queue_rate) is not None:
+            queue.own_tat = max(queue.own_tat, now * 1000) + own.interval_us
         told = (
             "attempt",
             "priority",
@@ -225,23 +239,25 @@ class Model(Sends, Ends, Schedules):
         self._end(self.queues[name], m, "done", result)
         return Acked()
 
-    def defer(self, name: str, deferral: Deferral) -> Deferred | Cancelled | LeaseLost:
+    def defer(self, name: str, deferral: Deferral) -> DeferOutcome:
         if isinstance(m := self._held(name, deferral.receipt), LeaseLost):
             return m
         if deferral.state is not None:
             m.state = deferral.state
         return self._back(name, m, deferral.delay_ms) or Deferred(m.at)
 
-    def release(self, name: str, receipt: Receipt) -> Released | Cancelled | LeaseLost:
+    def release(self, name: str, receipt: Receipt) -> ReleaseOutcome:
         if isinstance(m := self._held(name, receipt), LeaseLost):
             return m
         return self._back(name, m, 0) or Released()
 
-    def _back(self, name: str, m: Message, delay_ms: int) -> Cancelled | None:
-        """It comes back, unless it is not wanted."""
+    def _back(self, name: str, m: Message, delay_ms: int) -> Cancelled | Dead | Blocked | None:
+        """It comes back, unless it is not wanted, or was delivered often enough."""
         if m.cancel_requested:
             self._end(self.queues[name], m, "cancelled")
             return Cancelled()
+        if reason := self.queues[name].exhausted(m, 0):
+            return self._die(self.queues[name], m, reason)
         self._put_off(self.queues[name], m, delay_ms)
         self.queues[name].tell("deferred", m, m.at)
         return None
@@ -345,4 +361,10 @@ class Model(Sends, Ends, Schedules):
             return "concurrency"
         if not self._tokens(queue, channel, now):
             return "rate"
-        return "fifo" if fifo and waiting[0].at > now else None
+        if fifo and waiting[0].at > now:
+            return "fifo"
+        own = queue.settings.queue_max_concurrency
+        if own is not None and sum(m.status == "leased" for m in queue.messages.values()) >= own:
+            return "queue_concurrency"
+        rate = queue.settings.queue_rate
+        return None if self._in_bucket(rate, queue.own_tat, now) else "queue_rate"

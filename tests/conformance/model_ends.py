@@ -34,9 +34,16 @@ class Ends:
     ) -> Dead | Blocked | None:
         """Charge an attempt; None while there are more, else what became of the message."""
         setattr(m, what, getattr(m, what) + 1)
-        used_up = queue.exhausted(m.failures + m.crashes)
+        used_up = queue.exhausted(m, m.failures + m.crashes)
         if retry and not used_up:
             return None
+        if not retry:
+            return self._die(queue, m, "refused")
+        by_crash = used_up == "attempts" and what == "crashes"
+        return self._die(queue, m, "crashes" if by_crash else str(used_up))
+
+    def _die(self, queue: Queue, m: Message, reason: str) -> Dead | Blocked:
+        """What becomes of a message that does not come back."""
         way = queue.settings.on_exhausted
         if way == "block":
             m.status, m.at = "ready", limits.FOREVER_MS
@@ -45,7 +52,6 @@ class Ends:
         if way == "drop" or queue.grave is None:
             self._end(queue, m, "dead")
             return Dead(None)
-        reason = "refused" if not retry else "attempts" if what == "failures" else "crashes"
         self._bury(queue, m, reason)
         if way == "dead_letter_channel":
             for other in queue.of(m.channel):
@@ -65,6 +71,7 @@ class Ends:
 
     def _arrive(self, queue: Queue, m: Message) -> None:
         m.failures, m.crashes, m.first_error, m.last_error = 0, 0, None, None
+        m.delivered_before = m.attempt
         m.status, m.at, m.expires_at = "ready", self.clock(), None
         queue.messages[m.id] = m
         queue.sent += 1
@@ -90,6 +97,7 @@ class Ends:
         if m.status == "leased":
             return NotWaiting("leased")
         m.status, m.at, m.failures, m.crashes = "ready", self.clock(), 0, 0
+        m.delivered_before = m.attempt
         self.queues[name].tell("deferred", m, m.at)
         return Retried()
 

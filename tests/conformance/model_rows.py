@@ -19,6 +19,8 @@ class Message:
     status: str
     at: int
     attempt: int = 0
+    delivered_before: int = 0
+    """Attempts before it came into the queue, or was retried."""
     failures: int = 0
     crashes: int = 0
     state: bytes | None = None
@@ -72,6 +74,8 @@ class Queue:
     policies: dict[str, Policy] = field(default_factory=dict)
     tat: dict[str, int] = field(default_factory=dict)
     """Per channel, the theoretical arrival time of its token bucket, in microseconds."""
+    own_tat: int = 0
+    """The same of the queue's own rate."""
     passed_over: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Per channel with something to give, what others were given since it had its turn."""
     entries: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
@@ -91,9 +95,13 @@ class Queue:
         mine = [m for m in self.messages.values() if m.channel == channel]
         return sorted(mine, key=lambda m: m.place)
 
-    def exhausted(self, charged: int) -> bool:
-        most = self.settings.max_attempts
-        return most is not None and charged >= most
+    def exhausted(self, m: Message, charged: int) -> str | None:
+        """Why a message that was charged so often does not come back."""
+        attempts, deliveries = self.settings.max_attempts, self.settings.max_deliveries
+        if attempts is not None and charged >= attempts:
+            return "attempts"
+        worn = deliveries is not None and m.attempt - m.delivered_before >= deliveries
+        return "deliveries" if worn else None
 
     def tell(self, kind: str, m: Message, due_at: int | None = None) -> None:
         """An event of it, if the queue wants all."""

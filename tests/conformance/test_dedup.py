@@ -100,6 +100,7 @@ def test_what_a_second_send_meets(door, mode, stage, scope):
 @pytest.mark.needs("administration")
 @pytest.mark.parametrize("mode", DEDUP_MODES)
 @pytest.mark.driving
+@pytest.mark.share(10)
 @each("stage", STAGES)
 @each("scope", DEDUP_SCOPES)
 def test_a_repeat_is_known_beforehand(door, clock, mode, stage, scope):

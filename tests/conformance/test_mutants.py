@@ -6,7 +6,6 @@ from tests.conformance import mutants_schedules, mutants_told
 from tests.conformance.life import live
 from tests.conformance.mutants import Mutant, mutants, spoiled
 from tests.support.doors import opened
-from tests.support.seeds import shares
 
 assert {mutants_schedules.FiredTwice, mutants_told.ReleaseIsNoEvent} <= set(mutants())
 ROUNDS = 16
@@ -17,7 +16,8 @@ rounds find more than one long one, whose lives are variations of each other.
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mutant", shares(list(mutants()), 8))
+@pytest.mark.share(6)
+@pytest.mark.parametrize("mutant", list(mutants()))
 def test_a_planted_bug_is_found(mutant, tmp_path):
     found = False
     with opened("sqlite-unsynced", tmp_path) as door, spoiled(door, mutant):

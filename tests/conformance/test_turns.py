@@ -135,6 +135,7 @@ def drawn(chance: random.Random) -> tuple[tuple[int, ...], int]:
     return tuple(weights), round(10 ** chance.uniform(0, 3))
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize(
     ("weights", "size"), [*BUSY, *(drawn(random.Random(seed)) for seed in range(8))]
 )

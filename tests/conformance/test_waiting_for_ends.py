@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.steps import acked, counts, ending, maintained, one, sent
 from tests.support.each import each
-from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
+from turnabout import ChannelFull, Policy, QueueFull, QueueNotFound, Sent, UsageError, message
 from turnabout.pacing import Rounds
 from turnabout.words.records import Ending
 
@@ -128,7 +128,7 @@ def test_wrong_timeouts_are_refused(queue, timeout):
         queue.wait([1], timeout_seconds=timeout)
 
 
-@each("ids", [5, "12", [0], [-1], [2**63], ["1"], [True]])
+@each("ids", [5, "12", [0], [-1], [2**63], ["1"], [True], [1] * 10_001])
 def test_wrong_ids_are_refused(queue, ids):
     for verb in (queue.wait, queue.endings, queue.cancel, queue.retry):
         with pytest.raises(UsageError):
@@ -147,11 +147,14 @@ def test_send_and_wait_that_is_not_answered_tells_the_id(queue):
     assert one(queue).id == outcome.id
 
 
-def test_send_and_wait_that_is_refused_says_so(queue):
+def test_send_and_wait_that_is_refused_says_so(door):
+    queue = door.fresh(max_messages=2)
     queue.channel("c").set_policy(Policy(max_size=1))
     sent(queue, "a", channel="c")
     outcome = queue.send_and_wait("b", channel="c", timeout_seconds=30)
     assert outcome == ChannelFull("c", 1, 1)
+    sent(queue, "b")
+    assert isinstance(queue.send_and_wait("c", timeout_seconds=30), QueueFull)
 
 
 # --- what ends while somebody waits ---
@@ -161,22 +164,25 @@ ENDS = {
     "done": lambda queue, _: ack_one(queue),
     "dead": lambda queue, _: queue.receive(wait_seconds=10)[0].fail("no"),
     "cancelled": lambda queue, number: queue.cancel((number,)),
+    "cancelled, by a purge": lambda queue, _: queue.purge(),
+    "cancelled, with its channel": lambda queue, _: queue.channel("").delete(),
     "expired": lambda queue, _: [maintained(queue), time.sleep(0.2), maintained(queue)],
 }
 
 
 @pytest.mark.real_time
 @pytest.mark.needs("sharing")
-@pytest.mark.parametrize("outcome", ENDS)
-def test_an_ending_through_another_connection_ends_the_wait(door, live, outcome):
-    ttl = 0.2 if outcome == "expired" else None
+@pytest.mark.share(14)
+@pytest.mark.parametrize("how", ENDS)
+def test_an_ending_through_another_connection_ends_the_wait(door, live, how):
+    ttl = 0.2 if how == "expired" else None
     number = live.send_many([message("a", ttl_seconds=ttl)]).id
-    with meanwhile(door, live.name, lambda queue: ENDS[outcome](queue, number)):
+    with meanwhile(door, live.name, lambda queue: ENDS[how](queue, number)):
         began = time.monotonic()
         (end,) = live.wait([number], timeout_seconds=30)
         took = time.monotonic() - began
     assert end is not None, "not told before the timeout"
-    assert end.outcome == outcome
+    assert end.outcome == how.partition(",")[0]
     assert took < SOON
 
 

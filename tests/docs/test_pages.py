@@ -11,7 +11,6 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, agrees, blocks, name, opened
 from tests.support.postgres import migrated
-from tests.support.seeds import shares
 from tests.support.served import served
 from tests.support.spark import work_in
 
@@ -73,7 +72,8 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     run(page, tmp_path)
 
 
-@pytest.mark.parametrize("page", shares(WITH_SPARK, 2, "stem"))
+@pytest.mark.share(1)
+@pytest.mark.parametrize("page", WITH_SPARK, ids=name)
 def test_the_code_of_a_page_with_spark_runs(
     page: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -83,6 +83,7 @@ def test_the_code_of_a_page_with_spark_runs(
 
 
 @pytest.mark.slow
+@pytest.mark.share(13)
 @pytest.mark.parametrize("page", ON_POSTGRES, ids=name)
 def test_it_runs_on_postgresql_too(page: Path, tmp_path: Path) -> None:
     with migrated() as url:

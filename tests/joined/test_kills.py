@@ -55,6 +55,7 @@ def killed(nursery: Any, *words: str) -> None:
     process.close()
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("client", "scenario", "step"), [*EVERY_STEP, *ONE_STEP])
 def test_row_and_message_agree(
     nursery: Any, client: str, scenario: str, step: str, tmp_path: Path

@@ -16,6 +16,7 @@ def business(joined: Connected) -> list[int]:
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_a_commit_keeps_row_and_message(joined: Connected, mq: Any) -> None:
     joined.execute("insert into business values (1, 'a')")
     outcome = joined.queue("q").send({"n": 1})
@@ -27,6 +28,7 @@ def test_a_commit_keeps_row_and_message(joined: Connected, mq: Any) -> None:
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_a_rollback_undoes_both(joined: Connected, mq: Any) -> None:
     mq.queue("q").create()
     joined.execute("insert into business values (1, 'a')")
@@ -56,6 +58,7 @@ def test_an_error_in_the_middle_undoes_what_came_before(joined: Connected, mq: A
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_a_savepoint_undoes_its_part(joined: Connected, mq: Any) -> None:
     mq.queue("q").create()
     queue = joined.queue("q")
@@ -147,6 +150,7 @@ def test_a_queue_is_never_made_in_the_transaction(
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_everything_survives_the_way(joined: Connected, mq: Any) -> None:
     payload = bytes(range(256)) + b"%s %(p1)s $1 ::jsonb"
     name = "ça %s :p1 ' \" \\ {1,2} 🎉"
@@ -204,6 +208,7 @@ def life(queue: Any) -> list[str]:
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_outcomes_are_those_of_the_plain_face(joined: Connected, mq: Any) -> None:
     plain = life(mq.queue("plain"))
     assert "LeaseLost" in plain
@@ -234,6 +239,7 @@ def test_a_policy_is_part_of_it(joined: Connected, mq: Any) -> None:
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_wake_is_heard_after_the_commit(joined: Connected, mq: Any) -> None:
     mq.queue("q").create()
     queue = joined.queue("q")
@@ -244,6 +250,7 @@ def test_wake_is_heard_after_the_commit(joined: Connected, mq: Any) -> None:
 
 
 @pytest.mark.driving
+@pytest.mark.share(8)
 def test_what_has_no_place_in_a_transaction_is_refused(joined: Connected, mq: Any) -> None:
     queue = joined.queue("q")
     with pytest.raises(turnabout.UsageError, match="leave wait_seconds out"):

@@ -70,6 +70,7 @@ ON_A_MESSAGE: dict[str, Callable[[Any, Receipt], Any]] = {
 }
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize(("one", "other"), list(itertools.product(ON_A_MESSAGE, ON_A_MESSAGE)))
 def test_the_same_messages_in_opposite_orders(url: str, one: str, other: str) -> None:
     first_does, second_does = ON_A_MESSAGE[one], ON_A_MESSAGE[other]

@@ -267,7 +267,7 @@ def test_a_borrowed_connection_offers_what_procedures_use() -> None:
     with closing(Connection(":memory:")) as own:
         names = {*vars(own), *vars(Connection)} - {"__doc__", "__init__", "row_factory"}
         names -= {name for name in names if name.startswith("__")}
-        names -= {"applied"}  # that is told to who opened it
+        names -= {"applied", "read_only"}  # that is told to who opened it
         assert names >= {"to_notify", "random"}
         assert names <= {*vars(Borrowed(own)), *vars(Borrowed)}
 

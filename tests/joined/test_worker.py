@@ -261,6 +261,7 @@ worker.run()
 """
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("step", ["received", "row", "acked"])
 def test_a_killed_worker_leaves_row_and_message_agreeing(
     url: str, kind: str, step: str, tmp_path: Path

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 import turnabout
 from tests.move.endpoints import Endpoints, one_version
@@ -60,7 +61,7 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
     assert plan(endpoints.source, endpoints.target).left == left
     moved = endpoints.move()
     assert moved.left == left
-    assert Moved.of(json.loads(json.dumps(asdict(moved)))) == moved, "as the ledger keeps it"
+    assert convert(json.loads(json.dumps(asdict(moved))), Moved) == moved, "as the ledger keeps it"
     with turnabout.connect(endpoints.target) as mq:
         store = mq.store
         assert mq.queue("jobs").stats().leased == 2

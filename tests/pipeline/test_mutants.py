@@ -8,7 +8,6 @@ from tests.pipeline.life import live
 from tests.pipeline.mutants import POSTGRES, Mutant, mutants
 from tests.pipeline.steps import PLACES, Pipe
 from tests.support.doors import opened
-from tests.support.seeds import shares
 
 ROUNDS = 5
 """Of 40 lives each, until a bug must have been found; most are in the first one."""
@@ -31,14 +30,16 @@ def find(pipe, mutant):
     pytest.fail(f"{mutant.__name__} lived {ROUNDS} rounds, and nobody noticed")
 
 
-@pytest.mark.parametrize("mutant", shares(list(mutants()), 4))
+@pytest.mark.share(3)
+@pytest.mark.parametrize("mutant", list(mutants()))
 def test_a_planted_bug_is_found(tmp_path, mutant):
     with opened(PLACES[0], tmp_path) as door, closing(Pipe(door)) as pipe:
         find(pipe, mutant)
 
 
 @on_postgres
-@pytest.mark.parametrize("mutant", shares(POSTGRES, 1))
+@pytest.mark.share(1)
+@pytest.mark.parametrize("mutant", POSTGRES)
 def test_a_planted_bug_of_two_writers_is_found(pipe, mutant):
     find(pipe, mutant)
 

@@ -29,7 +29,13 @@ from turnabout.words.entities import FIRST_TURN, Turn
 
 url = one_migrated_url
 __all__ = ["migrated_url"]
-EVERYDAY = {verb: CALLS[verb].everyday for verb in (v.Send, v.Receive, v.Ack)}
+EVERYDAY = {
+    "send": CALLS[v.Send].everyday[0],
+    "receive": CALLS[v.Receive].everyday[0],
+    "receive_many": CALLS[v.Receive].everyday[1],
+    "ack": CALLS[v.Ack].everyday[0],
+    "ack_many": CALLS[v.Ack].everyday[1],
+}
 
 CHANNELS = st.sampled_from(["", "a", "b"])
 RECEIPTS = st.integers(0, 3)
@@ -43,7 +49,10 @@ STEPS = st.lists(
         ),
         st.tuples(st.just("receive"), st.sampled_from([None, 1_000])),
         st.tuples(st.just("receive"), st.sampled_from([None, 1_000])),
+        # (Of more, what the function takes when a channel has less than its share is a draw.)
+        st.tuples(st.just("batch"), st.sampled_from([2, 3]), st.sampled_from([None, 1_000])),
         st.tuples(st.just("ack"), RECEIPTS),
+        st.tuples(st.just("ack_batch"), st.integers(0, 2)),
         st.tuples(st.just("fail"), RECEIPTS),
         st.tuples(st.just("update"), st.booleans(), st.sampled_from(["off", "all"])),
         st.tuples(st.just("keep"), st.sampled_from([0, 60])),
@@ -74,15 +83,15 @@ class Hurried(Always):
 class Received(Always):
     """Receives by the function, and the rest by everyday statements."""
 
-    def everyday(self, statement: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
+    def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
         received = isinstance(verb, v.Receive)
-        return () if received else super().everyday(statement, verb, now, looks=looks)
+        return () if received else super().everyday(statements, verb, now, looks=looks)
 
 
 class Never(Always):
     """Only functions."""
 
-    def everyday(self, statement: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
+    def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
         return ()
 
 
@@ -117,6 +126,10 @@ class SmallLife:
                 return sent
             case "receive", lease_ms:
                 return [self.receive(lease_ms) for _ in range(3)]
+            case "batch", most, lease_ms:
+                return self.receive(lease_ms, most)
+            case "ack_batch", left:
+                return self.ack_batch(left)
             case "ack", back:
                 return self.settle(back, lambda receipt: v.Ack(self.queue.name, (receipt,)))
             case "fail", back:
@@ -134,12 +147,21 @@ class SmallLife:
                 self.clock.advance(ms=ms)
         return None
 
-    def receive(self, lease_ms: int | None) -> Any:
-        got = self.store.run(v.Receive(self.queue.name, 1, lease_ms, None, self.turn))
-        for one in got.deliveries:
+    def receive(self, lease_ms: int | None, most: int = 1) -> Any:
+        got = self.store.run(v.Receive(self.queue.name, most, lease_ms, None, self.turn))
+        deliveries = sorted(got.deliveries)
+        for one in deliveries:
             self.receipts.append(Receipt(one.id, one.attempt, one.lease))
             self.turn = Turn(one.channel)
-        return [(self.ids.index(one.id), *one[1:-1]) for one in got.deliveries], got.turn
+        return [(self.ids.index(one.id), *one[1:-1]) for one in deliveries], got.turn
+
+    def ack_batch(self, left: int) -> Any:
+        """The last lease's, but for so many of them."""
+        if not self.receipts:
+            return None
+        last = [one for one in self.receipts if one.lease == self.receipts[-1].lease]
+        acked = tuple(last[: len(last) - left])
+        return [type(one) for one in self.store.run(v.Ack(self.queue.name, acked))]
 
     def settle(self, back: int, verb: Any) -> Any:
         if not self.receipts:
@@ -221,7 +243,7 @@ def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
         life.receive(None)
         life.step(("ack", 0))
     verbs = [sql for sql in asked if sql not in (NOTIFY_WAITERS, everyday.WAITERS)]
-    assert verbs == [one.sql for one in EVERYDAY.values() if one]
+    assert verbs == [EVERYDAY[name].sql for name in ("send", "receive", "ack")]
 
 
 class Looking(everyday.Shortcuts):
@@ -257,9 +279,8 @@ def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
         for _ in range(4):
             life.step(("send", "a", 0, None))
     sends = CALLS[v.Send]
-    assert sends.everyday is not None
     assert asked.count(sends.sql) == 4
-    assert asked.count(sends.everyday.sql) == 2
+    assert asked.count(EVERYDAY["send"].sql) == 2
 
 
 @pytest.mark.slow
@@ -274,7 +295,7 @@ def test_functions_alone_are_used_where(why, url, monkeypatch):
     with turnabout.connect(url) as mq:
         mq.queue("plain").send(b"x")
         assert mq.queue("plain").receive()[0].ack() == turnabout.Acked()
-    assert not {one.sql for one in EVERYDAY.values() if one} & set(asked)
+    assert not {one.sql for one in EVERYDAY.values()} & set(asked)
     with psycopg.connect(url.partition("&prepare")[0]) as db:
         assert db.execute("show enable_seqscan").fetchone() == ("on",)
 
@@ -342,6 +363,17 @@ LIVES = [
     ({"max_messages": 3}, SENDS),
 ]
 """Each with what some bug would spoil."""
+LIVES += [
+    (first, [("batch", 3, step[1]) if step[0] == "receive" else step for step in steps])
+    for first, steps in LIVES
+] + [
+    ({}, [*SENDS, ("receive", None), ("batch", 3, None)]),
+    ({}, [*SENDS, ("batch", 4, None), ("ack", 0), ("ack_batch", 0), ("batch", 2, None)]),
+    ({}, [*SENDS, ("batch", 4, None), ("ack_batch", 1), ("ack", 0), ("ack_batch", 0)]),
+    ({}, [*SENDS[:5], ("batch", 5, None), ("ack_batch", 0)]),
+    ({}, [*SENDS[:4], *SENDS[:3], ("send", "", 0, None), ("batch", 8, None), ("ack_batch", 0)]),
+]
+"""And the same in batches."""
 MANY = [*SENDS, *SENDS]
 LOOKED = [
     ({}, [*MANY, ("receive", 1_000), ("later", 1_000), TAKE]),
@@ -362,11 +394,27 @@ BUGS = [
     ("receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
     ("receive", "q.events <> 'all'", "true"),
     ("receive", "case when q.history_ms = 0 then q.name end", "q.name"),
-    ("ack", "select h.queue_id, 1 from", "select h.queue_id, 2 from"),
+    ("receive_many", "not q.paused and ", ""),
+    ("receive_many", "order by e.priority, e.id", "order by e.id"),
+    ("receive_many", "e.expires_at > (select f.now from facts f)", "true"),
+    ("receive_many", "m.attempt + 1 as attempt", "m.attempt + 2 as attempt"),
+    ("receive_many", "f.now + f.lease_ms as at", "f.now + 1 as at"),
+    ("receive_many", "r.channel > hop.channel", "r.channel >= hop.channel"),
+    ("receive_many", "next.channel <= (select f.start from facts f)", "true"),
+    ("receive_many", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
+    ("receive_many", "q.events <> 'all'", "true"),
+    ("receive_many", "case when q.history_ms = 0 then q.name end", "q.name"),
+    ("receive_many", "* place.again", "* place.again * 100"),
+    ("receive_many", "/ s.seen\n", "/ $1\n"),
+    ("receive_many", "array_agg(a.attempt)", "array_agg(a.attempt + 1)"),
+    ("ack_many", "g.count / (", "2 * g.count / ("),
+    ("ack_many", "(g.count = cardinality($1::bigint[]))::int", "1"),
+    ("ack_many", "where h.whole", ""),
+    ("ack", "select g.queue_id, 1 from", "select g.queue_id, 2 from"),
     (
         "ack",
-        "delete from turnabout.message m where m.ctid",
-        "delete from turnabout.message m where m.id < 0 and m.ctid",
+        "where m.id = $3::bigint",
+        "where m.id = -$3::bigint",
     ),
     ("look", "l.until <= b.now", "false"),
     ("look", "s.at <= b.now", "false"),
@@ -390,17 +438,18 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
 
 
 @pytest.mark.slow
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
 def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
-    kind = {"send": v.Send, "ack": v.Ack}.get(verb, v.Receive)
-    good = EVERYDAY[kind]
-    assert good is not None
+    kind = {"send": v.Send, "ack": v.Ack, "ack_many": v.Ack}.get(verb, v.Receive)
+    good = EVERYDAY["receive" if verb == "look" else verb]
     one = good.look if verb == "look" else good
     assert one is not None
     assert text in one.sql.decode()
-    spoiled = dataclasses.replace(one, sql=one.sql.replace(text.encode(), bug.encode()))
+    bad = dataclasses.replace(one, sql=one.sql.replace(text.encode(), bug.encode()))
     if verb == "look":
-        spoiled = dataclasses.replace(good, look=spoiled)
+        bad = dataclasses.replace(good, look=bad)
+    spoiled = [bad if each is good else each for each in CALLS[kind].everyday]
     monkeypatch.setitem(CALLS, kind, dataclasses.replace(CALLS[kind], everyday=spoiled))
     call_of.cache_clear()
     try:

@@ -19,6 +19,7 @@ from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.notices import STATEMENTS
 from turnabout.postgres.parts import core, latest, parts
+from turnabout.postgres.permissions import MAY_SEND
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
 from turnabout.postgres.source import statements
 from turnabout.words.administration import ADMINISTRATION
@@ -264,7 +265,7 @@ def test_other_functions_are_refused_until_up_has_run(migrated):
     assert "turnabout migrate up --url 'postgresql://" in str(refused.value)
     assert install.up(migrated) == (f"functions {install.digest()}",)
     assert names_in(migrated, schema()) == set(FILES)
-    assert names_in(migrated, "turnabout") == set(FILES) | LATEST
+    assert names_in(migrated, "turnabout") == set(FILES) | LATEST | {MAY_SEND}
     with turnabout.connect(migrated) as mq:
         assert isinstance(mq.queue("q").send("x"), Sent)
 

@@ -63,6 +63,7 @@ def seconds(mq: turnabout.Turnabout, watch: Connection, verb: str, count: int, l
     return taken
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("verb", "lost"),
     [("send to a channel with a size", 0), *itertools.product(VERBS, (0, 1))],

@@ -23,6 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BATCHES = (1, 10, 100)
 LATER = START + 86_400_000
 PLACES = ("ready", "scheduled", "lease", "extension", "slot")
+QUEUE_LIMITS = (
+    '{"queue_max_concurrency": 1000000, "queue_rate_count": 1000000, "queue_rate_period_ms": 1000,'
+    ' "queue_rate_burst": 1000000, "queue_rate_interval_us": 1}'
+)
 TABLES = ("message", *PLACES, "channel", "wake", "tally", "history_default")
 SLACK = 1.5  # a deeper tree and fuller pages may cost this much more
 DEAD = 500  # entries of messages that the test itself has ended: read once, then marked
@@ -66,7 +70,7 @@ STAND = {
     " array[p.id], '{2}' from put p)"
     " insert into turnabout.slot (id, queue_id, attempt, channel)"
     " select p.id, p.queue_id, 2, p.channel"
-    " from put p join turnabout.queue q on q.id = p.queue_id where q.limited",
+    " from put p join turnabout.queue q on q.id = p.queue_id where q.limited or q.queue_limited",
 }
 """Where they stand. Leased ones each by a lease of its own, the most leases that there can be."""
 
@@ -343,6 +347,7 @@ def test_the_usual_figures_follow_the_batch(usual):
 
 
 @pytest.mark.driving
+@pytest.mark.share(4)
 @pytest.mark.parametrize("plans", PLANS)
 @pytest.mark.parametrize(
     "load",
@@ -390,6 +395,7 @@ def limited_usual(postgres_server) -> Callable[[str], dict[str, Touched]]:
     return measure
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("plans", PLANS)
 @pytest.mark.parametrize("settings", LIMITED.values(), ids=LIMITED)
 def test_limits_do_not_change_that(postgres_server, limited_usual, plans, settings):
@@ -398,6 +404,20 @@ def test_limits_do_not_change_that(postgres_server, limited_usual, plans, settin
         assert not (more := worse(limited_usual(settings), here, 3)), f"{plans}\n{more}"
 
 
+@pytest.mark.parametrize("load", [DEEP, pytest.param(HUGE, marks=pytest.mark.long)])
+def test_a_queue_s_own_limits_count_no_leases(postgres_server, load):
+    """However many channels there are, and messages leased."""
+    figures_of = []  # (without the first receive, which counts them)
+    for one in (SMALL, load):
+        with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
+            create(connection, QUEUE_LIMITS)
+            fill(connection, one)
+            connection.execute("analyze")
+            figures_of.append(figures(Caller(connection), "from statistics"))
+    assert not (more := worse(*figures_of, 2)), more
+
+
+@pytest.mark.share(1)
 @pytest.mark.parametrize("plans", PLANS)
 def test_head_marks_do_not_change_that(postgres_server, usual, plans):
     """With head marks about, whatever gives a message back looks whether it must set another."""
@@ -438,6 +458,7 @@ def test_a_queue_that_has_run_dry_is_cheap_to_ask(postgres_server):
             assert seen.entries <= 20, str(seen)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("only", ["", ", state => 'ready'", ", channel => 'c00007'"])
 def test_a_peek_costs_the_same_however_much_waits(postgres_server, only):
     """What waits is not sorted: the next messages are read in their order."""

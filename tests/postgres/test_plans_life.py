@@ -18,7 +18,7 @@ from tests.support.postgres import fresh_database
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 DAY = 86_400_000
-LOADED = 60_000
+LOADED = 30_000
 TABLES = (*plans.TABLES, "dedup", "event", "redrive")
 
 LOAD = f"""

@@ -6,7 +6,6 @@ Of each: what is wrong, the tests that must notice, the text as installed, and w
 import pytest
 
 from tests.support.planted import bugs, must_notice, spoiled
-from tests.support.seeds import shares
 
 __all__ = ["spoiled"]
 
@@ -132,8 +131,8 @@ BUGS = bugs(
 + set failures = m.failures,
 # an attempt too many
 @ test_fail::test_the_last_failed_attempt_is_the_end
-- failures + crashes >= queue.max_attempts
-+ failures + crashes > queue.max_attempts
+- charged >= queue.max_attempts
++ charged > queue.max_attempts
 # the back-off is twice as long
 @ test_fail::test_the_back_off_doubles_up_to_its_longest
 - least(charges - 1, 40)
@@ -272,6 +271,30 @@ BUGS = bugs(
 @ test_cancel::test_a_lease_that_runs_out_does_not_bring_it_back
 - o.cancel_requested)
 + false)
+# a delivery too many
+@ test_deliveries::test_the_last_delivery_that_is_given_back_is_dead
+- deliveries >= queue.max_deliveries
++ deliveries > queue.max_deliveries
+# deliveries of before a retry count
+@ test_deliveries::test_what_it_was_delivered_elsewhere_or_before_a_retry_does_not_count
+- delivered_before = m.attempt
++ delivered_before = null
+# a queue's own leases are not counted
+@ test_queue_limits::test_never_more_leases_than_the_queue_has_slots
+- own.leased := own.leased + v_count;
++ own.leased := own.leased;
+# an end gives no slot back to its queue
+@ test_queue_limits::test_whatever_ends_a_lease_frees_its_slot_and_no_other
+- where queue.queue_limited
++ where false
+# leases from before a queue's limit do not count
+@ test_queue_limits::test_a_limit_on_a_queue_in_use_counts_what_is_leased
+- perform turnabout.count_slots(v_row.id);
++ perform 1;
+# nothing is paid into a queue's bucket
+@ test_queue_limits::test_the_rate_of_a_queue_is_never_exceeded
+- + v_count * queue.queue_rate_interval_us
++ + 0
 # what is due later overtakes in a FIFO channel
 @ test_concurrency::test_a_delayed_message_holds_its_channel
 - where put.at is null or v_fifo
@@ -318,13 +341,12 @@ INSIDE = bugs(
 + select from unnest(o.ids, o.attempts) t (id, attempt) left
 """
 )
-A_RUN = 12
-"""How many of them a run plants."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("bug", shares(BUGS, A_RUN, "what"))
+@pytest.mark.share(12)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.what)
 def test_a_bug_in_a_function_is_noticed(bug, spoiled):
     must_notice(bug, spoiled, "conformance")
 

@@ -150,6 +150,7 @@ def entries(noted: list[Touched]) -> int:
 # --- the cost ------------------------------------------------------------------------------------
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("channels", "most", "passed", "bound"),
     [
@@ -175,7 +176,7 @@ def test_a_receive_reads_few_entries_however_many_have_passed(  # noqa: PLR0917 
 def test_many_senders_small_passes_and_an_empty_queue(passing, old):
     """A queue that is nearly always empty leaves dead entries, too, in front of nothing at all."""
     noted = []
-    for _ in range(300):
+    for _ in range(150):
         passing.send(20, 2)
         noted += passing.work_off(20, 10)
         assert passing.receive().rows == []
@@ -194,6 +195,7 @@ def test_an_open_receive_holds_nobody_up(passing, other):
     assert entries(noted) <= 5_000, str(noted[-1])
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("when", ["due", "lease"])
 def test_timers_that_have_passed_are_not_read_again(passing, old, when):
     """Leases and delays leave dead entries in the index of timers; `maintain` moves the bound."""
@@ -232,6 +234,7 @@ def beyond(passing: Passing, channels: int = 1, count: int = 3_000) -> None:
     assert passing.head_marks() > 0
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("channels", [1, 50])
 @pytest.mark.parametrize("how", ["release", "fail", "defer", "lease"])
 def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
@@ -290,6 +293,7 @@ def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
         assert row[0] == number, "the first of the channel comes first"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("priority", [-1, 0, 1])
 @pytest.mark.parametrize("channels", [1, 50])
 def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, priority):
@@ -317,6 +321,7 @@ def test_two_that_set_head_marks_hide_nothing_from_each_other(passing, other, ol
         assert [row[0] for row in passing.receive(3).rows] == sent
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("channels", [1, 50])
 @pytest.mark.parametrize("how", ["rolled back", "killed"])
 def test_what_an_open_receive_held_is_found_when_it_ends_badly(passing, other, old, channels, how):

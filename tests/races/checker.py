@@ -19,6 +19,7 @@ from tests.races.actors import FIFO, value_of
 from turnabout import Rate
 
 SLOWEST_CALL_SECONDS = 20.0
+MET = {"channel": "", "queue": "queue's "}
 
 
 @dataclass
@@ -128,6 +129,8 @@ def check(
     *,
     limits: dict[str, int],
     rates: dict[str, Rate],
+    queue_limits: dict[str, int] | None = None,
+    queue_rates: dict[str, Rate] | None = None,
     drained: bool = True,
     at_least: dict[str, int] | None = None,
 ) -> Report:
@@ -140,8 +143,12 @@ def check(
     _fenced(history, report)
     _never_early(history, report)
     _fifo(history, report)
-    _slots(history, limits, report)
-    _rates(history, rates, report)
+    for what, slots, buckets in (
+        ("channel", limits, rates),
+        ("queue", queue_limits or {}, queue_rates or {}),
+    ):
+        _slots(history, what, slots, report)
+        _rates(history, what, buckets, report)
     _adds_up(history, stats, report)
     if not drained:
         report.missing.append("not drained: what is undelivered may be lost, or not")
@@ -305,32 +312,32 @@ def _fifo(history: History, report: Report) -> None:
         report.numbers["in order"] += handed
 
 
-def _slots(history: History, limits: dict[str, int], report: Report) -> None:
-    """P10. Certain leases of a channel at any instant are at most its max_concurrency."""
-    for channel, most in limits.items():
+def _slots(history: History, what: str, limits: dict[str, int], report: Report) -> None:
+    """P10. Certain leases of a channel, or of a queue, at any instant are at most so many."""
+    for name, most in limits.items():
         edges = []
         for lease in history.leases:
-            if lease.channel == channel and lease.until > lease.got:
+            if getattr(lease, what) == name and lease.until > lease.got:
                 edges += [(lease.got, 1, lease), (lease.until, -1, lease)]
         out = 0
         for _, step, lease in sorted(edges, key=lambda edge: edge[:2]):
             out += step
-            report.numbers["slots full"] += step > 0 and out == most
+            report.numbers[f"{MET[what]}slots full"] += step > 0 and out == most
             if out > most:
-                report.wrong("P10", f"{out} leases in {channel!r}, at most {most}: {lease}")
+                report.wrong("P10", f"{out} leases in {name!r}, at most {most}: {lease}")
 
 
-def _rates(history: History, rates: dict[str, Rate], report: Report) -> None:
+def _rates(history: History, what: str, rates: dict[str, Rate], report: Report) -> None:
     """P11. By the store's own clock, no window has more deliveries than the rate allows."""
-    for channel, rate in rates.items():
+    for name, rate in rates.items():
         interval = rate.per_seconds * 1000 / rate.count
-        starts = sorted(x.granted_ms for x in history.leases if x.channel == channel)
+        starts = sorted(x.granted_ms for x in history.leases if getattr(x, what) == name)
         tat = 0.0
         for start in starts:
             early = tat - (rate.burst - 1) * interval - start
             if early > 1:
-                report.wrong("P11", f"{channel!r} gave {early:.1f} ms too early at {start}")
-            report.numbers["rate met"] += tat > start
+                report.wrong("P11", f"{name!r} gave {early:.1f} ms too early at {start}")
+            report.numbers[f"{MET[what]}rate met"] += tat > start
             tat = max(tat, start) + interval
 
 

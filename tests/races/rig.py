@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = float(os.environ.get("TURNABOUT_HAMMER_SECONDS", "5"))
 SEED = int(os.environ.get("TURNABOUT_HAMMER_SEED", str(time.time_ns() % 1_000_000)))
 RATE = Rate(150, per_seconds=1, burst=4)
+QUEUE_LIMITS = {FREE: 6}
+QUEUE_RATES = {FREE: Rate(600, per_seconds=1, burst=6)}
 
 
 @dataclass
@@ -79,7 +81,9 @@ class Hammer:
 
     def _make_queues(self, mq: Any) -> None:
         mq.queue(FIFO).create(fifo=True, max_attempts=30)
-        mq.queue(FREE).create(max_attempts=8)
+        mq.queue(FREE).create(
+            max_attempts=8, queue_max_concurrency=QUEUE_LIMITS[FREE], queue_rate=QUEUE_RATES[FREE]
+        )
         for channel, most in LIMITS.items():
             mq.queue(FREE).channel(channel).set_policy(Policy(max_concurrency=most))
         mq.queue(FREE).channel("slow").set_policy(Policy(rate=RATE))

@@ -92,9 +92,9 @@ class Tale:
             for queue, sent in self.sent.items()
         }
         kept = {FREE: list(left), FIFO: []}
-        return check(
-            self.events, kept, stats, limits=LIMITS, rates=RATES, drained=drained, **options
-        )
+        how = {"limits": LIMITS, "rates": RATES, "drained": drained, **options}
+        how |= {"queue_limits": {FREE: 2}, "queue_rates": {FREE: Rate(10, 1, 3)}}
+        return check(self.events, kept, stats, **how)
 
 
 def there(number: int) -> Any:
@@ -212,6 +212,15 @@ FAULTS: dict[str, list[Callable[[Tale], None]]] = {
         *(send(6, "one"), send(7, "one")),
         *(receive(6, 1, "one"), receive(7, 1, "one")),
         *(ack(6, 1), ack(7, 1)),
+    ],
+    "P10 too many in a queue": [
+        *(send(6, "a"), send(7, "b"), send(8, "c")),
+        *(receive(6, 1, "a"), receive(7, 1, "b"), receive(8, 1, "c")),
+        *(ack(6, 1), ack(7, 1), ack(8, 1)),
+    ],
+    "P11 too fast for a queue": [
+        *(send(6, "a"), send(7, "b"), receive(6, 1, "a"), ack(6, 1)),
+        *(receive(7, 1, "b"), ack(7, 1)),
     ],
     "P11 too fast": [
         *(send(6, "slow"), send(7, "slow")),

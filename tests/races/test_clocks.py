@@ -48,6 +48,7 @@ def taken(processes: list[Any], queue: str, most: int = 1) -> list[str]:
     ]
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("first", KINDS)
 @pytest.mark.parametrize("hours", [(1,), (-1,), (1, -1), (-1, 1), (2, -3, 1)], ids=str)
 def test_a_clock_that_is_set_gives_no_second_lease_and_stops_nothing(host, first, hours):

@@ -12,6 +12,7 @@ from tests.conformance.steps import counts, grave_of, run
 from tests.races.crowd import torment
 from tests.support import postgres
 from tests.support.doors import migrate
+from tests.support.seeds import share_of
 from turnabout import Failure, message
 from turnabout.words.verbs import ScheduleSet
 
@@ -51,7 +52,7 @@ def everything(queue: Any) -> list[Any]:
     return got
 
 
-@pytest.mark.parametrize("mode", ["window", "sliding", "until_finished"])
+@pytest.mark.parametrize("mode", share_of(["window", "sliding", "until_finished"], 1, __name__))
 def test_each_key_is_sent_once_however_often_it_is_repeated(place, tmp_path, mode):
     url, cut = place
     keys = 250

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.steps import counts, finished, grave_of
+from tests.support.seeds import share_of
 from turnabout import Acked, Dead, Deferred, Released, Retrying, message
 from turnabout.words.outcomes import Cancelled
 
@@ -98,7 +99,7 @@ class Tumult:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("fifo", share_of([False, True], 1, __name__))
 def test_each_message_ends_once(door, fifo):
     for _ in range(TRIES):
         told = tumult_of(door, fifo=fifo)

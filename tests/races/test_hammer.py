@@ -5,6 +5,7 @@ About ten seconds a store here. `TURNABOUT_HAMMER_SECONDS=600` makes it a night'
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import psycopg
@@ -13,8 +14,9 @@ from click.testing import CliRunner
 
 from tests.races.actors import LIMITS
 from tests.races.checker import Report, check
-from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run
+from tests.races.rig import QUEUE_LIMITS, QUEUE_RATES, RATE, SECONDS, SEED, Hammer, Run
 from tests.support.doors import migrate
+from tests.support.pooler import pooled
 from tests.support.postgres import fresh_database
 from turnabout.cli import main
 
@@ -30,6 +32,8 @@ AT_LEAST = {
     "stale receipts": 3,
     "slots full": 20,
     "rate met": 3,
+    "queue's slots full": 20,
+    "queue's rate met": 3,
     "in order": 30,
     "delayed": 10,
     "repeated": 10,
@@ -46,6 +50,8 @@ def judge(run: Run, folder: Path) -> Report:
         run.stats,
         limits=LIMITS,
         rates={"slow": RATE},
+        queue_limits=QUEUE_LIMITS,
+        queue_rates=QUEUE_RATES,
         drained=run.drained,
         at_least=AT_LEAST,
     )
@@ -87,9 +93,17 @@ def test_sqlite(tmp_path):
     until_enough_was_seen(hammer, tmp_path)
 
 
-def test_postgres(postgres_server, tmp_path):
+@pytest.mark.parametrize("way", ["direct", "pooler"])
+def test_postgres(postgres_server, tmp_path, way):
+    """Also through a transaction pooler, with our URL as it is: each call may have another session,
+    and finds there what others have prepared.
+    """
+
     def hammer(folder: Path, seconds: float) -> Report:
-        with fresh_database(postgres_server, fill=migrate) as url:
+        with (
+            fresh_database(postgres_server, fill=migrate) as url,
+            pooled(url) if way == "pooler" else nullcontext(url) as through,
+        ):
 
             def cut_connections() -> str:
                 with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
@@ -100,13 +114,13 @@ def test_postgres(postgres_server, tmp_path):
                     )
                 return "cut"
 
-            run = Hammer(url, folder).run(seconds, also=cut_connections)
+            run = Hammer(through, folder).run(seconds, also=cut_connections)
             with psycopg.connect(url) as connection:
                 row = connection.execute(
                     "select deadlocks from pg_stat_database where datname = current_database()"
                 ).fetchone()
             assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
-            ask_the_doctor(url)
+            ask_the_doctor(through)
             return judge(run, folder)
 
     until_enough_was_seen(hammer, tmp_path)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.races.actors import LIMITS
 from tests.races.checker import Report, check
-from tests.races.rig import RATE, SEED, Hammer, Run
+from tests.races.rig import QUEUE_LIMITS, QUEUE_RATES, RATE, SEED, Hammer, Run
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server
 
@@ -126,6 +126,8 @@ def stormed(folder: Path, kills: int) -> tuple[Run, Report]:
             run.stats,
             limits=LIMITS,
             rates={"slow": RATE},
+            queue_limits=QUEUE_LIMITS,
+            queue_rates=QUEUE_RATES,
             drained=run.drained,
             at_least={"accepted": ACCEPTED * kills, "stale receipts": kills // 10},
         )

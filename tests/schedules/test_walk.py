@@ -100,6 +100,7 @@ DAYS = st.builds(
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("zone", ZONES)
 @given(
     FIELDS | DAYS,

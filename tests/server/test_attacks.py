@@ -12,14 +12,16 @@ from turnabout.words import verbs as v
 from turnabout.words.policy import QueueSettings
 
 
-def chunked(method: str = "POST") -> Any:
+def chunked(token: bytes) -> Any:
     """A request whose length is not known before."""
     headers = [(b"host", b"localhost"), (b"transfer-encoding", b"chunked")]
-    return {"type": "http", "method": method, "path": "/", "headers": headers}
+    headers += [(b"authorization", token)] if token else []
+    return {"type": "http", "method": "POST", "path": "/", "headers": headers}
 
 
-async def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shield, "BODIES_MAX", 2)
+async def test_bodies_at_once_are_bounded_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A greedy sender, and however many there are, leave room for others."""
+    monkeypatch.setattr(shield, "BODIES_MAX", 4)
     async with ticking(max_body_bytes=1_000) as one:
         goes_on = asyncio.Event()
 
@@ -36,7 +38,7 @@ async def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
             one.context.counts,
         )
 
-        async def ask() -> int:
+        async def ask(token: bytes = b"") -> int:
             sent: list[Any] = []
 
             async def receive() -> Any:
@@ -45,15 +47,18 @@ async def test_bodies_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
             async def send(message: Any) -> None:
                 sent.append(message)
 
-            await app(chunked(), receive, send)
+            await app(chunked(token), receive, send)
             return sent[0]["status"]
 
         first = [asyncio.ensure_future(ask()) for _ in range(2)]
         await asyncio.sleep(0)
         assert await asyncio.wait_for(ask(), 5) == 503
         assert one.context.counts.refusals["max_body_bytes"] == 1
+        first.append(asyncio.ensure_future(ask(b"Bearer acme")))
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(ask(b"Bearer acme"), 5) == 503
         goes_on.set()
-        assert await asyncio.gather(*first) == [200, 200]
+        assert await asyncio.gather(*first) == [200, 200, 200]
         assert await ask() == 200
         assert one.context.admission.body_bytes == 0
 

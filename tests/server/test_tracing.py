@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from opentelemetry import baggage, context, trace
@@ -89,8 +90,9 @@ def walk_async(url: str) -> None:
     asyncio.run(main())
 
 
-def check_walk() -> None:
+def check_walk(address: str | None = None) -> None:
     """What both colours leave: a span each, linked to the send's."""
+    place = {} if address is None else {"server.address": address}
     request, send, receive, ack = (span(n) for n in ("request", "send q", "receive q", "ack q"))
     assert send.parent is not None
     assert send.parent.span_id == request.context.span_id
@@ -106,7 +108,9 @@ def check_walk() -> None:
         "messaging.destination.name": "q",
         "messaging.message.body.size": len(f'{{"to":"{SECRET}"}}'),
         "messaging.message.id": message_id,
+        **place,
     }
+    assert place.items() <= receive.attributes.items() & ack.attributes.items()
     assert receive.attributes["messaging.operation.type"] == "receive"
     assert ack.attributes["messaging.operation.type"] == "settle"
     assert ack.attributes["messaging.message.id"] == message_id
@@ -124,7 +128,22 @@ def test_a_message_s_way_is_linked(walk: Callable[[str], None], url: str) -> Non
 def test_a_message_s_way_is_linked_on_postgresql(walk: Callable[[str], None]) -> None:
     with migrated() as url:
         walk(url)
-    check_walk()
+        check_walk(dict(parse_qsl(urlsplit(url).query))["host"])
+
+
+@each(
+    "url,place",
+    [
+        ("sqlite:///host/app.db", {}),
+        ("postgresql://me:secret@db.example/app", {"server.address": "db.example"}),
+        ("postgresql://db:6432/app", {"server.address": "db", "server.port": 6432}),
+        ("postgresql://a,b:5433/app?target_session_attrs=read-write", {}),
+        ("postgresql:///app", {}),
+        ("https://tbt_x@[::1]:8443/queues", {"server.address": "::1", "server.port": 8443}),
+    ],
+)
+def test_a_span_names_the_server(url: str, place: dict[str, Any]) -> None:
+    assert tracing.spans("link", url)._place == place
 
 
 def test_a_receive_that_finds_nothing_leaves_no_span(url: str) -> None:

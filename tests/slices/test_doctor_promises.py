@@ -265,6 +265,7 @@ def test_all_is_well_in_a_database(database: tuple[str, Damage]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", IN_DATABASES)
 def test_a_broken_promise_in_a_database(database: tuple[str, Damage], name: str) -> None:
     url, damage = database

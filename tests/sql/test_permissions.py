@@ -14,7 +14,7 @@ from turnabout import Acked, Forbidden, UsageError
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.notices import STATEMENTS
-from turnabout.postgres.permissions import functions_of_kinds
+from turnabout.postgres.permissions import MAY_SEND, functions_of_kinds
 from turnabout.postgres.revision import schema
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY
@@ -36,7 +36,7 @@ def tables(url: str) -> list[str]:
 
 
 def callable_by(url: str, owner: str) -> set[str]:
-    """The functions of both sets that the role may call."""
+    """The functions of both sets that the role may call, without what types ask of it."""
     return {
         name
         for (name,) in ask(
@@ -47,7 +47,7 @@ def callable_by(url: str, owner: str) -> set[str]:
             schema(),
             name_of(url),
         )
-    }
+    } - {f"turnabout.{MAY_SEND}"}
 
 
 def test_a_producer_sends_and_does_nothing_else(owner, role):
@@ -124,13 +124,18 @@ def test_a_consumer_works_and_does_not_send(owner, role):
 def test_an_operator_may_call_every_verb_and_both_kinds_add_up(owner, role):
     operator, both = role("operate"), role("produce", "consume")
     names = functions_of_kinds()
-    wanted = {f"{place}.{name}" for place in ("turnabout", schema()) for name in names["operate"]}
+    wanted = {
+        f"{place}.{name}"
+        for place in ("turnabout", schema())
+        for name in names["operate"]
+        if name != MAY_SEND
+    }
     assert callable_by(operator, owner) == wanted
     assert set(CALLS) == {*VOCABULARY, *ADMINISTRATION}
     wanted = {
         f"{place}.{name}"
         for place in ("turnabout", schema())
-        for name in {*names["produce"], *names["consume"]}
+        for name in {*names["produce"], *names["consume"]} - {MAY_SEND}
     }
     assert callable_by(both, owner) == wanted
     with turnabout.connect(operator) as mq:
@@ -175,6 +180,55 @@ def test_without_a_permission_nothing_can_be_called(owner, role):
     with turnabout.connect(nobody) as mq, pytest.raises(Forbidden, match="permission denied"):
         mq.queue("work").send("x")
     assert callable_by(nobody, owner) == set()
+
+
+def test_a_producer_may_be_held_to_queues_and_to_a_size(owner, role):
+    """By every way to send: the library, both functions, and the view."""
+    producer = role()
+    name = name_of(producer)
+    install.allow(owner, name, "produce", queues=("orders*", "acme/in_*"), max_payload_bytes=2**21)
+    refused = psycopg.errors.CheckViolation
+    with turnabout.connect(producer, max_payload_bytes=2**22) as mq:
+        assert mq.queue("orders-eu").send(b"x" * 2**21).ids == (1,)
+        for queue, size in (("mail", 1), ("in_a", 1), ("orders", 2**21 + 1)):
+            with pytest.raises(UsageError, match=r"may_send_to_that|was_granted"):
+                mq.queue(queue).send(b"x" * size)
+    ask(producer, "select turnabout.send('acme/in_a', 'x')")
+    ask(producer, "insert into turnabout_inbox (queue, payload) values ('orders', 'x')")
+    for queue in ("mail", "my-orders", "acme/inXa", "ORDERS"):
+        for statement in (
+            "select turnabout.send(%s, 'x')",
+            "select turnabout.send(%s, array['x'::bytea])",
+            "insert into turnabout_inbox (queue, payload) values (%s, 'x')",
+        ):
+            with pytest.raises(refused, match="may_send_to_that_queue"):
+                ask(producer, statement.encode(), queue)
+    install.up(owner)
+    install.allow(owner, name, "produce")  # said again without: to all queues
+    ask(producer, "select turnabout.send('mail', 'x')")
+    with pytest.raises(refused, match="was_granted"):
+        ask(producer, "select turnabout.send('mail', array[%s::bytea])", b"x" * (2**20 + 1))
+    for given in ({"queues": ("a b",)}, {"queues": ("",)}, {"max_payload_bytes": 0}):
+        with pytest.raises(UsageError):
+            install.allow(owner, name, "produce", **given)
+    with pytest.raises(UsageError, match="are for produce"):
+        install.allow(owner, name, "consume", queues=("a",))
+
+
+def test_a_consumer_decides_nothing_about_schedules(owner, role):
+    """Who fires one says when it is due next, and who lists them reads what others will send."""
+    consumer = role("consume")
+    with turnabout.connect(owner) as mq:
+        mq.schedules.set("s", "work", "secret", at=1)
+    for statement in (
+        "select turnabout.schedule_fire('s', 1, 9000000000000000)",
+        "select turnabout.schedule_list(null, true, null, null)",
+    ):
+        with pytest.raises(psycopg.Error, match=r"permission denied|does not exist"):
+            ask(consumer, statement.encode())
+    assert not {name for name in callable_by(consumer, owner) if "schedule" in name}
+    with turnabout.connect(consumer) as mq:
+        mq.queue("work").receive()  # which looks for none, and does not complain
 
 
 def test_a_permission_ends_when_it_is_taken_back(owner, role):

@@ -31,8 +31,8 @@ def test_a_checkpoint_that_cannot_begin_makes_nothing_happen_twice(store, path, 
     monkeypatch.setattr(_checkpoint, "connect", no_more_files)
     monkeypatch.setattr(_checkpoint, "LOG_BYTES", 0)
     checkpoints = store._opened._checkpoints
-    checkpoints._log = f"{path}-wal"  # as with an SQLite whose own checkpoints are dangerous
-    checkpoints._commits_between = 1
+    checkpoints._is_ours = True  # as with an SQLite whose own checkpoints are dangerous
+    checkpoints._due = 0
     assert isinstance(store.run(one()), Sent)
     answers = []
     callers = [threading.Thread(target=lambda: answers.append(store.run(one()))) for _ in range(8)]

@@ -94,6 +94,8 @@ try:
         pass
 except turnabout.StorageFull:
     print(queue.stats().ready)
+for message in queue.receive(3):  # what empties the file finds room in the log
+    assert message.ack() == turnabout.Acked()
 """
 
 
@@ -104,5 +106,5 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path):
         [sys.executable, "-c", FILLS, url], capture_output=True, text=True, check=True
     )
     with turnabout.connect(url) as mq:
-        assert mq.queue("q").stats().ready == int(ran.stdout) > 0
+        assert mq.queue("q").stats().ready == int(ran.stdout) - 3 > 0
         assert isinstance(mq.queue("q").send("y"), Sent)

@@ -1,19 +1,23 @@
 """The SQLite store as a thing in a file: opening, refusing, forking, filling up."""
 
+import errno
 import os
 import shutil
 import sqlite3
 import sys
 import tempfile
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from tests.sqlite.support import full, one, sent_in, spawn
 from tests.support.each import each
-from turnabout.sqlite import _checkpoint
-from turnabout.sqlite._connection import SQLITE_SAFE
+from turnabout.sqlite import _checkpoint, _connection
+from turnabout.sqlite._connection import SQLITE_SAFE, open_reader
 from turnabout.sqlite._url import place
+from turnabout.sqlite.doctor import findings
+from turnabout.sqlite.install import status
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import (
@@ -27,6 +31,7 @@ from turnabout.words.policy import QueueSettings
 from turnabout.words.verbs import (
     Ack,
     Peek,
+    Purge,
     QueueCreate,
     Receive,
     Stats,
@@ -144,21 +149,40 @@ def open_folder():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork, to become another user")
-def test_a_read_only_file_is_forbidden(open_folder):
+def test_a_read_only_file_can_be_looked_at(open_folder):
     folder = open_folder
-    SqliteStore(f"sqlite:///{folder}/app.db").close()
-    (folder / "app.db").chmod(0o444)
-    assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db")) == "Forbidden"
-    (folder / "app.db").chmod(0o666)
-    folder.chmod(0o555)  # no room for the log
-    assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db")) == "Forbidden"
+    store = SqliteStore(f"sqlite:///{folder}/app.db")
+    store.run(one())
+    for is_open in (True, False):  # there is a log beside it, or none
+        for mode, mode_of_folder in ((0o444, 0o777), (0o666, 0o555), (0o444, 0o555)):
+            for file in folder.iterdir():
+                file.chmod(mode)
+            folder.chmod(mode_of_folder)  # 555: no room for the log
+            assert as_nobody(folder, look) == "nothing"
+            assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db").run(one())) == (
+                "Forbidden"
+            )
+        if is_open:
+            store.close()
     folder.chmod(0o777)
-    assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db")) == "nothing"
+    (folder / "app.db").chmod(0o666)
+    assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db").run(one())) == "nothing"
     (folder / "app.db").chmod(0o000)
     assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db")) == "Forbidden"
     if os.getuid() == 0:  # anybody else could not even go there
         folder.chmod(0o000)
         assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db")) == "Forbidden"
+
+
+def look() -> None:
+    store = SqliteStore("sqlite:///app.db")
+    assert sent_in(store) == 1
+    assert [m.state for m in store.run(Peek("q"))] == ["ready"]
+    found = {one.name: one.level for one in findings("sqlite:///app.db")}
+    assert found["way out"] == found["file contents"] == "ok"
+    assert found["file"] == "fail"
+    assert not status("sqlite:///app.db").pending
+    store.close()
 
 
 def as_nobody(folder: Path, call) -> str:
@@ -263,21 +287,6 @@ def test_a_full_disk_refuses_sends_and_takes_acks(url):
     store.close()
 
 
-def test_the_log_is_moved_into_the_file_now_and_then(url, path, monkeypatch):
-    """Where automatic checkpoints are off; elsewhere SQLite sees to it."""
-    monkeypatch.setattr(_checkpoint, "LOG_BYTES", 100_000)
-    monkeypatch.setattr(_checkpoint, "LOG_FRAMES", 100)
-    store = SqliteStore(url)
-    for _ in range(100):
-        store.run(one(b"x" * 10_000))
-    if sqlite3.sqlite_version_info < SQLITE_SAFE:
-        assert path.stat().st_size > 500_000
-        assert Path(f"{path}-wal").stat().st_size < 1_000_000, "and is written over"
-        writer = store._opened.writer.connection
-        assert writer.execute("pragma wal_autocheckpoint").fetchone()[0] == 0
-    store.close()
-
-
 def test_time_never_goes_backwards(url):
     times = iter([1_000, 5_000, 2_000, 2_000, 2_000, 6_000])
     store = SqliteStore(url, clock=lambda: next(times))
@@ -296,3 +305,84 @@ def test_a_folder_that_goes_read_only_is_forbidden_in_words(url, path):
     with pytest.raises(Forbidden, match="read-only"):
         store.run(one())
     store.close()
+
+
+# --- the log, and room on the disk ---
+
+
+def test_the_log_of_many_writers_stays_within_its_bound(url, path, monkeypatch):
+    """They commit at very different rates, and each counts for itself."""
+    monkeypatch.setattr(_connection, "LOG_BYTES_KEPT", 200_000)
+    monkeypatch.setattr(_checkpoint, "LOG_BYTES", 250_000)
+    monkeypatch.setattr(_checkpoint, "AGAIN_BYTES", 50_000)
+    with ExitStack() as stores:
+        some = [stores.enter_context(closing(SqliteStore(url))) for _ in range(3)]
+        for store in some:
+            writer = store._opened.writer.connection
+            is_safe = sqlite3.sqlite_version_info >= SQLITE_SAFE
+            assert is_safe or writer.execute("pragma wal_autocheckpoint").fetchone()[0] == 0
+            store._opened._checkpoints._is_ours = True
+        sizes = []
+        for n in range(150):
+            for store in some if n % 10 == 0 else some[: 1 + n % 2]:
+                store.run(one(b"x" * 10_000))
+                store.run(Purge("q"))
+                sizes.append(Path(f"{path}-wal").stat().st_size)
+        assert max(sizes) < 400_000
+        reader = stores.enter_context(closing(open_reader(place(url))))
+        reader.execute("begin")
+        reader.execute("select * from turnabout_queue").fetchall()
+        for _ in range(20):
+            some[0].run(one(b"x" * 10_000))
+        assert Path(f"{path}-wal").stat().st_size > 400_000, "a reader holds it"
+        reader.execute("rollback")
+        for _ in range(20):
+            some[0].run(one())
+        assert Path(f"{path}-wal").stat().st_size < 400_000
+
+
+def test_on_a_full_disk_acks_have_the_room_that_was_kept(url, path, monkeypatch):
+    store = SqliteStore(url)
+    reserve = Path(f"{path}-reserve")
+    store.run(one())
+    store.run(one())
+    writer = store._opened.writer
+    assert reserve.stat().st_size >= Path(f"{path}-wal").stat().st_size
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    def as_on_a_full_disk(group, go_on=writer._try):
+        return StorageFull("no space") if reserve.stat().st_size else go_on(group)
+
+    monkeypatch.setattr(writer, "_try", as_on_a_full_disk)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageFull, match="no space"):
+        store.run(one())
+    (delivery,) = store.run(Receive("q", 1)).deliveries
+    assert store.run(Ack("q", (delivery.receipt,))) == (Acked(),)
+    assert reserve.stat().st_size == 0
+    for refused in (lambda: store.run(one()), lambda: store.run_transaction([Purge("q"), one()])):
+        with pytest.raises(StorageFull, match="kept aside is for acks"):
+            refused()
+    with closing(SqliteStore(url)) as another:
+        another.run(Purge("q"))
+        with pytest.raises(StorageFull, match="kept aside is for acks"):
+            another.run(one())
+    monkeypatch.undo()
+    store.run(one())
+    assert reserve.stat().st_size > 0
+    assert sent_in(store) == 3
+    store.close()
+    assert not reserve.exists()
+
+
+def test_where_no_room_can_be_reserved_everything_works_without(url, path, monkeypatch):
+    def impossible(*_):
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    monkeypatch.setattr(os, "posix_fallocate", impossible)
+    with closing(SqliteStore(url)) as store:
+        store.run(one())
+        store.run(one())
+        assert not Path(f"{path}-reserve").exists()

@@ -1,16 +1,21 @@
 """The seed of a run: fresh each time, printed, and told again where something fails.
 
-`TURNABOUT_SEED=123456` repeats the run that had it: the same lives, and the same planted bugs.
+`TURNABOUT_SEED=123456` repeats the run that had it: the same lives, and the same cases of the tests
+that are marked `share(n)`: of those a run has n, chosen by its seed, and `--all` all.
 """
 
 import contextlib
 import os
 import random
 import secrets
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+Case = TypeVar("Case")
 
 EVERYTHING = os.environ.get("TURNABOUT_TESTS") == "all"
 """`dev.py test --all`: each test at each door, every planted bug, and what is marked `long`."""
@@ -44,9 +49,24 @@ def fresh() -> Iterator[int]:
         raise
 
 
-def shares(planted: Sequence[Any], most: int, attribute: str = "__name__") -> list[Any]:
-    """Planted bugs, or what else takes long, as cases of a test: a share of them in each run, with
-    `--all` all.
-    """
-    chosen = planted if EVERYTHING else random.Random(run_seed()).sample(planted, most)
-    return [pytest.param(bug, id=getattr(bug, attribute)) for bug in chosen]
+def share_of(cases: Iterable[Case], most: int, whose: str) -> list[Case]:
+    """So many of them, for the one who asks; with `--all` all."""
+    known = list(cases)
+    if EVERYTHING or len(known) <= most:
+        return known
+    return random.Random(f"{run_seed()} {whose}").sample(known, most)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """After `-m` and `-k` have chosen: a share of what they left."""
+    shared: dict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("share"):
+            shared[item.path, getattr(item, "originalname", item.name)].append(item)
+    left_out: set[pytest.Item] = set()
+    for (_, name), cases in shared.items():
+        (most,) = next(cases[0].iter_markers("share")).args
+        left_out.update(set(cases) - set(share_of(cases, most, name)))
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))

@@ -162,7 +162,8 @@ class AsyncQueue(AsyncQueueAdmin):
     async def defer(self, deferrals: Sequence[Deferral]) -> tuple[o.DeferOutcome, ...]:
         """Bring these back later, uncharged.
 
-        Outcomes, same order: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes, same order: Deferred; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         return await self._store.run(v.Defer(self.name, all_of(Deferral, deferrals)))
 
@@ -188,7 +189,8 @@ class AsyncQueue(AsyncQueueAdmin):
     async def release(self, which: Sequence[Receipt]) -> tuple[o.ReleaseOutcome, ...]:
         """Give these back at once, uncharged.
 
-        Outcomes, same order: Released; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes, same order: Released; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         return await self._store.run(v.Release(self.name, all_of(Receipt, which)))
 
@@ -295,7 +297,8 @@ class AsyncMessage(DeliveredMessage):
     ) -> o.DeferOutcome:
         """Bring it back later, uncharged; `state` replaces what is saved, None keeps it.
 
-        Outcomes: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes: Deferred; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = await self._queue.defer((deferral,))
@@ -331,7 +334,8 @@ class AsyncMessage(DeliveredMessage):
     async def release(self) -> o.ReleaseOutcome:
         """Give it back at once, uncharged.
 
-        Outcomes: Released; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes: Released; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         (outcome,) = await self._queue.release((self.receipt,))
         return outcome

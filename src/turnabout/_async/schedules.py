@@ -21,7 +21,7 @@ from turnabout.words.schedules import (
     Schedule,
     ScheduledMessage,
     ScheduleEntry,
-    every_ms,
+    schedule_of,
 )
 from turnabout.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
 
@@ -76,15 +76,15 @@ class AsyncSchedules:
         paused:        unless given, as it was; due times that pass meanwhile count as missed.
         Raises:        UsageError for an invalid expression or zone, or one that is never due.
         """
-        schedule = Schedule(
+        schedule = schedule_of(
             name,
             queue,
             message_of(message, self._shared.max_payload_bytes),
             cron=cron,
             zone=zone,
-            every_ms=None if every_seconds is None else every_ms(every_seconds),
-            anchor=limits.instant(anchor, "anchor"),
-            at=None if at is None else limits.instant(at, "at"),
+            every_seconds=every_seconds,
+            anchor=anchor,
+            at=at,
             missed=missed,
             overlap=overlap,
             gap=gap,

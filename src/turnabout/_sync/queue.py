@@ -159,7 +159,8 @@ class Queue(QueueAdmin):
     def defer(self, deferrals: Sequence[Deferral]) -> tuple[o.DeferOutcome, ...]:
         """Bring these back later, uncharged.
 
-        Outcomes, same order: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes, same order: Deferred; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         return self._store.run(v.Defer(self.name, all_of(Deferral, deferrals)))
 
@@ -185,7 +186,8 @@ class Queue(QueueAdmin):
     def release(self, which: Sequence[Receipt]) -> tuple[o.ReleaseOutcome, ...]:
         """Give these back at once, uncharged.
 
-        Outcomes, same order: Released; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes, same order: Released; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         return self._store.run(v.Release(self.name, all_of(Receipt, which)))
 
@@ -292,7 +294,8 @@ class Message(DeliveredMessage):
     ) -> o.DeferOutcome:
         """Bring it back later, uncharged; `state` replaces what is saved, None keeps it.
 
-        Outcomes: Deferred; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes: Deferred; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = self._queue.defer((deferral,))
@@ -328,7 +331,8 @@ class Message(DeliveredMessage):
     def release(self) -> o.ReleaseOutcome:
         """Give it back at once, uncharged.
 
-        Outcomes: Released; Cancelled, if that was requested meanwhile; LeaseLost.
+        Outcomes: Released; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
+                  requested meanwhile; LeaseLost.
         """
         (outcome,) = self._queue.release((self.receipt,))
         return outcome

@@ -1,8 +1,7 @@
 """What all commands share: the database of `--url`, answers as text or JSON, errors, exit codes.
 
-Exit codes: 0 ok; 1 a negative result (a lost lease, a full channel, a failed check); 2 the call
-was wrong; 3 the database could not be reached or was busy: repeat later; 130 Ctrl-C.
-Loads click and the words; whatever is slow to load is imported inside the commands.
+What the exit codes mean: `program.main`. Loads click and the words; whatever is slow to load is
+imported inside the commands.
 """
 
 from __future__ import annotations
@@ -71,13 +70,12 @@ class App:
 
     # --- answers ---
 
-    def say(self, value: Any, text: str, **fields: Any) -> None:
-        """Print an answer: with `--json` the value, after these fields; else the text."""
-        _show.out(_json.line(value, **fields) if self.as_json else text)
+    def say(self, value: Any, text: str, *, tagged: bool = False, **fields: Any) -> None:
+        """Print an answer: with `--json` the value, after these fields; else the text.
 
-    def outcome(self, value: Any, text: str, **fields: Any) -> None:
-        """Print one outcome of a many-form; its JSON says which one it is."""
-        _show.out(_json.line(value, tagged=True, **fields) if self.as_json else text)
+        `tagged`: one of several outcomes; its JSON says which.
+        """
+        _show.out(_json.line(value, tagged=tagged, **fields) if self.as_json else text)
 
     def show(self, values: Iterable[Any], columns: _show.Columns, none: str) -> None:
         """Print a table, or one document of JSON; if there is nothing, note that."""

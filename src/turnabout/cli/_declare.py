@@ -18,14 +18,14 @@ examples; the first sentence of the text is its line in lists; `json` is what --
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from functools import reduce
+from typing import Any, cast
 
 import click
 
 from turnabout.cli import _json, _places
 from turnabout.cli._app import App, answered, pass_app
 
-F = TypeVar("F", bound=Callable[..., Any])
 Function = Callable[..., None]
 
 
@@ -49,13 +49,11 @@ def argument(name: str, kind: Any = None, **more: Any) -> Any:
     return click.argument(name, type=kind, **more)
 
 
-def options(*declared: Any) -> Callable[[F], F]:
+def options(*declared: Any) -> Any:
     """Several options at once, in this order."""
 
-    def add(function: F) -> F:
-        for one in reversed(declared):
-            function = one(function)
-        return function
+    def add(function: Any) -> Any:
+        return reduce(lambda made, one: one(made), reversed(declared), function)
 
     return add
 
@@ -149,27 +147,21 @@ def group(name: str, *examples: str, short_help: str | None = None) -> Callable[
     return click.group(name, cls=Group, examples=examples, short_help=short_help)
 
 
-def _take_url(context: click.Context, _: click.Parameter, value: str | None) -> None:
+def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
     if value == "":  # a variable of the shell that is not set: another database than was meant
         raise click.UsageError("--url is empty: name a database, or leave it out")
-    if value is not None:
-        context.find_root().ensure_object(App).given_url = value
-
-
-def _take_json(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        context.find_root().ensure_object(App).as_json = True
+        setattr(context.find_root().ensure_object(App), option.name or "", value)
 
 
 def _global_options() -> list[click.Parameter]:
-    """The options that stand before or after any command's name."""
+    """The options that stand before or after any command's name, as `App` calls them."""
     url = f"The database. [env: TURNABOUT_URL; default: {_places.DEFAULT_URL}]"
-    as_json = "Print JSON instead of text."
+    text = "Print JSON instead of text."
+    noted: Any = {"expose_value": False, "callback": _note}
     return [
-        click.Option(["--url"], expose_value=False, callback=_take_url, metavar="URL", help=url),
-        click.Option(
-            ["--json"], is_flag=True, expose_value=False, callback=_take_json, help=as_json
-        ),
+        click.Option(["--url", "given_url"], metavar="URL", help=url, **noted),
+        click.Option(["--json", "as_json"], is_flag=True, help=text, **noted),
     ]
 
 

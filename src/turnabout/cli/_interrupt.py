@@ -4,45 +4,40 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 
-class Unbroken:
+@contextmanager
+def unbroken() -> Generator[None]:
     """A block that Ctrl-C does not break: it is noted, and takes effect at the block's end.
 
     So what was sent is counted, and what was leased is printed or given back. A second Ctrl-C
     breaks the block, should the database never answer.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    times = 0
 
-    def __init__(self) -> None:
-        self._previous: Any = None
-        self._noted = False
-        self._installed = False
-
-    def __enter__(self) -> None:
-        self._noted = False
-        self._installed = threading.current_thread() is threading.main_thread()
-        if self._installed:
-            self._previous = signal.signal(signal.SIGINT, self._note)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._noted:
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal times
+        times += 1
+        if times > 1:
             raise KeyboardInterrupt
-        self._noted = True
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if self._installed:
-            signal.signal(signal.SIGINT, self._previous)
-        if self._noted and error is None:
-            raise KeyboardInterrupt
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if times:
+        raise KeyboardInterrupt
 
 
 def stop_like_interrupt() -> None:
     """Let SIGTERM end the program as Ctrl-C does: in good order."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, interrupt)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -10,7 +10,8 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, is_dataclass
+from dataclasses import MISSING, is_dataclass
+from functools import partial
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -19,28 +20,14 @@ from turnabout.words.verb import snake
 WIDTH = 92
 
 
-@dataclass(frozen=True)
 class _Many:
-    """A kind after some fields: once, as lines, or as the items of a document."""
+    """A kind, with some fields before its own: `one`, as `lines`, or as the `items` of one."""
 
-    kind: Any
-    fields: tuple[str, ...]
-    how: Literal["one", "lines", "items"]
-
-
-def lines(kind: Any, *fields: str) -> _Many:
-    """A line for each; `fields` stand before those of the kind."""
-    return _Many(kind, fields, "lines")
+    def __init__(self, how: Literal["one", "lines", "items"], kind: Any, *fields: str) -> None:
+        self.how, self.kind, self.fields = how, kind, fields
 
 
-def one(kind: Any, *fields: str) -> _Many:
-    """One document; `fields` stand before those of the kind."""
-    return _Many(kind, fields, "one")
-
-
-def items(kind: Any) -> _Many:
-    """One document, `{"items": […]}`."""
-    return _Many(kind, (), "items")
+one, lines, items = partial(_Many, "one"), partial(_Many, "lines"), partial(_Many, "items")
 
 
 # --- printing -------------------------------------------------------------------------------------

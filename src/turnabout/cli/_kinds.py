@@ -86,10 +86,7 @@ def _rate(text: str) -> Rate:
 
 
 def _per_second(text: str) -> int:
-    number = text.removesuffix("/s")
-    if not (number.isascii() and number.isdigit() and int(number)):
-        raise ValueError(text)
-    return int(number)
+    return limits.whole(int(text.removesuffix("/s")), "the rate", 1, limits.INTEGER_MAX)
 
 
 def _header(text: str) -> tuple[str, str]:

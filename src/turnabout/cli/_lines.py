@@ -32,8 +32,7 @@ class BadLine(Exception):
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
-        self.line = line
-        self.text = text
+        self.line, self.text = line, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Protocol
 
 from turnabout.cli import _show
 
-
-class Bar(Protocol):
-    """Where a command tells how far it is."""
-
-    def __call__(self, done: int, position: float) -> None:
-        """How many messages are done; `position` is in the units of the total."""
-        ...
-
-
-def _nothing(done: int, position: float) -> None:
-    """The bar that nobody sees."""
+Bar = Callable[[int, float], None]
+"""Told how many messages are done, and how far that is, in the units of the total."""
 
 
 @contextmanager
@@ -31,7 +21,7 @@ def progress(
     Nothing where a person types what is counted: it would stand between the words.
     """
     if is_typed or not _show.is_coloured(sys.stderr):
-        yield _nothing
+        yield lambda _done, _position: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from turnabout.cli import _show
-from turnabout.cli._interrupt import Unbroken
+from turnabout.cli._interrupt import unbroken
 from turnabout.cli._lines import Record
 from turnabout.words.outcomes import ChannelFull, QueueFull, Sent
 
@@ -94,22 +94,22 @@ class RecordSender:
         A batch is all or nothing, so when a channel is full the part before the message that does
         not fit is sent first: then nothing after it was, and its line is where to go on.
         """
-        part = len(self.pending)
+        part = 0
         while self.pending:
-            with Unbroken():
+            part = part or len(self.pending)
+            with unbroken():
                 outcome = self.queue.send_many(r.message for r in self.pending[:part])
                 if isinstance(outcome, Sent):
                     self._count(outcome, part)
             if isinstance(outcome, Sent):
-                part = len(self.pending)
+                part = 0
             elif self.when_full == "skip":
                 self._skip(outcome)
-                part = len(self.pending)
+                part = 0
             else:
                 part = self._fitting(outcome, part)
                 if not part:
                     self._stop_or_wait(outcome)
-                    part = len(self.pending)
         self._bytes = 0
 
     def _count(self, outcome: Sent, part: int) -> None:
@@ -139,11 +139,10 @@ class RecordSender:
         room = min(_room(full), mine - 1)
         kept: list[Record] = []
         for record in self.pending:
-            if not _is_for(record, full):
+            takes = _is_for(record, full)
+            if room or not takes:
                 kept.append(record)
-            elif room:
-                room -= 1
-                kept.append(record)
+                room -= takes
         self.report.refused += len(self.pending) - len(kept)
         self.pending[:] = kept
 

@@ -34,10 +34,6 @@ def rate(value: Rate) -> str:
     return text if value.burst == 1 else f"{text}:{value.burst}"
 
 
-def _number(value: float) -> str:
-    return f"{value:g}"
-
-
 LIMITS: tuple[Row, ...] = (
     ("max_concurrency", WHOLE_OR_NONE, "At most this many leased at once.", _show.count),
     ("rate", RATE, "Deliveries per time: 10/s, 100/1m; 10/1s:5 lets 5 go at once.", rate),
@@ -49,14 +45,17 @@ LIMITS: tuple[Row, ...] = (
 SETTINGS: tuple[Row, ...] = (
     ("lease_seconds", DURATION, "How long a delivery is held.", _show.duration),
     ("max_attempts", WHOLE_OR_NONE, "Charged attempts until a message is dead.", _show.count),
+    ("max_deliveries", WHOLE_OR_NONE, "Deliveries, charged or not, until then.", _show.count),
     ("backoff_seconds", DURATION, "Wait after a failure; it doubles each time.", _show.duration),
     ("backoff_max_seconds", DURATION, "Upper limit of that wait.", _show.duration),
-    ("backoff_jitter", float, "Random share of the wait, from 0 to 1.", _number),
+    ("backoff_jitter", float, "Random share of the wait, from 0 to 1.", "{:g}".format),
     ("delay_seconds", DURATION, "Delay of messages that name none.", _show.duration),
     ("dead_letter", None, "Queue for dead messages; none: QUEUE-dead.", _show.clean),
     ("on_exhausted", ON_EXHAUSTED, "What happens to a message without attempts left.", str),
     ("ttl_seconds", DURATION_OR_NONE, "Messages that still wait then expire.", _show.duration),
     ("max_messages", WHOLE_OR_NONE, "Upper limit of unfinished messages.", _show.count),
+    ("queue_max_concurrency", WHOLE_OR_NONE, "At most this many leased in all.", _show.count),
+    ("queue_rate", RATE, "Deliveries per time from all channels together.", rate),
     ("dedup_mode", DEDUP_MODES, "How long a dedup key counts, unless a send says.", str),
     ("dedup_window_seconds", DURATION, "For the modes window and sliding.", _show.duration),
     ("dedup_scope", DEDUP_SCOPES, "Where a dedup key counts.", str),

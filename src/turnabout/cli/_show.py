@@ -131,17 +131,12 @@ def duration(seconds: float) -> str:
     if seconds < 10 and round(seconds, 1) != int(seconds):
         return f"{seconds:.1f}s"
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return _two(whole // 60, "m", whole % 60, "s")
-    if whole < 86_400:
-        return _two(whole // 3600, "h", whole % 3600 // 60, "m")
-    return _two(whole // 86_400, "d", whole % 86_400 // 3600, "h")
-
-
-def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
-    return f"{big:,}{big_unit} {small}{small_unit}" if small else f"{big:,}{big_unit}"
+    for big, unit, small, rest_unit in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m")):
+        if whole >= big:
+            rest = whole % big // small
+            return f"{whole // big:,}{unit}" + (f" {rest}{rest_unit}" if rest else "")
+    rest = f" {whole % 60}s" if whole % 60 else ""
+    return f"{whole}s" if whole < 60 else f"{whole // 60}m{rest}"
 
 
 def milliseconds(value: int | None) -> str:

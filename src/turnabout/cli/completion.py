@@ -25,8 +25,9 @@ def completion(app: App, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    root = click.get_current_context().find_root()
-    found = kind(root.command, {}, "turnabout", "_TURNABOUT_COMPLETE")
+    found = kind(
+        click.get_current_context().find_root().command, {}, "turnabout", "_TURNABOUT_COMPLETE"
+    )
     # Not `source()`: for bash that starts a bash to ask its version.
     script = kind.source_template % found.source_vars()
     app.say({"shell": shell, "script": script}, script.rstrip("\n"))

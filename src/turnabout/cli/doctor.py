@@ -54,7 +54,8 @@ def doctor(app: App) -> None:
 def _all(url: str) -> Iterator[Check]:
     yield ok("Turnabout", version_of("turnabout") or "from its source folder")
     yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    yield _libraries()
+    found = (f"{name} {version_of(name) or 'is missing'}" for name in LIBRARIES)
+    yield ok("libraries", ", ".join(found))
     if _places.is_sqlite(url) or _places.is_postgres(url):
         yield from _database(url)
     elif _places.is_server(url):
@@ -98,16 +99,6 @@ def _server(url: str) -> Iterator[Check]:
     )
 
 
-def _libraries() -> Check:
-    found = {name: version_of(name) for name in LIBRARIES}
-    text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
-    missing = [name for name, number in found.items() if number is None]
-    if missing:
-        names = " ".join(missing)
-        return warn("libraries", f"{text}; missing: {names}", f"pip install {names}")
-    return ok("libraries", text)
-
-
 def _schema_and_slices(url: str) -> Iterator[Check]:
     """Slices look by their own verbs, which an older schema does not know."""
     schema = schema_of(url)
@@ -129,8 +120,8 @@ def schema_of(url: str) -> Check:
         text = f"step {status.current}, beyond this library's {status.wanted}"
         return fail("schema", text, UPGRADE_HINT)
     if status.pending:
-        names = ", ".join(status.pending)
-        return fail("schema", f"not applied yet: {names}", "run: turnabout migrate up")
+        text = f"not applied yet: {', '.join(status.pending)}"
+        return fail("schema", text, "run: turnabout migrate up")
     return ok("schema", f"up to date, at step {status.current}")
 
 

@@ -48,8 +48,7 @@ OF_QUEUES: Mapping[str, Words] = {
         todo="the queue is paused. See: turnabout stats {queue}",
     ),
     "way out": Words(
-        "receives can find every message",
-        "receives cannot find {number:,} messages or channels",
+        "receives can find every message", "receives cannot find {number:,} messages or channels"
     ),
     "channels": Words(
         "their counts agree with their messages", "the counts of {number:,} channels are wrong"
@@ -69,8 +68,8 @@ OF_PROMISES: Mapping[str, Words] = {
         "no FIFO channel has two leases (P9)", "FIFO channels have more than one lease (P9)"
     ),
     "slots": Words(
-        "no channel has more leases than its max_concurrency (P10)",
-        "channels have more leases than their max_concurrency (P10)",
+        "no channel and no queue has more leases than its limit (P10)",
+        "channels or queues have more leases than their limit (P10)",
         LOWERED,
     ),
     "rates": Words(
@@ -178,8 +177,8 @@ OF_SQLITE: Mapping[str, Words] = {
         "{version}",
         "{version} has the WAL-reset bug (fixed in 3.51.3): rarely, two processes that write at "
         "the same moment damage the file",
-        "Turnabout works around it: start your own connections to the file with "
-        "`pragma wal_autocheckpoint = 0`, or use a Python with a newer SQLite",
+        "Turnabout works around it; your own connections to the file must start with "
+        "`pragma wal_autocheckpoint = 0`, or use a newer SQLite",
     ),
     "database.memory": Words("in memory: empty at each start, and gone at the end"),
     "database.missing": Words(
@@ -199,7 +198,7 @@ OF_SQLITE: Mapping[str, Words] = {
     ),
     "disk": Words(
         bad="{megabytes:,} MB are free",
-        todo="free some space: on a full disk nothing can be written, not even an ack",
+        todo="free some space: on a full disk sends are refused",
     ),
     "log": Words(
         bad="the write-ahead log has {megabytes:,} MB: a reader has held it for a long time",

@@ -9,7 +9,7 @@ import click
 
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App, negative
-from turnabout.cli._declare import Command, argument, command, group, option
+from turnabout.cli._declare import argument, command, group, option
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import UPGRADE_HINT
 from turnabout.words.migration import SchemaStatus
@@ -94,38 +94,47 @@ def prune(app: App) -> None:
     )
 
 
-def _permission(what: str, done: str, text: str) -> Command:
-    """`allow` or `disallow`: they differ in a word."""
-
-    @argument("kind", click.Choice(["produce", "consume", "operate"]))
-    @argument("role")
-    def run(app: App, kind: str, role: str) -> None:
-        if _places.is_sqlite(app.url):
-            raise UsageError(
-                "SQLite has no roles: anyone who can write the file and its folder may do anything"
-            )
-        getattr(_installer(app), what)(app.url, role, kind)
-        app.say({"role": role, "kind": kind}, f"{role} {done} {kind}.")
-
-    run.__doc__ = text
-    example = f"turnabout migrate {what} produce web {POSTGRESQL}"
-    return migrate.command(what, example, json='{"role", "kind"}')(run)
+def _change(app: App, what: str, role: str, kind: str, **limits: Any) -> None:
+    """`allow` or `disallow`."""
+    if _places.is_sqlite(app.url):
+        raise UsageError(
+            "SQLite has no roles: anyone who can write the file and its folder may do anything"
+        )
+    getattr(_installer(app), what)(app.url, role, kind, **limits)
+    done = "may" if what == "allow" else "may no longer"
+    app.say({"role": role, "kind": kind}, f"{role} {done} {kind}.")
 
 
-allow = _permission(
+_KIND = argument("kind", click.Choice(["produce", "consume", "operate"]))
+
+
+@migrate.command(
     "allow",
-    "may",
+    f"turnabout migrate allow produce web {POSTGRESQL}",
+    f"turnabout migrate allow produce shop --queues 'orders*' {POSTGRESQL}",
+    json='{"role", "kind"}',
+)
+@_KIND
+@argument("role")
+@option("--queues", "Only to these; once for each; * is any part.", str, multiple=True)
+@option("--max-payload-bytes", "Of what it sends; 1 MiB unless given.", int)
+def allow(app: App, kind: str, role: str, queues: tuple[str, ...], **limits: Any) -> None:
     """Let a PostgreSQL role produce, consume or operate.
 
     This holds after later upgrades, too. produce: send. consume: what a worker does. operate:
-    everything. No role needs rights on tables; `public` is all roles.
-    """,
+    everything. No role needs rights on tables; `public` is all roles. The options are for produce.
+    """
+    _change(app, "allow", role, kind, queues=queues, **limits)
+
+
+@migrate.command(
+    "disallow", f"turnabout migrate disallow produce web {POSTGRESQL}", json='{"role", "kind"}'
 )
-disallow = _permission(
-    "disallow",
-    "may no longer",
-    "Take a permission back from a PostgreSQL role. Running calls end as they began.",
-)
+@_KIND
+@argument("role")
+def disallow(app: App, kind: str, role: str) -> None:
+    """Take a permission back from a PostgreSQL role. Running calls end as they began."""
+    _change(app, "disallow", role, kind)
 
 
 def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:

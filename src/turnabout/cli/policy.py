@@ -60,9 +60,8 @@ def get(app: App, queue: str, channel: str) -> None:
 @PAUSE
 def set_(app: App, queue: str, channel: str, **options: Any) -> None:
     """Replace the policy of CHANNEL: limits not named are lifted."""
-    wanted = Policy(**given(options))
     with app.queue(queue) as handle:
-        _print(app, handle.channel(channel).set_policy(wanted))
+        _print(app, handle.channel(channel).set_policy(Policy(**given(options))))
 
 
 @policy.command(

@@ -48,19 +48,7 @@ def main() -> None:
 
 
 main.add_section(
-    "Messages",
-    send.send,
-    receive.receive,
-    receive.peek,
-    settle.ack,
-    settle.defer,
-    settle.fail,
-    settle.extend,
-    settle.release,
-    settle.cancel,
-    settle.retry,
-    settle.wait,
-    queue.purge,
+    "Messages", send.send, receive.receive, receive.peek, *settle.COMMANDS, queue.purge
 )
 main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)

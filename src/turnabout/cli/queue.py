@@ -15,7 +15,7 @@ from turnabout.cli._kinds import QUEUE
 from turnabout.cli._settings import queue_facts, settings_options, split
 from turnabout.words.entities import QueueEntry, State
 from turnabout.words.outcomes import AlreadyExists, Created, Deleted, Purged
-from turnabout.words.policy import Policy
+from turnabout.words.policy import Policy, QueueSettings
 from turnabout.words.verbs import QueueGet
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ QUEUES: _show.Columns = (
     ("ATTEMPTS", "settings.max_attempts", _show.count),
     ("FIFO", "settings.fifo", _show.tick),
     ("PAUSED", "settings.paused", _show.tick),
-    ("LIMITS", lambda entry: entry.settings.policy != Policy(), _show.tick),
+    ("LIMITS", lambda entry: has_limits(entry.settings), _show.tick),
 )
 NAME = argument("name", QUEUE, metavar="QUEUE")
 
@@ -60,7 +60,8 @@ def queue() -> None:
 def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **given: Any) -> None:
     """Make QUEUE, and its dead-letter queue.
 
-    The limits are the default of its channels. Exit code 1 if it exists already: its settings are
+    The limits are the default of its channels, those with --queue- hold for all of them together.
+    Exit code 1 if it exists already: its settings are
     then left as they are.
     """
     changes, limits = split(given)
@@ -73,9 +74,9 @@ def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **gi
         if not if_missing:
             hint = f"Change them with: turnabout queue update {name} …"
             if app.as_json:
-                app.outcome(outcome, "")
+                app.say(outcome, "", tagged=True)
             app.refuse("already_exists", f"{text} {hint}", NEGATIVE)
-    app.outcome(outcome, text)
+    app.say(outcome, text, tagged=True)
 
 
 @queue.command("get", "turnabout queue get emails", json=QueueEntry)
@@ -90,6 +91,7 @@ def get(app: App, name: str) -> None:
     "update",
     "turnabout queue update emails --lease 5m --backoff 10s",
     "turnabout queue update emails --max-attempts none --rate none",
+    "turnabout queue update emails --queue-max-concurrency 50 --queue-rate 100/s",
     "turnabout queue update emails --dedup-mode until_finished --events all",
     json=QueueEntry,
 )
@@ -98,7 +100,8 @@ def get(app: App, name: str) -> None:
 def update(app: App, name: str, **given: Any) -> None:
     """Change settings of QUEUE while it is in use.
 
-    Those not named stay; `none` lifts a limit. The limits are the default of every channel.
+    Those not named stay; `none` lifts a limit. The limits are the default of every channel, those
+    with --queue- hold for all of them together.
     """
     changes, limits = split(given)
     if not changes and not limits:
@@ -205,6 +208,12 @@ def confirm(yes: bool, question: str, queue: Queue | None = None) -> None:
     if not click.confirm(question, err=True):
         _show.note("Nothing was changed.")
         negative()
+
+
+def has_limits(settings: QueueSettings) -> bool:
+    """Whether the queue limits its channels, or itself."""
+    own = (settings.queue_max_concurrency, settings.queue_rate)
+    return settings.policy != Policy() or own != (None, None)
 
 
 def _print(app: App, turnabout: Turnabout, name: str, text: str | None = None) -> None:

@@ -11,7 +11,7 @@ import click
 from turnabout.cli import _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import argument, command, limit, option
-from turnabout.cli._interrupt import Unbroken
+from turnabout.cli._interrupt import unbroken
 from turnabout.cli._json import lines
 from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.words import limits
@@ -77,7 +77,7 @@ def _receive(queue: Queue, max_messages: int, wait: float, lease: float | None) 
     while True:
         left = ends_at - time.monotonic()
         seconds = max(0.0, min(SLICE_SECONDS, left))
-        with Unbroken():
+        with unbroken():
             batch = queue.receive(max_messages, wait_seconds=seconds, lease_seconds=lease)
             if batch:
                 return batch
@@ -97,17 +97,13 @@ def _print_and_settle(app: App, queue: Queue, batch: Batch[Message], ack: bool) 
         raise
     if not ack:
         return 0
-    with Unbroken():
+    with unbroken():
         outcomes = queue.ack(receipts)
     return sum(not isinstance(outcome, Acked) for outcome in outcomes)
 
 
 def _delivery(one: Delivery) -> str:
-    head = [
-        str(one.receipt),
-        _show.channel(one.channel),
-        f"sent {_show.when(one.sent_at)}",
-    ]
+    head = [str(one.receipt), _show.channel(one.channel), f"sent {_show.when(one.sent_at)}"]
     if one.attempt > 1:
         head.append(f"attempt {one.attempt}")
     return _message(head, one, one.state)

@@ -14,11 +14,12 @@ import click
 from turnabout.cli import _show
 from turnabout.cli._app import App, negative
 from turnabout.cli._declare import argument, group, limit, option, options
-from turnabout.cli._interrupt import Unbroken, stop_like_interrupt
+from turnabout.cli._interrupt import stop_like_interrupt, unbroken
 from turnabout.cli._json import items, lines
 from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.cli.receive import itself
 from turnabout.cli.send import bytes_of, message_options, shape_of
+from turnabout.words.entities import Outgoing
 from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain, UsageError
 from turnabout.words.schedules import (
     Fold,
@@ -28,6 +29,7 @@ from turnabout.words.schedules import (
     Schedule,
     ScheduledMessage,
     ScheduleEntry,
+    schedule_of,
 )
 
 if TYPE_CHECKING:
@@ -146,10 +148,7 @@ SCHEDULE: _show.Columns = (
     ("queue", "schedule.queue", str),
     ("channel", "schedule.message.channel", _show.channel),
     ("when", "schedule", _told),
-    ("missed", "schedule.missed", str),
-    ("overlap", "schedule.overlap", str),
-    ("gap", "schedule.gap", str),
-    ("fold", "schedule.fold", str),
+    *((name, f"schedule.{name}", str) for name in ("missed", "overlap", "gap", "fold")),
     ("paused", "schedule.paused", _show.yes),
     ("next", itself, _coming),
     ("last", _last, str),
@@ -242,10 +241,7 @@ def delete(app: App, name: str) -> None:
 
 
 @schedule.command(
-    "run",
-    "turnabout schedule run",
-    "turnabout schedule run --once",
-    json=lines(ScheduledMessage),
+    "run", "turnabout schedule run", "turnabout schedule run --once", json=lines(ScheduledMessage)
 )
 @option("--once", "Send what is due now, and end.", bool)
 def run(app: App, once: bool) -> None:
@@ -262,7 +258,7 @@ def run(app: App, once: bool) -> None:
         complain = _Complaints(app)
         while True:
             try:
-                with Unbroken():
+                with unbroken():
                     _print(app, turnabout.schedules.fire_due(on_error=complain))
             except (Unavailable, Uncertain) as error:
                 complain(error)
@@ -273,8 +269,7 @@ class _Complaints:
     """Errors that come again each second, printed once a minute."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
-        self._told: dict[str, float] = {}
+        self._app, self._told = app, dict[str, float]()
 
     def __call__(self, error: TurnaboutError) -> None:
         now = time.monotonic()
@@ -315,16 +310,8 @@ def _when(given: dict[str, Any]) -> dict[str, Any]:
 def _imagined(given: dict[str, Any], count: int) -> tuple[int, ...]:
     """The coming due times of a schedule that nobody has set."""
     from turnabout.timing import first_due, upcoming
-    from turnabout.words import limits
-    from turnabout.words.entities import Outgoing
-    from turnabout.words.schedules import every_ms
 
-    when = _when(given)
-    every, at = when.pop("every_seconds"), when.pop("at")
-    when["every_ms"] = None if every is None else every_ms(every)
-    when["at"] = None if at is None else limits.instant(at, "at")
-    when["anchor"] = limits.instant(when["anchor"], "anchor")
-    one, now = Schedule(TRY, TRY, Outgoing(b""), **when), round(time.time() * 1000)
+    one, now = schedule_of(TRY, TRY, Outgoing(b""), **_when(given)), round(time.time() * 1000)
     first_due(one, now, None)  # refuses what is never due
     return tuple(islice(upcoming(one, now), count))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import click
 
@@ -23,7 +22,6 @@ from turnabout.words.entities import Outgoing
 from turnabout.words.errors import TurnaboutError, Uncertain
 from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
 
-FORMATS = ("text", "jsonl")
 ENDINGS: dict[Format, tuple[str, ...]] = {
     "text": (".txt", ".log"),
     "jsonl": (".jsonl", ".ndjson", ".json"),
@@ -37,8 +35,8 @@ message_options = options(
     option("--delay delay_seconds", "Deliver after this time (90s, 5m, 2h).", DURATION),
     option("--ttl ttl_seconds", "Expire if it still waits after this time.", DURATION),
     option("--header headers", "May be repeated.", HEADER, multiple=True),
-    option("--json-payload as_json", "It must be JSON.", bool),
-    option("--text as_text", "It is text, even if it looks like JSON.", bool),
+    option("--json-payload must_be_json", "It must be JSON.", bool),
+    option("--text is_text", "It is text, even if it looks like JSON.", bool),
     option("--dedup-key", "It is sent once for this key.", metavar="KEY"),
     option("--dedup-mode", "How long a key counts; unless given, as the queue says.", DEDUP_MODES),
     option("--dedup-window dedup_window_seconds", "For the modes window and sliding.", DURATION),
@@ -47,23 +45,23 @@ message_options = options(
 """What `send` and `schedule set` say of a message."""
 
 
-def shape_of(
-    given: Mapping[str, Any], channel_from: str | None = None, dedup_key_from: str | None = None
-) -> Shape:
+def shape_of(given: Mapping[str, Any]) -> Shape:
     """The shape of messages, from those options; those that exclude each other refused."""
     said = {name: value for name, value in given.items() if value is not None}
-    as_json, as_text, key = said.pop("as_json"), said.pop("as_text"), said.get("dedup_key")
+    as_json, as_text = said.pop("must_be_json"), said.pop("is_text")
+    channel_from, key_from = said.pop("channel_from", None), said.pop("dedup_key_from", None)
+    key = said.get("dedup_key")
     said["headers"] = dict(said["headers"]) or None
     if as_json and as_text:
         raise click.UsageError("--json-payload and --text exclude each other")
     if said["channel"] and channel_from:
         raise click.UsageError("--channel and --channel-from exclude each other")
-    if key and dedup_key_from:
+    if key and key_from:
         raise click.UsageError("--dedup-key and --dedup-key-from exclude each other")
-    if any(name.startswith("dedup_") for name in said) and key is None and not dedup_key_from:
+    if any(name.startswith("dedup_") for name in said) and key is None and not key_from:
         raise click.UsageError("--dedup-mode, --dedup-window, --dedup-scope need a --dedup-key")
     kind = "json" if as_json else "text" if as_text else "auto"
-    return Shape(channel_from, dedup_key_from, kind, said)
+    return Shape(channel_from, key_from, kind, said)
 
 
 def bytes_of(payload: str) -> bytes:
@@ -83,17 +81,14 @@ def bytes_of(payload: str) -> bytes:
 )
 @argument("queue", QUEUE)
 @argument("payload", required=False)
-@option("--file path", "Read messages from here.", click.Path(path_type=Path))
-@option("--format kind", "What lines are. [default: by the file's ending, else text]", FORMATS)
+@option("--file path", "Read messages from here.", click.Path(), default="-", show_default=False)
+@option("--format kind", "What lines are. [default: by the file's ending, or text]", tuple(ENDINGS))
 @message_options
 @option("--due-at", "Deliver at this time, as 2027-01-31T09:00, not before.", TIME)
 @option("--channel-from", "Take the channel from this field of the JSON.", metavar="FIELD")
 @option("--dedup-key-from", "Take the dedup key from this field.", metavar="FIELD")
 @option(
-    "--batch-size",
-    "Messages in one transaction.",
-    click.IntRange(1, limits.SEND_MESSAGES_MAX),
-    500,
+    "--batch-size", "Messages in one transaction.", click.IntRange(1, limits.SEND_MESSAGES_MAX), 500
 )
 @option("--from-line", "Start with this line.", click.IntRange(1), 1, show_default=False)
 @option(
@@ -106,10 +101,8 @@ def send(
     app: App,
     queue: str,
     payload: str | None,
-    path: Path | None,
+    path: str,
     kind: Format | None,
-    channel_from: str | None,
-    dedup_key_from: str | None,
     batch_size: int,
     from_line: int,
     when_full: WhenFull,
@@ -127,55 +120,39 @@ def send(
     Batches are all or nothing. If a line is wrong, everything before it has been sent, nothing
     after it, and --from-line goes on there.
     """
-    shape = shape_of(given, channel_from, dedup_key_from)
+    shape = shape_of(given)
     if payload is not None and payload != "-":
-        if path is not None:
+        if path != "-":
             raise click.UsageError("give a PAYLOAD or a --file, not both")
         _send_one(app, queue, shape.from_text(bytes_of(payload)), when_full)
         return
     if given["dedup_key"] is not None:
         raise click.UsageError("with one key for all lines, one is sent: use --dedup-key-from")
-    kind = kind or _format_of(path)
-    if kind == "jsonl" and given["as_text"]:
+    is_file = path != "-"
+    kind = kind or (_format_of(path) if is_file else "text")
+    if kind == "jsonl" and given["is_text"]:
         raise click.UsageError("--text does not go with JSON lines")
-    with _opened(path) as stream, app.queue(queue, create=True) as handle:
+    if not is_file and _show.is_terminal(sys.stdin):
+        _show.note("Each line is a message; Ctrl-D ends.")
+    with click.open_file(path, "rb") as stream, app.queue(queue, create=True) as handle:
         sender = RecordSender(handle, batch_size, when_full, begun(queue))
-        lines = Lines(stream, sender.flush)
+        lines = Lines(cast("BinaryIO", stream), sender.flush)
         records = Records(lines, kind, shape, from_line=from_line)
-        _send_all(app, sender, lines, records, _size_of(path))
+        _send_all(app, sender, lines, records, _size_of(path) if is_file else None)
 
 
-def _format_of(path: Path | None) -> Format:
-    if path is None or str(path) == "-":
-        return "text"
+def _format_of(name: str) -> Format:
     for kind, endings in ENDINGS.items():
-        if path.suffix.lower() in endings:
+        if name.lower().endswith(endings):
             return kind
     raise click.UsageError(
-        f"the name {str(path)!r} does not show the file's format: add --format text or jsonl "
+        f"the name {name!r} does not show the file's format: add --format text or jsonl "
         "(tables: docs/how-to/send-many.md)"
     )
 
 
-@contextmanager
-def _opened(path: Path | None) -> Generator[BinaryIO]:
-    """The file, or the standard input if somebody feeds it."""
-    if path is None or str(path) == "-":
-        if _show.is_terminal(sys.stdin) and path is None:
-            _show.note("Each line is a message; Ctrl-D ends.")
-        with nullcontext(sys.stdin.buffer) as stream:
-            yield stream
-        return
-    try:
-        stream = path.open("rb")
-    except OSError as error:
-        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
-    with stream:
-        yield stream
-
-
-def _size_of(path: Path | None) -> int | None:
-    return path.stat().st_size if path is not None and path.is_file() else None
+def _size_of(path: str) -> int | None:
+    return Path(path).stat().st_size if Path(path).is_file() else None
 
 
 def _send_one(app: App, name: str, message: Outgoing, when_full: WhenFull) -> None:

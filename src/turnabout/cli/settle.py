@@ -13,7 +13,7 @@ import click
 from turnabout.cli import _show
 from turnabout.cli._app import App, negative
 from turnabout.cli._declare import argument, command, option, options
-from turnabout.cli._interrupt import Unbroken
+from turnabout.cli._interrupt import unbroken
 from turnabout.cli._json import lines
 from turnabout.cli._kinds import DURATION, MESSAGE_ID, QUEUE, RECEIPT, Kind
 from turnabout.cli._lines import Shape
@@ -39,6 +39,7 @@ ENDED = {
     "expired": "expired: its time to live passed while it waited",
     "unknown": "ended; it is not known how: its history was removed, or is off",
 }
+Receipts = tuple[Receipt, ...]
 RECEIPTS = options(argument("queue", QUEUE), argument("receipts", RECEIPT, nargs=-1))
 IDS = options(argument("queue", QUEUE), argument("ids", MESSAGE_ID, nargs=-1))
 
@@ -55,7 +56,7 @@ IDS = options(argument("queue", QUEUE), argument("ids", MESSAGE_ID, nargs=-1))
 )
 @RECEIPTS
 @option("--result", "For callers that wait; an object or list is JSON.", metavar="TEXT")
-def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None) -> None:
+def ack(app: App, queue: str, receipts: Receipts, result: str | None) -> None:
     """End messages of QUEUE: they are done.
 
     RECEIPTs are arguments, or lines of the input. The result is kept in the queue's history:
@@ -78,9 +79,7 @@ def ack(app: App, queue: str, receipts: tuple[Receipt, ...], result: str | None)
 @RECEIPTS
 @option("--delay", "After this time; unless given, at once.", DURATION)
 @option("--state", "Save this text with the message; unless given, its state stays.")
-def defer(
-    app: App, queue: str, receipts: tuple[Receipt, ...], delay: float | None, state: str | None
-) -> None:
+def defer(app: App, queue: str, receipts: Receipts, delay: float | None, state: str | None) -> None:
     """Bring messages of QUEUE back later, uncharged.
 
     It is not a failure.
@@ -88,10 +87,7 @@ def defer(
     delay_ms = limits.delay_ms(delay or 0)
     saved = None if state is None else limits.state(state.encode(errors="surrogateescape"))
     _run(
-        app,
-        queue,
-        receipts,
-        lambda q, some: q.defer([Deferral(receipt, delay_ms, saved) for receipt in some]),
+        app, queue, receipts, lambda q, some: q.defer([Deferral(r, delay_ms, saved) for r in some])
     )
 
 
@@ -106,12 +102,7 @@ def defer(
 @option("--no-retry", "Dead at once: it can never work.", bool)
 @option("--delay", "Retry after this time, instead of the back-off.", DURATION)
 def fail(
-    app: App,
-    queue: str,
-    receipts: tuple[Receipt, ...],
-    error: str,
-    no_retry: bool,
-    delay: float | None,
+    app: App, queue: str, receipts: Receipts, error: str, no_retry: bool, delay: float | None
 ) -> None:
     """Charge a failed attempt to messages of QUEUE.
 
@@ -130,13 +121,11 @@ def fail(
 
 
 @command(
-    "extend",
-    "turnabout extend emails 4711.1 --lease 10m",
-    json=lines(o.ExtendOutcome, "receipt"),
+    "extend", "turnabout extend emails 4711.1 --lease 10m", json=lines(o.ExtendOutcome, "receipt")
 )
 @RECEIPTS
 @option("--lease", "From now; unless given, as the queue says.", DURATION)
-def extend(app: App, queue: str, receipts: tuple[Receipt, ...], lease: float | None) -> None:
+def extend(app: App, queue: str, receipts: Receipts, lease: float | None) -> None:
     """Keep the leases of messages of QUEUE for longer.
 
     The time counts from now, and never makes a lease shorter.
@@ -146,7 +135,7 @@ def extend(app: App, queue: str, receipts: tuple[Receipt, ...], lease: float | N
 
 @command("release", "turnabout release emails 4711.1", json=lines(o.ReleaseOutcome, "receipt"))
 @RECEIPTS
-def release(app: App, queue: str, receipts: tuple[Receipt, ...]) -> None:
+def release(app: App, queue: str, receipts: Receipts) -> None:
     """Give messages of QUEUE back at once, uncharged."""
     _run(app, queue, receipts, lambda q, some: q.release(some))
 
@@ -233,6 +222,9 @@ def _ending(one: int, ending: Ending | None) -> str:
     return text
 
 
+COMMANDS = (ack, defer, fail, extend, release, cancel, retry, wait)
+
+
 # --- both ----------------------------------------------------------------------------------------
 
 
@@ -252,10 +244,11 @@ def _run(
     with app.queue(name) as queue:
         for i in range(0, len(named), PER_CALL):
             some = named[i : i + PER_CALL]
-            with Unbroken():
+            with unbroken():
                 for one, outcome in zip(some, act(queue, some), strict=True):
                     said = one if kind is MESSAGE_ID else str(one)
-                    app.outcome(outcome, f"{one}  {_told(outcome)}", **{kind.name: said})
+                    text = f"{one}  {_told(outcome)}"
+                    app.say(outcome, text, tagged=True, **{kind.name: said})
                     missed += isinstance(outcome, (o.LeaseLost, o.NotWaiting))
     if missed:
         if hint:
@@ -297,7 +290,8 @@ def _told(outcome: Any) -> str:
             wish = _show.yellow("; it is to be cancelled: end soon")
             return text + wish if outcome.cancel_requested else text
         case o.Blocked():
-            return _show.yellow("no attempts left: its channel waits for `retry` or `cancel`")
+            text = "no attempts or deliveries left: its channel waits for `retry` or `cancel`"
+            return _show.yellow(text)
         case o.NotWaiting():
             why = "it is leased" if outcome.now == "leased" else LOST["gone"]
             return _show.yellow(f"not changed: {why}")

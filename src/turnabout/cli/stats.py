@@ -17,6 +17,8 @@ BLOCKED = {
     "paused": "paused",
     "concurrency": "at its max_concurrency",
     "rate": "at its rate",
+    "queue_concurrency": "the queue is at its queue_max_concurrency",
+    "queue_rate": "the queue is at its queue_rate",
     "fifo": "behind its head (FIFO)",
     "exhausted": "its head has no attempts left: `turnabout retry` or `cancel`",
 }
@@ -35,7 +37,7 @@ def queue_name(one: QueueStats) -> str:
     return _show.clean(one.queue) + (" (paused)" if one.paused else "")
 
 
-def leased(one: QueueStats) -> str:
+def leased(one: QueueStats | ChannelStats) -> str:
     """How many, and of how many the lease ran out."""
     return _show.count(one.leased) + (
         f" ({_show.count(one.ran_out)} ran out)" if one.ran_out else ""
@@ -49,16 +51,14 @@ def blocked(one: ChannelStats) -> str:
 
 WAITING: _show.Columns = (
     ("READY", "ready", _show.count),
-    ("LEASED", "leased", _show.count),
+    ("LEASED", leased, str),
     ("SCHEDULED", "scheduled", _show.count),
     ("OLDEST", "oldest_ready_ms", _show.milliseconds),
 )
 """Columns of queues and of channels."""
 QUEUES: _show.Columns = (
     ("QUEUE", queue_name, str),
-    WAITING[0],
-    ("LEASED", leased, str),
-    *WAITING[2:],
+    *WAITING,
     *((s.upper(), s, _show.count) for s in ("sent", "done", "dead", "cancelled", "expired")),
 )
 
@@ -88,7 +88,7 @@ def stats(app: App, queue: str | None, limit: int) -> None:
 
     sent = scheduled + ready + leased + done + dead + cancelled + expired. With QUEUE, --json
     prints {"queue": {…}, "channels": [{"channel", "scheduled", "ready", "leased",
-    "oldest_ready_seconds", "blocked"}]}.
+    "oldest_ready_seconds", "blocked", "ran_out"?}]}.
     """
     with app.open() as turnabout:
         if queue is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,10 +137,8 @@ def _live(watch: TopWatch, interval: float, looks: int | None, place: str) -> No
     from rich.text import Text
 
     console = Console(highlight=False)
-    number = 0
     with Live(console=console, screen=looks is None, auto_refresh=False) as live:
-        while True:
-            number += 1
+        for number in itertools.count(1):
             clock = time.strftime("%H:%M:%S")
             title = Text(f"{place}   {clock}   every {_show.duration(interval)}   Ctrl-C ends\n")
             live.update(Group(title, _table(watch.look(), console.height - 4)), refresh=True)
@@ -153,20 +152,17 @@ def _live(watch: TopWatch, interval: float, looks: int | None, place: str) -> No
 
 def _table(rows: Sequence[TopRow], height: int) -> RenderableType:
     """The rows as a table of Rich, cut to the height of the screen."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, head in enumerate(HEADS):
-        table.add_column(head, justify="right" if i in RIGHT else "left")
     cells = _cells(rows)
-    for line in cells[: max(1, height)]:
-        is_queue = not line[0].startswith(" ")
-        style = "bold" if is_queue else "yellow" if line[-1] else ""
-        table.add_row(*(Text(cell, style=style) for cell in line))
+    head, *lines = _show.grid(HEADS, cells, RIGHT).splitlines()
+    table = Text.from_ansi(head)
+    for line, cell in list(zip(lines, cells, strict=True))[: max(1, height)]:
+        style = "yellow" if cell[0].startswith(" ") and cell[-1] else ""
+        table.append(f"\n{line}", style if cell[0].startswith(" ") else "bold")
     if len(cells) > height:
         hidden = _show.plural(len(cells) - height, "more line")
-        table.add_row(Text(f"… {hidden}: name a QUEUE", style="dim"))
+        table.append(f"\n… {hidden}: name a QUEUE", "dim")
     return table
 
 
@@ -174,15 +170,9 @@ def _cells(rows: Sequence[TopRow]) -> list[list[str]]:
     lines: list[list[str]] = []
     most_of_all = max((row.queue.ready for row in rows), default=0)
     for row in rows:
-        lines.append(
-            [
-                _show.clean(row.queue.queue),
-                *_counts(row.queue, most_of_all),
-                _rate(row.sent_per_second),
-                _rate(row.done_per_second),
-                "paused" if row.queue.paused else "",
-            ]
-        )
+        rates = [_rate(row.sent_per_second), _rate(row.done_per_second)]
+        held = "paused" if row.queue.paused else ""
+        lines.append([_show.clean(row.queue.queue), *_counts(row.queue, most_of_all), *rates, held])
         most = max((channel.ready for channel in row.channels), default=0)
         lines += [
             [f"  {_show.channel(one.channel)}", *_counts(one, most), "", "", blocked(one)]

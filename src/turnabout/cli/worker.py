@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -26,14 +27,7 @@ from turnabout.cli._declare import argument, command, option
 @option("--max-handled", "End after that many messages; of --processes, another takes its place.",
         click.IntRange(1))  # fmt: skip
 @option("-q --quiet", "Log warnings and errors only.", bool)
-def worker(
-    app: App,
-    target: str,
-    processes: int,
-    until_empty: bool,
-    max_handled: int | None,
-    quiet: bool,
-) -> None:
+def worker(app: App, target: str, processes: int, quiet: bool, **until: Any) -> None:
     """Run the handlers of the worker MODULE:NAME.
 
     That is a turnabout.worker.Worker. Ctrl-C and SIGTERM stop it cleanly: nothing more is taken,
@@ -54,18 +48,11 @@ def worker(
     from turnabout.worker.processes import HUNG
 
     if processes > 1:
-        code = run_processes(
-            target,
-            processes,
-            until_empty=until_empty,
-            max_handled=max_handled,
-            url=app.given_url,
-            quiet=quiet,
-        )
+        code = run_processes(target, processes, url=app.given_url, quiet=quiet, **until)
         raise click.exceptions.Exit(code)
     made = load(target)
     try:
-        counts = made.run(until_empty=until_empty, max_handled=max_handled, url=app.given_url)
+        counts = made.run(url=app.given_url, **until)
     except HandlersHung as error:
         app.refuse(error.code, str(error), HUNG)
     stats = asdict(counts)

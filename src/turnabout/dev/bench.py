@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnabout.cli import _show
-from turnabout.cli._interrupt import Unbroken
+from turnabout.cli._interrupt import unbroken
 from turnabout.words import limits
 from turnabout.words.errors import QueueNotFound, TurnaboutError
 from turnabout.words.prepare import outgoing
@@ -191,7 +191,7 @@ class Bench:
         count = threads or self._plan.threads
         running = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
         try:
-            with Unbroken():  # all of them began, so all of them are waited for
+            with unbroken():  # all of them began, so all of them are waited for
                 for thread in running:
                     thread.start()
             for thread in running:
@@ -211,11 +211,11 @@ def throw_away(turnabout: Turnabout, name: str) -> Generator[Queue]:
     """A queue that keeps no history, and is gone at the end."""
     queue = turnabout.queue(name)
     try:
-        with Unbroken():
+        with unbroken():
             queue.create(history_seconds=0)
         yield queue
     finally:
-        with Unbroken():
+        with unbroken():
             _delete(turnabout, name)
 
 

@@ -45,7 +45,7 @@ def plan(source: str, target: str) -> Moved:
     Raises: as `move`, for what stands in its way.
     """
     with closing(Source(source)) as file, closing(_database(target)) as database:
-        from turnabout.move._mover import queues_of
+        from turnabout.move._mover import contents
 
         begun = file.begun()
         if begun is None:
@@ -53,20 +53,7 @@ def plan(source: str, target: str) -> Moved:
         elif begun.state == "moved" or begun.place != database.place:
             _refuse(begun, database)
         with file.snapshot():
-            return Moved(
-                source=file.name,
-                target=database.place,
-                queues=queues_of(file),
-                dedup_entries=file.dedup_count(),
-                schedules=len(file.schedules()),
-                redrives=len(file.redrives()),
-                tokens=len(file.tokens()),
-                sink_batches=file.batch_count(),
-                left=file.left(),
-                events_cursor=None,
-                seconds=0.0,
-                closed_seconds=0.0,
-            )
+            return contents(file, database.place)
 
 
 def abort(source: str, target: str) -> bool:
@@ -104,7 +91,7 @@ def _begin(file: Source, database: Target) -> Begun:
 
     _check(file, database)
     given = database.last_given()
-    seen = max(file.last_given(), given + SLACK if given else 0)
+    seen = max(file.number("last_given"), given + SLACK if given else 0)
     file.begin(secrets.token_hex(8), database.place, seen)
     begun = file.begun()
     assert begun is not None
@@ -114,9 +101,9 @@ def _begin(file: Source, database: Target) -> Begun:
 def _check(file: Source, database: Target) -> None:
     """Whatever stands in the way is said before anything is written."""
     with file.snapshot():
-        names = [row["name"] for row in file.queues()]
-        database.refuse_used(names, [row["name"] for row in file.schedules()])
-        ids = database.ids_below(file.last_given())
+        names = [[row["name"] for row in file.rows(what)] for what in ("queues", "schedules")]
+        database.refuse_used(*names)
+        ids = database.ids_below(file.number("last_given"))
         for first in range(0, len(ids), 10_000):
             count, lowest = file.collisions(ids[first : first + 10_000])
             if count:

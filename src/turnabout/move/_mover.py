@@ -7,10 +7,13 @@ far it came in the transaction that does it, so the next call goes on from there
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec import convert
 
 from turnabout.move import _rows
 from turnabout.move._report import CannotTell, Moved, MovedQueue, Progress
@@ -84,9 +87,8 @@ class Mover:
 
     def _estimate(self, ledger: MoveLedger) -> None:
         with self._source.snapshot():
-            messages = sum(n for n, _ in self._source.message_counts().values())
-            history = sum(n for n, _ in self._source.history_counts().values())
-        self._total = messages + history
+            messages, history = (self._source.counts(f"count_{w}") for w in ("messages", "history"))
+        self._total = sum(n for n, _ in (*messages.values(), *history.values()))
         if ledger.copied_id or self._target.queues:
             there = self._target.counts("message_counts"), self._target.counts("history_counts")
             self._done = sum(n for counts in there for n, _ in counts.values())
@@ -94,18 +96,23 @@ class Mover:
 
     def _meet(self) -> list[Row]:
         """All queues of the file, each with a place on the target. Inside a snapshot."""
-        queues = self._source.queues()
+        queues = self._source.rows("queues")
         self._target.meet(queues)
         return queues
 
     def _copy_history(self, queue: int) -> int:
         with self._source.snapshot():
-            rows = self._source.history(queue, self._target.history_seqs[queue], ROWS)
+            rows = self._history(queue)
         if rows:
             with self._target.transaction():
                 self._put_history(queue, rows)
             self._tell("history", len(rows))
         return len(rows)
+
+    def _history(self, queue: int) -> list[Row]:
+        """The next rows of a queue's history."""
+        after = self._target.history_seqs[queue]
+        return self._source.rows("history", queue=queue, after=after, most=ROWS)
 
     def _put_history(self, queue: int, rows: list[Row]) -> None:
         self._target.put("history", (_rows.history(row, self._target.queues) for row in rows))
@@ -114,7 +121,7 @@ class Mover:
     def _copy_events(self, ledger: MoveLedger) -> int:
         with self._source.snapshot():
             self._meet()
-            rows = self._source.events(ledger.event_seq, ROWS)
+            rows = self._source.rows("events", after=ledger.event_seq, most=ROWS)
         if rows:
             with self._target.transaction():
                 self._put_events(ledger, rows)
@@ -122,22 +129,25 @@ class Mover:
         return len(rows)
 
     def _put_events(self, ledger: MoveLedger, rows: list[Row]) -> None:
+        """With the numbers that they have in the file, in the transaction that began the move."""
         known = [row for row in rows if row["queue_id"] in self._target.queues]
         self._target.put(
-            "event", (_rows.event(row, self._target.queues, ledger.xid) for row in known)
+            "event",
+            (_rows.row_of(_rows.EVENT, r, self._target.queues, xid=ledger.xid) for r in known),
         )
-        self._target.set_events(rows[-1]["seq"])
+        self._target.note("set_events", seq=rows[-1]["seq"])
         ledger.event_seq = rows[-1]["seq"]
 
     def _copy_messages(self, ledger: MoveLedger) -> int:
         with self._source.snapshot():
             self._meet()
-            found = self._source.messages(ledger.copied_id, self._begun.last_id)
+            last = self._begun.last_id
+            found = self._source.each("messages", after=ledger.copied_id, last=last)
             rows = [_rows.message(row, self._target.queues) for row in _some(found)]
         if rows:
             with self._target.transaction():
                 self._target.put_messages(rows)
-                self._target.set_copied(rows[-1][0])
+                self._target.note("set_copied", id=rows[-1][0])
             ledger.copied_id = rows[-1][0]
             self._tell("messages", len(rows))
         return len(rows)
@@ -158,12 +168,10 @@ class Mover:
         changes = self._source.changes(ledger.change_seq, at_most)
         count = changes.seq - ledger.change_seq
         new_history = [
-            (queue["id"], rows)
-            for queue in queues
-            if (rows := self._source.history(queue["id"], self._seq(queue["id"]), ROWS))
+            (queue["id"], rows) for queue in queues if (rows := self._history(queue["id"]))
         ]
-        events = self._source.events(ledger.event_seq, ROWS)
-        changed = self._source.changed(changes.messages)
+        events = self._source.rows("events", after=ledger.event_seq, most=ROWS)
+        changed = self._source.each("changed_messages", ids=json.dumps(changes.messages))
         rows = [_rows.message(row, self._target.queues) for row in changed]
         if not (count or new_history or events):
             return 0
@@ -177,9 +185,6 @@ class Mover:
         full = [rows for _, rows in new_history if len(rows) == ROWS]
         return max(count, CALM if full or len(events) == ROWS else 0)
 
-    def _seq(self, queue: int) -> int:
-        return self._target.history_seqs[queue]
-
     def _compare(self, ledger: MoveLedger) -> None:
         """Is every message here as it is in the file, to the last byte? Asked while it lives on:
         of one snapshot, whose changes are taken over first.
@@ -187,7 +192,7 @@ class Mover:
         with self._source.snapshot():
             self._catch_all(ledger, "changes")
             sums: dict[int, list[int]] = {}
-            for place, row in enumerate(self._source.all_messages()):
+            for place, row in enumerate(self._source.each("all_messages")):
                 copied = _rows.message(row, self._target.queues)
                 both = sums.setdefault(row["queue_id"], [0, 0])
                 both[0] += 1
@@ -228,7 +233,7 @@ class Mover:
                 self._source.reopen()
             if found.report is None or not isinstance(error, Unavailable):
                 raise
-            report = Moved.of(found.report)  # it was committed, and only the answer was lost
+            report = convert(found.report, Moved)  # it was committed, and only the answer was lost
         self._tell("revealed")
         self._source.finish(self._target.place)
         self._tell("marked")
@@ -238,49 +243,41 @@ class Mover:
 
     def _may_change_over(self) -> None:
         """Find out what would stop the last step, before the file is closed."""
-        given = self._source.last_given()
+        given = self._source.number("last_given")
         if given > self._begun.seen_id + RESERVE:
             raise UsageError(
                 f"more than {RESERVE:,} messages were sent while the move ran, so ids could "
                 "collide: give it up (--abort), and begin again"
             )
         with self._source.snapshot():
-            names = [row["name"] for row in self._source.queues()]
-            self._target.refuse_used(names, [row["name"] for row in self._source.schedules()])
+            names = [[row["name"] for row in self._source.rows(w)] for w in ("queues", "schedules")]
+            self._target.refuse_used(*names)
         self._target.refuse_new()
 
     def _reveal(self, ledger: MoveLedger, started: float, closed: float) -> Moved:
         """All that is left, and the names, in one transaction."""
         source, target = self._source, self._target
-        queues = source.queues()
+        queues = source.rows("queues")
         with target.transaction():
             target.settle(queues)
             here = target.queues
-            channels = source.channels(time.time_ns() // 1_000_000)
+            channels = source.each("channels", now_us=time.time_ns() // 1_000)
             target.put_channels(_rows.channel(r, here) for r in channels if r["queue_id"] in here)
-            target.put_leases(_rows.lease(row, here) for row in source.leased())
+            target.put_leases(_rows.row_of(_rows.LEASE, row, here) for row in source.each("leased"))
             target.limit()
-            entries = (_rows.dedup(r, here) for r in source.dedup() if r["queue_id"] in here)
-            dedup = target.put("dedup", entries)
-            schedules = target.put("schedule", map(_rows.schedule, source.schedules()))
-            redrives = [_rows.redrive(row, here) for row in source.redrives()]
-            target.put_redrives(redrives)
-            target.put_namespaces(map(_rows.namespace, source.namespaces()))
-            tokens = target.put_tokens(map(_rows.token, source.tokens()))
-            batches = target.put_batches(source.batches())
+            entries = (row for row in source.each("dedup") if row["queue_id"] in here)
+            target.put("dedup", (_rows.row_of(_rows.DEDUP, row, here) for row in entries))
+            schedules = source.each("schedules")
+            target.put("schedule", (_rows.row_of(_rows.SCHEDULE, row) for row in schedules))
+            target.put_redrives([_rows.redrive(row, here) for row in source.each("redrives")])
+            target.add("add_namespace", _rows.NAMESPACE, source.each("namespaces"))
+            target.add("add_token", _rows.TOKEN, source.each("tokens"))
+            target.put_batches(source.each("batches"))
             target.skip_events(ledger.event_seq)
             self._count()
             now = time.monotonic()
-            report = Moved(
-                source=source.name,
-                target=target.place,
-                queues=queues_of(source),
-                dedup_entries=dedup,
-                schedules=schedules,
-                redrives=len(redrives),
-                tokens=tokens,
-                sink_batches=batches,
-                left=source.left(),
+            report = replace(
+                contents(source, target.place),
                 events_cursor=f"{ledger.xid}.",
                 seconds=round(now - started, 3),
                 closed_seconds=round(now - closed, 3),
@@ -294,12 +291,12 @@ class Mover:
         message stands somewhere.
         """
         source, target = self._source, self._target
-        messages = source.message_counts()
+        messages = source.counts("count_messages")
         pairs = (
             ("messages", messages, "message_counts"),
             ("places", {q: (n,) for q, (n, _) in messages.items()}, "place_counts"),
-            ("leases", {q: (n,) for q, n in source.leased_counts().items()}, "leased_counts"),
-            ("history", source.history_counts(), "history_counts"),
+            ("leases", source.counts("count_leased"), "leased_counts"),
+            ("history", source.counts("count_history"), "history_counts"),
         )
         for what, there, step in pairs:
             _must_agree(what, there, target.counts(step))
@@ -312,26 +309,34 @@ class Mover:
         self._tell("marked")
         self._target.forget()
         self._tell("done")
-        return Moved.of(ledger.report)
+        return convert(ledger.report, Moved)
 
     def _tell(self, step: str, more: int = 0) -> None:
         self._done += more
         self._told(Progress(step, self._done, max(self._total, self._done)))
 
 
-def queues_of(source: Source) -> tuple[MovedQueue, ...]:
-    """The contents of the file. Inside a snapshot."""
-    messages, leased = source.message_counts(), source.leased_counts()
-    history, policies = source.history_counts(), source.policy_counts()
-    return tuple(
-        MovedQueue(
-            row["name"],
-            messages.get(row["id"], (0, 0))[0],
-            leased.get(row["id"], 0),
-            history.get(row["id"], (0, 0))[0],
-            policies.get(row["id"], 0),
-        )
-        for row in source.queues()
+def contents(source: Source, target: str) -> Moved:
+    """What a move of the file moves. Inside a snapshot."""
+    steps = ("count_messages", "count_leased", "count_history", "count_policies")
+    counts = [source.counts(step) for step in steps]
+    queues = (
+        MovedQueue(row["name"], *(found.get(row["id"], (0,))[0] for found in counts))
+        for row in source.rows("queues")
+    )
+    return Moved(
+        source=source.name,
+        target=target,
+        queues=tuple(queues),
+        dedup_entries=source.number("count_dedup"),
+        schedules=len(source.rows("schedules")),
+        redrives=len(source.rows("redrives")),
+        tokens=len(source.rows("tokens")),
+        sink_batches=len(source.rows("batches")),
+        left=source.left(),
+        events_cursor=None,
+        seconds=0.0,
+        closed_seconds=0.0,
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from turnabout.words.errors import Uncertain
 
@@ -68,14 +66,6 @@ class Moved:
     def messages(self) -> int:
         """Unfinished messages of all queues."""
         return sum(queue.messages for queue in self.queues)
-
-    @classmethod
-    def of(cls, report: Mapping[str, Any]) -> Moved:
-        """The inverse of `asdict`."""
-        fields = dict(report)
-        fields["queues"] = tuple(MovedQueue(**queue) for queue in report["queues"])
-        fields["left"] = Left(**report.get("left", {}))
-        return cls(**fields)
 
 
 class CannotTell(Uncertain):

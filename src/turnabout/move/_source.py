@@ -27,6 +27,12 @@ HIDDEN = ("queue", "schedule", "redrive", "namespace", "token")
 may not be there.
 """
 
+NEEDS = {
+    **dict.fromkeys(("namespaces", "tokens"), "token"),
+    **dict.fromkeys(("batches", "left"), "sink_batch"),
+}
+"""Statements about a slice, and the table of it that tells whether the file knows of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -189,79 +195,37 @@ class Source:
                 if self._connection.in_transaction:
                     self._connection.execute("rollback")
 
-    def queues(self) -> list[Row]:
-        """All queues with their settings and counts."""
-        return self._all(self._step("queues"))
+    def rows(self, step: str, **about: Any) -> list[Row]:
+        """All rows that a statement of `sqlite.sql` finds; for what is small, or asked in parts."""
+        return list(self.each(step, **about))
 
-    def schedules(self) -> list[Row]:
-        """All schedules."""
-        return self._all(self._step("schedules"))
-
-    def redrives(self) -> list[Row]:
-        """All redrives."""
-        return self._all(self._step("redrives"))
-
-    def namespaces(self) -> list[Row]:
-        """All namespaces; none where the file does not know of them."""
-        return self._all(self._step("namespaces")) if self._knows_tokens() else []
-
-    def tokens(self) -> list[Row]:
-        """All tokens; none where the file does not know of them."""
-        return self._all(self._step("tokens")) if self._knows_tokens() else []
-
-    def batches(self) -> Iterator[Row]:
-        """Batches that pipelines have published; none where the file does not know of them."""
-        if not self._knows_pipelines():
+    def each(self, step: str, **about: Any) -> Iterator[Row]:
+        """Rows as they are read; none of a table that the file does not know of."""
+        names = [f"turnabout_{moved}{NEEDS.get(step)}" for moved in ("", "moved_")]
+        if step in NEEDS and not any(self._one("has_table", name=name) for name in names):
             return iter(())
-        return self._connection.execute(SQL["batches"])
+        begun = self.begun() if f"closed_{step}" in SQL else None
+        if begun is not None and begun.state != "copying":
+            step = f"closed_{step}"  # some tables have other names then
+        return self._connection.execute(SQL[step], about)
 
-    def batch_count(self) -> int:
-        """How many those are."""
-        return self._one("count_batches") if self._knows_pipelines() else 0
+    def number(self, step: str) -> int:
+        """The one number that a statement finds."""
+        return self._one(step)
+
+    def counts(self, step: str) -> dict[int, tuple[int, ...]]:
+        """Numbers by queue."""
+        return {queue: tuple(numbers) for queue, *numbers in self.each(step)}
 
     def left(self) -> Left:
         """The rows of pipelines that stay behind."""
-        if not self._knows_pipelines():
-            return Left()
-        return Left(*self._connection.execute(SQL["left"]).fetchone())
-
-    def channels(self, now_ms: int) -> list[Row]:
-        """Channels that have something to keep."""
-        return self._all("channels", now_us=now_ms * 1000)
-
-    def dedup(self) -> Iterator[Row]:
-        """All entries of dedup."""
-        return self._connection.execute(SQL["dedup"])
-
-    def history(self, queue: int, after: int, most: int) -> list[Row]:
-        """The next rows of a queue's history."""
-        return self._all("history", queue=queue, after=after, most=most)
-
-    def events(self, after: int, most: int) -> list[Row]:
-        """The next events."""
-        return self._all("events", after=after, most=most)
-
-    def messages(self, after: int, last: int) -> Iterator[Row]:
-        """Messages by id, up to `last`."""
-        return self._connection.execute(SQL["messages"], {"after": after, "last": last})
-
-    def changed(self, ids: Sequence[int]) -> Iterator[Row]:
-        """These messages as they are now, as far as they are there."""
-        return self._connection.execute(SQL["changed_messages"], {"ids": json.dumps(ids)})
-
-    def all_messages(self) -> Iterator[Row]:
-        """Every message."""
-        return self._connection.execute(SQL["all_messages"])
-
-    def leased(self) -> Iterator[Row]:
-        """Messages that are leased, with their leases."""
-        return self._connection.execute(SQL["leased"])
+        return next((Left(*row) for row in self.each("left")), Left())
 
     def changes(self, after: int, most: int) -> SourceChanges:
         """The changes noted after a number."""
         messages: dict[int, None] = {}
         history: list[tuple[int, int, int, int]] = []
-        rows = self._all("changes", after=after, most=most)
+        rows = self.rows("changes", after=after, most=most)
         for _, id_, queue, attempt, finished_at in rows:
             if queue is None:
                 messages[id_] = None
@@ -269,50 +233,12 @@ class Source:
                 history.append((queue, id_, attempt, finished_at))
         return SourceChanges(rows[-1]["seq"] if rows else after, tuple(messages), tuple(history))
 
-    def last_given(self) -> int:
-        """The highest id that was ever given out."""
-        return self._one("last_given")
-
     def collisions(self, ids: Sequence[int]) -> tuple[int, int | None]:
         """How many of these ids are messages here, and the lowest of them."""
         found = self._connection.execute(SQL["collisions"], {"ids": json.dumps(ids)}).fetchone()
         return found[0], found[1]
 
-    def message_counts(self) -> dict[int, tuple[int, int]]:
-        """By queue: how many messages, and the sum of their ids."""
-        return {queue: (n, ids) for queue, n, ids in self._all("count_messages")}
-
-    def history_counts(self) -> dict[int, tuple[int, int]]:
-        """The same for the history."""
-        return {queue: (n, ids) for queue, n, ids in self._all("count_history")}
-
-    def leased_counts(self) -> dict[int, int]:
-        """Leased messages by queue."""
-        return dict(map(tuple, self._all("count_leased")))
-
-    def policy_counts(self) -> dict[int, int]:
-        """Channels with a policy by queue."""
-        return dict(map(tuple, self._all("count_policies")))
-
-    def dedup_count(self) -> int:
-        """Entries of dedup."""
-        return self._one("count_dedup")
-
     # --- how ------------------------------------------------------------------------------------
-
-    def _knows_tokens(self) -> bool:
-        return "token" in (*self._there("turnabout_"), *self._there("turnabout_moved_"))
-
-    def _knows_pipelines(self) -> bool:
-        return self._one("has_table", name="turnabout_sink_batch")
-
-    def _step(self, name: str) -> str:
-        """The statement for the file as it is: in a closed one some tables have other names."""
-        begun = self.begun()
-        return name if begun is None or begun.state == "copying" else f"closed_{name}"
-
-    def _all(self, step: str, **about: Any) -> list[Row]:
-        return self._connection.execute(SQL[step], about).fetchall()
 
     def _one(self, step: str, **about: Any) -> Any:
         return cast("tuple[Any, ...]", self._connection.execute(SQL[step], about).fetchone())[0]

@@ -51,10 +51,22 @@ _TABLES = {
     "schedule": _rows.SCHEDULE,
     "redrive": _rows.REDRIVE,
     "tally": _rows.TALLY,
+    "queue_limit": _rows.QUEUE_LIMIT,
 }
 _ID, _QUEUE = _rows.MESSAGE.index("id"), _rows.MESSAGE.index("queue_id")
 _OF_A_QUEUE = (
-    *("messages", "ready", "scheduled", "leases", "slots", "history", "events", "channels"),
+    *(
+        "messages",
+        "ready",
+        "scheduled",
+        "leases",
+        "slots",
+        "queue_limits",
+        "slot_changes",
+        "history",
+        "events",
+        "channels",
+    ),
     *("dedup", "tally", "wakes", "queues"),
 )
 
@@ -214,18 +226,15 @@ class Target:
             self.queues[row["id"]], self.names[row["id"]] = queue, row["name"]
             self.history_seqs[row["id"]] = 0
 
-    def put(self, table: str, rows: Iterable[tuple[Any, ...]]) -> int:
-        """COPY rows into a table; how many."""
+    def put(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """COPY rows into a table."""
         columns = _TABLES[table]
         statement = sql.SQL("copy turnabout.{} ({}) from stdin").format(
             sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
         )
-        count = 0
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
-                count += 1
-        return count
 
     def put_messages(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """New messages of hidden queues, which count as sent: numbers add up for those who look."""
@@ -240,18 +249,14 @@ class Target:
     def _count(self, sent: Counter[int]) -> None:
         self.put("tally", [(queue, n, 0, 0, 0, 0) for queue, n in sent.items() if n])
 
-    def set_copied(self, id_: int) -> None:
-        """Messages up to this id are here."""
-        self._run("set_copied", token=self._token, id=id_)
+    def note(self, step: str, **upto: int) -> None:
+        """Note how far this move has come."""
+        self._run(step, token=self._token, **upto)
 
     def set_history(self, source_queue: int, seq: int) -> None:
         """History up to this place is here."""
-        self._run("set_history", token=self._token, queue=self.queues[source_queue], seq=seq)
+        self.note("set_history", queue=self.queues[source_queue], seq=seq)
         self.history_seqs[source_queue] = seq
-
-    def set_events(self, seq: int) -> None:
-        """Events up to this number are here."""
-        self._run("set_events", token=self._token, seq=seq)
 
     def change(self, changes: SourceChanges, rows: Sequence[tuple[Any, ...]]) -> None:
         """Take over what has changed: these messages as they are now, and rows that are gone."""
@@ -272,7 +277,7 @@ class Target:
             )
         self._line_up(rows)
         self._count(sent)
-        self._run("set_changed", token=self._token, seq=changes.seq)
+        self.note("set_changed", seq=changes.seq)
 
     # --- the moment -----------------------------------------------------------------------------
 
@@ -289,6 +294,8 @@ class Target:
         ids = list(self.queues.values())
         self._run("drop_tally", ids=ids)
         self.put("tally", [_rows.tally(row, self.queues[row["id"]]) for row in queues])
+        self._run("drop_queue_limits", ids=ids)
+        self.put("queue_limit", [_rows.queue_limit(row, self.queues[row["id"]]) for row in queues])
 
     def put_channels(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Limited channels."""
@@ -306,13 +313,8 @@ class Target:
         """Leases and delayed messages count in limited channels, which all have a row. What is
         ready there moves over when it is received.
         """
-        ids = list(self.queues.values())
-        for step, about in (
-            ("limit", "queues"),
-            ("drop_wakes", "ids"),
-            ("missing_channels", "queues"),
-        ):
-            self._run(step, **{about: ids})
+        for step in ("limit", "count_slots", "drop_wakes", "missing_channels"):
+            self._run(step, ids=list(self.queues.values()))
 
     def put_redrives(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Redrives keep their numbers, unless one of them is taken here: then all get new ones."""
@@ -328,27 +330,16 @@ class Target:
         for row in rows:
             self._connection.execute(statement, row[1:])
 
-    def put_namespaces(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Namespaces with their quotas; one that is here already keeps those that it has here."""
+    def add(self, step: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
+        """Namespaces, or tokens. One that is here already stays as it is: revoked, perhaps."""
         for row in rows:
-            self._run("add_namespace", **dict(zip(_rows.NAMESPACE, row, strict=True)))
+            self._run(step, **dict(zip(columns, _rows.row_of(columns, row), strict=True)))
 
-    def put_tokens(self, rows: Iterable[tuple[Any, ...]]) -> int:
-        """Tokens; how many. One that is here already stays as it is: revoked, perhaps."""
-        count = 0
-        for row in rows:
-            self._run("add_token", **dict(zip(_rows.TOKEN, row, strict=True)))
-            count += 1
-        return count
-
-    def put_batches(self, rows: Iterable[Row]) -> int:
-        """Notes of batches that were published; how many. Those that are here stay as they are."""
-        count = 0
+    def put_batches(self, rows: Iterable[Row]) -> None:
+        """Notes of batches that were published. Those that are here stay as they are."""
         while some := list(islice(rows, BATCHES)):
             columns = {name: [row[name] for row in some] for name in _rows.SINK_BATCH}
             self._run("add_batches", **columns)
-            count += len(some)
-        return count
 
     def skip_events(self, seq: int) -> None:
         """New events get numbers above this."""
@@ -395,7 +386,9 @@ class Target:
                 "let it end, or give it up (`turnabout move … --abort`)"
             )
         statement = _insert("queue", ("name", *_rows.QUEUE))
-        settings = _rows.settings(row, None)  # nothing dies in it, and no name is held by it
+        settings = _rows.row_of(
+            _rows.QUEUE, row, dead_letter=None
+        )  # nothing dies in it, and no name is held by it
         made = self._connection.execute(statement, (hidden, *settings)).fetchone()
         assert made is not None
         return made[0]
@@ -405,7 +398,7 @@ class Target:
             sql.SQL(", ").join(map(sql.Identifier, _rows.QUEUE)),
             sql.SQL(", ").join(sql.Placeholder() * len(_rows.QUEUE)),
         )
-        settings = _rows.settings(row, row["dead_letter_name"])
+        settings = _rows.row_of(_rows.QUEUE, row, dead_letter=row["dead_letter_name"])
         self._connection.execute(statement, (*settings, self.queues[row["id"]]))
 
     def _drop(self, ids: list[int]) -> None:

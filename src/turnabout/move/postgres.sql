@@ -119,6 +119,12 @@ delete from turnabout.lease l where l.queue_id = any (%(ids)s);
 -- name: drop_slots
 delete from turnabout.slot s where s.queue_id = any (%(ids)s);
 
+-- name: drop_queue_limits
+delete from turnabout.queue_limit l where l.queue_id = any (%(ids)s);
+
+-- name: drop_slot_changes
+delete from turnabout.slot_change c where c.queue_id = any (%(ids)s);
+
 -- name: drop_history
 delete from turnabout.history h where h.queue_id = any (%(ids)s);
 
@@ -222,20 +228,25 @@ from (
     group by t.queue_id, t.at, t.leased_at
 ) o;
 
+-- name: count_slots
+-- What is leased counts in queues with limits of their own.
+select turnabout.count_slots(q.id) from turnabout.queue q
+where q.id = any (%(ids)s) and q.queue_limited;
+
 -- name: limit
 -- What is leased or due later in limited channels counts.
 select turnabout.limit_others(q.id, case when not q.limited then array(
     select c.name::text from turnabout.channel c where c.queue_id = q.id and c.own) end)
-from turnabout.queue q where q.id = any (%(queues)s);
+from turnabout.queue q where q.id = any (%(ids)s);
 
 -- name: missing_channels
 -- Every limited channel has a row, which is awake: the next receive looks at it.
 insert into turnabout.channel (queue_id, name)
 select r.queue_id, r.channel from turnabout.ready r
-where r.queue_id = any (%(queues)s) and r.limited
+where r.queue_id = any (%(ids)s) and r.limited
 union
 select s.queue_id, s.channel from turnabout.scheduled s
-where s.queue_id = any (%(queues)s) and s.limited
+where s.queue_id = any (%(ids)s) and s.limited
 on conflict do nothing;
 
 -- name: message_counts

@@ -220,10 +220,6 @@ select * from turnabout_moved_token order by id;
 -- All batches that were published.
 select sink, batch, messages, published_at from turnabout_sink_batch;
 
--- name: count_batches
--- How many.
-select count(*) from turnabout_sink_batch;
-
 -- name: left
 -- What stays behind of pipelines: subscriptions, the messages leased for them, staged messages and
 -- watermarks.

@@ -36,8 +36,8 @@ class Call:
     """
     without_timers: bytes | None = None
     """The call to make instead when the same was made for that queue a moment ago."""
-    everyday: Everyday | None = None
-    """What to try before it."""
+    everyday: Sequence[Everyday] = ()
+    """What to try before it: the first one that is for the verb."""
     notifies: Notifies | None = None
     """The queues that it changed in any way, so that those who wait must be notified; None: as the
     verb says.
@@ -53,7 +53,7 @@ def call(
     *,
     nowait: str | None = None,
     without_timers: str | None = None,
-    everyday: Everyday | None = None,
+    everyday: Sequence[Everyday] = (),
     repeatable: bool = False,
     notifies: Notifies | None = None,
     in_parts: bool = False,

@@ -154,11 +154,14 @@ def of_pooler(first: Db, second: Db, *, prepares: bool = True) -> Iterator[Findi
     The second one holds its transaction open, so the first is given another process if it can be:
     there a pooler that forgets has nothing of what was prepared before.
     """
-    before = _process(first)
+    # A name of its own: one that is numbered may be there since another client was.
+    name = f"turnabout_doctor_{secrets.token_hex(8)}".encode()
+    first.pgconn.prepare(name, b"select pg_backend_pid()")
+    before = _process(first, name)
     with second.transaction():
-        other = _process(second)
-        after = _process(first)
-    if after is None:
+        other = _one(second, "select pg_backend_pid()")
+        after = _process(first, name)
+    if None in (before, after):
         yield warn("pooler.forgets") if prepares else ok("pooler.forgets")
     elif other == before or after != before:
         yield ok("pooler.transactions")
@@ -166,15 +169,14 @@ def of_pooler(first: Db, second: Db, *, prepares: bool = True) -> Iterator[Findi
         yield ok("pooler")
 
 
-def _process(db: Db) -> int | None:
+def _process(db: Db, name: bytes) -> int | None:
     """The server's process, asked by a prepared statement; None where that was forgotten."""
-    db.prepare_threshold = 0
-    try:
-        return _one(db, "select pg_backend_pid()")
-    except (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement):
+    found = db.pgconn.exec_prepared(name, [])
+    if found.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"26000":
         return None
-    finally:
-        db.prepare_threshold = None
+    if found.status != psycopg.pq.ExecStatus.TUPLES_OK:
+        raise psycopg.errors.error_from_result(found)
+    return int(found.get_value(0, 0) or b"")
 
 
 def of_listen(first: Db, second: Db) -> Iterator[Finding]:

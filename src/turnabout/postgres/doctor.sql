@@ -169,9 +169,15 @@ from (
 ) two;
 
 -- name: slots
--- Channels with more leases than slots.
+-- Channels and queues with more leases than slots.
 select count(*)
 from (
+    select 1
+    from turnabout.leased_messages((select array_agg(o.id) from turnabout.queue o)) l
+    join turnabout.queue q on q.id = l.queue_id
+    where l.until > %(now)s
+    group by q.id having count(*) > q.queue_max_concurrency
+    union all
     select 1
     from turnabout.leased_messages((select array_agg(o.id) from turnabout.queue o)) l
     join turnabout.queue q on q.id = l.queue_id

@@ -12,7 +12,7 @@ this is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -263,13 +263,23 @@ def prune(url: str) -> tuple[str, ...]:
     return tuple(place for place in sorted(there.digests) if place not in left)
 
 
-def allow(url: str, role: str, kind: str) -> None:
+def allow(
+    url: str,
+    role: str,
+    kind: str,
+    *,
+    queues: Sequence[str] = (),
+    max_payload_bytes: int | None = None,
+) -> None:
     """Let a role `produce`, `consume` or `operate`; it holds after later installs, too.
 
+    queues:            names of those that it may send to, with * for any part; none: all.
+    max_payload_bytes: of what it sends; unless given, 1 MiB.
     Raises: UsageError for a role or a kind that is not there; Forbidden to all but the owner.
     """
+    given = (role, kind, list(queues) or None, max_payload_bytes)
     with translated(url), _connect(url) as connection:
-        connection.execute("select turnabout.allow(%s, %s)", (role, kind))
+        connection.execute("select turnabout.allow(%s, %s, %s, %s)", given)
 
 
 def disallow(url: str, role: str, kind: str) -> None:

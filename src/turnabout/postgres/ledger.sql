@@ -27,9 +27,35 @@ create table if not exists turnabout.revision (
     installed_at timestamptz not null default clock_timestamp()
 );
 
--- Which roles may do what; every install grants it anew.
+-- Which roles may do what; every install grants it anew. queues: patterns of those that it may send
+-- to, null for all; `*` is any characters.
 create table if not exists turnabout.permission (
     role_name text not null,
     kind text not null,
+    queues text[],
+    max_payload_bytes int not null,
     primary key (role_name, kind)
 );
+
+-- Whether a role has a permission to send to a queue (null: to any) a payload of so many bytes. Two
+-- domains ask, which what roles say meets before anything acts with the owner's rights.
+create or replace function turnabout.may_send(role_name text, queue text, bytes int) returns boolean
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        select from turnabout.permission p
+        left join pg_roles r on r.rolname = p.role_name
+        left join pg_roles m on m.rolname = may_send.role_name
+        where p.kind <> 'consume' and bytes <= p.max_payload_bytes
+            and (p.role_name = 'public' or pg_has_role(m.oid, r.oid, 'usage'))
+            and (
+                may_send.queue is null or p.queues is null or exists (
+                    select from unnest(p.queues) q (pattern)
+                    where may_send.queue
+                        like translate(replace(q.pattern, '_', '\_'), '*', '%')
+                )
+            )
+    );
+end
+$$;

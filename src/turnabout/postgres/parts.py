@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 
 from turnabout import slices
 from turnabout.postgres.permissions import functions_of_kinds, functions_of_slice
@@ -40,9 +41,13 @@ class CallPart:
         return schema(self.name)
 
     def migrations(self) -> tuple[Migration, ...]:
-        """The steps for its tables, in order."""
-        files = sql_files(self.package, "migrations")
-        return tuple(step_of(file.name, text_of(file), self.name) for file in files)
+        """The steps for its tables, in order. A step is the files of one number."""
+        found = sql_files(self.package, "migrations")
+        return tuple(
+            step_of(files[0].name, "\n".join(map(text_of, files)), self.name)
+            for _, group in groupby(found, key=lambda file: file.name[:4])
+            if (files := list(group))
+        )
 
     def functions(self) -> str:
         """All functions of its set as one text, whole, with the names that their files have."""

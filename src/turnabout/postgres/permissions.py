@@ -20,6 +20,9 @@ from turnabout.words import verbs as v
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import KINDS
 
+MAY_SEND = "may_send"
+"""It stands beside the ledger: the types of what is sent ask it."""
+
 _CALLED = re.compile(r"\bturnabout_r\d+\.(\w+)\(")
 
 
@@ -37,7 +40,8 @@ def functions_of_slice(name: str, calls: Mapping[type[v.Verb[Any]], Call]) -> li
 
 
 def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:
+    asked = {MAY_SEND} if v.Send in verbs else set[str]()
     calls = [CALLS[verb] for verb in verbs]
     texts = [text for call in calls for text in (call.text, (call.nowait or b"").decode())]
     texts += [statement.decode() for statement in STATEMENTS]
-    return {name for text in texts for name in _CALLED.findall(text)}
+    return asked | {name for text in texts for name in _CALLED.findall(text)}

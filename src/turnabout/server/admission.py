@@ -6,6 +6,7 @@ Both are shared among the namespaces: `turns` says who is next, `shares` who has
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -39,6 +40,8 @@ class Admission:
         """All that are under way, as the request guard counts them."""
         self.body_bytes = 0
         """Of large bodies, which are in memory until their requests end."""
+        self._bodies = Counter[bytes | str]()
+        """The same by who sends them: a token, or a peer without one."""
 
     @property
     def pending(self) -> int:
@@ -49,6 +52,21 @@ class Admission:
     def waiting(self) -> int:
         """Requests that wait for something to happen."""
         return self.polls.taken
+
+    def take_body(self, sender: bytes | str, more: int, most: int) -> bool:
+        """Count bytes of a body; False: there is no room for them. A sender may have as much as is
+        left free: one alone half of all, and however many are greedy, a newcomer finds some.
+        """
+        self.body_bytes += more
+        self._bodies[sender] += more
+        return self._bodies[sender] <= most - self.body_bytes
+
+    def give_body(self, sender: bytes | str, taken: int) -> None:
+        """Its request has ended."""
+        self.body_bytes -= taken
+        self._bodies[sender] -= taken
+        if not self._bodies[sender]:
+            del self._bodies[sender]
 
     @asynccontextmanager
     async def waiter(self, namespace: str, most: int | None = None) -> AsyncGenerator[None]:

@@ -107,7 +107,7 @@ def _traced(store: AsyncStore) -> AsyncStore:
     """Messages of clients that send no trace context get that of their request."""
     from turnabout.tracing import AsyncTracedStore, SpansOnBehalf
 
-    return AsyncTracedStore(store, SpansOnBehalf(parent=False))
+    return AsyncTracedStore(store, SpansOnBehalf(parent=False, url=""))
 
 
 # --- errors --------------------------------------------------------------------------------------

@@ -12,66 +12,79 @@ import contextlib
 import os
 import sqlite3
 
-from turnabout.sqlite._connection import SQLITE_SAFE, Connection, connect
+from turnabout.sqlite._connection import LOG_BYTES_KEPT, SQLITE_SAFE, Connection, connect
+from turnabout.sqlite._reserve import Reserve
 from turnabout.sqlite._url import Place
 
-LOG_BYTES = 4 * 1024 * 1024
-LOG_FRAMES = 4_000
-"""Frames of the log, a page each, between two checkpoints: 16 MB. The fewer checkpoints, the fewer
-pages are written twice; the longer the log, the longer a checkpoint holds everybody up."""
+LOG_BYTES = LOG_BYTES_KEPT + 1024 * 1024
+"""So long may the log get, whoever writes to it. The fewer checkpoints, the fewer pages are written
+twice; the longer the log, the longer a checkpoint holds everybody up."""
+AGAIN_BYTES = 1024 * 1024
+"""Where a reader has kept a checkpoint from being whole, the log grows so much before the next."""
 
 
 class Checkpoints:
-    """Moves the log into the file now and then. Used under the writer's lock only.
+    """Moves the log into the file when it is long. Used under the writer's lock only.
 
-    A log never shrinks, so its size does not say how much of it is new. But a checkpoint tells
-    how many frames there were, so the number of commits to the next one can be guessed.
+    The commit that begins the log anew cuts it to `LOG_BYTES_KEPT` (`pragma journal_size_limit`):
+    so its size says to every process alike when it is long, however many write to it.
     """
 
     def __init__(self, place: Place, writer: Connection) -> None:
         self._place = place
         self._writer = writer
-        self._log = None if place.path is None else f"{place.path}-wal"
-        if sqlite3.sqlite_version_info >= SQLITE_SAFE:
-            self._log = None
+        self._log = None if place.path is None or writer.read_only else f"{place.path}-wal"
+        self._is_ours = sqlite3.sqlite_version_info < SQLITE_SAFE
         self._file: int | None = None
         self._connection: Connection | None = None
-        self._commits = 0
-        self._commits_between = 64
-        self._size = LOG_BYTES
+        self._due = LOG_BYTES
+        self.reserve = Reserve(None if self._log is None else place.path)
 
     def after_commit(self) -> None:
         """A look at the log, 1 µs; and a checkpoint when it is due."""
         if self._log is None:
             return
-        self._commits += 1
         if self._file is None:
             self._file = os.open(self._log, os.O_RDONLY)
         size = os.fstat(self._file).st_size  # by its name it takes four times as long
-        is_due = size > LOG_BYTES and self._commits >= self._commits_between
-        if is_due or size > self._size + 4 * LOG_BYTES:
-            frames = self._checkpoint()
-            guess = self._commits * LOG_FRAMES // max(frames, 1)
-            self._commits_between = min(max(guess, 16), 4 * self._commits_between, 4_096)
-            self._commits = 0
-            self._size = size
+        self.reserve.keep(size)
+        if size <= LOG_BYTES:
+            self._due = LOG_BYTES
+        elif self._is_ours and size >= self._due:
+            self._due = LOG_BYTES if self._checkpoint() else size + AGAIN_BYTES
+
+    def make_room(self) -> bool:
+        """Where the disk is full: give up the reserve, then move the log into the file, so that it
+        is written from its start again. Whether another try may do better.
+        """
+        if self._log is None:
+            return False
+        given = self.reserve.give_up()
+        try:
+            return self._checkpoint() or given
+        except sqlite3.Error:
+            return given
 
     def close(self) -> None:
-        """Close the log, and the second connection."""
+        """Close the log, and the second connection, after all others. Where no process has the file
+        open any more, SQLite has removed the log then, and the reserve goes with it.
+        """
         if self._file is not None:
             os.close(self._file)
             self._file = None
         if self._connection is not None:
             self._connection.close()
+        if self._log is not None:
+            self.reserve.close(remove=not os.path.exists(self._log))  # noqa: PTH110 - it is text
 
-    def _checkpoint(self) -> int:
-        """Move what can be moved. How many frames the log had."""
+    def _checkpoint(self) -> bool:
+        """Move what can be moved. Whether that was all."""
         if self._connection is None:
             self._connection = connect(self._place)
         self._writer.execute("begin immediate")
         try:
-            moved = self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+            _, frames, moved = self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
         finally:
             with contextlib.suppress(sqlite3.Error):
                 self._writer.execute("rollback")
-        return moved[1]
+        return frames == moved

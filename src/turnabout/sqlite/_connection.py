@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from turnabout.sqlite._errors import is_busy, our_errors
-from turnabout.sqlite._schema import migrate
+from turnabout.sqlite._schema import migrate, refuse_older
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import Forbidden, UsageError, WrongVersion
 
 SQLITE_MIN = (3, 38, 0)  # STRICT tables, built-in JSON
+LOG_BYTES_KEPT = 15 * 1024 * 1024
+"""What the log is cut to when it begins anew; a file that is written over costs less than one that
+grows."""
 SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
 
 
@@ -37,6 +40,8 @@ class Connection(sqlite3.Connection):
         """Rows of queues by name, as they were when they were read: see `_queue.known`."""
         self.optimistic = False
         """Whether a verb may raise `StartOver`, instead of being ready to undo what it does."""
+        self.read_only = False
+        """Whether the file can only be read: what writes is refused, as SQLite refuses it."""
         self.applied: tuple[str, ...] = ()
         """The steps of the schema that this connection has run."""
         self.random = random.Random()  # noqa: S311
@@ -51,7 +56,8 @@ class Connection(sqlite3.Connection):
 
 
 def open_writer(place: Place) -> Connection:
-    """The connection that writes. The file is made and migrated if need be.
+    """The connection that writes. The file is made and migrated if need be; one that this user may
+    only read is opened for looking.
 
     Raises: UsageError, Forbidden, WrongVersion: the message says what to do; Busy.
     """
@@ -70,8 +76,11 @@ def open_writer(place: Place) -> Connection:
     connection = connect(place)
     try:
         with our_errors():
-            _use_wal(connection, place)
-            connection.applied = migrate(connection, place)
+            if connection.read_only:
+                refuse_older(connection)
+            else:
+                _use_wal(connection, place)
+                connection.applied = migrate(connection, place)
             connection.execute("pragma busy_timeout = 0")  # from now on the turnstile waits
     except BaseException:
         connection.close()
@@ -82,15 +91,19 @@ def open_writer(place: Place) -> Connection:
 def connect(place: Place) -> Connection:
     """A connection to a file that is known to be good, or to new memory."""
     with our_errors():
+        looked_at = place.path if place.path is not None and may_only_read(place.path) else None
         connection = sqlite3.connect(
-            ":memory:" if place.path is None else place.path,
+            place.path or ":memory:" if looked_at is None else address(looked_at),
+            uri=looked_at is not None,
             timeout=place.busy_seconds,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
             factory=Connection,
         )
+        connection.read_only = looked_at is not None
         try:
+            connection.execute(f"pragma journal_size_limit = {LOG_BYTES_KEPT}")
             connection.execute(f"pragma synchronous = {place.synchronous}")
             connection.execute("pragma temp_store = memory")
             connection.execute("pragma cache_size = -16000")
@@ -109,6 +122,20 @@ def open_reader(place: Place) -> Connection:
     return connection
 
 
+def may_only_read(path: Path) -> bool:
+    """Whether this user can look at the file, but write neither to it nor to a log beside it."""
+    can_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return path.exists() and not can_write
+
+
+def address(path: Path) -> str:
+    """Where to look at a file without writing. A log is read through shared memory, which may have
+    to be made; where there is none, nothing needs that, and nobody's lock either.
+    """
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    return f"{path.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+
+
 def _check_file(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         path.stat()  # `is_dir` and `exists` swallow what else may be wrong with it
@@ -116,11 +143,10 @@ def _check_file(path: Path) -> None:
         raise UsageError(f"{path} is a folder: give the path of a file in it")
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}: make it, or give another path")
-    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-        raise Forbidden(
-            f"{path} may not be read and written by this user: check its owner and mode"
-        )
-    if not os.access(path.parent, os.W_OK):
+    if path.exists():
+        if not os.access(path, os.R_OK):
+            raise Forbidden(f"{path} may not be read by this user: check its owner and mode")
+    elif not os.access(path.parent, os.W_OK):
         raise Forbidden(
             f"{path.parent} may not be written by this user, and SQLite keeps a log beside its file"
         )

@@ -19,7 +19,7 @@ from turnabout.sqlite._writer import Pending, Writer
 from turnabout.sqlite.procedures import procedure_of
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.value import value
-from turnabout.words.verbs import Verb
+from turnabout.words.verbs import ScheduleFire, Send, Verb
 
 A = TypeVar("A")
 
@@ -31,6 +31,10 @@ class Transaction(Verb[list[Any]]):
     verbs: tuple[Verb[Any], ...]
 
 
+STORING = (Send, ScheduleFire)
+"""Verbs that have to leave the last room on a disk to those that end messages."""
+
+
 class Engine:
     """The connections of one process to one file, and what its callers share."""
 
@@ -39,10 +43,10 @@ class Engine:
         self._place = place
         self._time = FileClock(clock)
         connection = open_writer(place)
-        self.writer = Writer(connection, place, self.run_on, self._committed)
+        self._checkpoints = Checkpoints(place, connection)
+        self.writer = Writer(connection, place, self.run_on, self._committed, self._make_room)
         self._reading = threading.Lock()
         self._reader: Connection | None = None
-        self._checkpoints = Checkpoints(place, connection)
         in_memory = place.path is None
         self.notifier = FileNotifier(None if in_memory else lambda: connect(place))
         self._commits = self._committed_verbs = 0
@@ -93,9 +97,9 @@ class Engine:
         self.notifier.close()
         with self._reading:
             self.writer.close()
-            self._checkpoints.close()
             if self._reader is not None:
                 self._reader.close()
+            self._checkpoints.close()
 
     def run_on(self, connection: Connection, verb: Verb[Any]) -> Any:
         kind = type(verb)
@@ -104,6 +108,8 @@ class Engine:
             if isinstance(verb, Transaction):
                 return [self._run_or_skip(connection, one) for one in verb.verbs]
             raise UsageError(f"{kind.__name__} is not a verb of this store")
+        if kind in STORING:
+            self._checkpoints.reserve.need()
         now, should_keep = self._time.read(connection)
         changes = connection.total_changes
         answer = procedure(connection, verb, now)
@@ -114,6 +120,11 @@ class Engine:
     def _run_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
         answer = self.nothing_to_do(verb)
         return self.run_on(connection, verb) if answer is None else answer
+
+    def _make_room(self, verb: Verb[Any]) -> bool:
+        verbs = verb.verbs if isinstance(verb, Transaction) else (verb,)
+        stores = any(isinstance(one, STORING) for one in verbs)
+        return not stores and self._checkpoints.make_room()
 
     def _committed(self, group: Sequence[Pending[Any]]) -> None:
         self._commits += 1

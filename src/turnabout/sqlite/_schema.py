@@ -112,6 +112,15 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
     return tuple(step.name for step in steps)
 
 
+def refuse_older(connection: sqlite3.Connection) -> None:
+    """For a file that can only be read. Raises: WrongVersion, if steps have to be run first."""
+    if missing(schema(connection)):
+        raise WrongVersion(
+            "the file lacks tables of this version, and this user may only read it: open it once "
+            "as a user who may write, or run `turnabout migrate up` as one"
+        )
+
+
 def split(script: str) -> list[str]:
     """The statements of a script: `executescript` would commit our transaction."""
     statements: list[str] = []

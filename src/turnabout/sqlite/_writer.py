@@ -18,7 +18,7 @@ from turnabout.sqlite._connection import Connection, StartOver
 from turnabout.sqlite._errors import translated
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import Place
-from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.errors import StorageFull, TurnaboutError, UsageError
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -56,12 +56,16 @@ class Writer:
         place: Place,
         run: Run,
         committed: Callable[[Sequence[Pending[Any]]], None],
+        make_room: Callable[[Verb[Any]], bool],
     ) -> None:
-        """`committed` is called after each transaction, before the next one may begin."""
+        """`committed` is called after each transaction, before the next one may begin; `make_room`
+        where a verb found the disk full: whether another try may do better.
+        """
         self.connection = connection
         self._turnstile = Turnstile(place)
         self._run = run
         self._committed = committed
+        self._make_room = make_room
         self._waiting: deque[Pending[Any]] = deque()
         self._mutex = threading.Lock()
         self._leader: Pending[Any] | None = None
@@ -92,16 +96,14 @@ class Writer:
         """Carry out these verbs in one transaction, if it can be; each is then done.
 
         Where the transaction as a whole fails, each verb is tried on its own, so that a full disk
-        that stops a send does not stop an ack.
+        that stops a send does not stop an ack. That is given what room was kept.
         """
-        try:
+        error = self._try(group)
+        if isinstance(error, StorageFull) and len(group) == 1:
             with self._using:
-                self._commit(group)
-        except sqlite3.Error as error:
-            cause = translated(error)
-            cause.__cause__ = error
-            self._retry(group, cause)
-        except Exception as error:  # noqa: BLE001  # one caller's, maybe another's
+                may_go_on = self._make_room(group[0].verb)
+            error = self._try(group) if may_go_on else error
+        if error is not None:
             self._retry(group, error)
 
     def close(self) -> None:
@@ -158,6 +160,19 @@ class Writer:
                 self._leader.wakeup.set()
 
     # --- the transaction ------------------------------------------------------------------------
+
+    def _try(self, group: Sequence[Pending[Any]]) -> Exception | None:
+        """What kept it from happening."""
+        try:
+            with self._using:
+                self._commit(group)
+        except sqlite3.Error as error:
+            cause = translated(error)
+            cause.__cause__ = error
+            return cause
+        except Exception as error:  # noqa: BLE001  # one caller's, maybe another's
+            return error
+        return None
 
     def _commit(self, group: Sequence[Pending[Any]]) -> None:
         if self.closed:

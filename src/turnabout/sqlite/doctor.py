@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from turnabout.slices import Slice
 from turnabout.sqlite._clock import STEP_MS, FileClock
-from turnabout.sqlite._connection import SQLITE_SAFE
+from turnabout.sqlite._connection import SQLITE_SAFE, address, may_only_read
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite._url import Place, place
 from turnabout.statements import statements_in
@@ -176,7 +176,8 @@ def file_system(path: Path) -> str | None:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None)
+    where = address(path) if may_only_read(path) else f"{path.as_uri()}?mode=ro"
+    return sqlite3.connect(where, uri=True, timeout=5, isolation_level=None)
 
 
 def _one(db: sqlite3.Connection, statement: str, **facts: Any) -> Any:

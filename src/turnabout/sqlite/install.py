@@ -10,7 +10,7 @@ from contextlib import closing
 from types import MappingProxyType
 
 from turnabout.sqlite import _schema
-from turnabout.sqlite._connection import open_writer
+from turnabout.sqlite._connection import address, may_only_read, open_writer
 from turnabout.sqlite._errors import our_errors
 from turnabout.sqlite._url import place
 from turnabout.words.migration import Migration, SchemaStatus
@@ -52,7 +52,8 @@ def status(url: str) -> SchemaStatus:
     found: dict[str, _schema.Reached] = {}
     if path is not None and path.exists():
         # Not mode=ro: what a killed process has left in the log could not be read then.
-        with our_errors(), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as file:
+        where = address(path) if may_only_read(path) else f"{path.as_uri()}?mode=rw"
+        with our_errors(), closing(sqlite3.connect(where, uri=True)) as file:
             found = _schema.reached(file)
     return SchemaStatus(
         found[""].step if found else 0,

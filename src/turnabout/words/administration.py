@@ -26,6 +26,8 @@ class QueueTotals:
     """As in QueueStats, but of the few that are found first, so it may be too little. None: nothing
     was found at a bounded cost; behind a thousand held messages something may be ready still.
     """
+    ran_out: int = 0
+    """Leases that have run out while nobody looked; at most the first thousand are counted."""
     bytes: int | None = None
     """Of the payloads of unfinished messages, if it was asked for."""
 

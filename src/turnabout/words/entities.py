@@ -27,6 +27,12 @@ from turnabout.words.value import value
 from turnabout.words.verb import OriginJson, QueueName
 
 State = Literal["scheduled", "ready", "leased"]
+BlockedBy = Literal[
+    "paused", "concurrency", "rate", "queue_concurrency", "queue_rate", "fifo", "exhausted"
+]
+"""What holds back the ready messages of a channel: a limit of its own, of the whole queue, the
+order, or a message that waits for a person.
+"""
 
 _RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})(?:\.([0-9]{1,19}))?")
 
@@ -268,8 +274,10 @@ class ChannelStats:
     ready: int
     leased: int
     oldest_ready_ms: int | None
-    blocked: Literal["paused", "concurrency", "rate", "fifo", "exhausted"] | None
+    blocked: BlockedBy | None
     """`exhausted`: its first message has no attempts left and waits for a person (`retry`)."""
+    ran_out: int = 0
+    """Of those leased: their lease has run out, and nobody has looked since."""
 
 
 @value

@@ -86,7 +86,7 @@ class Retrying:
 
 @value
 class Dead:
-    """Attempts are used up, or `retry` was False: moved to the dead-letter queue.
+    """Attempts or deliveries are used up, or `retry` was False: moved to the dead-letter queue.
 
     `queue` is None where there is none to move to: the message has then ended.
     """
@@ -96,8 +96,8 @@ class Dead:
 
 @value
 class Blocked:
-    """Attempts are used up: it stays at the head of its FIFO channel until a person says `retry`
-    or `cancel`.
+    """Attempts or deliveries are used up: it stays at the head of its FIFO channel until a person
+    says `retry` or `cancel`.
     """
 
 
@@ -196,10 +196,10 @@ class NotDue:
 
 
 AckOutcome = Acked | LeaseLost
-DeferOutcome = Deferred | Cancelled | LeaseLost
+DeferOutcome = Deferred | Dead | Blocked | Cancelled | LeaseLost
 FailOutcome = Retrying | Dead | Blocked | Cancelled | LeaseLost
 ExtendOutcome = Extended | LeaseLost
-ReleaseOutcome = Released | Cancelled | LeaseLost
+ReleaseOutcome = Released | Dead | Blocked | Cancelled | LeaseLost
 CancelOutcome = Cancelled | CancelRequested | NotWaiting
 RetryOutcome = Retried | NotWaiting
 SendOutcome = Sent | ChannelFull | QueueFull

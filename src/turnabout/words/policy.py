@@ -111,6 +111,7 @@ class QueueSettings:
 
     lease_seconds        how long a delivery is held when `receive` names no time
     max_attempts         charged attempts (failures + crashes) until a message is dead; None: never
+    max_deliveries       deliveries, charged or not, until a message that would come back is dead
     backoff_seconds      wait after the first failure; it doubles with each further charge
     backoff_max_seconds  the longest such wait
     backoff_jitter       0 to 1: that share of the wait is random, so that retries spread out
@@ -123,6 +124,8 @@ class QueueSettings:
     dead_letter          queue that exhausted messages move to; None: `<queue>-dead`
     ttl_seconds          a message still waiting after that expires; None: never
     max_messages         unfinished messages; a send beyond it is refused with `QueueFull`
+    queue_max_concurrency  live leases at once in the whole queue, beside the limits of its channels
+    queue_rate           deliveries per time from the whole queue, beside the rates of its channels
     dedup_mode           of sends with a key that name none: `window`, `sliding`, `until_started`,
                          `until_finished`, `latest`, `rerun`
     dedup_window_seconds how long a key suppresses in the modes `window` and `sliding`
@@ -136,6 +139,7 @@ class QueueSettings:
 
     lease_seconds: float = 30.0
     max_attempts: int | None = 5
+    max_deliveries: int | None = None
     backoff_seconds: float = 1.0
     backoff_max_seconds: float = 3600.0
     backoff_jitter: float = 0.1
@@ -147,6 +151,8 @@ class QueueSettings:
     dead_letter: QueueName | None = None
     ttl_seconds: float | None = None
     max_messages: int | None = None
+    queue_max_concurrency: int | None = None
+    queue_rate: Rate | None = None
     dedup_mode: DedupMode = "window"
     dedup_window_seconds: float = 300.0
     dedup_scope: DedupScope = "queue"
@@ -158,7 +164,8 @@ class QueueSettings:
 
     def __post_init__(self) -> None:
         limits.lease_ms(self.lease_seconds)
-        limits.optional_whole(self.max_attempts, "max_attempts", 1, limits.INTEGER_MAX)
+        for name in ("max_attempts", "max_deliveries", "max_messages", "queue_max_concurrency"):
+            limits.optional_whole(getattr(self, name), name, 1, limits.INTEGER_MAX)
         for name in ("backoff_seconds", "backoff_max_seconds", "delay_seconds"):
             limits.milliseconds(getattr(self, name), name, limits.DELAY_SECONDS_MAX)
         limits.milliseconds(self.history_seconds, "history_seconds", HISTORY_SECONDS_MAX)
@@ -168,7 +175,6 @@ class QueueSettings:
             )
         if self.ttl_seconds is not None:
             limits.ttl_ms(self.ttl_seconds)
-        limits.optional_whole(self.max_messages, "max_messages", 1, limits.INTEGER_MAX)
         limits.window_ms(self.dedup_window_seconds)
         limits.choice(self.dedup_mode, "dedup_mode", DEDUP_MODES)
         limits.choice(self.dedup_scope, "dedup_scope", DEDUP_SCOPES)
@@ -182,6 +188,8 @@ class QueueSettings:
         if self.dead_letter is not None:
             limits.queue_name(self.dead_letter)
         _is_a(Policy, "policy", self.policy)
+        if self.queue_rate is not None:
+            _is_a(Rate, "queue_rate", self.queue_rate)
         if self.on_exhausted == "block" and not self.fifo:
             raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
         if self.policy.paused or self.policy.pause_reason is not None:
@@ -210,18 +218,15 @@ def column_of(setting: str) -> str:
 def settings_row(settings: QueueSettings) -> dict[str, int | str | bool | None]:
     """The columns that a store keeps for a queue's settings, in order."""
     row = {column_of(name): _kept(name, getattr(settings, name)) for name in _PLAIN}
-    return {**row, **policy_row(settings.policy)}
+    rate = {f"queue_{column}": x for column, x in _rate_row(settings.queue_rate).items()}
+    return {**row, **rate, **policy_row(settings.policy)}
 
 
 def policy_row(policy: Policy) -> dict[str, int | None]:
     """The columns that a store keeps for a policy; `paused` is a column of its own."""
-    rate = policy.rate
     return {
         "max_concurrency": policy.max_concurrency,
-        "rate_count": None if rate is None else rate.count,
-        "rate_period_ms": None if rate is None else _ms(rate.per_seconds),
-        "rate_burst": None if rate is None else rate.burst,
-        "rate_interval_us": None if rate is None else rate.interval_us,
+        **_rate_row(policy.rate),
         "max_size": policy.max_size,
         "weight": policy.weight,
     }
@@ -230,22 +235,37 @@ def policy_row(policy: Policy) -> dict[str, int | None]:
 def settings_of(row: Mapping[str, Any]) -> QueueSettings:
     """The settings in a queue's row; the inverse of `settings_row`."""
     plain: dict[str, Any] = {name: _set(name, row[column_of(name)]) for name in _PLAIN}
-    return QueueSettings(**plain, policy=policy_of(row, paused=False, pause_reason=None))
+    policy = policy_of(row, paused=False, pause_reason=None)
+    return QueueSettings(**plain, queue_rate=_rate_of(row, "queue_rate"), policy=policy)
 
 
 def policy_of(row: Mapping[str, Any], *, paused: bool, pause_reason: str | None) -> Policy:
     """The policy in a channel's or queue's row; the inverse of `policy_row`."""
-    rate = None
-    if row["rate_count"] is not None:
-        rate = Rate(row["rate_count"], row["rate_period_ms"] / 1000, row["rate_burst"])
     return Policy(
         max_concurrency=row["max_concurrency"],
-        rate=rate,
+        rate=_rate_of(row, "rate"),
         max_size=row["max_size"],
         weight=row["weight"],
         paused=paused,
         pause_reason=pause_reason,
     )
+
+
+def _rate_row(rate: Rate | None) -> dict[str, int | None]:
+    """The columns of a rate; a queue's own has `queue_` before each."""
+    return {
+        "rate_count": None if rate is None else rate.count,
+        "rate_period_ms": None if rate is None else _ms(rate.per_seconds),
+        "rate_burst": None if rate is None else rate.burst,
+        "rate_interval_us": None if rate is None else rate.interval_us,
+    }
+
+
+def _rate_of(row: Mapping[str, Any], columns: str) -> Rate | None:
+    if row[f"{columns}_count"] is None:
+        return None
+    period = row[f"{columns}_period_ms"] / 1000
+    return Rate(row[f"{columns}_count"], period, row[f"{columns}_burst"])
 
 
 def as_dict(value: Policy | QueueSettings) -> dict[str, Any]:
@@ -291,7 +311,8 @@ def _first(value: _T | None, default: _T | None) -> _T | None:
     return default if value is None else value
 
 
-_PLAIN = tuple(f.name for f in fields(QueueSettings) if f.name != "policy")
+_PLAIN = tuple(f.name for f in fields(QueueSettings) if f.name not in ("queue_rate", "policy"))
 _FLAGS = frozenset(f.name for f in fields(QueueSettings) if isinstance(f.default, bool))
+QUEUE_RATE_COLUMNS = tuple(f"queue_{column}" for column in _rate_row(None))
 POLICY_COLUMNS = tuple(policy_row(NO_POLICY))
 SETTINGS_COLUMNS = tuple(settings_row(QueueSettings()))

@@ -5,13 +5,16 @@ Instants are milliseconds since 1970.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
 from turnabout.words.verb import QueueName, ScheduleName
+
+if TYPE_CHECKING:
+    from datetime import datetime  # slow to load
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["allow", "skip"]
@@ -113,8 +116,20 @@ class ScheduleEntry:
         return self.next_at is not None and self.next_at <= self.now and not self.schedule.paused
 
 
-def every_ms(seconds: object) -> int:
-    """Milliseconds between due times: a second to 366 days."""
-    return limits.milliseconds(
-        seconds, "every_seconds", limits.DELAY_SECONDS_MAX, least=EVERY_MS_MIN / 1000
-    )
+def schedule_of(
+    name: str,
+    queue: str,
+    message: Outgoing,
+    *,
+    every_seconds: float | None,
+    at: datetime | int | None,
+    anchor: datetime | int,
+    **more: Any,
+) -> Schedule:
+    """A schedule of what a caller gives: every second to every 366 days, instants in any form."""
+    most, least = limits.DELAY_SECONDS_MAX, EVERY_MS_MIN / 1000
+    if every_seconds is not None:
+        more["every_ms"] = limits.milliseconds(every_seconds, "every_seconds", most, least=least)
+    if at is not None:
+        more["at"] = limits.instant(at, "at")
+    return Schedule(name, queue, message, anchor=limits.instant(anchor, "anchor"), **more)

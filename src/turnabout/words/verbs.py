@@ -444,7 +444,6 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     one that is due longest of each namespace, then the next one of each, and so on.
     """
 
-    scope = "consume"
     reads = lists = True
     pages = Pages("after", attrgetter("schedule.name"), attrgetter("kept_bytes"))
     queue: QueueName | None = None
@@ -463,7 +462,6 @@ class ScheduleFire(Verb[o.FireOutcome]):
     overlap that it does not allow, or one sent for that time already; set the next due time.
     """
 
-    scope = "consume"
     schedule: ScheduleName
     due_at: int
     next_at: int | None

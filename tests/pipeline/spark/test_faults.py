@@ -129,6 +129,7 @@ def once(texts: list[str]) -> Counter[str]:
 
 
 @pytest.mark.driving
+@pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_that_dies(
     mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str

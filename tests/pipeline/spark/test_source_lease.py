@@ -91,6 +91,7 @@ def test_a_narrow_schema_reads_only_its_columns(mq: turnabout.Turnabout, query: 
 
 
 @pytest.mark.driving
+@pytest.mark.share(4)
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
     mq: turnabout.Turnabout, query: Made, kill: str

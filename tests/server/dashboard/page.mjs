@@ -60,6 +60,14 @@ await until("history", () => page().includes("550 no such user"));
 // Dead letters: their story, and the way back.
 go("#/emails-dead/messages");
 await until("letters", () => page().includes("died in emails: refused"));
+const [box] = part("page").all("input").filter((one) => one.type === "checkbox");
+assert.ok(button("Send chosen back…").disabled);
+box.checked = true;
+box.fire("change");
+click("Send 1 back…");
+await until("the question of one", () => part("ask").isOpen);
+assert.match(part("ask-text").textContent, /1 messages go back/);
+click("Cancel");
 click("Redrive…");
 await until("the question", () => part("ask").isOpen);
 assert.match(part("ask-text").textContent, /1 messages go back/);

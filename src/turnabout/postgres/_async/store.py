@@ -86,7 +86,7 @@ class AsyncPostgresStore(store.AsyncStore):
         try:
             rows: Sequence[Any] = ()
             if simple and connection.is_direct:
-                rows = await self._everyday(connection, call, verb, simple)
+                rows = await self._everyday(connection, verb, simple)
             if not rows:
                 rows = await connection.run(sql, call.parameters(verb, now))
         except psycopg.Error as error:
@@ -99,7 +99,7 @@ class AsyncPostgresStore(store.AsyncStore):
         return rows
 
     async def _everyday(
-        self, connection: AsyncConnection, call: Call, verb: Any, simple: Sequence[Asked]
+        self, connection: AsyncConnection, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
         """The rows of the last of these; none if one of them did nothing. What one fails of, the
         function is to tell.
@@ -113,7 +113,7 @@ class AsyncPostgresStore(store.AsyncStore):
                     raise
                 rows = ()
             if not rows:
-                if statement is call.everyday:
+                if statement is simple[-1][0]:
                     self._shortcuts.was_special(statement, verb)
                 break
         return rows

@@ -80,7 +80,7 @@ class PostgresStore(store.Store):
         try:
             rows: Sequence[Any] = ()
             if simple and connection.is_direct:
-                rows = self._everyday(connection, call, verb, simple)
+                rows = self._everyday(connection, verb, simple)
             if not rows:
                 rows = connection.run(sql, call.parameters(verb, now))
         except psycopg.Error as error:
@@ -93,7 +93,7 @@ class PostgresStore(store.Store):
         return rows
 
     def _everyday(
-        self, connection: LibpqConnection, call: Call, verb: Any, simple: Sequence[Asked]
+        self, connection: LibpqConnection, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
         """The rows of the last of these; none if one of them did nothing. What one fails of, the
         function is to tell.
@@ -107,7 +107,7 @@ class PostgresStore(store.Store):
                     raise
                 rows = ()
             if not rows:
-                if statement is call.everyday:
+                if statement is simple[-1][0]:
                     self._shortcuts.was_special(statement, verb)
                 break
         return rows

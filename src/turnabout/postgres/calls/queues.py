@@ -15,6 +15,7 @@ from turnabout.words.outcomes import AlreadyExists, Created, Deleted, Purged
 from turnabout.words.policy import (
     NO_POLICY,
     POLICY_COLUMNS,
+    QUEUE_RATE_COLUMNS,
     SETTINGS_COLUMNS,
     Policy,
     QueueSettings,
@@ -57,6 +58,8 @@ def _columns_of(setting: str, value: Any) -> Sequence[str]:
         if not isinstance(value, Mapping):
             return POLICY_COLUMNS
         return tuple(policy_columns(cast("Mapping[str, Any]", value)))
+    if setting == "queue_rate":
+        return QUEUE_RATE_COLUMNS
     return (column_of(setting),)
 
 

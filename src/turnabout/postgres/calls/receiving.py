@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, in_room
-from turnabout.postgres.everyday import everyday
+from turnabout.postgres.everyday import MANY_MAX, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
 from turnabout.words.outcomes import Received
@@ -26,15 +26,22 @@ _RECEIVE = (
 )
 
 
-def _receive_one(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
-    if verb.max_messages != 1 or verb.shard is not None:
-        return None
-    return {
-        "queue": verb.queue,
-        "lease_ms": verb.lease_ms,
-        "channel": verb.turn.channel,
-        "now": now,
-    }
+def _up_to(most: int) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
+    def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
+        if not 0 < verb.max_messages <= most or verb.shard is not None:
+            return None
+        return {
+            "queue": verb.queue,
+            "most": verb.max_messages,
+            "lease_ms": verb.lease_ms,
+            "channel": verb.turn.channel,
+            "now": now,
+        }
+
+    return values
+
+
+_LOOK = everyday("look", _up_to(MANY_MAX))
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
@@ -71,7 +78,10 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
         nowait=f"select * from turnabout.receive_within({_RECEIVE})",
         without_timers=f"select * from turnabout.receive({_RECEIVE}, check_due => false)",
-        everyday=everyday("receive", _receive_one, everyday("look", _receive_one)),
+        everyday=(
+            everyday("receive", _up_to(1), _LOOK),
+            everyday("receive_many", _up_to(MANY_MAX), _LOOK),
+        ),
     ),
     v.Peek: call(
         in_room(

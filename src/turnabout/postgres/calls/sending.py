@@ -98,6 +98,6 @@ CALLS: dict[type[Any], Call] = {
         " $windows::bigint[], $scopes::text[], $dues::bigint[])",
         _send_answer,
         _send_parameters,
-        everyday=everyday("send", _send_one),
+        everyday=(everyday("send", _send_one),),
     ),
 }

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, in_order
-from turnabout.postgres.everyday import everyday
+from turnabout.postgres.everyday import MANY_MAX, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
 from turnabout.words.outcomes import (
     Acked,
+    AckOutcome,
     Blocked,
     Cancelled,
     CancelRequested,
     Dead,
+    DeferOutcome,
     Deferred,
     Extended,
+    FailOutcome,
     LeaseLost,
     NotWaiting,
     Released,
+    ReleaseOutcome,
     Retried,
     Retrying,
 )
@@ -64,25 +68,46 @@ def _ack_one(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
     return {"queue": verb.queue, "id": id_, "attempt": attempt, "lease": lease} if lease else None
 
 
+def _ack_many(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
+    """Of one lease, as nearly always."""
+    receipts = verb.receipts
+    if not 1 < len(receipts) <= MANY_MAX or verb.results:
+        return None
+    _, attempt, lease = receipts[0]
+    if not lease or any(r[1] != attempt or r[2] != lease for r in receipts):
+        return None
+    return {"queue": verb.queue, "ids": _ids(receipts), "attempt": attempt, "lease": lease}
+
+
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
     return verb.queue, _ids(receipts), _attempts(receipts), now, _leases(receipts)
 
 
-def _settled(outcome: Acked | Released) -> Callable[[v.Ack | v.Release, Rows], tuple[Any, ...]]:
-    """The answer when the function names the exceptions only, and null says that there are none."""
-
-    def answer(verb: v.Ack | v.Release, rows: Rows) -> tuple[Any, ...]:
-        ((others,),) = rows
-        if others is None:
-            return (outcome,) * len(verb.receipts)
-        return tuple(outcome if now is None else _otherwise(now) for now in others)
-
-    return answer
+def _acked(verb: v.Ack, rows: Rows) -> tuple[AckOutcome, ...]:
+    """The function names the exceptions only; null says that there are none."""
+    ((others,),) = rows
+    if others is None:
+        return (Acked(),) * len(verb.receipts)
+    return tuple(Acked() if now is None else LeaseLost(now) for now in others)
 
 
-def _otherwise(now: Any) -> Cancelled | LeaseLost:
-    return Cancelled() if now == "cancelled" else LeaseLost(now)
+def _released(verb: v.Release, rows: Rows) -> tuple[ReleaseOutcome, ...]:
+    """The function names the exceptions only."""
+    others = {nr: _otherwise(now, what) for nr, now, what in rows}
+    return tuple(others.get(nr, Released()) for nr in range(1, len(verb.receipts) + 1))
+
+
+def _otherwise(now: Any, what: str | None) -> Dead | Blocked | Cancelled | LeaseLost:
+    match now:
+        case "cancelled":
+            return Cancelled()
+        case "blocked":
+            return Blocked()
+        case "dead":
+            return Dead(what)
+        case _:
+            return LeaseLost(now)
 
 
 def _defer_parameters(verb: v.Defer, now: Now) -> Sequence[Any]:
@@ -105,30 +130,22 @@ def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     return verb.queue, *named, verb.lease_ms, now, _leases(receipts)
 
 
-def _deferred(at: int, now: Any) -> Deferred | Cancelled | LeaseLost:
-    return Deferred(at) if now is None else _otherwise(now)
+def _deferred(at: int, now: Any, what: str | None) -> DeferOutcome:
+    return Deferred(at) if now is None else _otherwise(now, what)
 
 
 def _extended(at: int, wish: Any, now: Any) -> Extended | LeaseLost:
     return Extended(at, wish) if now is None else LeaseLost(now)
 
 
-def _failed(
-    outcome: str, at: int | None, what: Any
-) -> Retrying | Dead | Blocked | Cancelled | LeaseLost:
+def _failed(outcome: str, at: int | None, what: Any) -> FailOutcome:
     if outcome == "retrying" and at is not None:
         return Retrying(at)
-    match outcome:
-        case "dead":
-            return Dead(what)
-        case "lost":
-            return LeaseLost(what)
-        case "blocked":
-            return Blocked()
-        case "cancelled":
-            return Cancelled()
-        case _:
-            raise BrokenInvariant(f"fail answered {outcome} at {at}: please report this")
+    if outcome in ("dead", "blocked", "cancelled"):
+        return _otherwise(outcome, what)
+    if outcome == "lost":
+        return LeaseLost(what)
+    raise BrokenInvariant(f"fail answered {outcome} at {at}: please report this")
 
 
 _CANCELLED: Mapping[str, Any] = {
@@ -151,10 +168,10 @@ _ACK = (
 CALLS: dict[type[Any], Call] = {
     v.Ack: call(
         _ACK.format(waits="true"),
-        _settled(Acked()),
+        _acked,
         _ack_parameters,
         nowait=_ACK.format(waits="false"),
-        everyday=everyday("ack", _ack_one),
+        everyday=(everyday("ack", _ack_one), everyday("ack_many", _ack_many)),
     ),
     v.Defer: call(
         "select * from turnabout.defer($queue::text, $ids::bigint[], $attempts::int[],"
@@ -177,9 +194,9 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     v.Release: call(
-        "select turnabout.release($queue::text, $ids::bigint[], $attempts::int[], $now::bigint,"
-        " $leases::bigint[])",
-        _settled(Released()),
+        "select * from turnabout.release($queue::text, $ids::bigint[], $attempts::int[],"
+        " $now::bigint, $leases::bigint[])",
+        _released,
         _release_parameters,
     ),
     v.Cancel: call(

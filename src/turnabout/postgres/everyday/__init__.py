@@ -1,10 +1,11 @@
 """Everyday statements: a verb's common case as a plain statement beside its function.
 
-    receive.sql   one message
-    look.sql      now and then before it: whether time has brought anything
-    ack.sql       one message
-    send.sql      one message
-    waiters.sql   after a change: whether anybody is to be notified of it
+    receive.sql       one message
+    receive_many.sql  up to MANY_MAX
+    look.sql          now and then before these: whether time has brought anything
+    ack.sql           one message
+    send.sql          one message
+    waiters.sql       after a change: whether anybody is to be notified of it
 
 Each does the whole work where nothing special is going on (no limits, no pause, no policy of a
 channel, no events to note), and else does nothing and answers no row: then the function is called,
@@ -55,6 +56,9 @@ LOOK_MS: Final = 50
 small receive, most of all where many processes share the processors: the function that does it is
 then in no cache. If nothing is ready, it is done anyway.
 """
+
+MANY_MAX: Final = 20
+"""The largest batch of a receive by a plain statement: above, the function is as quick."""
 
 PAUSE_SECONDS: Final = 0.1
 """How long a queue is left to the function where something special is going on: where a statement
@@ -144,22 +148,24 @@ class Shortcuts:
         return True
 
     def everyday(
-        self, statement: Everyday | None, verb: Any, now: Now, *, looks: bool = False
+        self, statements: Sequence[Everyday], verb: Any, now: Now, *, looks: bool = False
     ) -> Sequence[Asked]:
-        """The everyday statement, or its look and the statement, with their parameters; empty: it
-        is not for this verb, or this queue is known to be special.
+        """The everyday statement for this verb, or its look and the statement, with their
+        parameters; empty: none is for it, or this queue is known to be special.
         """
-        if statement is None:
-            return ()
-        if self._paused:
-            until = self._paused.get((verb.queue, statement.sql))
-            if until is not None and time.monotonic() < until:
-                return ()
-        parameters = statement.parameters(verb, now)
-        if parameters is None:
-            return ()
-        asked = (statement, parameters)
-        return (*self.everyday(statement.look, verb, now), asked) if looks else (asked,)
+        for statement in statements:
+            parameters = statement.parameters(verb, now)
+            if parameters is None:
+                continue
+            if self._paused:
+                until = self._paused.get((verb.queue, statement.sql))
+                if until is not None and time.monotonic() < until:
+                    return ()
+            asked = (statement, parameters)
+            if looks and statement.look is not None:
+                return (*self.everyday((statement.look,), verb, now), asked)
+            return (asked,)
+        return ()
 
     def was_special(self, statement: Everyday, verb: Any) -> None:
         """The everyday statement did nothing."""

@@ -12,7 +12,8 @@ with facts as materialized (
         coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
         coalesce($now::bigint, turnabout.clock_ms()) as now
     from turnabout.queue q
-    where q.name = $queue::text and not q.paused and not q.limited and q.events <> 'all'
+    where q.name = $queue::text and not q.paused and not q.limited and not q.queue_limited
+        and q.events <> 'all'
         and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
 ),
 gone as (

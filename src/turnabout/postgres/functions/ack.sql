@@ -31,8 +31,8 @@ begin
     wait_for_locks := wait_for_locks and cardinality(ack.leases) = 1
         and ack.attempts[1] = all (ack.attempts) and pg_current_xact_id_if_assigned() is null;
     select q.id, q.history_ms,
-        not q.history_payload and not q.limited and q.events <> 'all' and ack.results is null
-            and (
+        not q.history_payload and not q.limited and not q.queue_limited and q.events <> 'all'
+            and ack.results is null and (
                 select 1 from turnabout.channel c where c.queue_id = q.id limit 1
             ) is null
     into v_queue_id, v_history_ms, v_plain

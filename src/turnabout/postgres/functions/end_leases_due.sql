@@ -18,6 +18,7 @@ declare
     v_channels text[];
     v_back bigint[];
     v_dead bigint[];
+    v_worn bigint[];  -- delivered as often as they may be
     v_unwanted bigint[];
 begin
     -- 1. The leases.
@@ -64,13 +65,16 @@ begin
             where e.id = t.id and e.lease = t.lease and e.until > now_ms
         ) is null
         returning m.id, m.channel, m.cancel_requested,
-            turnabout.exhausted(queue, m.failures, m.crashes) as is_used_up
+            turnabout.exhausted(
+                queue, m.failures + m.crashes, m.attempt - coalesce(m.delivered_before, 0)
+            ) as limit_
     )
     select array_agg(o.id), array_agg(o.channel),
-        array_agg(o.id) filter (where not o.is_used_up and not o.cancel_requested),
-        array_agg(o.id) filter (where o.is_used_up and not o.cancel_requested),
+        array_agg(o.id) filter (where o.limit_ is null and not o.cancel_requested),
+        array_agg(o.id) filter (where o.limit_ = 'attempts' and not o.cancel_requested),
+        array_agg(o.id) filter (where o.limit_ = 'deliveries' and not o.cancel_requested),
         array_agg(o.id) filter (where o.cancel_requested)
-    into v_ids, v_channels, v_back, v_dead, v_unwanted
+    into v_ids, v_channels, v_back, v_dead, v_worn, v_unwanted
     from over o;
 
     -- 3. What is left of the leases.
@@ -116,6 +120,9 @@ begin
     end if;
     if v_dead is not null then
         perform turnabout.dead_letter(queue, v_dead, 'crashes', now_ms);
+    end if;
+    if v_worn is not null then
+        perform turnabout.dead_letter(queue, v_worn, 'deliveries', now_ms);
     end if;
     if queue.events = 'all' then
         perform turnabout.note_events(queue, v_back, 'failed', now_ms);

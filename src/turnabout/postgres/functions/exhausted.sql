@@ -1,7 +1,12 @@
--- The one predicate that says when attempts are used up; fail and run_timers both ask it, so that
--- no message is ever both undeliverable and alive.
-create or replace function turnabout.exhausted(queue turnabout.queue, failures int, crashes int)
-returns boolean
+-- The one predicate that says why a message may not come back: its charged attempts are used up, or
+-- its deliveries, so many of them in this queue; null: it may. All that gives back a lease asks it,
+-- so that no message is ever both undeliverable and alive.
+create or replace function turnabout.exhausted(
+    queue turnabout.queue, charged int, deliveries int
+) returns text
 language sql immutable parallel safe as $$
-    select queue.max_attempts is not null and failures + crashes >= queue.max_attempts
+    select case
+        when charged >= queue.max_attempts then 'attempts'
+        when deliveries >= queue.max_deliveries then 'deliveries'
+    end
 $$;

@@ -17,6 +17,7 @@ declare
     v_all boolean := cardinality(v_held) = cardinality(fail.ids);
     v_refused bigint[];
     v_used_up bigint[];
+    v_worn bigint[];
     v_gone_nrs bigint[];
     v_back bigint[];
     v_delays bigint[];
@@ -39,32 +40,43 @@ begin
             fail.delays
         ) with ordinality t (id, lease, leased_at, error, retry, delay, nr)
         where m.id = t.id and t.lease is not null
-        returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested
+        returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested,
+            m.attempt - coalesce(m.delivered_before, 0) as deliveries
     ),
     judged as (
         select c.nr, c.id, c.retry, c.cancel_requested,
-            turnabout.exhausted(v_queue, c.failures, c.crashes) as used_up,
+            turnabout.exhausted(v_queue, c.failures + c.crashes, c.deliveries) as used_up,
             coalesce(c.delay, turnabout.backoff_ms(v_queue, c.failures + c.crashes)) as delay
         from charged c
     )
     select array_agg(j.id) filter (where not j.retry and not j.cancel_requested),
-        array_agg(j.id) filter (where j.retry and j.used_up and not j.cancel_requested),
-        array_agg(j.nr) filter (where (not j.retry or j.used_up) and not j.cancel_requested),
-        array_agg(j.id) filter (where j.retry and not j.used_up or j.cancel_requested),
-        array_agg(j.delay) filter (where j.retry and not j.used_up or j.cancel_requested),
-        array_agg(j.nr) filter (where j.retry and not j.used_up or j.cancel_requested)
-    into v_refused, v_used_up, v_gone_nrs, v_back, v_delays, v_back_nrs
-    from judged j;
+        array_agg(j.id) filter (
+            where j.retry and j.used_up = 'attempts' and not j.cancel_requested),
+        array_agg(j.id) filter (
+            where j.retry and j.used_up = 'deliveries' and not j.cancel_requested),
+        array_agg(j.nr) filter (where not j.comes_back),
+        array_agg(j.id) filter (where j.comes_back),
+        array_agg(j.delay) filter (where j.comes_back),
+        array_agg(j.nr) filter (where j.comes_back)
+    into v_refused, v_used_up, v_worn, v_gone_nrs, v_back, v_delays, v_back_nrs
+    from (
+        select *, j.retry and j.used_up is null or j.cancel_requested as comes_back
+        from judged j
+    ) j;
 
     -- 2. Requeue, or dead-letter. (Those that were to be cancelled do not come back.)
     if v_back is not null then
-        v_unwanted := turnabout.requeue(v_queue, v_back, null, v_delays, v_now, 'failed');
+        select r.unwanted into v_unwanted
+        from turnabout.requeue(v_queue, v_back, null, v_delays, v_now, 'failed') r;
     end if;
     if v_refused is not null then
         v_dead_letter := turnabout.dead_letter(v_queue, v_refused, 'refused', v_now);
     end if;
     if v_used_up is not null then
         v_dead_letter := turnabout.dead_letter(v_queue, v_used_up, 'attempts', v_now);
+    end if;
+    if v_worn is not null then
+        v_dead_letter := turnabout.dead_letter(v_queue, v_worn, 'deliveries', v_now);
     end if;
 
     if v_all then

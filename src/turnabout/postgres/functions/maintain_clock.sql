@@ -35,7 +35,7 @@ begin
         where e.lease = back.id;
     end if;
 
-    -- 2. Buckets of channels that sleep for that reason.
+    -- 2. Buckets of channels that sleep for that reason, and of the queue.
     update turnabout.channel c
     set rate_tat_us = now_ms * 1000 + c.rate_depth_us, awake = true, wake_at = null
     where c.ctid = any (array(
@@ -53,6 +53,14 @@ begin
             for update skip locked
         ) held
     ));
+
+    update turnabout.queue_limit l
+    set rate_tat_us = now_ms * 1000 + l.rate_depth_us
+    where l.ctid = (
+        select o.ctid from turnabout.queue_limit o
+        where o.queue_id = queue.id and o.rate_tat_us > v_latest * 1000 + o.rate_depth_us
+        for update skip locked
+    );
 
     -- 3. Delays.
     with late as (

@@ -1,7 +1,7 @@
 -- Sweep leases whose messages were all settled, not in one call; notes of leases that are gone; and
--- slots that nobody has freed, as an ack that was open while its channel got its first limit: those
--- channels look again. A few pages of each table, from a random one on. Seldom look for messages
--- that stand nowhere.
+-- slots that nobody has freed, as an ack that was open while its channel or queue got its first
+-- limit: those channels look again, and now and then such a queue counts anew. A few pages of each
+-- table, from a random one on. Seldom look for messages that stand nowhere.
 create or replace function turnabout.maintain_leases(queue turnabout.queue, now_ms bigint)
 returns void
 language plpgsql as $$
@@ -38,12 +38,21 @@ begin
             for update skip locked
         ))
         returning s.queue_id, s.channel
+    ),
+    noted as (
+        insert into turnabout.slot_change (queue_id, freed)
+        select g.queue_id, count(*) from gone g
+        join turnabout.queue q on q.id = g.queue_id and q.queue_limited
+        group by g.queue_id
     )
     insert into turnabout.wake (queue_id, channel)
     select distinct g.queue_id, g.channel from gone g
     join turnabout.channel c on c.queue_id = g.queue_id and c.name = g.channel;
     if random() < 0.01 then
         perform turnabout.rescue_orphans(queue, now_ms);
+        if queue.queue_limited then
+            perform turnabout.count_slots(queue.id);
+        end if;
     end if;
 end
 $$;

@@ -14,6 +14,7 @@ begin
         expires_at = null,
         failures = 0,
         crashes = 0,
+        delivered_before = m.attempt,
         cancel_requested = false,
         first_error = null,
         last_error = null,

@@ -35,7 +35,7 @@ begin
         -- 2. Receivers. The lock first; a row that another call is taking is its own.
         if v_found.receivers and (v_wanted.change & 1 > 0 or exists (
             select from turnabout.queue q
-            where q.name = v_wanted.queue collate "C" and (q.limited
+            where q.name = v_wanted.queue collate "C" and (q.limited or q.queue_limited
                 or exists (select from turnabout.channel c where c.queue_id = q.id))
         )) then
             v_taken := array(

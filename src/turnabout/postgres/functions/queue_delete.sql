@@ -29,6 +29,8 @@ begin
     delete from turnabout.scheduled s where s.queue_id = v_queue.id;
     delete from turnabout.lease l where l.queue_id = v_queue.id;
     delete from turnabout.slot s where s.queue_id = v_queue.id;
+    delete from turnabout.queue_limit l where l.queue_id = v_queue.id;
+    delete from turnabout.slot_change c where c.queue_id = v_queue.id;
     delete from turnabout.channel c where c.queue_id = v_queue.id;
     delete from turnabout.wake w where w.queue_id = v_queue.id;
     -- Two statements, each with an index.

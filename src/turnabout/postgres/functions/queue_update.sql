@@ -33,14 +33,19 @@ begin
         perform turnabout.check_dead_letter_queue(v_old.name, s.dead_letter);
     end if;
     update turnabout.queue q
-    set lease_ms = s.lease_ms, max_attempts = s.max_attempts, backoff_ms = s.backoff_ms,
+    set lease_ms = s.lease_ms, max_attempts = s.max_attempts,
+        max_deliveries = s.max_deliveries, backoff_ms = s.backoff_ms,
         backoff_max_ms = s.backoff_max_ms, backoff_jitter_percent = s.backoff_jitter_percent,
         delay_ms = s.delay_ms, paused = s.paused, pause_reason = s.pause_reason,
         on_exhausted = s.on_exhausted, dead_letter = s.dead_letter, ttl_ms = s.ttl_ms,
-        max_messages = s.max_messages, dedup_mode = s.dedup_mode,
+        max_messages = s.max_messages, queue_max_concurrency = s.queue_max_concurrency,
+        dedup_mode = s.dedup_mode,
         dedup_window_ms = s.dedup_window_ms, dedup_scope = s.dedup_scope,
         history_ms = s.history_ms, history_failed_ms = s.history_failed_ms,
-        history_payload = s.history_payload, events = s.events, max_concurrency = s.max_concurrency,
+        history_payload = s.history_payload, events = s.events,
+        queue_rate_count = s.queue_rate_count, queue_rate_period_ms = s.queue_rate_period_ms,
+        queue_rate_burst = s.queue_rate_burst, queue_rate_interval_us = s.queue_rate_interval_us,
+        max_concurrency = s.max_concurrency,
         rate_count = s.rate_count,
         rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,
         rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight
@@ -48,7 +53,8 @@ begin
     returning * into v_row;
 
     -- 3. What is leased now is ended by the new settings. Leases and delayed messages from before
-    -- the first default policy count from now on; all channels look again.
+    -- the first default policy, or the first limit of the queue itself, count from now on; all
+    -- channels look again.
     if v_row.history_ms > 0 and v_old.history_ms = 0
         or v_row.events = 'all' and v_old.events <> 'all'
     then
@@ -56,6 +62,9 @@ begin
     end if;
     if v_row.limited and not v_old.limited then
         perform turnabout.limit_others(v_row.id, null);
+    end if;
+    if v_row.queue_limited and not v_old.queue_limited then
+        perform turnabout.count_slots(v_row.id);
     end if;
     insert into turnabout.wake (queue_id, channel)
     select v_row.id, c.name from turnabout.channel c where c.queue_id = v_row.id;

@@ -82,6 +82,19 @@ begin
         select from turnabout.message m where m.id = s.id and m.attempt = s.attempt - 1
     );
 
+    -- The buckets of queues with limits of their own begin empty, and their slots are counted.
+    delete from turnabout.queue_limit;
+    delete from turnabout.slot_change;
+    insert into turnabout.queue_limit (queue_id, rate_tat_us, rate_depth_us)
+    select q.id, v_now * 1000 + d.depth, d.depth
+    from turnabout.queue q
+    cross join lateral (
+        select coalesce(q.queue_rate_burst * q.queue_rate_interval_us, 0) as depth
+    ) d
+    where q.queue_limited;
+    insert into turnabout.slot_change (queue_id)
+    select l.queue_id from turnabout.queue_limit l;
+
     -- 2. Leases whose cancelling was asked for have ended: so do these messages.
     perform turnabout.end_messages(q, w.ids, 3, v_now)
     from (

@@ -42,13 +42,13 @@ declare
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
     v_queue turnabout.queue;
 begin
-    -- 1. The queue, and whether nothing special is going on: no channel has or had a policy, nobody
-    --    wants all events, and time has brought nothing: no message that is due, no lease that ran
-    --    out, none that has expired. (Scalar subqueries, as `exists` could become a hash of all
-    --    rows.)
+    -- 1. The queue, and whether nothing special is going on: it has no limits, no channel has or
+    --    had a policy, nobody wants all events, and time has brought nothing: no message that is
+    --    due, no lease that ran out, none that has expired. (Scalar subqueries, as `exists` could
+    --    become a hash of all rows.)
     select q.id, coalesce(receive.lease_ms, q.lease_ms), case when q.history_ms = 0 then q.name end,
-        not q.paused and not q.limited and q.events <> 'all' and receive.shards is null
-            and (
+        not q.paused and not q.limited and not q.queue_limited and q.events <> 'all'
+            and receive.shards is null and (
                 select 1 from turnabout.channel c where c.queue_id = q.id limit 1
             ) is null
             and (select 1 from turnabout.wake w where w.queue_id = q.id limit 1) is null

@@ -26,7 +26,8 @@ begin
     if exists (
         select from turnabout.queue q
         where q.name = receive_within.queue
-            and (q.limited or exists (select from turnabout.channel c where c.queue_id = q.id))
+            and (q.limited or q.queue_limited
+                or exists (select from turnabout.channel c where c.queue_id = q.id))
     ) then
         -- 1. Which channel has something that nobody holds?
         begin

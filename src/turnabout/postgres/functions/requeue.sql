@@ -2,18 +2,18 @@
 -- end with this; null: the caller has ended them. Each of `delays` counts from now; 0 is ready at
 -- once.
 --
--- Those whose cancelling was asked for end instead; the answer is their ids, null if there are
--- none.
+-- Those whose cancelling was asked for end instead, and those that were delivered as often as they
+-- may be are dead. The answer says which, null if there are none, and of the dead what
+-- `dead_letter` answers.
 create or replace function turnabout.requeue(
     queue turnabout.queue, ids bigint[], leased_at bigint[], delays bigint[], now_ms bigint,
-    kind text
-) returns bigint[]
+    kind text, out unwanted bigint[], out dead bigint[], out dead_letter text
+)
 language plpgsql as $$
 declare
     v_ids bigint[];
     v_channels text[];
     v_back bigint[];
-    v_unwanted bigint[];
 begin
     with back as (
         update turnabout.message m
@@ -22,21 +22,25 @@ begin
             at = case when t.delay > 0 then now_ms + t.delay end
         from unnest(ids, requeue.leased_at, delays) t (id, leased_at, delay)
         where m.id = t.id
-        returning m.id, m.channel, m.cancel_requested
+        returning m.id, m.channel, m.cancel_requested, turnabout.exhausted(
+            queue, 0, m.attempt - coalesce(m.delivered_before, 0)) is not null as is_dead
     )
     select array_agg(b.id), array_agg(b.channel),
-        array_agg(b.id) filter (where not b.cancel_requested),
+        array_agg(b.id) filter (where not b.is_dead and not b.cancel_requested),
+        array_agg(b.id) filter (where b.is_dead and not b.cancel_requested),
         array_agg(b.id) filter (where b.cancel_requested)
-    into v_ids, v_channels, v_back, v_unwanted
+    into v_ids, v_channels, v_back, dead, unwanted
     from back b;
     perform turnabout.free_slots_of(queue, v_ids, v_channels);
     perform turnabout.line_up(queue, v_back, now_ms);
-    if v_unwanted is not null then
-        perform turnabout.end_messages(queue, v_unwanted, 3, now_ms);
+    if unwanted is not null then
+        perform turnabout.end_messages(queue, unwanted, 3, now_ms);
+    end if;
+    if dead is not null then
+        dead_letter := turnabout.dead_letter(queue, dead, 'deliveries', now_ms);
     end if;
     if queue.events = 'all' and v_back is not null then
         perform turnabout.note_events(queue, v_back, kind, now_ms);
     end if;
-    return v_unwanted;
 end
 $$;

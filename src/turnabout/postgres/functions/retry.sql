@@ -12,7 +12,7 @@ declare
 begin
     if cardinality(v_back) > 0 then
         update turnabout.message m
-        set at = null, failures = 0, crashes = 0
+        set at = null, failures = 0, crashes = 0, delivered_before = m.attempt
         where m.id = any (v_back);
         perform turnabout.line_up(v_queue, v_back, v_now);
         if v_queue.events = 'all' then

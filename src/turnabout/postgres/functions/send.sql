@@ -12,7 +12,7 @@
 -- is committed: a lock would let one open transaction block others.
 -- plans: pinned
 create or replace function turnabout.send(
-    queue text,
+    queue turnabout.target,
     payloads turnabout.payload[],
     content_type turnabout.content_type default 'application/octet-stream',
     channels turnabout.channel_name[] default null,

@@ -4,7 +4,7 @@ create or replace function turnabout.stats_of_channels(
     queue text, most int, now_ms turnabout.instant default null
 ) returns table (
     channel text, scheduled bigint, ready bigint, leased bigint, oldest_ready_ms bigint,
-    blocked text
+    blocked text, ran_out bigint
 )
 language plpgsql stable as $$
 declare
@@ -26,32 +26,44 @@ begin
                 case when c.rate_count is null then v_queue.rate_burst else c.rate_burst end
             ) = 0 then 'rate'
             when head.at > v_now then 'fifo'
-        end
+            when b.all_leased >= v_queue.queue_max_concurrency then 'queue_concurrency'
+            when turnabout.free_tokens(
+                v_now * 1000, coalesce(own.rate_tat_us, 0), v_queue.queue_rate_interval_us,
+                v_queue.queue_rate_burst
+            ) = 0 then 'queue_rate'
+        end,
+        b.ran_out
     from (
         select p.channel,
             count(*) filter (where p.state = 'scheduled') as scheduled,
             count(*) filter (where p.state = 'ready') as ready,
             count(*) filter (where p.state = 'leased') as leased,
+            count(*) filter (where p.state = 'leased' and p.until <= v_now) as ran_out,
+            sum(count(*) filter (where p.state = 'leased')) over () as all_leased,
             (
                 select o.sent_at from turnabout.message o
                 where o.id = min(p.id) filter (where p.state = 'ready')
             ) as oldest_ready_at
         from (
-            select r.channel::text, r.id, case when r.at > v_now then 'scheduled' else 'ready' end
+            select r.channel::text, r.id, case when r.at > v_now then 'scheduled' else 'ready' end,
+                null::bigint
             from turnabout.ready r
             where r.queue_id = v_queue.id and r.id > 0
             union all
-            select s.channel::text, s.id, case when s.at > v_now then 'scheduled' else 'ready' end
+            select s.channel::text, s.id, case when s.at > v_now then 'scheduled' else 'ready' end,
+                null
             from turnabout.scheduled s
             where s.queue_id = v_queue.id
             union all
-            select l.channel, l.id, 'leased' from turnabout.leased_messages(array[v_queue.id]) l
-        ) p (channel, id, state)
+            select l.channel, l.id, 'leased', l.until
+            from turnabout.leased_messages(array[v_queue.id]) l
+        ) p (channel, id, state, until)
         group by p.channel
         order by count(*) desc, p.channel
         limit stats_of_channels.most
     ) b
     left join turnabout.channel c on c.queue_id = v_queue.id and c.name = b.channel
+    left join turnabout.queue_limit own on own.queue_id = v_queue.id
     left join lateral (
         -- A FIFO channel waits for the first message that is not leased.
         select r.at from turnabout.ready r

@@ -1,14 +1,14 @@
 -- Counts of all queues or of a namespace's, by name, without a look at their messages: from the
--- tally alone. The age of what is ready is that of the first ones (see oldest_of). With
--- `measure`, the bytes of unfinished payloads, too: that reads every message, but no payload that
--- is stored aside.
+-- tally alone. The age of what is ready is that of the first ones (see oldest_of), and of leases
+-- that have run out while nobody looked the first thousand are counted. With `measure`, the bytes
+-- of unfinished payloads, too: that reads every message, but no payload that is stored aside.
 -- plans: free
 create or replace function turnabout.totals(
     namespace text default null, measure boolean default false,
     now_ms turnabout.instant default null
 ) returns table (
     name text, sent bigint, done bigint, dead bigint, cancelled bigint, expired bigint,
-    oldest_ready_ms bigint, bytes bigint
+    oldest_ready_ms bigint, ran_out bigint, bytes bigint
 )
 language plpgsql stable as $$
 declare
@@ -21,6 +21,21 @@ begin
     select q.name::text, coalesce(t.sent, 0), coalesce(t.done, 0), coalesce(t.dead, 0),
         coalesce(t.cancelled, 0), coalesce(t.expired, 0),
         v_now - turnabout.oldest_of(q.id, v_now),
+        (
+            select count(*)
+            from (
+                select l.id, l.ids, l.attempts from turnabout.lease l
+                where l.queue_id = q.id and l.until <= v_now
+                order by l.until
+                limit 1000
+            ) o
+            cross join unnest(o.ids, o.attempts) t (id, attempt)
+            join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
+            where (
+                select 1 from turnabout.extension e
+                where e.id = t.id and e.lease = o.id and e.until > v_now
+            ) is null
+        ),
         case when totals.measure then coalesce(b.bytes, 0) end
     from turnabout.queue q
     left join turnabout.counts_of(v_queues) t on t.queue_id = q.id

@@ -55,7 +55,7 @@ begin
         create or replace view %I.turnabout_inbox as
         select
             null::bigint as id,
-            null::text as queue,
+            null::turnabout.target as queue,
             null::text as payload,
             null::text as channel,
             null::int as priority,

@@ -5,7 +5,7 @@
 -- jsonb, bytea. No notification goes out, as it would stand in the way of all senders' commits:
 -- receivers that wait see the message at their next look, within a second.
 create or replace function turnabout.send(
-    queue text,
+    queue turnabout.target,
     payload bytea,
     channel text default '',
     priority int default 0,
@@ -65,7 +65,7 @@ end
 $$;
 
 create or replace function turnabout.send(
-    queue text,
+    queue turnabout.target,
     payload text,
     channel text default '',
     priority int default 0,
@@ -89,7 +89,7 @@ as $$
 $$;
 
 create or replace function turnabout.send(
-    queue text,
+    queue turnabout.target,
     payload jsonb,
     channel text default '',
     priority int default 0,

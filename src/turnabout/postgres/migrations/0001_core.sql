@@ -1,4 +1,5 @@
--- The tables of Turnabout. What they mean: docs/design/scheduling.md and docs/design/life.md.
+-- The tables of Turnabout: types, queues, messages and where they stand. The step's other file has
+-- what was, and what will be. What they mean: docs/design/scheduling.md and docs/design/life.md.
 --
 -- Channel names sort by their bytes (collate "C"), so that the skip scan's order does not depend on
 -- the database's locale. Instants are milliseconds since 1970, durations are milliseconds.
@@ -12,8 +13,17 @@
 create domain turnabout.instant as bigint constraint only_the_owner_tells_the_time
     check (value is null or has_schema_privilege('turnabout', 'create'));
 
-create domain turnabout.payload as bytea constraint a_payload_has_at_most_256_mib
-    check (octet_length(value) <= 268435456);
+-- A queue that somebody sends to, and what: by permission (ledger.sql). The schema is the owner's.
+create domain turnabout.target as text constraint the_role_may_send_to_that_queue check (
+    has_schema_privilege('turnabout', 'create') or turnabout.may_send(current_user::text, value, 0)
+);
+
+create domain turnabout.payload as bytea constraint a_payload_has_1_mib_or_what_was_granted check (
+    octet_length(value) <= 1048576 or octet_length(value) <= 268435456 and (
+        has_schema_privilege('turnabout', 'create')
+        or turnabout.may_send(current_user::text, null, octet_length(value))
+    )
+);
 
 create domain turnabout.channel_name as text constraint a_channels_name_has_at_most_255_bytes
     check (octet_length(value) <= 255);
@@ -56,14 +66,11 @@ create domain turnabout.batch as int constraint a_batch_is_at_most_1000_messages
 
 create domain turnabout.dedup_key as text constraint a_dedup_key_has_1_to_255_bytes
     check (octet_length(value) between 1 and 255);
-
 create domain turnabout.dedup_mode as text constraint a_dedup_mode_is_known check (
     value in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
 );
-
 create domain turnabout.dedup_scope as text constraint a_dedup_scope_is_queue_or_channel
     check (value in ('queue', 'channel'));
-
 create domain turnabout.error_text as text constraint an_error_has_at_most_16_ki_characters
     check (octet_length(value) <= 65536);
 
@@ -72,18 +79,13 @@ create domain turnabout.kept as bytea constraint what_is_kept_has_at_most_1_mib
     check (octet_length(value) <= 1048576);
 
 create domain turnabout.most as int constraint a_limit_is_above_0 check (value > 0);
-
 create domain turnabout.rate as int constraint a_rate_is_1_to_1000000
     check (value between 1 and 1000000);
-
 create domain turnabout.day_part as bigint constraint a_rates_period_is_1_ms_to_a_day
     check (value between 1 and 86400000);
-
 create domain turnabout.interval_us as bigint constraint an_interval_is_above_0 check (value > 0);
-
 create domain turnabout.weight as int constraint a_weight_is_1_to_1000
     check (value between 1 and 1000);
-
 create domain turnabout.reason as text constraint a_reason_has_at_most_1024_characters
     check (length(value) <= 1024);
 
@@ -118,6 +120,7 @@ create table turnabout.queue (
     name text collate "C" not null unique,
     lease_ms bigint not null check (lease_ms between 1 and 604800000),
     max_attempts int check (max_attempts > 0),
+    max_deliveries int check (max_deliveries > 0),
     backoff_ms bigint not null check (backoff_ms between 0 and 31622400000),
     backoff_max_ms bigint not null check (backoff_max_ms between 0 and 31622400000),
     backoff_jitter_percent int not null check (backoff_jitter_percent between 0 and 100),
@@ -130,6 +133,7 @@ create table turnabout.queue (
     pause_reason text check (length(pause_reason) <= 1024),
     dead_letter text collate "C",
     max_messages int check (max_messages > 0),
+    queue_max_concurrency int check (queue_max_concurrency > 0),
     dedup_mode text not null default 'window' check (
         dedup_mode in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
     ),
@@ -140,6 +144,10 @@ create table turnabout.queue (
     history_failed_ms bigint check (history_failed_ms between 0 and 316224000000),
     history_payload boolean not null default false,
     events text not null default 'off' check (events in ('off', 'hints', 'all')),
+    queue_rate_count int check (queue_rate_count between 1 and 1000000),
+    queue_rate_period_ms bigint check (queue_rate_period_ms between 1 and 86400000),
+    queue_rate_burst int check (queue_rate_burst between 1 and 1000000),
+    queue_rate_interval_us bigint check (queue_rate_interval_us > 0),
     max_concurrency int check (max_concurrency > 0),
     rate_count int check (rate_count between 1 and 1000000),
     rate_period_ms bigint check (rate_period_ms between 1 and 86400000),
@@ -154,6 +162,10 @@ create table turnabout.queue (
     limited boolean not null generated always as (
         fifo or max_concurrency is not null or rate_count is not null
         or max_size is not null or weight is not null
+    ) stored,
+    -- it has limits of its own, and a row in queue_limit
+    queue_limited boolean not null generated always as (
+        queue_max_concurrency is not null or queue_rate_count is not null
     ) stored
 );
 
@@ -173,6 +185,7 @@ create table turnabout.message (
     attempt int not null default 0,
     failures int not null default 0,
     crashes int not null default 0,
+    delivered_before int,  -- attempts before it came into the queue or was retried; null: none
     priority smallint not null,
     cancel_requested boolean not null default false,  -- while leased
     channel text collate "C" not null,
@@ -255,7 +268,8 @@ create unlogged table turnabout.extension (
     until bigint not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Leased messages of limited channels: a slot is a live lease.
+-- Leased messages of limited channels, and of queues with limits of their own: a slot is a live
+-- lease.
 create unlogged table turnabout.slot (
     id bigint not null,
     queue_id int not null,
@@ -264,6 +278,26 @@ create unlogged table turnabout.slot (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index slot_channel on turnabout.slot (queue_id, channel, id);
+
+-- Queues with limits of their own. Only receive locks these rows. leased: of its slots, as many as
+-- were there up to what is noted below; from which transaction on that is, says folded_to.
+create unlogged table turnabout.queue_limit (
+    queue_id int primary key,
+    leased int not null default 0,
+    folded_to bigint not null default 0,
+    rate_tat_us bigint not null default 0,    -- when the bucket will be full
+    rate_depth_us bigint not null default 0   -- of that bucket: its burst times its interval
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- How many slots of theirs were given back; null: count them anew. Only inserted, so nobody waits
+-- for anybody; receive folds them into the row.
+create unlogged table turnabout.slot_change (
+    queue_id int not null,
+    freed int,
+    xid bigint not null default pg_current_xact_id()::text::bigint
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index slot_change_queue on turnabout.slot_change (queue_id, xid);
 
 -- One row while all of these are whole: none after a crash, until they are rebuilt. It knows its
 -- own xmin and table: a row that a restored dump has put in has others, and does not count, since
@@ -326,172 +360,3 @@ create table turnabout.dedup (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 create index dedup_sweep on turnabout.dedup (queue_id, until_ms, message_id);
-
--- Finished messages, a partition a day; maintenance makes them ahead and drops them. The first one
--- ends with the day of the install; the default one takes what no day was made for.
--- xid puts rows in the order of commits.
-create table turnabout.history (
-    id bigint not null,
-    sent_at bigint not null,
-    leased_at bigint,
-    finished_at bigint not null,
-    queue_id int not null,
-    attempt int not null,
-    failures int not null,
-    crashes int not null,
-    outcome smallint not null,  -- 1 done, 2 dead, 3 cancelled, 4 expired
-    channel text collate "C" not null,
-    error text,
-    result bytea,
-    result_type text,
-    payload bytea,
-    content_type text,
-    headers text,
-    xid xid8 not null default pg_current_xact_id()
-) partition by range (finished_at);
-
-create index history_id on turnabout.history (id);
--- Apart, as each kind has its own retention: a sweep never walks over rows that stay.
-create index history_done on turnabout.history (queue_id, finished_at, id) where outcome = 1;
-create index history_failed on turnabout.history (queue_id, finished_at, id) where outcome > 1;
-create table turnabout.history_default partition of turnabout.history default;
-create index history_default_day on turnabout.history_default (finished_at);
-
-do $$
-declare
-    v_day bigint := 86400000;
-    v_until bigint := (
-        (extract(epoch from clock_timestamp()) * 1000)::bigint / v_day + 1) * v_day;
-begin
-    execute format(
-        'create table turnabout.%I partition of turnabout.history'
-        ' for values from (minvalue) to (%s)',
-        'history_' || to_char(
-            to_timestamp((v_until - v_day) / 1000) at time zone 'UTC', 'YYYYMMDD'),
-        v_until);
-end
-$$;
-
--- Positions in the order of commits up to which something was removed from history: the highest one
--- counts. Only inserted and deleted, so nobody waits for anybody.
-create table turnabout.history_floor (
-    xid xid8 not null,
-    id bigint not null
-) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-
-create index history_floor_log on turnabout.history_floor (xid, id);
-
--- Counts, in parts that are only inserted; maintenance folds a queue's parts into one.
-create table turnabout.tally (
-    queue_id int not null,
-    sent bigint not null default 0,
-    done bigint not null default 0,
-    dead bigint not null default 0,
-    cancelled bigint not null default 0,
-    expired bigint not null default 0
-) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-
--- A queue's counts must not cost what all others have sent.
-create index tally_queue on turnabout.tally (queue_id);
-
--- Events, of queues that want all of them; only inserted, swept after a day.
-create table turnabout.event (
-    seq bigint generated always as identity,
-    xid xid8 not null default pg_current_xact_id(),
-    at bigint not null,
-    message_id bigint not null,
-    due_at bigint,
-    queue_id int not null,
-    attempt int not null,
-    kind text not null,
-    channel text collate "C" not null
-) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-
-create index event_order on turnabout.event (queue_id, xid, seq);
-
--- Redrives, running and ended. phase: 1 looks at messages that died, 2 at all others. last_id: the
--- last one looked at in it. next_at: no step before that.
-create table turnabout.redrive (
-    id bigint generated always as identity primary key,
-    queue_id int not null,
-    queue text collate "C" not null,
-    target text collate "C",
-    channel text collate "C",
-    died_from bigint,
-    died_until bigint,
-    error text,
-    ids bigint[] check (cardinality(ids) <= 1000),
-    started_by text check (octet_length(started_by) <= 2048),
-    per_second int,
-    max_redrives int not null,
-    state text not null,
-    moved bigint not null default 0,
-    skipped bigint not null default 0,
-    phase smallint not null default 1,
-    last_id bigint not null default 0,
-    next_at bigint,
-    created_at bigint not null,
-    finished_at bigint
-);
-
-create index redrive_running on turnabout.redrive (queue_id) where state = 'running';
-
--- Schedules. template: the message to send, without its payload.
-create table turnabout.schedule (
-    name text collate "C" primary key,
-    queue text collate "C" not null,
-    template jsonb not null,
-    payload bytea not null,
-    cron text check (octet_length(cron) <= 255),
-    zone text not null,
-    every_ms bigint check (every_ms between 1000 and 31622400000),
-    anchor bigint not null check (anchor between 0 and 9000000000000000),
-    at bigint check (at between 0 and 9000000000000000),
-    missed text not null check (missed in ('skip', 'once', 'all')),
-    overlap text not null check (overlap in ('allow', 'skip')),
-    gap text not null check (gap in ('after', 'skip')),
-    fold text not null check (fold in ('first', 'both')),
-    paused boolean not null,
-    next_at bigint check (next_at between 0 and 9000000000000000),
-    last_at bigint,
-    last_id bigint,
-    sent bigint not null default 0,
-    refused bigint not null default 0,
-    check (num_nonnulls(cron, every_ms, at) = 1)
-);
-
-create index schedule_due on turnabout.schedule (next_at) where next_at is not null;
-
--- A message as receive hands it out, with the story of a dead one.
-create type turnabout.delivery as (
-    id bigint,
-    attempt int,
-    channel text,
-    priority smallint,
-    payload bytea,
-    content_type text,
-    headers text,
-    state bytea,
-    failures int,
-    crashes int,
-    sent_at bigint,
-    origin text,
-    at bigint,       -- the lease's end
-    lease_ms bigint,
-    lease bigint     -- its number
-);
-
--- Processes that wait for something in a queue, until they are notified or `until` has passed.
--- changes: 1 a message for a receiver, 2 an end of a message, 3 either. A crash of the server
--- empties it: then waiters poll, and are back after a few seconds.
-create unlogged table turnabout.waiter (
-    until bigint not null,
-    changes smallint not null,
-    queue text collate "C" not null check (octet_length(queue) <= 160),
-    -- what others notify by 'turnabout_' and this name: an identifier has at most 63 bytes
-    process text collate "C" not null check (octet_length(process) <= 53)
-) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-
--- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So
--- no other index is there: in one by process all its rows of before would stand at the same place.
-create index waiter_valid on turnabout.waiter (queue, until);

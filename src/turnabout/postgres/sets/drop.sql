@@ -6,6 +6,7 @@ begin
     for old in
         select p.oid from pg_proc p
         where p.pronamespace = to_regnamespace('{schema}') and p.prorettype <> 'trigger'::regtype
+            and p.proname <> 'may_send'  -- which types ask
     loop
         execute format('drop function %s', old);
     end loop;

@@ -163,15 +163,23 @@ class Board:
             "How long ago the oldest ready message was sent; 0 if none is ready.",
             labels=labels,
         )
+        ran_out = GaugeMetricFamily(
+            f"{PREFIX}leases_ran_out",
+            "Leases that have run out while nobody looked, up to a thousand.",
+            labels=labels,
+        )
         for total in self.named:
+            ran_out.add_metric(place(total.queue), total.ran_out)
             unfinished.add_metric(place(total.queue), total.unfinished)
             oldest.add_metric(place(total.queue), (total.oldest_ready_ms or 0) / 1000)
         if self.rest:
             unfinished.add_metric((OTHER, OTHER), sum(total.unfinished for total in self.rest))
+            ran_out.add_metric((OTHER, OTHER), sum(total.ran_out for total in self.rest))
             ages = [total.oldest_ready_ms or 0 for total in self.rest]
             oldest.add_metric((OTHER, OTHER), max(ages) / 1000)
         yield unfinished
         yield oldest
+        yield ran_out
         for flow, about in FLOWS.items():
             family = CounterMetricFamily(f"{PREFIX}messages_{flow}", about, labels=labels)
             for total in self.named:

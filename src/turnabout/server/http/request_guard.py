@@ -32,7 +32,8 @@ HEADERS = (
 )
 """Unless an API gives its own."""
 BODIES_MAX = 64
-"""As many bodies of the largest size may be in memory at once; or more that are smaller."""
+"""As many bodies of the largest size may be in memory at once, or more that are smaller; half as
+many of one sender."""
 SMALL_BYTES = 64 * 1024
 """Of such a body nobody keeps account."""
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]*))(?::\d*)?")
@@ -103,7 +104,7 @@ class RequestGuard:
             admission.requests += 1
             counted = True
             if is_chunked or length > SMALL_BYTES:
-                body = _Body(self, receive)
+                body = _Body(self, _sender(scope), receive)
                 receive = body.receive
             takes = takes_gzip(accepted)
             await self.app(scope, receive, compressed(answer) if takes else answer)
@@ -115,7 +116,7 @@ class RequestGuard:
             if counted:
                 admission.requests -= 1
             if body is not None:
-                admission.body_bytes -= body.taken
+                admission.give_body(body.sender, body.taken)
 
     # --- the rules ------------------------------------------------------------------------------
 
@@ -192,28 +193,29 @@ class RequestGuard:
     def _too_many() -> Refusal:
         return Refusal(
             503, "busy", "max_body_bytes",
-            "the bodies of other requests take all the memory that there is for them: repeat later",
+            "other large bodies of yours take your share of the memory: repeat later",
         )  # fmt: skip
 
     def take(self, body: _Body, more: int) -> None:
         """Count bytes of a body that is kept until its request ends. Raises: Refusal."""
-        admission, most = self._admission, self._options.max_body_bytes
+        most = self._options.max_body_bytes
         body.taken += more
-        admission.body_bytes += more
+        has_room = self._admission.take_body(body.sender, more, BODIES_MAX * most)
         if body.taken > most:
             raise self._too_large()
-        if admission.body_bytes > BODIES_MAX * most:
+        if not has_room:
             raise self._too_many()
 
 
 class _Body:
     """The body of a request: one that is large, or whose length is not known before."""
 
-    __slots__ = ("_guard", "_receive", "taken")
+    __slots__ = ("_guard", "_receive", "sender", "taken")
 
-    def __init__(self, guard: RequestGuard, receive: Receive) -> None:
+    def __init__(self, guard: RequestGuard, sender: bytes | str, receive: Receive) -> None:
         self._guard = guard
         self._receive = receive
+        self.sender = sender
         self.taken = 0
 
     async def receive(self) -> Message:
@@ -259,6 +261,12 @@ def _read(
             case _:
                 pass
     return host, origin, length, is_chunked, (where, mode), accepted
+
+
+def _sender(scope: Scope) -> bytes | str:
+    """Whose body it is, before anybody has looked at the token."""
+    token = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+    return token or (scope.get("client") or ("",))[0]
 
 
 def _host_name(host: bytes) -> str:

@@ -16,6 +16,7 @@ create table turnabout_queue (
   created_at integer not null,
   lease_ms integer not null,
   max_attempts integer,
+  max_deliveries integer,
   backoff_ms integer not null,
   backoff_max_ms integer not null,
   backoff_jitter_percent integer not null,
@@ -28,6 +29,7 @@ create table turnabout_queue (
   dead_letter_id integer,    -- where dead messages really go; null: nowhere
   ttl_ms integer,
   max_messages integer,
+  queue_max_concurrency integer,
   dedup_mode text not null default 'window',
   dedup_window_ms integer not null default 300000,
   dedup_scope text not null default 'queue',
@@ -35,6 +37,10 @@ create table turnabout_queue (
   history_failed_ms integer,
   history_payload integer not null default 0,
   events text not null default 'off',
+  queue_rate_count integer,
+  queue_rate_period_ms integer,
+  queue_rate_burst integer,
+  queue_rate_interval_us integer,
   max_concurrency integer,
   rate_count integer,
   rate_period_ms integer,
@@ -51,7 +57,10 @@ create table turnabout_queue (
   -- one: no rollback takes it back.
   version integer not null default 0,
   -- Up to where the sweep has removed the history of done messages; others may stay for longer.
-  swept integer not null default 0
+  swept integer not null default 0,
+  -- Of a queue with limits of its own: its live leases, and its bucket, as a channel's.
+  queue_leased integer not null default 0,
+  queue_tat_us integer not null default 0
 ) strict;
 
 create index turnabout_queue_by_dead_letter on turnabout_queue (dead_letter_id)
@@ -63,9 +72,11 @@ create index turnabout_queue_namespace
   on turnabout_queue (substr(name, 1, max(instr(name, '/'), 1) - 1), name);
 
 create trigger turnabout_queue_version after update of
-  name, lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms, fifo,
-  paused, pause_reason, on_exhausted, dead_letter, dead_letter_id, ttl_ms, max_messages, dedup_mode,
-  dedup_window_ms, dedup_scope, history_ms, history_failed_ms, history_payload, events,
+  name, lease_ms, max_attempts, max_deliveries, backoff_ms, backoff_max_ms, backoff_jitter_percent,
+  delay_ms, fifo, paused, pause_reason, on_exhausted, dead_letter, dead_letter_id, ttl_ms,
+  max_messages, queue_max_concurrency, dedup_mode, dedup_window_ms, dedup_scope, history_ms,
+  history_failed_ms, history_payload, events,
+  queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
   max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
 on turnabout_queue begin
   update turnabout_queue set version = random() where id = new.id;
@@ -81,6 +92,7 @@ create table turnabout_message (
   limited integer not null,
   at integer not null,
   attempt integer not null default 0,
+  delivered_before integer,  -- of these, before it came into the queue or was retried; null: none
   channel text not null,
   priority integer not null,
   failures integer not null default 0,

@@ -1,4 +1,6 @@
-"""What a limited channel may hand out at one moment: slots, token bucket, pause. Arithmetic."""
+"""What a limited channel, or a queue with limits of its own, may hand out at one moment: slots,
+token bucket, pause. Arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +12,33 @@ from turnabout.sqlite.procedures._queue import Queue
 _PLENTY = 2**31
 
 
-class ChannelLimits:
-    """The limits of one channel, its own where it has any, else its queue's default.
+class Limits:
+    """Slots and a bucket: how many deliveries may begin now.
 
     The bucket is one number, the theoretical arrival time (GCRA) in microseconds: a delivery is
     allowed while `tat - (burst - 1) * interval <= now`, and moves it to `max(tat, now) + interval`.
-    If it is another bucket than before, the debt of a slower rate is forgiven, but for a bucket.
-    (At each visit that would forgive what somebody made whose clock reading is newer.)
     """
 
-    __slots__ = ("_burst", "_interval", "_now", "depth_us", "paused", "slots", "tat_us", "weight")
+    __slots__ = ("_burst", "_interval", "_now", "slots", "tat_us")
 
-    def __init__(self, channel: sqlite3.Row, queue: Queue, now: int) -> None:
-        own_rate = channel["rate_count"] is not None
-        rated = channel if own_rate else queue
+    def __init__(
+        self,
+        free: int | None,
+        interval: int | None,
+        burst: int | None,
+        tat_us: int,
+        now: int,
+    ) -> None:
+        """`free`: slots; None: not limited."""
         self._now = now * 1000
-        self._interval: int | None = rated["rate_interval_us"]
-        self._burst: int = rated["rate_burst"] or 1
-        self.paused = bool(channel["paused"])
-        self.weight: int = _first(channel["weight"], queue["weight"]) or 1
-        most = 1 if queue["fifo"] else _first(channel["max_concurrency"], queue["max_concurrency"])
-        self.slots = _PLENTY if most is None else max(0, most - channel["leased"])
-        self.tat_us: int = channel["tat_us"]
-        self.depth_us: int = channel["depth_us"]
-        if self._interval is not None and self.depth_us != self._burst * self._interval:
-            self.depth_us = self._burst * self._interval
-            self.tat_us = min(self.tat_us, self._now + self.depth_us)
+        self._interval = interval
+        self._burst = burst or 1
+        self.slots = _PLENTY if free is None else max(0, free)
+        self.tat_us = tat_us
 
     def allows(self) -> int:
         """How many deliveries may begin now."""
-        return 0 if self.paused else min(self.slots, self._tokens())
+        return min(self.slots, self._tokens())
 
     def take(self, count: int) -> None:
         """That many deliveries begin."""
@@ -49,8 +48,6 @@ class ChannelLimits:
 
     def blocks(self) -> Literal["paused", "concurrency", "rate"] | None:
         """Which limit allows nothing now."""
-        if self.paused:
-            return "paused"
         if self.slots == 0:
             return "concurrency"
         return "rate" if self._tokens() == 0 else None
@@ -66,6 +63,35 @@ class ChannelLimits:
             return _PLENTY
         ahead = max(self.tat_us - self._now, 0)
         return max(0, self._burst - -(-ahead // self._interval))
+
+
+class ChannelLimits(Limits):
+    """The limits of one channel, its own where it has any, else its queue's default.
+
+    If it is another bucket than before, the debt of a slower rate is forgiven, but for a bucket.
+    (At each visit that would forgive what somebody made whose clock reading is newer.)
+    """
+
+    __slots__ = ("depth_us", "paused", "weight")
+
+    def __init__(self, channel: sqlite3.Row, queue: Queue, now: int) -> None:
+        rated = channel if channel["rate_count"] is not None else queue
+        most = 1 if queue["fifo"] else _first(channel["max_concurrency"], queue["max_concurrency"])
+        free = None if most is None else most - channel["leased"]
+        interval, burst = rated["rate_interval_us"], rated["rate_burst"]
+        super().__init__(free, interval, burst, channel["tat_us"], now)
+        self.paused = bool(channel["paused"])
+        self.weight: int = _first(channel["weight"], queue["weight"]) or 1
+        self.depth_us: int = channel["depth_us"]
+        if interval is not None and self.depth_us != self._burst * interval:
+            self.depth_us = self._burst * interval
+            self.tat_us = min(self.tat_us, self._now + self.depth_us)
+
+    def allows(self) -> int:
+        return 0 if self.paused else super().allows()
+
+    def blocks(self) -> Literal["paused", "concurrency", "rate"] | None:
+        return "paused" if self.paused else super().blocks()
 
 
 def _first(own: int | None, default: int | None) -> int | None:

@@ -24,10 +24,22 @@ class DeadLetter:
     """A message that dies, as it was, and what its last attempt came to."""
 
     row: sqlite3.Row
-    reason: Literal["attempts", "refused", "crashes", "channel"]
+    reason: Literal["attempts", "refused", "crashes", "deliveries", "channel"]
     failures: int
     crashes: int
     error: str | None
+
+
+def exhausted(
+    queue: Queue, row: sqlite3.Row, charged: int
+) -> Literal["attempts", "deliveries"] | None:
+    """Which limit keeps a message from coming back whose lease has ended. `row`: as it was then."""
+    if queue["max_attempts"] is not None and charged >= queue["max_attempts"]:
+        return "attempts"
+    deliveries = row["attempt"] - (row["delivered_before"] or 0)
+    if queue["max_deliveries"] is not None and deliveries >= queue["max_deliveries"]:
+        return "deliveries"
+    return None
 
 
 def blocks(queue: Queue) -> bool:

@@ -22,8 +22,8 @@ _REMEMBERED = 1_000
 
 Queue = Mapping[str, Any]
 """A queue's row as it is now, and besides, whether it `has_channels` that are limited, whether it
-`is_limited`: all of them are, and whether it `is_plain`: no send can be refused, nor an event be
-noted."""
+`is_limited`: all of them are, whether it `has_own_limits` over all of them, and whether it
+`is_plain`: no send can be refused, no event be noted, and no lease be counted."""
 
 
 def find(connection: Connection, name: str) -> Queue | None:
@@ -38,8 +38,14 @@ def find(connection: Connection, name: str) -> Queue | None:
     if row is None or row["version"] != version or row["id"] != id_:
         row = dict(connection.execute(SQL["find"], {"name": name}).fetchone())
         row["is_limited"] = is_limited(row)
+        row["has_own_limits"] = not (
+            row["queue_max_concurrency"] is None is row["queue_rate_count"]
+        )
         row["is_plain"] = not (
-            row["is_limited"] or row["max_messages"] is not None or row["events"] == "all"
+            row["is_limited"]
+            or row["max_messages"] is not None
+            or row["events"] == "all"
+            or row["has_own_limits"]
         )
         if len(connection.rows) == _REMEMBERED:
             connection.rows.clear()

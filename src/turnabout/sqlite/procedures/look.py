@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Literal
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
-from turnabout.sqlite.procedures import _channel, _queue
+from turnabout.sqlite.procedures import _channel, _queue, _queue_limits
 from turnabout.sqlite.procedures._channel_limits import ChannelLimits
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._rows import in_room, value_of
 from turnabout.words.entities import (
     NO_HEADERS,
+    BlockedBy,
     ChannelPolicy,
     ChannelStats,
     Origin,
@@ -37,6 +37,10 @@ from turnabout.words.verbs import (
 
 _CHANNELS = statements("stats_of_channels")
 _LEASED = 2
+_OF_QUEUE: dict[str | None, BlockedBy | None] = {
+    "concurrency": "queue_concurrency",
+    "rate": "queue_rate",
+}
 
 
 def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
@@ -94,6 +98,8 @@ def stats_of_channels(
     oldest = [row["oldest"] for row in counts if row["oldest"] is not None]
     sent_at = dict(connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall())
     limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
+    own = _queue_limits.of(connection, queue, now)
+    of_queue = own and _OF_QUEUE.get(own.blocks())
     return tuple(
         ChannelStats(
             row["channel"],
@@ -101,7 +107,8 @@ def stats_of_channels(
             row["ready"],
             row["leased"],
             None if row["oldest"] is None else max(0, now - sent_at[row["oldest"]]),
-            _blocked(connection, queue, limited.get(row["channel"]), row, now),
+            _blocked(connection, queue, limited.get(row["channel"]), row, now, of_queue),
+            row["ran_out"],
         )
         for row in counts
     )
@@ -178,13 +185,14 @@ def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
     )
 
 
-def _blocked(
+def _blocked(  # noqa: PLR0917 - what there is to know of a channel
     connection: Connection,
     queue: Queue,
     channel: sqlite3.Row | None,
     counts: sqlite3.Row,
     now: int,
-) -> Literal["paused", "concurrency", "rate", "fifo", "exhausted"] | None:
+    of_queue: BlockedBy | None,
+) -> BlockedBy | None:
     """Why ready messages wait, if a limit holds them, or a message that waits for a person."""
     head = None
     if channel is not None and queue["fifo"]:
@@ -197,9 +205,9 @@ def _blocked(
     if queue["paused"]:
         return "paused"
     if channel is None:
-        return None
+        return of_queue
     limit = ChannelLimits(channel, queue, now).blocks()
     if not queue["fifo"]:
-        return limit
+        return limit or of_queue
     held = head is not None and head["at"] > now
-    return "fifo" if limit == "concurrency" or (limit is None and held) else limit
+    return "fifo" if limit == "concurrency" or (limit is None and held) else limit or of_queue

@@ -27,7 +27,7 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         return
-    _clamp(connection, {"queue": queue["id"], "now": now, "latest": now + _SLACK_MS})
+    _clamp(connection, queue, {"queue": queue["id"], "now": now, "latest": now + _SLACK_MS})
     turn_timers(connection, queue, now, most=_ROWS)
     parameters: dict[str, Any] = {"queue": queue["id"], "now": now, "most": _ROWS}
     _sweep_history(connection, queue, parameters, now)
@@ -44,13 +44,15 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
         redrive_step(connection, RedriveStep(redrive), now)
 
 
-def _clamp(connection: Connection, parameters: dict[str, Any]) -> None:
+def _clamp(connection: Connection, queue: Queue, parameters: dict[str, Any]) -> None:
     """Instants that lie further ahead than they can be, since the file's time followed a clock that
     was set back by days.
     """
     if connection.execute(_SQL["leases_ahead"], parameters).fetchone()[0]:
         connection.execute(_SQL["leases_back"], parameters)
     connection.execute(_SQL["debts_back"], parameters)
+    if queue["has_own_limits"]:
+        connection.execute(_SQL["debt_back"], parameters)
     connection.execute(_SQL["delays_back"], parameters)
 
 

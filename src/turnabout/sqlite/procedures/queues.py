@@ -6,7 +6,7 @@ import json
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
-from turnabout.sqlite.procedures import _channel, _finish, _floor, _queue
+from turnabout.sqlite.procedures import _channel, _finish, _floor, _queue, _queue_limits
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures.look import queue_entry
 from turnabout.words.entities import QueueEntry
@@ -47,6 +47,9 @@ def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEn
     if new["is_limited"] and not old["is_limited"]:
         leased = connection.execute(_UPDATE["leased_channels"], {"queue": old["id"]}).fetchall()
         _channel.limited(connection, new, [channel for (channel,) in leased])
+    limits = _queue_limits.of(connection, new, now)
+    if limits is not None:
+        limits.begin(old)
     connection.execute(_UPDATE["wake_all"], {"queue": old["id"]})
     return queue_entry(connection, verb.queue)
 
@@ -85,6 +88,7 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
     changes = _channel.ChannelChanges()
     for _, channel, leased in chosen:
         changes.add(channel, size=-1, leased=-leased)
+    _queue_limits.give_back(connection, queue, sum(leased for *_, leased in chosen))
     _finish.Finish(connection, queue, now).end("cancelled", [row["id"] for row in chosen])
     if queue["has_channels"]:
         changes.write(connection, queue["id"])

@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import among, statements
-from turnabout.sqlite.procedures import _channel, _events, _expiry, _finish, _queue
+from turnabout.sqlite.procedures import (
+    _channel,
+    _events,
+    _expiry,
+    _finish,
+    _queue,
+    _queue_limits,
+)
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Steps
 from turnabout.words.entities import Delivery, Turn
@@ -51,6 +59,8 @@ def _quiet(connection: Connection, name: str, now: int) -> Queue | None:
     queue = _queue.known(connection, name)
     if queue is None or queue["is_limited"] or queue["paused"] or queue["has_channels"]:
         return None
+    if queue["has_own_limits"]:
+        return None
     asked = {"queue": queue["id"], "version": queue["version"], "now": now}
     is_quiet = connection.execute(_SQL["is_quiet"], asked).fetchone()
     return None if is_quiet is None else queue
@@ -70,7 +80,9 @@ def _receive_one(connection: Connection, queue: Queue, verb: Receive, now: int) 
 def _nothing(connection: Connection, queue: Queue, now: int) -> Received:
     """When something is due, as there is nothing now."""
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
-    return Received((), None if due_at is None else max(0, due_at - now))
+    limits = _queue_limits.of(connection, queue, now)
+    times = [at for at in (due_at, limits and limits.opens_at()) if at is not None]
+    return Received((), max(0, min(times) - now) if times else None)
 
 
 def take(
@@ -90,8 +102,11 @@ def _choose(
 ) -> RoundRobin | None:
     """The messages to lease; None: there is more to step over than one call does."""
     finish = turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
+    limits = _queue_limits.of(connection, queue, now)
+    if limits is not None:
+        verb = replace(verb, max_messages=min(verb.max_messages, limits.allows()))
     robin = RoundRobin(connection, queue, verb, now, steps)
-    if queue["paused"]:
+    if queue["paused"] or not verb.max_messages:
         return robin
     for _ in range(_STALE_ROUNDS):
         robin.choose()
@@ -124,6 +139,7 @@ def turn_timers(connection: Connection, queue: Queue, now: int, most: int) -> _f
         parameters["most"] -= len(rows)
         _charge_crashes(connection, queue, finish, rows, changes)
         stale = _expiry.is_any_stale(connection, queue, now)  # they have come back
+        _queue_limits.give_back(connection, queue, len(rows))
     changes.write(connection, queue["id"])
     if sleepers and parameters["most"]:
         connection.execute(_SQL["wake"], parameters)
@@ -149,8 +165,9 @@ def _charge_crashes(
         if row["cancel_requested"]:
             ends = True
             cancelled.append(row["id"])
-        elif queue["max_attempts"] is not None and failures + crashes >= queue["max_attempts"]:
-            letters.append(_finish.DeadLetter(row, "crashes", failures, crashes, row["last_error"]))
+        elif limit := _finish.exhausted(queue, row, failures + crashes):
+            reason = "crashes" if limit == "attempts" else limit
+            letters.append(_finish.DeadLetter(row, reason, failures, crashes, row["last_error"]))
         else:
             ends = False
             alive.append(row["id"])
@@ -185,5 +202,8 @@ def _lease(
 ) -> None:
     """The leases of what was chosen."""
     connection.execute(*among(_SQL["lease"], (now + lease_ms, now), ids))
+    limits = _queue_limits.of(connection, queue, now)
+    if limits is not None:
+        limits.take(len(ids))
     if queue["events"] == "all":
         _events.note(connection, queue, "leased", ids, now)

@@ -12,18 +12,20 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from turnabout.sqlite._connection import Connection, StartOver
 from turnabout.sqlite._statements import among, statements
-from turnabout.sqlite.procedures import _channel, _events, _finish, _queue
+from turnabout.sqlite.procedures import _channel, _events, _finish, _queue, _queue_limits
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._savepoint import Savepoint
 from turnabout.words.entities import Failure, Receipt
 from turnabout.words.outcomes import (
     Acked,
     AckOutcome,
+    Blocked,
     Cancelled,
+    Dead,
     DeferOutcome,
     Deferred,
     Extended,
@@ -56,11 +58,12 @@ class _HeldMessages:
         self._rows: dict[int, sqlite3.Row] = {row["id"]: row for row in found}
         self._left: dict[int, LeaseLost] = {}
         self._connection = connection
-        self._queue_id: int = queue["id"]
+        self._queue = queue
         self._now = now
         self.changes = _channel.ChannelChanges()
         self.finish = _finish.Finish(connection, queue, now)
         self.cancelled: list[int] = []
+        self.letters: list[_finish.DeadLetter] = []
 
     def take(self, receipt: Receipt) -> sqlite3.Row | LeaseLost:
         """The message, if the receipt still holds."""
@@ -77,6 +80,22 @@ class _HeldMessages:
         if row["limited"]:
             self.changes.add(row["channel"], size=-1 if ended else 0, leased=-1)
 
+    def give_up(self, row: sqlite3.Row) -> bool:
+        """Whether the message, which nothing is charged for, was delivered as often as it may be.
+        Then its lease is over, and it is one of the `letters`.
+        """
+        failures, crashes = row["failures"], row["crashes"]
+        if _finish.exhausted(self._queue, row, 0) is None:
+            return False
+        self.die(_finish.DeadLetter(row, "deliveries", failures, crashes, row["last_error"]))
+        return True
+
+    def die(self, letter: _finish.DeadLetter) -> None:
+        """The message has no attempts left. Its lease is over."""
+        stays = _finish.blocks(self._queue)
+        self.leave(letter.row, LeaseLost("scheduled") if stays else _GONE, ended=not stays)
+        self.letters.append(letter)
+
     def cancel(self, row: sqlite3.Row) -> bool:
         """Whether the message is to end instead of coming back. Then the lease is over."""
         if not row["cancel_requested"]:
@@ -85,10 +104,13 @@ class _HeldMessages:
         self.cancelled.append(row["id"])
         return True
 
-    def write(self) -> None:
-        """End what is not to come back, and tell the channels."""
+    def write(self) -> Dead | Blocked:
+        """End what is not to come back, and tell the channels. What has become of the letters."""
+        dead = self.finish.dead_letter(self.letters)
         self.finish.end("cancelled", self.cancelled)
-        self.changes.write(self._connection, self._queue_id)
+        self.changes.write(self._connection, self._queue["id"])
+        _queue_limits.give_back(self._connection, self._queue, len(self._left))
+        return dead
 
 
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
@@ -143,34 +165,36 @@ def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, 
     """These come back later, uncharged."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, (d.receipt for d in verb.deferrals), now)
-    outcomes: list[DeferOutcome] = []
+    outcomes: list[DeferOutcome | None] = []
     back: list[tuple[Any, ...]] = []
+    state_only: list[tuple[Any, ...]] = []
     for deferral in verb.deferrals:
         row = held.take(deferral.receipt)
         if isinstance(row, LeaseLost):
             outcomes.append(row)
         elif held.cancel(row):
             outcomes.append(_CANCELLED)
+        elif held.give_up(row):
+            state_only.append((_LEASED, row["at"], deferral.state, row["id"]))
+            outcomes.append(None)
         else:
             status, at = _wait(queue, deferral.delay_ms, now)
             held.leave(row, LeaseLost(_state(status, at, now)))
             back.append((status, at, deferral.state, row["id"]))
             outcomes.append(Deferred(now + deferral.delay_ms))
-    connection.executemany(_SQL["defer"]["put_back"], back)
+    connection.executemany(_SQL["defer"]["put_back"], back + state_only)
     _events.note(connection, queue, "deferred", [id_ for *_, id_ in back], now)
-    held.write()
-    return tuple(outcomes)
+    dead = held.write()
+    return tuple(dead if outcome is None else outcome for outcome in outcomes)
 
 
 def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
     """These attempts failed: their messages come back after a back-off, or are exhausted."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, (f.receipt for f in verb.failures), now)
-    stays = _finish.blocks(queue)
     outcomes: list[FailOutcome | None] = []
     back: list[tuple[Any, ...]] = []
     charged_only: list[tuple[Any, ...]] = []
-    letters: list[_finish.DeadLetter] = []
     for failure in verb.failures:
         row, error = held.take(failure.receipt), failure.error
         if isinstance(row, LeaseLost):
@@ -178,12 +202,8 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
         elif held.cancel(row):
             charged_only.append((_LEASED, now, error, error, row["id"]))
             outcomes.append(_CANCELLED)
-        elif _is_exhausted(queue, row, failure):
-            reason = "attempts" if failure.retry else "refused"
-            letters.append(
-                _finish.DeadLetter(row, reason, row["failures"] + 1, row["crashes"], error)
-            )
-            held.leave(row, LeaseLost("scheduled") if stays else _GONE, ended=not stays)
+        elif reason := _why_dead(queue, row, failure):
+            held.die(_finish.DeadLetter(row, reason, row["failures"] + 1, row["crashes"], error))
             outcomes.append(None)
         else:
             delay = failure.delay_ms
@@ -196,9 +216,8 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
             outcomes.append(Retrying(now + delay))
     connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
     _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)
-    exhausted = held.finish.dead_letter(letters)
-    held.write()
-    return tuple(exhausted if outcome is None else outcome for outcome in outcomes)
+    dead = held.write()
+    return tuple(dead if outcome is None else outcome for outcome in outcomes)
 
 
 def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
@@ -219,7 +238,7 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
     """These are given back at once, uncharged."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, verb.receipts, now)
-    outcomes: list[ReleaseOutcome] = []
+    outcomes: list[ReleaseOutcome | None] = []
     back: list[int] = []
     for receipt in verb.receipts:
         row = held.take(receipt)
@@ -227,14 +246,16 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
             outcomes.append(row)
         elif held.cancel(row):
             outcomes.append(_CANCELLED)
+        elif held.give_up(row):
+            outcomes.append(None)
         else:
             held.leave(row, LeaseLost("ready"))
             back.append(receipt.id)
             outcomes.append(_RELEASED)
     connection.execute(_SQL["release"]["release"], {"ids": json.dumps(back)})
     _events.note(connection, queue, "deferred", back, now)
-    held.write()
-    return tuple(outcomes)
+    dead = held.write()
+    return tuple(dead if outcome is None else outcome for outcome in outcomes)
 
 
 def _ack_plainly(
@@ -289,17 +310,20 @@ def _end_together(
         return False  # so are all of its channels
     savepoint = Savepoint(connection, often=finish.queue["has_channels"])
     if finish.end("done", ids, results, attempt=attempts[0]):
+        _queue_limits.give_back(connection, finish.queue, len(ids))
         savepoint.keep()
         return True
     savepoint.undo()
     return False
 
 
-def _is_exhausted(queue: Queue, row: sqlite3.Row, failure: Failure) -> bool:
-    """Whether the message has no attempts left after this failure."""
-    most = queue["max_attempts"]
-    charged = row["failures"] + 1 + row["crashes"]
-    return not failure.retry or (most is not None and charged >= most)
+def _why_dead(
+    queue: Queue, row: sqlite3.Row, failure: Failure
+) -> Literal["attempts", "deliveries", "refused"] | None:
+    """Why the message does not come back after this failure."""
+    if not failure.retry:
+        return "refused"
+    return _finish.exhausted(queue, row, row["failures"] + 1 + row["crashes"])
 
 
 def _wait(queue: Queue, delay: int, now: int) -> tuple[int, int]:

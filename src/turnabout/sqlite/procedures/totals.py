@@ -32,5 +32,6 @@ def _totals(connection: Connection, row: sqlite3.Row, now: int, *, measure: bool
         row["cancelled"] - row["expired"],
         row["expired"],
         max(0, now - min(heads)) if heads else None,
+        row["ran_out"],
         size,
     )

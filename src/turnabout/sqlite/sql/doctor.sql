@@ -33,13 +33,21 @@ where channel.wake_at is null and not channel.paused and not queue.paused and ch
   );
 
 -- name: channels
--- A channel's own counts against its messages, those from before it had limits among them.
-select count(*) from turnabout_channel as c
-where size <> (
-  select count(*) from turnabout_message where queue_id = c.queue_id and channel = c.name
-) or leased <> (
-  select count(*) from turnabout_message
-  where queue_id = c.queue_id and channel = c.name and limited = 1 and status = 2
+-- The own counts of a channel, or of a queue with limits, against its messages, those from before
+-- it had limits among them.
+select (
+  select count(*) from turnabout_channel as c
+  where size <> (
+    select count(*) from turnabout_message where queue_id = c.queue_id and channel = c.name
+  ) or leased <> (
+    select count(*) from turnabout_message
+    where queue_id = c.queue_id and channel = c.name and limited = 1 and status = 2
+  )
+) + (
+  select count(*) from turnabout_queue as queue
+  where coalesce(queue_max_concurrency, queue_rate_count) is not null and queue_leased <> (
+    select count(*) from turnabout_message where queue_id = queue.id and status = 2
+  )
 );
 
 -- name: endings
@@ -67,8 +75,13 @@ select count(*) from (
 );
 
 -- name: slots
--- Channels with more leases than they have slots.
+-- Channels and queues with more leases than they have slots.
 select count(*) from (
+  select 1 from turnabout_message as message
+  join turnabout_queue as queue on queue.id = message.queue_id
+  where message.status = 2 and message.at > :now
+  group by queue.id having count(*) > queue.queue_max_concurrency
+  union all
   select 1 from turnabout_message as message
   join turnabout_queue as queue on queue.id = message.queue_id
   left join turnabout_channel as channel

@@ -85,5 +85,6 @@ where queue_id = :queue and status = 1 and channel = :channel;
 -- A message goes to another queue: ready, uncharged, without an end, with its error history.
 update turnabout_message
 set queue_id = ?, limited = ?, origin = ?, status = 0, at = 0, failures = 0, crashes = 0,
-  leased_at = null, first_error = null, last_error = null, expires_at = null, cancel_requested = 0
+  delivered_before = attempt, leased_at = null, first_error = null, last_error = null,
+  expires_at = null, cancel_requested = 0
 where id = ?;

@@ -24,6 +24,12 @@ where queue_id = :queue and tat_us > :latest * 1000 + depth_us and name in (
   limit 100
 );
 
+-- name: debt_back
+-- A queue's own bucket, in the same way.
+update turnabout_queue
+set queue_tat_us = :now * 1000 + queue_rate_burst * queue_rate_interval_us
+where id = :queue and queue_tat_us > :latest * 1000 + queue_rate_burst * queue_rate_interval_us;
+
 -- name: delays_back
 -- Delays of more than 366 days.
 update turnabout_message set at = :now + 31622400000

@@ -24,19 +24,38 @@ select name from turnabout_queue where id = :id;
 -- A new queue; its settings are in the order of `SETTINGS_COLUMNS`.
 insert into turnabout_queue (
   name, created_at, version,
-  lease_ms, max_attempts, backoff_ms, backoff_max_ms, backoff_jitter_percent, delay_ms,
-  fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages,
-  dedup_mode, dedup_window_ms, dedup_scope, history_ms, history_failed_ms, history_payload, events,
+  lease_ms, max_attempts, max_deliveries, backoff_ms, backoff_max_ms, backoff_jitter_percent,
+  delay_ms, fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages,
+  queue_max_concurrency, dedup_mode, dedup_window_ms, dedup_scope, history_ms, history_failed_ms,
+  history_payload, events,
+  queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
   max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
 )
 values (
   :name, :created_at, random(),
-  :lease_ms, :max_attempts, :backoff_ms, :backoff_max_ms, :backoff_jitter_percent, :delay_ms,
-  :fifo, :paused, :pause_reason, :on_exhausted, :dead_letter, :ttl_ms, :max_messages,
-  :dedup_mode, :dedup_window_ms, :dedup_scope, :history_ms, :history_failed_ms, :history_payload,
-  :events,
+  :lease_ms, :max_attempts, :max_deliveries, :backoff_ms, :backoff_max_ms, :backoff_jitter_percent,
+  :delay_ms, :fifo, :paused, :pause_reason, :on_exhausted, :dead_letter, :ttl_ms, :max_messages,
+  :queue_max_concurrency, :dedup_mode, :dedup_window_ms, :dedup_scope, :history_ms,
+  :history_failed_ms, :history_payload, :events,
+  :queue_rate_count, :queue_rate_period_ms, :queue_rate_burst, :queue_rate_interval_us,
   :max_concurrency, :rate_count, :rate_period_ms, :rate_burst, :rate_interval_us, :max_size, :weight
 );
+
+-- name: own_limits
+-- Live leases and bucket of a queue with limits of its own.
+select queue_leased, queue_tat_us from turnabout_queue where id = ?;
+
+-- name: set_own_limits
+-- The same, from now on.
+update turnabout_queue set queue_leased = ?, queue_tat_us = ? where id = ?;
+
+-- name: leases_ended
+-- So many of its leases have ended.
+update turnabout_queue set queue_leased = queue_leased - ? where id = ?;
+
+-- name: count_leases
+-- Its leases, counted.
+select count(*) from turnabout_message where queue_id = ? and status = 2 and at > 0;
 
 -- name: set_dead_letter
 -- Where the queue's dead messages go.

@@ -4,23 +4,23 @@
 -- Unfinished messages by channel. Both heaps of ready ones are counted in their indexes, in the
 -- order of channels; what waits or is leased has its own index, and is taken off the second heap.
 select channel, sum(scheduled) as scheduled, sum(ready) as ready, sum(leased) as leased,
-  min(oldest) as oldest
+  sum(ran_out) as ran_out, min(oldest) as oldest
 from (
-  select channel, 0 as scheduled, count(*) as ready, 0 as leased, min(id) as oldest
+  select channel, 0 as scheduled, count(*) as ready, 0 as leased, 0 as ran_out, min(id) as oldest
   from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0
   group by channel
   union all
-  select channel, sum(at > :now), sum(at <= :now), 0, min(iif(at <= :now, id, null))
+  select channel, sum(at > :now), sum(at <= :now), 0, 0, min(iif(at <= :now, id, null))
   from turnabout_message
   where queue_id = :queue and limited = 1 and status = 0
   group by channel
   union all
-  select channel, at > :now, at <= :now, 0, iif(at <= :now, id, null)
+  select channel, at > :now, at <= :now, 0, 0, iif(at <= :now, id, null)
   from turnabout_message
   where queue_id = :queue and status = 1 and at > 0
   union all
-  select channel, 0, 0, 1, null
+  select channel, 0, 0, 1, at <= :now, null
   from turnabout_message
   where queue_id = :queue and status = 2 and at > 0
 )

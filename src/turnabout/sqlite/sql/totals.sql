@@ -21,7 +21,11 @@ select id, name, sent, done, dead, cancelled, expired,
    )) as limited,
   (select sent_at from turnabout_message indexed by turnabout_message_timer
    where queue_id = queue.id and status = 1 and at > 0 and at <= :now
-   order by at limit 1) as due
+   order by at limit 1) as due,
+  (select count(*) from (
+     select 1 from turnabout_message indexed by turnabout_message_timer
+     where queue_id = queue.id and status = 2 and at > 0 and at <= :now
+     limit 1000)) as ran_out
 from turnabout_queue as queue
 order by name;
 
@@ -44,7 +48,11 @@ select id, name, sent, done, dead, cancelled, expired,
    )) as limited,
   (select sent_at from turnabout_message indexed by turnabout_message_timer
    where queue_id = queue.id and status = 1 and at > 0 and at <= :now
-   order by at limit 1) as due
+   order by at limit 1) as due,
+  (select count(*) from (
+     select 1 from turnabout_message indexed by turnabout_message_timer
+     where queue_id = queue.id and status = 2 and at > 0 and at <= :now
+     limit 1000)) as ran_out
 from turnabout_queue as queue
 where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
 order by name;

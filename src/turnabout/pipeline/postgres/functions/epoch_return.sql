@@ -45,10 +45,9 @@ begin
         end if;
         select q.* into v_queue from turnabout.queue q where q.id = v_part.queue_id;
         continue when v_queue.id is null or v_part.other_ids is null;
-        select cardinality(v_part.other_ids) - count(r.now) into v_count
-        from unnest(turnabout.release(
-            v_queue.name, v_part.other_ids, v_part.other_attempts, now_ms, array[v_part.lease]
-        )) r (now);
+        select cardinality(v_part.other_ids) - count(*) into v_count
+        from turnabout.release(
+            v_queue.name, v_part.other_ids, v_part.other_attempts, now_ms, array[v_part.lease]);
         -- From now on the lease is one of what stays, and goes with it.
         update turnabout.lease l
         set ids = v_part.ids, attempts = v_part.attempts

@@ -24,7 +24,7 @@ begin
     join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
     join turnabout.queue q on q.id = m.queue_id
     left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
-    where l.id = any (v_kept) and (q.limited or c.name is not null)
+    where l.id = any (v_kept) and (q.limited or q.queue_limited or c.name is not null)
         and not exists (
             select from turnabout.slot s
             where s.queue_id = m.queue_id and s.channel = m.channel and s.id = m.id

@@ -13,6 +13,8 @@ const BLOCKED = {
   paused: "paused",
   concurrency: "as many leased as max_concurrency allows",
   rate: "rate limit",
+  queue_concurrency: "as many leased as the queue's queue_max_concurrency allows",
+  queue_rate: "rate limit of the whole queue",
   fifo: "FIFO: its first message is leased, or not due",
   exhausted: "its first message has no attempts left and waits for a person",
 };
@@ -38,7 +40,7 @@ export class QueuePage {
       el("div", { class: "head" },
         el("h2", { class: "name" }, queue, " "), this.state,
         el("div", { class: "buttons" },
-          queue.endsWith("-dead") ? this.#button("Redrive…", () => this.#redrive()) : null,
+          this.#isDead ? this.#button("Redrive…", () => this.#redrive()) : null,
           this.pauseButton,
           this.#button("Purge…", () => this.#purge(), "danger"))),
       this.links,
@@ -50,6 +52,10 @@ export class QueuePage {
     );
     this.show(view);
     this.desk.attempt(() => this.#about());
+  }
+
+  get #isDead() {
+    return this.queue.endsWith("-dead");
   }
 
   /** Show another part of it. */
@@ -102,7 +108,7 @@ export class QueuePage {
         el("th", { scope: "row", class: "name" }, one.channel === "" ? "(default)" : one.channel),
         Array.from({ length: 4 }, () => el("td", { class: "n" })), el("td")),
       (row, one) => [
-        number(one.ready), number(one.scheduled), number(one.leased),
+        number(one.ready), number(one.scheduled), leased(one),
         duration(one.oldest_ready_seconds), one.blocked ? BLOCKED[one.blocked] ?? one.blocked : "",
       ].forEach((text, i) => say(row.children[i + 1], text)));
     };
@@ -118,21 +124,39 @@ export class QueuePage {
     const { whole, body } = table("Messages, by id", [
       ["Id"], ["State"], ["Channel"], ["Attempts", "n"], ["Sent"], ["Due, or held until"], ["Content"],
     ]);
+    const chosen = new Map();
+    const back = this.#button("Send chosen back…", async () => {
+      if (await this.#redrive([...chosen.values()])) this.refresh();
+    });
+    const choose = () => {
+      back.disabled = chosen.size === 0;
+      say(back, chosen.size ? `Send ${chosen.size} back…` : "Send chosen back…");
+    };
+    const box = (one) => el("input", {
+      type: "checkbox", "aria-label": `Send ${one.id} back`, onchange: (event) => {
+        if (event.target.checked) chosen.set(`${one.id}`, one.id);
+        else chosen.delete(`${one.id}`);
+        choose();
+      },
+    });
     this.#pages(body, whole, [
       state.label, state.select, el("label", { for: "channel" }, "Channel"), channel,
     ], async (after) => {
       const found = await this.desk.api.call("GET", Api.queue(this.queue, "/messages", {
         limit: PAGE, state: state.select.value, channel: channel.value, after_id: after ?? "",
       }));
+      chosen.clear();
+      choose();
       return { items: found.items, next: found.next ?? null };
     }, (one) => el("tr", {},
-      el("th", { scope: "row", class: "n" }, one.id),
+      el("th", { scope: "row", class: "n" }, this.#isDead ? box(one) : null, one.id),
       el("td", {}, one.state, one.ran_out ? ", ran out" : null, one.cancel_requested ? ", to be cancelled" : null),
       el("td", { class: "name" }, one.channel === "" ? "(default)" : one.channel),
       el("td", { class: "n" }, one.attempt),
       el("td", {}, time(one.sent_at)),
       el("td", {}, one.state === "ready" ? "now" : time(one.due_at)),
       el("td", {}, this.#story(one), this.#content(one.payload, one.headers))));
+    if (this.#isDead) this.place.append(el("p", { class: "buttons" }, back));
   }
 
   /** Why it died, or what went wrong last. */
@@ -213,22 +237,23 @@ export class QueuePage {
     this.desk.attempt(this.refresh);
   }
 
-  async #redrive() {
+  /** All letters, or those with these ids; whether it was begun. */
+  async #redrive(ids) {
     const { api } = this.desk;
     const path = Api.queue(this.queue, "/redrives");
     let counted;
     if (!await this.desk.attempt(async () => {
-      counted = await api.call("POST", path, { dry_run: true });
-    })) return;
+      counted = await api.call("POST", path, { ids, dry_run: true });
+    })) return false;
     const yes = await ask({
       title: "Redrive", yes: "Send them back",
       text: `${number(counted.moved)} messages go back to the queues they died in; ` +
         `${number(counted.skipped)} stay: their queue is gone, they never died, or were sent back ` +
         "too often.",
     });
-    if (!yes) return;
+    if (!yes) return false;
     await this.desk.attempt(async () => {
-      let redrive = await api.call("POST", path, {});
+      let redrive = await api.call("POST", path, { ids });
       while (redrive.state === "running") {
         redrive = await api.call("POST", `/redrives/${redrive.id}/step`, {});
         this.desk.tell(`${number(redrive.moved)} messages have been sent back.`);
@@ -238,6 +263,7 @@ export class QueuePage {
       if (this.view === "redrives") await this.refresh();
     });
     await this.desk.look();
+    return true;
   }
 
   // --- what can be done --------------------------------------------------------------------------

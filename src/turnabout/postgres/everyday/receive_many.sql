@@ -1,0 +1,90 @@
+-- Lease some messages, as everyday/receive.sql does one: the same conditions, but that it goes on
+-- behind head marks and steps over what has expired. The channels in turn, as
+-- functions/take_many.sql has it, which explains the statement. Where a whole turn is shorter than
+-- the batch and not all of its channels had their share, the others give once more.
+with recursive facts as materialized (
+    select q.id, case when q.history_ms = 0 then q.name end as plain_queue,
+        coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
+        coalesce($now::bigint, turnabout.clock_ms()) as now,
+        coalesce($channel::text, repeat(chr(1114111), 64)) collate "C" as start,
+        turnabout.quantum($most::int) as quantum
+    from turnabout.queue q
+    where q.name = $queue::text and not q.paused and not q.limited and not q.queue_limited
+        and q.events <> 'all'
+        and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
+),
+hop (channel, priority, since, lap, nr) as (
+    select f.start, 0::smallint, 0::bigint, 0, 0 from facts f
+    union all
+    select next.channel, next.priority, next.since, next.lap, hop.nr + 1
+    from hop
+    cross join lateral (
+        (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end as since, hop.lap
+        from turnabout.ready r
+        where r.queue_id = (select f.id from facts f) and not r.limited and r.channel > hop.channel
+        order by r.channel, r.priority, r.id limit 1)
+        union all
+        (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end, 1
+        from turnabout.ready r
+        where hop.lap = 0 and r.queue_id = (select f.id from facts f) and not r.limited
+        order by r.channel, r.priority, r.id limit 1)
+        limit 1
+    ) next
+    where hop.nr < $most::int and (next.lap = 0 or next.channel <= (select f.start from facts f))
+),
+share (given) as materialized (
+    select case when s.seen * f.quantum < $most then ($most + s.seen - 1) / s.seen
+        else f.quantum end
+    from facts f
+    cross join lateral (
+        select greatest(count(*), 1)::int as seen
+        from (
+            select from hop h where h.nr > 0 limit ($most + f.quantum - 1) / f.quantum
+        ) first
+    ) s
+),
+gone as (
+    delete from turnabout.ready r
+    where r.ctid = any (array(
+        select head.ctid
+        from (
+            select h.channel, h.priority, h.since, 0 as again from hop h where h.nr > 0
+            union all
+            select h.channel, h.priority, h.since, 1 from hop h where h.nr > 0
+        ) place
+        cross join lateral (
+            select e.ctid from turnabout.ready e
+            where e.queue_id = (select f.id from facts f) and not e.limited
+                and e.channel = place.channel
+                and (e.priority, e.id) >= (place.priority, place.since) and e.id + 0 > 0
+                and (e.expires_at is null or e.expires_at > (select f.now from facts f))
+            order by e.priority, e.id
+            offset (select s.given from share s) * place.again
+            limit (select s.given from share s)
+            for update skip locked
+        ) head
+        limit $most
+    ))
+    returning r.id
+),
+taken as materialized (
+    select m.id, m.attempt + 1 as attempt, m.channel::text, m.priority, m.payload,
+        coalesce(m.content_type, 'application/octet-stream') as content_type, m.headers, m.state,
+        m.failures, m.crashes, m.sent_at, m.origin, f.now + f.lease_ms as at, f.lease_ms,
+        (select nextval('turnabout.lease_number')) as lease
+    from gone g
+    join turnabout.message m on m.id = g.id
+    cross join facts f
+),
+leased as (
+    insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts, plain_queue)
+    select t.lease, t.at, f.now, f.id, t.ids, t.attempts, f.plain_queue
+    from (
+        select min(a.lease) as lease, min(a.at) as at, array_agg(a.id) as ids,
+            array_agg(a.attempt) as attempts
+        from taken a
+        having count(*) > 0
+    ) t
+    cross join facts f
+)
+select * from taken
