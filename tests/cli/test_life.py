@@ -121,7 +121,7 @@ def test_retry(run: Runner, opened: turnabout.Turnabout) -> None:
     (first,) = sent(run, "1")
     receipt = str(taken(opened).receipt)
     assert run("fail", "q", receipt).out == (
-        f"{receipt}  no attempts left: its channel waits for `retry` or `cancel`\n"
+        f"{receipt}  no attempts or deliveries left: its channel waits for `retry` or `cancel`\n"
     )
     assert "due on `turnabout retry`" in run("peek", "q", "--full").out
     sent(run, "2")

@@ -24,6 +24,7 @@ ROUNDS = range(6)
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.share(1)
 def test_store_and_model_live_the_same_life(door):
     """Each round has lives of its own, the same in every run: more of them where one was poor."""
     wanted = SEEN + SELDOM * (door.lives >= 48)

@@ -20,6 +20,7 @@ ROUNDS = range(3, 11)
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.share(1)
 def test_store_and_model_live_the_same_life(pipe):
     """Each round has lives of its own, the same in every run: more of them where one was poor."""
     wanted = OFTEN + (["held back"] if pipe.is_postgres else SELDOM)

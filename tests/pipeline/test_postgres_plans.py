@@ -15,6 +15,7 @@ from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START
 from tests.support.each import each
 from tests.support.postgres import migrated
+from tests.support.seeds import share_of
 from turnabout.postgres.revision import rendered
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -147,7 +148,9 @@ CALLS: dict[str, Callable[[Reader, int], Touched]] = {
 OF_THE_LOG = ("next of the log", "rows of the log", "cut the log", "look at the log")
 
 
-@pytest.fixture(scope="module", params=["made while empty", "from statistics"])
+@pytest.fixture(
+    scope="module", params=share_of(["made while empty", "from statistics"], 1, __name__)
+)
 def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
     with migrated() as url, connect(url) as connection:
         create(connection)

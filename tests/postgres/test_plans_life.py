@@ -14,6 +14,7 @@ from tests.postgres.test_plans import LATER, Load, connect, create, fill
 from tests.support.doors import START, migrate
 from tests.support.each import each
 from tests.support.postgres import fresh_database
+from tests.support.seeds import share_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -158,7 +159,9 @@ def prepared(connection: Connection, made: str) -> Life:
     return life
 
 
-@pytest.fixture(scope="module", params=["made while empty", "from statistics"])
+@pytest.fixture(
+    scope="module", params=share_of(["made while empty", "from statistics"], 1, __name__)
+)
 def life(postgres_server, request) -> Iterator[Life]:
     with fresh_database(postgres_server, fill=migrate) as url, connect(url) as connection:
         yield prepared(connection, request.param)

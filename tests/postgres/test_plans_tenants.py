@@ -12,6 +12,7 @@ from tests.postgres.probe import Connection, Touched, touched
 from tests.support.doors import START
 from tests.support.each import each
 from tests.support.postgres import migrated
+from tests.support.seeds import share_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -40,7 +41,7 @@ select turnabout.send('t7/q', array['x', 'xyz']::bytea[], now_ms => {START});
 """
 
 
-@pytest.fixture(scope="module", params=["blind", "analyzed"])
+@pytest.fixture(scope="module", params=share_of(["blind", "analyzed"], 1, __name__))
 def loaded(request: pytest.FixtureRequest) -> Iterator[Connection]:
     with migrated() as url, psycopg.connect(url, autocommit=True) as connection:
         for table in ("message", "ready"):

@@ -289,8 +289,8 @@ BUGS = bugs(
 + where false
 # leases from before a queue's limit do not count
 @ test_queue_limits::test_a_limit_on_a_queue_in_use_counts_what_is_leased
-- perform turnabout.count_slots(v_row.id);
-+ perform 1;
+- if v_row.queue_limited and not v_old.queue_limited then
++ if false then
 # nothing is paid into a queue's bucket
 @ test_queue_limits::test_the_rate_of_a_queue_is_never_exceeded
 - + v_count * queue.queue_rate_interval_us

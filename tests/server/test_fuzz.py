@@ -21,7 +21,7 @@ from tests.support.until import until
 from turnabout.server import ServerOptions
 
 SEED = int(os.environ.get("TURNABOUT_FUZZ_SEED", random.randrange(2**32)))
-REQUESTS = 600
+REQUESTS = 300
 CONNECTIONS, WAVES = 80, 4
 
 OPTIONS = ServerOptions(

@@ -1,6 +1,7 @@
 """A slice's folder can be deleted: the core works without it, and simply lacks what it brought."""
 
 import ast
+import functools
 import re
 import textwrap
 from pathlib import Path
@@ -70,6 +71,7 @@ def test_a_slice_takes_from_others_only_where_it_uses_them(name: str) -> None:
     assert found == set()
 
 
+@functools.cache
 def imported(path: Path, *, late: bool = True) -> list[str]:
     """The modules that a file imports; with `late` also inside functions, and for types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

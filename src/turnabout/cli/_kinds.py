@@ -13,6 +13,7 @@ import click
 from turnabout.cli import _places
 from turnabout.cli._app import App
 from turnabout.words import limits
+from turnabout.words.durations import seconds
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.policy import Rate
@@ -46,20 +47,7 @@ class Kind(_Kind):
             self.fail(f"{limits.shown(value)} {self._error}", param)
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _RATE = re.compile(r"([0-9]+)/([0-9a-z.]+)(?::([0-9]+))?")
-
-
-def seconds(text: str) -> float:
-    """`90`, `90s`, `1m30s`, `250ms`, `2h`, `7d` as seconds; ValueError for anything else."""
-    text = text.strip().lower().replace(" ", "")
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        return float(text)
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(text)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _instant(text: str) -> int:

@@ -6,6 +6,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -38,7 +39,7 @@ def doctor(app: App) -> None:
     """
     found: list[Check] = []
     for check in _all(app.url):
-        hidden = Check(check.name, check.level, _places.scrub(check.text, app.url), check.todo)
+        hidden = scrubbed(check, app.url)
         found.append(hidden)
         if not app.as_json:
             show_check(hidden)
@@ -131,6 +132,11 @@ def version_of(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def scrubbed(check: Check, url: str) -> Check:
+    """A finding without the URL's secrets, should a library have quoted one."""
+    return replace(check, text=_places.scrub(check.text, url), todo=_places.scrub(check.todo, url))
 
 
 def show_check(check: Check) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -177,32 +178,18 @@ class Bench:
         self, work: Callable[[int], None], *measures: _Measure, threads: int | None = None
     ) -> list[Measured]:
         """Run the threads for their share of the time; the first error of one is raised here."""
-        errors: list[Exception] = []
-
-        def guarded(number: int) -> None:
-            try:
-                work(number)
-            except Exception as error:  # noqa: BLE001 - raised below, in the caller's thread
-                errors.append(error)
-                self._stop.set()
-
         began = time.perf_counter()
         self._ends_at = began + self._plan.seconds / len(self.phases())
         count = threads or self._plan.threads
-        running = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-        try:
-            with unbroken():  # all of them began, so all of them are waited for
-                for thread in running:
-                    thread.start()
-            for thread in running:
-                thread.join()
-        except KeyboardInterrupt:
-            self._stop.set()
-            for thread in running:
-                thread.join()
-            raise
-        if errors:
-            raise errors[0]
+        with ThreadPoolExecutor(count) as pool:  # all that began are waited for
+            try:
+                with unbroken():
+                    running = [pool.submit(work, number) for number in range(count)]
+                for one in as_completed(running):
+                    one.result()
+            except BaseException:
+                self._stop.set()
+                raise
         return [measure.result(time.perf_counter() - began) for measure in measures]
 
 

@@ -36,7 +36,7 @@ def move(
         database.take(begun.token)
         if database.ledger() is None and (begun.state == "moved" or begun.place != database.place):
             _refuse(begun, database)
-        return Mover(file, database, begun, progress or _nobody).run()
+        return Mover(file, database, begun, progress or (lambda _: None)).run()
 
 
 def plan(source: str, target: str) -> Moved:
@@ -121,7 +121,3 @@ def _refuse(begun: Begun, database: Target) -> None:
         f"a move of this file to {begun.place} has begun, of which {database.place} knows nothing: "
         "name that database to go on, or give that move up (--abort)"
     )
-
-
-def _nobody(_: Progress) -> None:
-    """Nobody looks."""

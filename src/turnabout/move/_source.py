@@ -128,10 +128,7 @@ class Source:
     def shut(self, target: str) -> None:
         """No verb gets in any more, by whichever connection: each is to be repeated."""
         with self._writing():
-            for table in self._there("turnabout_"):
-                self._connection.execute(
-                    f"alter table turnabout_{table} rename to turnabout_moved_{table}"
-                )
+            self._rename("", "moved_")
             self._put_signs(f"{BEING_MOVED}{target}")
             self._connection.execute(SQL["set_state"], {"state": "closed"})
 
@@ -151,8 +148,8 @@ class Source:
     def abort(self) -> None:
         """Forget the move: the file is as if there had been none."""
         with self._writing():
-            if self._one("has_move"):
-                if Begun(*self._connection.execute(SQL["the_move"]).fetchone()).state == "closed":
+            if (begun := self.begun()) is not None:
+                if begun.state == "closed":
                     self._reopen()
                 for kind in ("insert", "update", "delete", "swept"):
                     self._connection.execute(f"drop trigger turnabout_move_{kind}")
@@ -173,10 +170,12 @@ class Source:
 
     def _reopen(self) -> None:
         self._take_signs_down()
-        for table in self._there("turnabout_moved_"):
-            self._connection.execute(
-                f"alter table turnabout_moved_{table} rename to turnabout_{table}"
-            )
+        self._rename("moved_", "")
+
+    def _rename(self, old: str, new: str) -> None:
+        for table in self._there(f"turnabout_{old}"):
+            names = f"turnabout_{old}{table} rename to turnabout_{new}{table}"
+            self._connection.execute(f"alter table {names}")
 
     def _there(self, prefix: str) -> list[str]:
         """Those of `HIDDEN` that stand as tables under their name with this in front."""

@@ -7,9 +7,11 @@ goes, their standard input ends and they stop.
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
@@ -32,7 +34,7 @@ class Crew:
         with self._errors.open("ab") as errors:
             for name, task in self._tasks.items():
                 self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "turnabout.dev.demo.work", task.to_json()],
+                    [sys.executable, "-m", "turnabout.dev.demo.work", json.dumps(asdict(task))],
                     stdin=subprocess.PIPE,
                     stderr=errors,
                     start_new_session=True,

@@ -12,6 +12,7 @@ import math
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,22 +63,11 @@ def read(rows: int = FLIGHTS) -> list[Flight]:
         archive.open("flights.csv") as file,
     ):
         lines = csv.reader(io.TextIOWrapper(file, encoding="utf-8", newline=""))
-        column = {name: number for number, name in enumerate(next(lines))}
-        late, air = column["arr_delay"], column["air_time"]
-        carrier, number = column["carrier"], column["flight"]
-        origin, destination = column["origin"], column["dest"]
+        names = next(lines)
+        texts = itemgetter(*(names.index(name) for name in ("carrier", "flight", "origin", "dest")))
+        times = itemgetter(names.index("arr_delay"), names.index("air_time"))
         for row, line in enumerate(_spread(lines, rows), 1):
-            flights.append(
-                Flight(
-                    row,
-                    line[carrier],
-                    line[number],
-                    line[origin],
-                    line[destination],
-                    _minutes(line[late]),
-                    _minutes(line[air]),
-                )
-            )
+            flights.append(Flight(row, *texts(line), *map(_minutes, times(line))))
     sizes = Counter(flight.carrier for flight in flights)
     flights.sort(key=lambda flight: (-sizes[flight.carrier], flight.carrier))
     return flights

@@ -11,13 +11,13 @@ import os
 import sys
 import time
 import webbrowser
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import VerdictCheck
+from turnabout.dev.demo.verdict import VerdictCheck, jain
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
@@ -57,22 +57,14 @@ def need() -> None:
 
         need_spark()
     except ImportError as error:
-        raise UsageError(
-            f"`turnabout demo --pipeline` needs Apache Spark: {install_hint('spark-jre')}, "
-            "which brings a Java, or '.[spark]' where there is one; "
-            f"{error.name} is not installed"
-        ) from error
+        todo = install_hint("spark-jre")
+        text = f"`turnabout demo --pipeline` needs Apache Spark: {todo} ({error})"
+        raise UsageError(text) from error
     java.use()
 
 
 def run(
-    url: str,
-    queue: str,
-    folder: Path,
-    *,
-    done: int,
-    carriers: Mapping[str, int],
-    show: Show,
+    url: str, queue: str, folder: Path, *, done: int, carriers: Mapping[str, int], show: Show
 ) -> PipelineRun:
     """Archive the queue (of a namespace of its own), report on the lake, and look at both.
 
@@ -108,12 +100,7 @@ def run(
             show.scene(Scene("reported", share, messages, time.monotonic() - begun, {}))
 
         made = report(
-            spark,
-            lake=lake,
-            archive=namespace,
-            namespace=namespace,
-            out=folder,
-            progress=reported,
+            spark, lake=lake, archive=namespace, namespace=namespace, out=folder, progress=reported
         )
     with _timed(show, "Counting what is in the lake", seconds):
         rows: Any = read_lake(spark, lake, archive=namespace)
@@ -147,12 +134,6 @@ def judge(
     yield _fair(made, carriers)
 
 
-def jain(values: Sequence[float]) -> float | None:
-    """(Σx)² / (n Σx²): 1 where all are equal."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else None
-
-
 def _fair(made: Reported, carriers: Mapping[str, int]) -> VerdictCheck:
     seen = jain([float(number) for number in carriers.values()])
     told = made.queues[0].jain_done if len(made.queues) == 1 else None
@@ -160,8 +141,7 @@ def _fair(made: Reported, carriers: Mapping[str, int]) -> VerdictCheck:
         return VerdictCheck(good=False, text="the report says nothing of fairness")
     good = abs(seen - told) < ALIKE and made.messages == sum(carriers.values())
     return VerdictCheck(
-        good,
-        f"the report's index of flights by carrier is {told:.6f}, the demo's own {seen:.6f}",
+        good, f"the report's index of flights by carrier is {told:.6f}, the demo's own {seen:.6f}"
     )
 
 

@@ -128,12 +128,7 @@ def _run(plan: ShiftPlan, show: Show, *, keep: bool, out: Path | None) -> _Found
         if out is None:
             return _Found(verdict, ledger, None)
         second = pipeline.run(
-            plan.url,
-            plan.queue,
-            out,
-            done=queue.stats().done,
-            carriers=ledger.carriers,
-            show=show,
+            plan.url, plan.queue, out, done=queue.stats().done, carriers=ledger.carriers, show=show
         )
     verdict = replace(verdict, checks=verdict.checks + second.checks)
     return _Found(verdict, ledger, second)

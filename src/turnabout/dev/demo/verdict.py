@@ -190,7 +190,7 @@ def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> V
     return _yes(
         f"fair: {small.carrier} ({small.flights:,} flights, sent last) was through after "
         f"{small.last_seconds:.2f} s, {big.carrier} ({big.flights:,}, sent first) after "
-        f"{big.last_seconds:.2f} s{index}",
+        f"{big.last_seconds:.2f} s{index}"
     )
 
 
@@ -218,6 +218,12 @@ def _services(sent: DemoSent, ledger: DemoLedger, started_at: int) -> Iterable[S
             )
 
 
+def jain(values: Sequence[float]) -> float | None:
+    """(Σx)² / (n Σx²): 1 where all are equal."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else None
+
+
 def fairness(sizes: Mapping[str, int], order: Sequence[str], block: int = BLOCK) -> float | None:
     """Jain's index of service, 1 at best: the mean over blocks of deliveries.
 
@@ -231,8 +237,6 @@ def fairness(sizes: Mapping[str, int], order: Sequence[str], block: int = BLOCK)
         left.subtract(served)
         competing = [served[carrier] for carrier, rest in left.items() if rest > 0]
         if len(competing) > 1 and any(competing):
-            total = sum(competing)
-            squares = sum(count * count for count in competing)
-            weighted += total * total / (len(competing) * squares) * total
-            weight += total
+            weighted += (jain(competing) or 0.0) * sum(competing)
+            weight += sum(competing)
     return weighted / weight if weight else None

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import turnabout
@@ -36,10 +36,6 @@ class Task:
     lease_seconds: float
     stall_after: int | None = None
     """After this many of its flights, hold on to a half-done batch, and wait to be killed."""
-
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
 
 
 class Diary:

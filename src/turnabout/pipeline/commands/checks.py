@@ -24,7 +24,7 @@ WORDS: Mapping[str, Words] = {
         "nothing is left of failed writes of pipelines",
         "messages were staged by a pipeline more than a day ago, and never published",
         "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
-    ),
+    )
 }
 
 

@@ -6,13 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 
-from turnabout.cli import _places, _show
+from turnabout.cli import _show
 from turnabout.cli._app import App, negative
 from turnabout.cli._check import Check, Checked, fail
 from turnabout.cli._declare import command
-from turnabout.cli.doctor import show_check
+from turnabout.cli.doctor import scrubbed, show_check
 from turnabout.pipeline import need_spark
 from turnabout.pipeline.commands.jobs import MASTER
 from turnabout.words.extras import install_hint
@@ -39,7 +38,7 @@ def doctor(app: App, master: str | None) -> None:
     found: list[Check] = []
     for title, step in _steps(url, master):
         with _busy(title):
-            check = _scrubbed(step(), app.url)
+            check = scrubbed(step(), app.url)
         found.append(check)
         if not app.as_json:
             show_check(check)
@@ -63,10 +62,6 @@ def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[
         yield "Looking for packages", lambda: missing
         return
     yield from Doctor(url, master).steps()
-
-
-def _scrubbed(check: Check, url: str) -> Check:
-    return replace(check, text=_places.scrub(check.text, url), todo=_places.scrub(check.todo, url))
 
 
 def _busy(title: str) -> AbstractContextManager[object]:

@@ -13,10 +13,11 @@ from turnabout.cli import _show
 from turnabout.cli._app import App, negative
 from turnabout.cli._declare import command, option
 from turnabout.cli._json import one
-from turnabout.cli._kinds import Kind, seconds
+from turnabout.cli._kinds import Kind
 from turnabout.cli._progress import progress
 from turnabout.pipeline.commands import jobs
 from turnabout.pipeline.results import QueueReport, Reported, Times
+from turnabout.words.durations import seconds
 from turnabout.words.errors import UsageError
 
 QUANTILES = ("p50", "p90", "p99", "max", "mean")

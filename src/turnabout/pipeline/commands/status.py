@@ -148,11 +148,7 @@ def release(app: App, subscription: str, forget: bool, yes: bool) -> None:
     )
 
 
-@command(
-    "forget",
-    "turnabout pipeline forget old-archive",
-    json='{"archive", "forgotten": true}',
-)
+@command("forget", "turnabout pipeline forget old-archive", json='{"archive", "forgotten": true}')
 @argument("archive")
 @YES
 def forget(app: App, archive: str, yes: bool) -> None:

@@ -12,32 +12,17 @@ import secrets
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-from turnabout.pipeline.lake import Lake, LakeDamaged, _disk
+from turnabout.pipeline.lake import Lake, _disk
+from turnabout.pipeline.lake._commits import decode, encode
+from turnabout.pipeline.spark.lakes import Filter
 from turnabout.words import limits
-from turnabout.words.errors import UsageError, WrongVersion
+from turnabout.words.errors import UsageError
 
-FORMAT = 1
 RUN_CHARS_MAX = 30
 _STALE_SECONDS = 86_400
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Which rows: those that finished from `since` and before `until` (milliseconds), of these
-    namespaces, queues, channels, outcomes and ids. None: any.
-    """
-
-    since: int | None = None
-    until: int | None = None
-    namespace: str | None = None
-    queues: tuple[str, ...] | None = None
-    channels: tuple[str, ...] | None = None
-    outcomes: tuple[str, ...] | None = None
-    ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,19 +69,7 @@ class JobRun:
     def plan(self) -> Plan | None:
         """The plan, if the run was begun. Raises: WrongVersion, LakeDamaged."""
         path = self.folder / "plan.json"
-        try:
-            found: Any = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise LakeDamaged(f"{path} is not a plan: choose another run id") from error
-        if found.pop("format", None) != FORMAT:
-            raise WrongVersion(
-                f"{path} is of another version of Turnabout: upgrade, or go on there"
-            )
-        given = {name: _tuple(value) for name, value in found.pop("filter").items()}
-        batches = tuple((str(name), int(rows)) for name, rows in found.pop("batches"))
-        return Plan(filter=Filter(**given), batches=batches, **found)
+        return decode(path.read_bytes(), str(path), Plan) if path.exists() else None
 
     @contextmanager
     def staged(self) -> Generator[Path]:
@@ -111,10 +84,9 @@ class JobRun:
 
     def begin(self, staged: Path, plan: Plan) -> None:
         """Make the staged rows and the plan the run's, at once."""
-        text = json.dumps({"format": FORMAT, **asdict(plan)}, indent=1)
         for file in sorted(staged.joinpath("rows").glob("*")):
             _disk.sync(file)
-        _disk.write_aside(staged / "plan.json", text.encode())
+        _disk.write_aside(staged / "plan.json", encode(plan))
         _disk.sync(staged)
         _disk.move(staged, self.folder)
         _disk.sync(self.folder.parent)
@@ -140,7 +112,3 @@ class JobRun:
         for path in self._staging.glob("replay.*"):
             if path.stat().st_mtime < time.time() - _STALE_SECONDS:
                 _disk.remove_folder(path)
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

@@ -57,7 +57,7 @@ def compact(
     stop = stop or threading.Event()
     place = Lake(lake)
     names = place.archives() if archive is None else (archive,)
-    done = Compacted()
+    done: Compacted = Compacted()
     for name in names:
         with hold(place, name, "compact") as log:
             for files in _days(place.files(name), f"{ends:%Y-%m-%d}", target_bytes):
@@ -68,7 +68,8 @@ def compact(
                 done = _added(done, files, added, time.monotonic() - began)
                 if progress is not None:
                     progress(done)
-            done = _tidied(done, place.tidy(name, round((at - keep_hours * 3600) * 1000)))
+            removed = place.tidy(name, round((at - keep_hours * 3600) * 1000))
+            done = replace(done, removed=done.removed + removed)
     return replace(done, seconds=time.monotonic() - began)
 
 
@@ -116,7 +117,3 @@ def _added(
         bytes=done.bytes + sum(file.bytes for file in added),
         seconds=seconds,
     )
-
-
-def _tidied(done: Compacted, removed: int) -> Compacted:
-    return replace(done, removed=done.removed + removed)

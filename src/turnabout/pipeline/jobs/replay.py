@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.jobs._plan import Filter, JobRun, Plan
+from turnabout.pipeline.jobs._plan import JobRun, Plan
 from turnabout.pipeline.lake import Lake
 from turnabout.pipeline.results import Chosen, Replayed
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.lakes import read_lake
+from turnabout.pipeline.spark.lakes import Filter, matching, read_lake
 from turnabout.pipeline.spark.schema import LOG, ddl
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -200,9 +200,7 @@ class _Chooser:
             since=asked.since,
             until=asked.until,
         )
-        for condition in _conditions(asked):
-            frame = frame.where(condition)
-        return frame
+        return matching(frame, asked)
 
 
 class _Sender:
@@ -277,30 +275,6 @@ class _Sender:
             index = f.col("_metadata.row_index").cast("double")
             columns.append((index / per_second).alias("delay_seconds"))
         return columns
-
-
-def _conditions(asked: Filter) -> list[Column]:
-    from pyspark.sql import functions as f
-
-    found: list[Column] = []
-    if asked.since is not None:
-        found.append(f.col("finished_at") >= f.timestamp_millis(f.lit(asked.since)))
-    if asked.until is not None:
-        found.append(f.col("finished_at") < f.timestamp_millis(f.lit(asked.until)))
-    if asked.namespace is not None:
-        found.append(f.col("namespace") == asked.namespace)
-    if asked.queues is not None:
-        whole = f.concat_ws("/", f.nullif(f.col("namespace"), f.lit("")), f.col("queue"))
-        name = whole if asked.namespace is None else f.col("queue")
-        found.append(name.isin(*asked.queues))
-    for column, wanted in (
-        ("channel", asked.channels),
-        ("outcome", asked.outcomes),
-        ("message_id", asked.ids),
-    ):
-        if wanted is not None:
-            found.append(f.col(column).isin(*wanted))
-    return found
 
 
 def _check_same(plan: Plan, to: str | None, asked: Filter) -> None:

@@ -6,11 +6,7 @@ from contextlib import closing
 
 from turnabout.pipeline.results import Status
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.verbs import (
-    LogLook,
-    SubscriptionList,
-    WatermarkList,
-)
+from turnabout.pipeline.verbs import LogLook, SubscriptionList, WatermarkList
 
 
 def status(url: str) -> Status:

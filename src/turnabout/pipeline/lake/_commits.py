@@ -7,15 +7,18 @@ that a reader begins there and not at the first; older ones may then be removed.
 from __future__ import annotations
 
 import json
-from dataclasses import fields
-from typing import Any, Literal, cast
+from typing import Literal, TypeVar
+
+import msgspec
 
 from turnabout.pipeline.lake._disk import LakeDamaged
 from turnabout.words.errors import WrongVersion
 from turnabout.words.value import value
 
+T = TypeVar("T")
+
 FORMAT = 1
-"""Of commits. A reader refuses a newer one."""
+"""Of commits and plans. A reader refuses a newer one."""
 
 Kind = Literal["archive", "compact"]
 
@@ -74,52 +77,25 @@ class Commit:
     files: tuple[File, ...] | None = None
 
 
-def encode(commit: Commit) -> bytes:
-    """A commit as its file holds it."""
-    return (json.dumps({"format": FORMAT, **_plain(commit)}, indent=1) + "\n").encode()
+def encode(thing: object) -> bytes:
+    """A value as a file of the lake holds it."""
+    return (json.dumps({"format": FORMAT, **msgspec.to_builtins(thing)}, indent=1) + "\n").encode()
 
 
-def decode(data: bytes, name: str) -> Commit:
-    """The commit of a file. Raises: LakeDamaged, WrongVersion."""
+def decode(data: bytes, name: str, kind: type[T]) -> T:
+    """The value of the file of that name. Raises: LakeDamaged, WrongVersion."""
     try:
-        found: Any = json.loads(data)
-        form = found.pop("format")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise LakeDamaged(f"{name} is not a commit: restore it from a copy of the lake") from error
-    if form != FORMAT:
-        raise WrongVersion(
-            f"{name} is of format {form}, and this version of Turnabout reads format {FORMAT}: "
-            "upgrade Turnabout"
-        )
-    try:
-        return _commit(found)
-    except (KeyError, TypeError) as error:
-        raise LakeDamaged(f"{name} is not a commit: restore it from a copy of the lake") from error
-
-
-def _commit(found: dict[str, Any]) -> Commit:
-    lost = found.pop("lost", None)
-    files = found.pop("files", None)
-    added = _files(found.pop("added"))
-    removed = tuple(found.pop("removed", ()))
-    return Commit(
-        added=added,
-        removed=removed,
-        lost=None if lost is None else Lost(**lost),
-        files=None if files is None else _files(files),
-        **found,
+        form = msgspec.json.decode(data, type=_CommitForm).format
+        if form == FORMAT:
+            return msgspec.json.decode(data, type=kind)
+    except ValueError as error:
+        what = f"{name} is not a {kind.__name__.lower()}"
+        raise LakeDamaged(f"{what} ({error}): restore it from a copy of the lake") from error
+    raise WrongVersion(
+        f"{name} is of format {form}, and this version of Turnabout reads format {FORMAT}: "
+        "upgrade Turnabout"
     )
 
 
-def _files(found: list[dict[str, Any]]) -> tuple[File, ...]:
-    return tuple(File(**one) for one in found)
-
-
-def _plain(thing: object) -> Any:
-    """Values as dictionaries; what is absent is left out."""
-    if isinstance(thing, (Commit, File, Lost)):
-        named = {field.name: getattr(thing, field.name) for field in fields(thing)}
-        return {name: _plain(part) for name, part in named.items() if part is not None}
-    if isinstance(thing, tuple):
-        return [_plain(part) for part in cast("tuple[object, ...]", thing)]
-    return thing
+class _CommitForm(msgspec.Struct):
+    format: int

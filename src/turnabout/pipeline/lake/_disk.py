@@ -39,20 +39,19 @@ class Taken(Busy):
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Generator[None]:
-    """The operating system's errors in our words."""
+def told(path: Path, what: str = "lake") -> Generator[None]:
+    """The operating system's errors about a folder in our words."""
     try:
         yield
     except OSError as error:
         if error.errno in _READ_ONLY:
             raise Forbidden(
-                f"the lake {path} cannot be written ({error.strerror}): let this user write "
+                f"the {what} {path} cannot be written ({error.strerror}): let this user write "
                 "there, or name another folder"
             ) from error
         if error.errno in _FULL:
             raise StorageFull(
-                f"the disk of the lake {path} is full: make room and run it again; it goes on "
-                "at the last commit"
+                f"the disk of the {what} {path} is full: make room and run it again"
             ) from error
         if error.errno in _NO_LINKS:
             raise UsageError(

@@ -81,7 +81,7 @@ class Lake:
             raise LakeDamaged(
                 f"{path} is gone: restore it from a copy of the lake, or read a newer version"
             ) from error
-        return decode(data, str(path))
+        return decode(data, str(path), Commit)
 
     def back(self, archive: str, version: int | None = None) -> Iterator[Commit]:
         """The commits that are still there, from a version (or the last one) to the oldest."""

@@ -166,9 +166,7 @@ CALLS: dict[type[Any], Call] = {
         notifies=_changed_queues,
     ),
     p.SubscriptionList: call(
-        "select * from turnabout_pipeline.subscription_list()",
-        each(_subscription),
-        repeatable=True,
+        "select * from turnabout_pipeline.subscription_list()", each(_subscription), repeatable=True
     ),
     p.EpochLease: call(
         "select * from turnabout_pipeline.epoch_lease($subscription::text, $generation::bigint,"

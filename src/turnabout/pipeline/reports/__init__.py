@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from turnabout.pipeline.jobs._failures import told
+from turnabout.pipeline.lake import _disk
 from turnabout.pipeline.results import QueueReport, Reported, Times
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.lakes import read_lake
+from turnabout.pipeline.spark.lakes import Filter, matching, read_lake
 from turnabout.pipeline.spark.schema import ddl
-from turnabout.words.errors import Forbidden, StorageFull, UsageError
+from turnabout.words.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
@@ -84,10 +84,12 @@ def report(
         else:
             assert lake is not None
             found = read_lake(own, lake, archive=archive, since=since, until=until)
-            rows = _lake(found, queues, namespace)
+            rows = matching(found, Filter(namespace=namespace, queues=tuple(queues) or None))
             source = f"the lake {Path(lake).absolute()}"
-        work = _Work(_between(rows, since, until), since, until, progress or (lambda _n, _part: 0))
-        with _written(folder):
+        rows = matching(rows, Filter(since, until))
+        work = _Work(rows, since, until, progress or (lambda _n, _part: 0))
+        with _disk.told(folder, "report"):
+            folder.mkdir(parents=True, exist_ok=True)
             return work.into(folder, source, top=top, began=began)
 
 
@@ -101,32 +103,6 @@ def _history(spark: SparkSession, access: Access, queues: Sequence[str]) -> Data
     return spark.read.schema(ddl(COLUMNS)).format("turnabout").options(**options).load()
 
 
-def _lake(rows: DataFrame, queues: Sequence[str], namespace: str | None) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    if namespace is not None:
-        rows = rows.where(f.col("namespace") == namespace)
-    if queues:
-        name = f.col("queue")
-        if namespace is None:
-            name = f.when(f.col("namespace") == "", name).otherwise(
-                f.concat_ws("/", "namespace", "queue")
-            )
-        rows = rows.where(name.isin(list(queues)))
-    return rows
-
-
-def _between(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    ended = f.col("finished_at")
-    if since is not None:
-        rows = rows.where(ended >= f.timestamp_millis(f.lit(since)))
-    if until is not None:
-        rows = rows.where(ended < f.timestamp_millis(f.lit(until)))
-    return rows
-
-
 def _place(access: Access) -> str:
     """The database as a page may show it: nothing that is secret."""
     kind, place = access.place()
@@ -136,20 +112,6 @@ def _place(access: Access) -> str:
         return "a PostgreSQL database"
     parts = urlsplit(place)
     return f"PostgreSQL, {parts.hostname or 'local'}{parts.path}"
-
-
-@contextmanager
-def _written(folder: Path) -> Generator[None]:
-    """The operating system's refusals in our words."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        if error.errno in (28, 122):  # ENOSPC, EDQUOT
-            raise StorageFull(f"the disk is full: {folder} holds no report") from error
-        raise Forbidden(
-            f"the report cannot be written to {folder} ({error.strerror}): name another folder"
-        ) from error
 
 
 class _Work:

@@ -1,6 +1,6 @@
 """The page: one HTML file that needs nothing else, and may run nothing but its own few lines.
 
-Jinja2 escapes whatever comes from a queue; charts escape it themselves. A policy in the page allows
+Jinja2 escapes whatever comes from a queue. A policy in the page allows
 its own style and script by their digests, and no address at all.
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from turnabout import __version__
 from turnabout.pipeline.reports import charts, facts, summary
 from turnabout.pipeline.reports.charts import Band, ChartRow, Series, units
-from turnabout.pipeline.reports.charts.svg import Svg, legal
 from turnabout.pipeline.reports.facts import ReportFacts, Row, ms
+from turnabout.pipeline.reports.templates import render
 from turnabout.words.records import OUTCOMES
 
 STACKED: Final = ("done", "expired", "cancelled", "dead")
@@ -37,7 +37,7 @@ class Figure:
 
     title: str
     about: str
-    chart: Svg
+    chart: Markup
     legend: Sequence[tuple[str, str]] = ()
     wide: bool = False
 
@@ -72,11 +72,12 @@ def html(
 ) -> str:
     """The page; `found` is None when there was no message."""
     style, script = _asset("page.css"), _asset("page.js")
-    return _template().render(
+    return render(
+        "page.html.j2",
         policy=f"default-src 'none'; style-src '{_digest(style)}'; "
         f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'",
-        style=Svg(style),
-        script=Svg(script),
+        style=style,
+        script=script,
         source=source,
         made=units.instant(round(datetime.now(UTC).timestamp() * 1000)),
         asked=_asked(since, until),
@@ -90,25 +91,8 @@ def html(
 
 
 @cache
-def _template() -> Any:
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
-    return environment.from_string(_asset("page.html.j2"))
-
-
-def _shown(value: Any) -> Any:
-    """Names and errors without control characters, which no document may hold."""
-    return legal(value) if type(value) is str else value
-
-
-@cache
 def _asset(name: str) -> str:
-    return (files("turnabout.pipeline.reports") / name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _digest(text: str) -> str:
@@ -296,7 +280,7 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
     )
 
 
-def _waits(told: str, rows: Mapping[str, Row]) -> Svg:
+def _waits(told: str, rows: Mapping[str, Row]) -> Markup:
     """From half of the messages to nearly all, by name."""
     ranges = [
         ChartRow(name, [row[f"wait_{quantile}_ms"] for quantile in QUANTILES])
@@ -353,15 +337,12 @@ def _measures(row: Mapping[str, Any]) -> list[Cell]:
 
 
 def _table_of_queues(found: ReportFacts) -> Table:
-    rows = [
-        [
-            _text(summary.queue_name(row)),
-            *_measures(row),
-            _index(found.fair[row["namespace"], row["queue"]]["jain_wait"]),
-            _index(found.fair[row["namespace"], row["queue"]]["jain_done"]),
-        ]
-        for row in found.queues[:LISTED]
-    ]
+    shown = found.queues[:LISTED]
+    rows: list[list[Cell]] = []
+    for row in shown:
+        fair = found.fair[row["namespace"], row["queue"]]
+        indexes = _index(fair["jain_wait"]), _index(fair["jain_done"])
+        rows.append([_text(summary.queue_name(row)), *_measures(row), *indexes])
     return Table(
         "Queues",
         (
@@ -371,7 +352,7 @@ def _table_of_queues(found: ReportFacts) -> Table:
             ("fair share", "Jain’s index of the messages done by channel"),
         ),
         rows,
-        rest=_rest(found, found.queues[:LISTED], len(found.queues), ("queue",), after=2),
+        rest=_rest(found, shown, len(found.queues), ("queue",), after=2),
     )
 
 

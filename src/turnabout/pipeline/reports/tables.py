@@ -16,22 +16,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from turnabout.pipeline.spark.schema import LOG
 from turnabout.words.records import OUTCOMES
 
-COLUMNS: Final = (
-    "namespace",
-    "queue",
-    "channel",
-    "message_id",
-    "outcome",
-    "attempt",
-    "failures",
-    "crashes",
-    "sent_at",
-    "leased_at",
-    "finished_at",
-    "error",
-)
+_CONTENT = ("result", "result_type", "value", "content_type", "headers")
+COLUMNS: Final = tuple(name for name in LOG if name not in _CONTENT)
 """The columns needed of a row of the log: no payloads, no results."""
 
 COUNTS: Final = ("messages", *OUTCOMES, "leased", "attempts", "failures", "crashes")
@@ -96,8 +85,7 @@ def start_of(step_ms: int) -> Column:
 def measures(narrowed: DataFrame, by: Sequence[str]) -> DataFrame:
     """Narrow rows counted and timed by some columns."""
     chosen = narrowed.select(
-        "*",
-        *(_rounded(F.col(f"{time}_ms")).alias(f"_{time}") for time in TIMES),
+        "*", *(_rounded(F.col(f"{time}_ms")).alias(f"_{time}") for time in TIMES)
     )
     counted = chosen.groupBy(*by).agg(
         *counts(),

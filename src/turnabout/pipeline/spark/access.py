@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from hmac import compare_digest
 from threading import Lock
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -33,7 +32,7 @@ from turnabout.words.urls import scrubbed
 from turnabout.words.verbs import KINDS, VERBS, QueueList, Verb
 
 if TYPE_CHECKING:
-    from turnabout.server.verbs import Token
+    from turnabout.server.auth.rights import Rights
 
 A = TypeVar("A")
 
@@ -80,7 +79,7 @@ class Access:
     def _start(self) -> None:
         self._lock = Lock()
         self._store: Store | None = None
-        self._found: Token | None = None
+        self._found: Rights | None = None
         self._found_until = float("-inf")
 
     # --- the database -----------------------------------------------------------------------------
@@ -123,8 +122,16 @@ class Access:
     def _resolved(self) -> str:
         return _from_environment(self._url, "url")
 
-    def _hiding(self) -> _Hiding:
-        return _Hiding(self)
+    @contextmanager
+    def _hiding(self) -> Generator[None]:
+        """Errors that leave this block have no secrets of the URL in their text."""
+        try:
+            yield
+        except TurnaboutError as error:
+            hidden = self.hidden(str(error))
+            if hidden == str(error):
+                raise
+            raise type(error)(hidden) from None
 
     # --- who asks ---------------------------------------------------------------------------------
 
@@ -135,42 +142,35 @@ class Access:
         Raises: Unauthorized for a token that is not good (any more), Forbidden for one of another
         namespace than was asked for.
         """
-        token = self._rights()
-        if token is None:
+        rights = self._rights()
+        if rights is None:
             return self._asked
-        if self._asked is not None and self._asked != token.namespace:
+        if self._asked is not None and self._asked != rights.namespace:
             raise Forbidden(
                 "the token is for another namespace than the option `namespace` says: leave the "
                 "option away"
             )
-        return token.namespace
+        return rights.namespace
 
     def allow(self, verb_name: str, queue: str | None) -> None:
         """Check that the token lets that verb at a queue, as users name it; None: at all queues.
 
         Without a token everything is allowed. Raises: Forbidden, with the scope that is missing.
         """
-        token = self._rights()
-        if token is None:
-            return
-        kind = VERBS[verb_name]
-        if not any(scope.allows(kind, queue) for scope in token.scopes):
-            where = "for all queues" if queue is None else f"for {limits.shown(queue)}"
-            raise Forbidden(
-                f"the token has no scope that allows {verb_name} {where}: "
-                f"it takes one such as {verb_name}:{queue or '*'}"
-            )
+        rights = self._rights()
+        if rights is not None:
+            rights.need(VERBS[verb_name], queue)
 
     def globs(self, verb_name: str) -> tuple[str, ...] | None:
         """The patterns (`*` for any characters) of queues where the token allows the verb; None:
         all queues. Raises: Forbidden if there is none.
         """
-        token = self._rights()
-        if token is None:
+        rights = self._rights()
+        if rights is None or rights.scopes is None:
             return None
-        kind = VERBS[verb_name]
+        kind, scopes = VERBS[verb_name], rights.scopes
         found = tuple(
-            s.queues for s in token.scopes if kind in KINDS.get(s.verbs, ()) or s.verbs == verb_name
+            s.queues for s in scopes if kind in KINDS.get(s.verbs, ()) or s.verbs == verb_name
         )
         if not found:
             raise Forbidden(
@@ -222,31 +222,33 @@ class Access:
                 raise QueueNotFound(subscribe[0])
             return found
         whole = re.compile(pattern or ".*", re.DOTALL)
+        plain_names = {name: self.known(name) for name in there}
+        rights = self._rights()
         return tuple(
             name
-            for name in there
-            if whole.fullmatch(self.known(name)) and self._covers(self.known(name), verbs)
+            for name, queue in plain_names.items()
+            if whole.fullmatch(queue)
+            and (rights is None or all(rights.allows(VERBS[verb], queue) for verb in verbs))
         )
 
-    def _covers(self, queue: str, verbs: Sequence[str]) -> bool:
-        try:
-            for verb in verbs:
-                self.allow(verb, queue)
-        except Forbidden:
-            return False
-        return True
-
-    def _rights(self) -> Token | None:
-        """The token as the database has it, looked up again after some seconds."""
+    def _rights(self) -> Rights | None:
+        """Those of the token as the database has it, looked up again after some seconds."""
         if self._token is None:
             return None
         if self._found is None or time.monotonic() >= self._found_until:
             began = time.monotonic()
-            verbs = _of_server()
-            shown = verbs.parse_token(_from_environment(self._token, "token"))
+            try:  # tokens are the server's, which may have been left out
+                from turnabout.server.auth.rights import Rights
+                from turnabout.server.verbs import TokenFind, parse_token
+            except ModuleNotFoundError:
+                raise UsageError(
+                    "tokens are the server's, which this installation lacks: leave the option "
+                    "`token` away"
+                ) from None
+            shown = parse_token(_from_environment(self._token, "token"))
             if shown is None:
                 raise Unauthorized(_REFUSED)
-            found = self.run(verbs.TokenFind(shown[0]))
+            found = self.run(TokenFind(shown[0]))
             if (
                 found is None
                 or not compare_digest(found.digest, shown[1])
@@ -254,36 +256,9 @@ class Access:
             ):
                 self._found = None
                 raise Unauthorized(_REFUSED)
-            self._found, self._found_until = found.token, began + FOUND_SECONDS
+            self._found = Rights(found.token.namespace, found.token)
+            self._found_until = began + FOUND_SECONDS
         return self._found
-
-
-class _Hiding:
-    """Errors that leave this block have no secrets of the URL in their text."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, TurnaboutError):
-            text = str(error)
-            hidden = self._access.hidden(text)
-            if hidden != text:
-                raise type(error)(hidden) from None
-
-
-def _of_server() -> ModuleType:
-    """The verbs of tokens: they are the server's, which may have been left out."""
-    try:
-        from turnabout.server import verbs
-    except ModuleNotFoundError:
-        raise UsageError(
-            "tokens are the server's, which this installation lacks: leave the option `token` away"
-        ) from None
-    return verbs
 
 
 def _from_environment(text: str, option: str) -> str:

@@ -46,24 +46,16 @@ class Doctor:
     def __init__(self, url: str | None, master: str | None = None) -> None:
         self._url = url
         self._master = master
+        self._is_there = url is None
         self._spark: SparkSession | None = None
 
     def steps(self) -> Iterator[Step]:
         """What to do, one after the other. What cannot be done after a failure is left out."""
         yield "Looking for packages", self._packages
         yield "Looking for Java", self._java
-        found: list[Check] = []
-
-        def kept(step: Callable[[], Check]) -> Callable[[], Check]:
-            def run() -> Check:
-                found.append(step())
-                return found[-1]
-
-            return run
-
-        yield "Looking at the database", kept(self._database)
-        yield "Starting Spark, which takes some seconds", kept(self._query)
-        if len(found) == 2 and all(check.level == "ok" for check in found):
+        yield "Looking at the database", self._database
+        yield "Starting Spark, which takes some seconds", self._query
+        if self._is_there and self._spark is not None:
             yield "Sending and leasing a message", self._stream
 
     def _packages(self) -> Check:
@@ -96,14 +88,16 @@ class Doctor:
             place(self._url)
         except TurnaboutError as error:
             return fail("database", str(error), "fix this, then run it again")
-        return replace(schema_of(self._url), name="database")
+        found = replace(schema_of(self._url), name="database")
+        self._is_there = found.level == "ok"
+        return found
 
     def _query(self) -> Check:
         started = time.monotonic()
         try:
             from turnabout.pipeline.spark.sessions import session
 
-            spark = self._spark = session("turnabout doctor", master=self._master)
+            spark = session("turnabout doctor", master=self._master)
             up = time.monotonic()
             total = spark.range(1000).selectExpr("sum(id)").collect()[0][0]
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
@@ -111,6 +105,7 @@ class Doctor:
             return fail("Spark", _said(error), todo)
         if total != 499_500:
             return fail("Spark", f"counts {total} for 499500", "report it to Spark")
+        self._spark = spark
         text = (
             f"{spark.version} at {spark.sparkContext.master}, up in {up - started:.1f} s; "
             f"a query took {time.monotonic() - up:.1f} s"

@@ -1,7 +1,8 @@
-"""`read_lake`: the lake as a DataFrame."""
+"""`read_lake`: the lake as a DataFrame; and which of its rows are wanted."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from turnabout.pipeline.lake import Lake
@@ -11,6 +12,21 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which rows: those that finished from `since` and before `until` (milliseconds), of these
+    namespaces, queues, channels, outcomes and ids. None: any.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    namespace: str | None = None
+    queues: tuple[str, ...] | None = None
+    channels: tuple[str, ...] | None = None
+    outcomes: tuple[str, ...] | None = None
+    ids: tuple[int, ...] | None = None
 
 
 def read_lake(
@@ -38,3 +54,26 @@ def read_lake(
         return session.createDataFrame([], schema)
     base = str(place.folder / "data")
     return spark.read.schema(schema).option("basePath", base).parquet(*paths)
+
+
+def matching(rows: DataFrame, asked: Filter) -> DataFrame:
+    """Those of some rows of the log."""
+    from pyspark.sql import functions as f
+
+    whole = f.concat_ws("/", f.nullif(f.col("namespace"), f.lit("")), f.col("queue"))
+    lists = (
+        (whole if asked.namespace is None else f.col("queue"), asked.queues),
+        (f.col("channel"), asked.channels),
+        (f.col("outcome"), asked.outcomes),
+        (f.col("message_id"), asked.ids),
+    )
+    conditions = [column.isin(*wanted) for column, wanted in lists if wanted is not None]
+    if asked.since is not None:
+        conditions.append(f.col("finished_at") >= f.timestamp_millis(f.lit(asked.since)))
+    if asked.until is not None:
+        conditions.append(f.col("finished_at") < f.timestamp_millis(f.lit(asked.until)))
+    if asked.namespace is not None:
+        conditions.append(f.col("namespace") == asked.namespace)
+    for condition in conditions:
+        rows = rows.where(condition)
+    return rows

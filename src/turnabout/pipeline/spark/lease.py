@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.lease_settings import LeaseSettings
-from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, in_task
+from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, fail_or_warn, in_task
 from turnabout.pipeline.verbs import (
     BATCH_MESSAGES_MAX,
     EpochExtend,
@@ -39,7 +39,7 @@ from turnabout.pipeline.verbs import (
     Superseded,
 )
 from turnabout.words.administration import Totals
-from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable, UsageError
+from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable
 from turnabout.words.verbs import Maintain
 
 MAINTAIN_SECONDS: Final = 5.0
@@ -48,14 +48,13 @@ MAINTAIN_SECONDS: Final = 5.0
 _log = getLogger(__name__)
 
 
+@dataclass
 class EpochPartition(InputPartition):
     """The input of one task: parts of an epoch, each with the number of messages recorded."""
 
-    def __init__(self, subscription: str, epoch: int, parts: Sequence[Part]) -> None:
-        super().__init__(epoch)
-        self.subscription = subscription
-        self.epoch = epoch
-        self.parts = tuple((part.part, part.messages) for part in parts)
+    subscription: str
+    epoch: int
+    parts: Sequence[Part]
 
 
 class _Ahead(threading.Thread):
@@ -194,15 +193,15 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         return self._rows(partition)
 
     def _rows(self, partition: EpochPartition) -> Iterator[Any]:
-        for part, recorded in partition.parts:
+        for part in partition.parts:
             found = 0
-            piece = rows.EpochPart(partition.subscription, partition.epoch, part)
+            piece = rows.EpochPart(partition.subscription, partition.epoch, part.part)
             read = rows.read(self._access, "epoch_rows", self._columns, of=piece, keep=in_task())
             for batch in read:
                 found += batch.num_rows
                 yield batch
-            if found < recorded:
-                self._fewer(partition.epoch, recorded - found)
+            if found < part.messages:
+                self._fewer(partition.epoch, part.messages - found)
 
     def _fewer(self, epoch: int, lost: int) -> None:
         text = (
@@ -210,9 +209,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
             "somebody has settled them, so others may have them now. Longer leaseSeconds or "
             "maxBatchSeconds, or a smaller maxOffsetsPerTrigger, prevent that"
         )
-        if self._settings.fail_on_lease_lost:
-            raise UsageError(f"{text}; with failOnLeaseLost=false the batch goes on without them")
-        _log.warning("%s", text)
+        else_ = "with failOnLeaseLost=false the batch goes on without them"
+        fail_or_warn(text, else_, fails=self._settings.fail_on_lease_lost)
 
     # --- how --------------------------------------------------------------------------------------
 
@@ -310,9 +308,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
                 f"the checkpoint is at epoch {after} of {self._settings.subscription!r}, of which "
                 f"epochs up to {driver.acked} are acknowledged: it is an older copy"
             )
-            if self._settings.fail_on_data_loss:
-                raise UsageError(f"{text}. With failOnDataLoss=false the stream goes on")
-            _log.warning("%s", text)
+            else_ = "with failOnDataLoss=false the stream goes on"
+            fail_or_warn(text, else_, fails=self._settings.fail_on_data_loss)
 
     def _plan(self, epoch: int) -> list[EpochPartition]:
         settings, driver = self._settings, self._driver
@@ -362,11 +359,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
                 "restored from a backup, or the checkpoint is of another one"
             )
         text = f"the checkpoint asks for epoch {epoch} of {self._settings.subscription!r}; {why}"
-        if self._settings.fail_on_data_loss:
-            raise UsageError(
-                f"{text}. With failOnDataLoss=false the batch is empty and the stream goes on"
-            )
-        _log.warning("%s: the batch is empty", text)
+        else_ = "with failOnDataLoss=false the batch is empty and the stream goes on"
+        fail_or_warn(text, else_, fails=self._settings.fail_on_data_loss)
         return []
 
     def _superseded(self, answer: Superseded) -> NoReturn:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from logging import getLogger
 from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
@@ -22,7 +21,7 @@ from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Names
 from turnabout.pipeline.spark.lease_settings import subscribed
 from turnabout.pipeline.spark.options import PARTITIONS_MAX, Options
-from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, in_task
+from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, fail_or_warn, in_task
 from turnabout.pipeline.verbs import (
     PARTS_MAX,
     START,
@@ -39,8 +38,6 @@ from turnabout.words.errors import UsageError
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-
-_log = getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -136,26 +133,18 @@ def lost(answer: LogLost | LogAhead, after: str) -> UsageError:
     )
 
 
+@dataclass
 class LogPartition(InputPartition):
     """The input of one task: a range of the log, and how many rows it has in all.
 
     since  where the whole batch begins, if the task is to look whether rows behind that are gone
     """
 
-    def __init__(
-        self,
-        after: str,
-        until: str | None,
-        messages: int | None,
-        names: Names,
-        since: str = START,
-    ) -> None:
-        super().__init__(until)
-        self.after = after
-        self.until = until
-        self.messages = messages
-        self.names = names
-        self.since = since
+    after: str
+    until: str | None
+    messages: int | None
+    names: Names
+    since: str = START
 
 
 @dataclass
@@ -308,9 +297,8 @@ def read_range(
             f"{partition.messages - found} rows of history between {partition.after!r} and "
             f"{partition.until!r} were removed before they were read"
         )
-        if fail_on_data_loss:
-            raise UsageError(f"{text}: with failOnDataLoss=false the stream goes on without them")
-        _log.warning("%s", text)
+        else_ = "with failOnDataLoss=false the stream goes on without them"
+        fail_or_warn(text, else_, fails=fail_on_data_loss)
     elif not is_all and fail_on_data_loss and partition.since != START:
         try:
             answer = access.run(LogNext(partition.since, 1))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from turnabout.words import limits
+from turnabout.words import durations, limits
 from turnabout.words.errors import UsageError
 from turnabout.words.value import value
 
@@ -79,8 +79,6 @@ SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Spark hands its own options of a stream to the sink, too."""
 
 _ASYNC: Final = "asyncprogresstracking"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def options_of(role: str) -> tuple[Option, ...]:
@@ -150,13 +148,13 @@ class Options:
 
     def seconds(self, name: str, least: float, most: float) -> float:
         """Seconds: a number, or one with a unit of `ms s m h d`."""
-        match = _DURATION.fullmatch((self.text(name) or "").strip())
-        if match is None:
+        try:
+            seconds = durations.seconds(self.text(name) or "")
+        except ValueError:
             raise UsageError(
                 f"{name} is a number of seconds, or one with a unit as in 15m (ms, s, m, h, d), "
                 f"not {self._shown(name)}"
-            )
-        seconds = float(match[1]) * _UNITS[match[2] or "s"]
+            ) from None
         if not least <= seconds <= most:
             raise UsageError(f"{name} is {least:g} to {most:,.0f} seconds, not {self._shown(name)}")
         return seconds

@@ -25,79 +25,44 @@ INT: Final[Column] = (_arrow.int32(), "int")
 DOUBLE: Final[Column] = (_arrow.float64(), "double")
 TIMESTAMP: Final[Column] = (_arrow.timestamp("us", tz="UTC"), "timestamp")
 HEADERS: Final[Column] = (_arrow.map_(_arrow.string(), _arrow.string()), "map<string,string>")
+_BY_DDL = {one[1]: one for one in (STRING, BINARY, LONG, INT, DOUBLE, TIMESTAMP, HEADERS)}
 
-LEASE: Final[Mapping[str, Column]] = {
-    "namespace": STRING,
-    "queue": STRING,
-    "channel": STRING,
-    "message_id": LONG,
-    "value": BINARY,
-    "content_type": STRING,
-    "headers": HEADERS,
-    "priority": INT,
-    "attempt": INT,
-    "failures": INT,
-    "crashes": INT,
-    "sent_at": TIMESTAMP,
-    "leased_at": TIMESTAMP,
-    "lease_until": TIMESTAMP,
-    "state": BINARY,
-    "epoch": LONG,
-}
+
+def _columns(text: str) -> Mapping[str, Column]:
+    """Columns by name, of their DDL."""
+    pairs = (column.split() for column in text.split(", "))
+    return {name: _BY_DDL[kind] for name, kind in pairs}
+
+
+LEASE: Final = _columns(
+    "namespace string, queue string, channel string, message_id bigint, value binary, "
+    "content_type string, headers map<string,string>, priority int, attempt int, failures int, "
+    "crashes int, sent_at timestamp, leased_at timestamp, lease_until timestamp, state binary, "
+    "epoch bigint"
+)
 """Messages that are leased for a stream."""
 
-LOG: Final[Mapping[str, Column]] = {
-    "namespace": STRING,
-    "queue": STRING,
-    "channel": STRING,
-    "message_id": LONG,
-    "outcome": STRING,
-    "attempt": INT,
-    "failures": INT,
-    "crashes": INT,
-    "sent_at": TIMESTAMP,
-    "leased_at": TIMESTAMP,
-    "finished_at": TIMESTAMP,
-    "error": STRING,
-    "result": BINARY,
-    "result_type": STRING,
-    "value": BINARY,
-    "content_type": STRING,
-    "headers": HEADERS,
-}
+LOG: Final = _columns(
+    "namespace string, queue string, channel string, message_id bigint, outcome string, "
+    "attempt int, failures int, crashes int, sent_at timestamp, leased_at timestamp, "
+    "finished_at timestamp, error string, result binary, result_type string, value binary, "
+    "content_type string, headers map<string,string>"
+)
 """The columns of mode `log` and mode `history`."""
 
-DEAD: Final[Mapping[str, Column]] = {
-    "namespace": STRING,
-    "queue": STRING,
-    "channel": STRING,
-    "message_id": LONG,
-    "source_queue": STRING,
-    "reason": STRING,
-    "died_at": TIMESTAMP,
-    "failures": INT,
-    "crashes": INT,
-    "redrives": INT,
-    "first_error": STRING,
-    "last_error": STRING,
-    "sent_at": TIMESTAMP,
-    "value": BINARY,
-    "content_type": STRING,
-    "headers": HEADERS,
-}
+DEAD: Final = _columns(
+    "namespace string, queue string, channel string, message_id bigint, source_queue string, "
+    "reason string, died_at timestamp, failures int, crashes int, redrives int, "
+    "first_error string, last_error string, sent_at timestamp, value binary, "
+    "content_type string, headers map<string,string>"
+)
 """Messages in dead-letter queues."""
 
-SINK: Final[Mapping[str, Column]] = {
-    "value": BINARY,
-    "queue": STRING,
-    "channel": STRING,
-    "content_type": STRING,
-    "headers": HEADERS,
-    "priority": INT,
-    "delay_seconds": DOUBLE,
-    "ttl_seconds": DOUBLE,
-    "dedup_key": STRING,
-}
+SINK: Final = _columns(
+    "value binary, queue string, channel string, content_type string, "
+    "headers map<string,string>, priority int, delay_seconds double, ttl_seconds double, "
+    "dedup_key string"
+)
 """The columns that the sink takes; only `value` is needed, and it may be a string instead."""
 
 BY_MODE: Final[Mapping[str, Mapping[str, Column]]] = {

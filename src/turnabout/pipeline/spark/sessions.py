@@ -41,10 +41,7 @@ OWN: Final = {
 
 
 def session(
-    app_name: str = "turnabout",
-    *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
+    app_name: str = "turnabout", *, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
     """The Spark session of this process, with `format("turnabout")`; a new one if there is none.
 

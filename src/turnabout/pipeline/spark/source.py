@@ -39,8 +39,7 @@ class TurnaboutSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the mode, unless a schema asks for others."""
-        options = self._reading()
-        mode = options.choice("mode", opt.MODES)
+        options, mode = self._reading()
         names = schema.column_names(
             mode,
             headers=options.flag("includeHeaders"),
@@ -50,8 +49,7 @@ class TurnaboutSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`: modes `log`, `history` and `dead`."""
-        options = self._reading()
-        mode = options.choice("mode", opt.MODES)
+        options, mode = self._reading()
         if mode == opt.LEASE:
             raise UsageError(
                 "mode=lease is for spark.readStream: a batch that leases could never acknowledge. "
@@ -61,8 +59,7 @@ class TurnaboutSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """For `spark.readStream`: modes `lease` and `log`."""
-        options = self._reading()
-        mode = options.choice("mode", opt.MODES)
+        options, mode = self._reading()
         columns = _columns(schema, mode)
         if mode == opt.LEASE:
             return lease.LeaseReader(
@@ -88,13 +85,13 @@ class TurnaboutSource(DataSource):
 
         return sink.stream_writer(self.options, schema, overwrite=overwrite)
 
-    def _reading(self) -> Options:
-        # Which options there are depends on one of them.
+    def _reading(self) -> tuple[Options, str]:
+        """The options and the mode: which there are depends on that one."""
         given = {str(name).lower(): text for name, text in self.options.items()}
         mode = (given.get("mode") or opt.LOG).lower()
         if mode not in opt.MODES:
             raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {given['mode']!r}")
-        return Options(self.options, options_of(mode))
+        return Options(self.options, options_of(mode)), mode
 
 
 def _columns(asked: StructType, mode: str) -> tuple[str, ...]:

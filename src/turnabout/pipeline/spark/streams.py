@@ -7,6 +7,7 @@ and partitions; another is pickled, and reads on executors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from logging import getLogger
 from typing import Any, Final, Generic, TypeVar
 
 from pyspark import TaskContext
@@ -14,10 +15,13 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from turnabout.pipeline.spark.access import Access
+from turnabout.words.errors import UsageError
 
 IDLE_SECONDS: Final = 0.2
 """Before the database is asked again when it had nothing: Spark itself asks a hundred times a
 second."""
+
+_log = getLogger(__name__)
 
 S = TypeVar("S")
 D = TypeVar("D")
@@ -42,6 +46,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._driver = self._new_driver()
+
+
+def fail_or_warn(text: str, else_: str, *, fails: bool) -> None:
+    """Raise a UsageError; or only warn, as the stream's options say. `else_`: what they can say."""
+    if fails:
+        raise UsageError(f"{text}; {else_}")
+    _log.warning("%s", text)
 
 
 def in_task() -> bool:
