@@ -36,7 +36,9 @@ begin
     if v_count > 0 then
         insert into turnabout.tally (queue_id, dead, cancelled, expired)
         values (
-            queue.id, case when outcome = 2 then v_count end, case when outcome = 3 then v_count end,
+            queue.id,
+            case when outcome = 2 then v_count end,
+            case when outcome = 3 then v_count end,
             case when outcome = 4 then v_count end
         );
     end if;
