@@ -5,6 +5,7 @@ FROM python:3.13-slim-bookworm AS build
 WORKDIR /build
 COPY requirements-dev.lock pyproject.toml LICENSE ./
 COPY docs/package.md docs/
+COPY tools/sbom.py tools/
 COPY src src
 # The versions that are tested; the hashes go, as pip wants all of them or none.
 RUN sed -E '/^ +--hash=/d; s/ \\$//' requirements-dev.lock > constraints.txt

@@ -203,6 +203,9 @@ def _kind(
     if scheme in ("postgresql", "postgres"):
         _need_psycopg()
         return "postgresql"
+    ours, plus, driver = scheme.partition("+")
+    if plus and ours in ("sqlite", "postgresql", "postgres"):
+        raise UsageError(f"{scheme}://… is SQLAlchemy's form: leave out +{driver}")
     what = f"no store for {scheme!r}" if scheme else "the URL has no scheme"
     raise UsageError(
         f"{what}: use sqlite:///path, sqlite:// (memory), postgresql://… or http://host:port"

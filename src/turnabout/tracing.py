@@ -1,7 +1,7 @@
 """Spans and trace context, by OpenTelemetry: `connect(url, tracing="link")`.
 
-What lives here: stores in front of others, in two colours, which makes a span of each send,
-receive and settling verb, and puts the context into messages' headers; the worker asks it for the
+What lives here: stores in front of others, in two colours, that make a span of each send,
+receive and settling verb, and put the context into messages' headers; the worker asks it for the
 spans of its handlers. Only `opentelemetry-api` is needed, and loaded when the first store is
 traced; where spans go is your SDK's business. Nothing of a payload and no text of an error gets
 into a span.

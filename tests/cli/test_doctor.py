@@ -222,3 +222,26 @@ def test_a_clock_that_was_set_back(levels: Callable[..., Levels], door_url: str)
     found = levels()
     assert found.pop("clock") == "warn"
     assert "fail" not in found.values()
+
+
+def test_its_work_grows_as_the_channels_do(tmp_path: Path) -> None:
+    """Not as their square: with five thousand of them it took longer than anybody waits."""
+    path = tmp_path / "many.db"
+    with turnabout.connect(f"sqlite:///{path}") as mq:
+        queue = mq.queue("many")
+        queue.create(policy=turnabout.Policy(max_concurrency=1))
+
+        def steps_with(channels: range) -> int:
+            queue.send_many([turnabout.message("x", channel=f"c{n}") for n in channels])
+            steps = [0]
+
+            def step() -> None:
+                steps[0] += 1
+
+            with contextlib.closing(sqlite3.connect(path)) as db:
+                db.set_progress_handler(step, 100)
+                list(doctor_sqlite.of_queues(db, 0))
+            return steps[0]
+
+        few = steps_with(range(200))
+        assert steps_with(range(200, 800)) < 8 * few  # for four times as many channels

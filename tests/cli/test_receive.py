@@ -191,7 +191,8 @@ def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Qu
     assert line["origin"]["last_error"] == "it broke"
     full = run("peek", "q-dead", "--full").out
     assert "in q (refused; 1 failure, 0 crashes): it broke" in full
-    assert "No such message" in run("peek", "q").err
+    assert "q is empty" in run("peek", "q").err
+    assert "No such message" in run("peek", "q", "--channel", "a").err
 
 
 def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Queue) -> None:

@@ -216,6 +216,9 @@ def test_a_url_of_no_store(run: Runner) -> None:
     ran = run("send", "q", "x", "--url", "mysql://u:s3cret@h/db", code=2)
     assert "no store for 'mysql'" in ran.err
     assert "s3cret" not in ran.err
+    ran = run("stats", "--url", "postgresql+psycopg://u:s3cret@h/db", code=2)
+    assert "postgresql+psycopg://… is SQLAlchemy's form: leave out +psycopg" in ran.err
+    assert "s3cret" not in ran.err
 
 
 def test_a_url_that_is_none(run: Runner) -> None:

@@ -78,6 +78,11 @@ def test_dev_says_what_it_can_start(run: Runner) -> None:
     assert "--postgres" in run("dev", code=2).err
 
 
+def test_on_windows_dev_says_what_it_needs(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    assert "needs Linux or macOS" in run("dev", "--postgres", code=2).err
+
+
 def test_dev_does_what_workers_would_do() -> None:
     clock = Clock()
     with turnabout.connect("sqlite://", clock=clock) as mq:

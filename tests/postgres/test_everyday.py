@@ -1,22 +1,33 @@
 """Everyday statements give the answers of the functions that stand behind them."""
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import turnabout
-from tests.support.doors import Clock
+from tests.postgres.everyday_lives import (
+    FAST,
+    FIRST,
+    KEPT,
+    ONE_SLOT,
+    SLOW,
+    STEPS,
+    Beside,
+    Hurried,
+    Received,
+    SmallLife,
+    Two,
+    compare,
+    two_stores,
+)
 from tests.support.planted import Bug, planted
 from tests.support.postgres import migrated_url, one_migrated_url
-from turnabout import LeaseLost, Policy, Receipt, Sent
 from turnabout.postgres import everyday
 from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.store import PostgresStore
@@ -25,7 +36,6 @@ from turnabout.postgres.notices import NOTIFY_WAITERS
 from turnabout.postgres.revision import schema
 from turnabout.postgres.source import sql_files, text_of
 from turnabout.words import verbs as v
-from turnabout.words.entities import FIRST_TURN, Turn
 
 url = one_migrated_url
 __all__ = ["migrated_url"]
@@ -33,162 +43,10 @@ EVERYDAY = {
     "send": CALLS[v.Send].everyday[0],
     "receive": CALLS[v.Receive].everyday[0],
     "receive_many": CALLS[v.Receive].everyday[1],
+    "receive_beside": CALLS[v.Receive].everyday[2],
     "ack": CALLS[v.Ack].everyday[0],
     "ack_many": CALLS[v.Ack].everyday[1],
 }
-
-CHANNELS = st.sampled_from(["", "a", "b"])
-RECEIPTS = st.integers(0, 3)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(
-            st.just("send"),
-            CHANNELS,
-            st.sampled_from([0, 0, 5]),
-            st.sampled_from([None, None, 2_000]),
-        ),
-        st.tuples(st.just("receive"), st.sampled_from([None, 1_000])),
-        st.tuples(st.just("receive"), st.sampled_from([None, 1_000])),
-        # (Of more, what the function takes when a channel has less than its share is a draw.)
-        st.tuples(st.just("batch"), st.sampled_from([2, 3]), st.sampled_from([None, 1_000])),
-        st.tuples(st.just("ack"), RECEIPTS),
-        st.tuples(st.just("ack_batch"), st.integers(0, 2)),
-        st.tuples(st.just("fail"), RECEIPTS),
-        st.tuples(st.just("update"), st.booleans(), st.sampled_from(["off", "all"])),
-        st.tuples(st.just("keep"), st.sampled_from([0, 60])),
-        st.tuples(st.just("limit"), CHANNELS),
-        st.tuples(st.just("later"), st.sampled_from([1, 999, 2_000])),
-    ),
-    max_size=25,
-)
-FIRST = st.sampled_from(
-    [{}, {"delay_seconds": 1}, {"ttl_seconds": 2}, {"max_messages": 3}, {"history_seconds": 60}]
-)
-
-
-class Always(everyday.Shortcuts):
-    """The everyday statement is tried each time, for receives of an instant after the first."""
-
-    def was_special(self, statement: Any, verb: Any) -> None:
-        pass
-
-
-class Hurried(Always):
-    """And nobody looks for what time has brought."""
-
-    def is_time_to_look(self, queue: str, now: Any) -> bool:
-        return False
-
-
-class Received(Always):
-    """Receives by the function, and the rest by everyday statements."""
-
-    def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
-        received = isinstance(verb, v.Receive)
-        return () if received else super().everyday(statements, verb, now, looks=looks)
-
-
-class Never(Always):
-    """Only functions."""
-
-    def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
-        return ()
-
-
-NUMBERS = itertools.count()
-
-
-class SmallLife:
-    """One queue of a store whose shortcuts is as given."""
-
-    def __init__(self, store: PostgresStore, shortcuts: everyday.Shortcuts, first: Any) -> None:
-        self.clock = Clock()
-        self.store, name = store, f"life-{next(NUMBERS)}"
-        self.store._clock, self.store._shortcuts = self.clock, shortcuts
-        self.mq = turnabout.Turnabout(self.store)
-        self.queue = self.mq.queue(name)
-        plain = {"history_seconds": 0, "backoff_jitter": 0, "backoff_seconds": 1}
-        self.queue.create(**{**plain, **first})
-        self.turn = FIRST_TURN
-        self.born = self.store.run(v.Events(name)).cursor
-        self.ids: list[int] = []
-        self.receipts: list[Receipt] = []
-
-    def step(self, step: tuple[Any, ...]) -> Any:
-        """What the step answered, in terms that do not differ between two lives."""
-        match step:
-            case "send", channel, priority, ttl:
-                one = turnabout.message(b"x", channel=channel, priority=priority)
-                sent = self.queue.send_many([dataclasses.replace(one, ttl_ms=ttl)])
-                if isinstance(sent, Sent):
-                    self.ids += sent.ids
-                    return "sent"
-                return sent
-            case "receive", lease_ms:
-                return [self.receive(lease_ms) for _ in range(3)]
-            case "batch", most, lease_ms:
-                return self.receive(lease_ms, most)
-            case "ack_batch", left:
-                return self.ack_batch(left)
-            case "ack", back:
-                return self.settle(back, lambda receipt: v.Ack(self.queue.name, (receipt,)))
-            case "fail", back:
-                failed = turnabout.Failure
-                return self.settle(
-                    back, lambda receipt: v.Fail(self.queue.name, (failed(receipt, "e"),))
-                )
-            case "update", paused, events:
-                self.queue.update(paused=paused, events=events)
-            case "keep", seconds:
-                self.queue.update(history_seconds=seconds)
-            case "limit", channel:
-                self.queue.channel(channel).set_policy(Policy(max_concurrency=1))
-            case "later", ms:
-                self.clock.advance(ms=ms)
-        return None
-
-    def receive(self, lease_ms: int | None, most: int = 1) -> Any:
-        got = self.store.run(v.Receive(self.queue.name, most, lease_ms, None, self.turn))
-        deliveries = sorted(got.deliveries)
-        for one in deliveries:
-            self.receipts.append(Receipt(one.id, one.attempt, one.lease))
-            self.turn = Turn(one.channel)
-        return [(self.ids.index(one.id), *one[1:-1]) for one in deliveries], got.turn
-
-    def ack_batch(self, left: int) -> Any:
-        """The last lease's, but for so many of them."""
-        if not self.receipts:
-            return None
-        last = [one for one in self.receipts if one.lease == self.receipts[-1].lease]
-        acked = tuple(last[: len(last) - left])
-        return [type(one) for one in self.store.run(v.Ack(self.queue.name, acked))]
-
-    def settle(self, back: int, verb: Any) -> Any:
-        if not self.receipts:
-            return None
-        (outcome,) = self.store.run(verb(self.receipts[-1 - back % len(self.receipts)]))
-        return outcome.now if isinstance(outcome, LeaseLost) else outcome
-
-    def rest(self) -> Any:
-        """What is there in the end."""
-        peeked = [(self.ids.index(m.id), m.state, m.attempt) for m in self.queue.peek(100)]
-        ended = [(self.ids.index(h.id), h.outcome) for h in self.queue.history().entries]
-        events = self.store.run(v.Events(self.queue.name, self.born)).events
-        return (
-            peeked,
-            ended,
-            [(e.kind, e.attempt) for e in events],
-            dataclasses.replace(self.queue.stats(), queue="q"),
-        )
-
-
-Two = tuple[PostgresStore, PostgresStore]
-
-
-@contextmanager
-def two_stores(url: str) -> Iterator[Two]:
-    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
-        yield one, other
 
 
 @pytest.fixture(scope="module")
@@ -198,14 +56,6 @@ def two(url) -> Iterator[Two]:
         yield both
 
 
-def compare(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts] = Always) -> None:
-    """One life with everyday statements, and the same by functions alone."""
-    one, other = SmallLife(two[0], shortcuts(), first), SmallLife(two[1], Never(), first)
-    for step in steps:
-        assert one.step(step) == other.step(step), step
-    assert one.rest() == other.rest()
-
-
 @pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -213,6 +63,7 @@ def compare(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts
 @given(first=FIRST, steps=STEPS)
 def test_a_life_is_the_same_with_and_without_them(two, first, steps):
     compare(two, first, steps)
+    compare(two, first, steps, Beside)
 
 
 def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -345,15 +196,28 @@ def test_what_a_client_calls_says_how_it_is_planned():
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
 TAKE, BRIEF = ("receive", None), ("send", "a", 0, 2_000)
-LIMITED = [*SENDS, ("receive", None), ("limit", "a"), ("receive", None)]
+LIMITED = [*SENDS, ("receive", None), ("limit", "a", ONE_SLOT), ("receive", None)]
 LIVES = [
-    ({}, [*SENDS, ("receive", None), ("keep", 60), ("ack", 0), ("keep", 0), ("ack", 1)]),
-    ({}, [*SENDS, ("receive", None), ("update", False, "all"), ("ack", 0)]),
+    (
+        {},
+        [
+            *SENDS,
+            ("receive", None),
+            ("update", KEPT),
+            ("ack", 0),
+            ("update", {"history_seconds": 0}),
+            ("ack", 1),
+        ],
+    ),
+    ({}, [*SENDS, ("receive", None), ("update", {"events": "all"}), ("ack", 0)]),
     ({}, [*LIMITED, ("ack", 2), ("ack", 4), ("receive", None)]),
-    ({}, [*SENDS, ("receive", None), ("update", True, "off"), ("receive", None)]),
+    ({}, [*SENDS, ("receive", None), ("update", {"paused": True}), ("receive", None)]),
     ({}, [*SENDS, ("receive", 1_000), ("receive", None), ("later", 1_000), ("receive", None)]),
-    ({}, [*SENDS, ("limit", "a"), *[("receive", None), ("ack", 0)] * 3]),
-    ({}, [("limit", "a"), ("receive", None), *SENDS, *[("receive", None), ("ack", 0)] * 3]),
+    ({}, [*SENDS, ("limit", "a", ONE_SLOT), *[("receive", None), ("ack", 0)] * 3]),
+    (
+        {},
+        [("limit", "a", ONE_SLOT), ("receive", None), *SENDS, *[("receive", None), ("ack", 0)] * 3],
+    ),
     ({"ttl_seconds": 2}, [*SENDS, ("later", 2_000), ("receive", None)]),
     ({"events": "all"}, [*SENDS, ("receive", None), ("ack", 0)]),
     ({}, [*SENDS, ("receive", None), ("ack", 0), ("ack", 1), ("ack", 0)]),
@@ -384,7 +248,26 @@ LOOKED = [
 ]
 """The same, of lives that differ if nobody looks for what time has brought."""
 
+ASLEEP = [
+    ({}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, TAKE, ("ack", 4), TAKE]),
+    ({}, [("limit", "a", SLOW), *SENDS, TAKE, ("later", 1_000), TAKE]),
+    ({}, [("limit", "a", SLOW), *SENDS, ("batch", 2, None), ("batch", 2, None), ("ack_batch", 0)]),
+    ({}, [("limit", "a", FAST), *SENDS, TAKE, TAKE]),
+    ({"history_seconds": 60}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, TAKE, ("ack", 0)]),
+    ({}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, ("early", "a"), TAKE]),
+]
+"""Some channel has a policy, and none that has one has a say."""
+
 BUGS = [
+    ("receive_beside", "c.awake_name is not null", "false"),
+    ("receive_beside", "c.wake_at <= coalesce", "0 > coalesce"),
+    (
+        "receive_beside",
+        "select 1 from turnabout.wake w where",
+        "select 1 from turnabout.wake w where false and",
+    ),
+    ("receive_beside", "c.name = place.channel", "false"),
+    ("receive_beside", "case when q.history_ms = 0 then q.name end", "q.name"),
     ("receive", "not q.paused and ", ""),
     ("receive", "e.channel, e.priority, e.id", "e.channel, e.id"),
     ("receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
@@ -435,6 +318,8 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
     for first, steps in LIVES:
         compare(two, first, steps, Hurried)
         compare(two, first, steps, Received)
+    for first, steps in LIVES + ASLEEP:
+        compare(two, first, steps, Beside)
 
 
 @pytest.mark.slow

@@ -171,8 +171,8 @@ BUGS = bugs(
 + false)
 # cancelled messages are not counted
 @ test_cancel::test_a_waiting_message_ends_at_once
-- v_count * (outcome = 3)::int
-+ 0
+- case when outcome = 3 then v_count end
++ null::int
 # history keeps no payload
 @ test_history::test_the_payload_is_kept_whatever_the_outcome
 - case when queue.history_payload then g.payload end
@@ -289,8 +289,8 @@ BUGS = bugs(
 + where false
 # leases from before a queue's limit do not count
 @ test_queue_limits::test_a_limit_on_a_queue_in_use_counts_what_is_leased
-- perform turnabout.count_slots(v_row.id);
-+ perform 1;
+- if v_row.queue_limited and not v_old.queue_limited then
++ if false then
 # nothing is paid into a queue's bucket
 @ test_queue_limits::test_the_rate_of_a_queue_is_never_exceeded
 - + v_count * queue.queue_rate_interval_us

@@ -139,7 +139,7 @@ async def yard(url: str, options: ServerOptions | None = None) -> Any:
 
 @asynccontextmanager
 async def ticking(url: str = "sqlite://", **options: Any) -> Any:
-    """A server whose gate has a clock of its own."""
+    """A server whose authenticator has a clock of its own."""
     async with yard(url, ServerOptions(**options)) as one:
         one.context.authenticator._clock = one.seconds
         yield one

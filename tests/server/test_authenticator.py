@@ -248,11 +248,14 @@ async def test_no_secret_is_kept_or_told(one: Yard, caplog: pytest.LogCaptureFix
     ]
     assert answers[0].status == 403
     caller = await one.context.caller(_request(bearer(text)))
-    gate = one.context.authenticator
-    told = [repr(caller), repr(caller.rights), repr(caller.token), repr(gate), caplog.text]
+    authenticator = one.context.authenticator
+    told = [repr(caller), repr(caller.rights), repr(caller.token), repr(authenticator), caplog.text]
     told += [repr(a.headers) for a in answers] + [repr(a.body) for a in answers]
-    told.append(repr({n: getattr(gate, n) for n in ("_seen", "_known", "_unknown")}))
-    told += [repr(vars(gate)), *map(repr, [(k.digest, k.until) for k in gate._known.values()])]
+    told.append(repr({n: getattr(authenticator, n) for n in ("_seen", "_known", "_unknown")}))
+    told += [
+        repr(vars(authenticator)),
+        *map(repr, [(k.digest, k.until) for k in authenticator._known.values()]),
+    ]
     for one_text in told:
         assert secret[:20] not in one_text
 

@@ -184,8 +184,8 @@ async def test_a_database_that_cannot_say_who_asks_holds_no_scrape_up(
 @looking(auth="tokens")
 async def test_that_the_database_is_away_is_seen_with_a_token(sight: Sight, no_cache: None) -> None:
     operator, tenant = await sight.token("totals:*"), await sight.token("operate")
-    gate, now = sight.context.authenticator, [1_000.0]
-    gate._clock = lambda: now[0]
+    authenticator, now = sight.context.authenticator, [1_000.0]
+    authenticator._clock = lambda: now[0]
     assert (await sight.get("/metrics", authorization=operator)).status_code == 200
     assert (await sight.get("/metrics", authorization=tenant)).status_code == 403
     sight.store.error = AWAY

@@ -111,3 +111,8 @@ def test_an_error_names_where_it_comes_from(serve, file, variable, said) -> None
 
 def test_a_file_that_is_not_there(serve) -> None:
     assert "No such file" in serve("--config=/nowhere/serve.toml")
+
+
+def test_on_windows_it_says_what_it_needs(serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    assert "the server needs Linux or macOS: on Windows, run it in WSL" in serve()

@@ -1,5 +1,6 @@
 """The wheel: all files, a description that needs no clone, and a package that runs on its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
 
 import turnabout
 from tests.tidy.test_tree import ROOT, tracked
@@ -67,6 +69,27 @@ def test_it_says_whose_it_is_and_what_is_tested(metadata: Message) -> None:
     assert metadata["Requires-Python"] == f">={versions[0]}"
     systems = [line for line in classifiers if line.startswith("Operating System")]
     assert systems == ["Operating System :: POSIX :: Linux"]
+
+
+def test_its_bill_of_materials_names_what_it_may_need(wheel: Path, metadata: Message) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = (file for file in archive.namelist() if ".dist-info/sboms/" in file)
+        bill = json.loads(archive.read(path))
+    assert path.endswith("/turnabout.cdx.json")
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/turnabout@{turnabout.__version__}"
+    required: dict[str, bool] = {}
+    for line in metadata.get_all("Requires-Dist", []):
+        requirement = Requirement(line)
+        of_an_extra = requirement.marker is not None and "extra" in str(requirement.marker)
+        required[requirement.name] = required.get(requirement.name, False) or not of_an_extra
+    named = {part["name"]: part["scope"] == "required" for part in bill["components"]}
+    assert named == required
+    lock = (ROOT / "requirements-dev.lock").read_text()
+    for part in bill["components"]:
+        assert f"\n{part['name']}=={part['version']} " in lock, "the version that is tested"
+    refs = [part["bom-ref"] for part in bill["components"]]
+    assert bill["dependencies"][0]["dependsOn"] == refs
 
 
 def test_it_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ WRONG_BODIES: list[tuple[type[v.Verb[Any]], bytes, str]] = [
      "$.messages[0]: a channel's name holds a NUL"),
     (v.Send, b'{"messages": [{"payload": {"text": ""}, "dedup_mode": "latest"}]}',
      "$.messages[0]: dedup_mode, dedup_window and dedup_scope need a dedup_key"),
+    (v.Ack, b'{"receipts": ["1.1"], "results": [null, null]}', "one value for each receipt"),
+    (v.Ack, b'{"receipts": ["1.1", "2.1"], "results": [null]}', "one value for each receipt"),
     (v.Receive, b'{"max_messages": 0}', "$.max_messages: expected int >= 1"),
     (v.Receive, b'{"max_messages": 1001}', "$.max_messages: expected int <= 1000"),
     (v.Receive, b'{"lease_seconds": 0}', "$.lease_seconds: expected float >= 0.001"),

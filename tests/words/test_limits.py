@@ -145,3 +145,9 @@ def test_shards():
     for wrong in ((1, 1), (-1, 1), (0, 0), (0, 1025), (0, True), (0.0, 1)):
         with pytest.raises(UsageError):
             Shard(*wrong)
+
+
+def test_who_sends_too_many_at_once_is_told_to_send_in_parts():
+    limits.messages_in_one_send(limits.SEND_MESSAGES_MAX)
+    with pytest.raises(UsageError, match="at most 10,000 messages, not 10,001: send in parts"):
+        limits.messages_in_one_send(limits.SEND_MESSAGES_MAX + 1)

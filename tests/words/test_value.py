@@ -23,6 +23,9 @@ class SameFields:
     replaced: tuple[int, ...] = ()
 
 
+HEADED = Outgoing(b"", headers={"a": "1"})
+
+
 def test_equal_fields_of_one_class_are_equal():
     assert Policy(weight=2) == Policy(weight=2)
     assert hash(Policy(weight=2)) == hash(Policy(weight=2))
@@ -82,6 +85,9 @@ def test_headers_are_the_message_s_own():
     message = Outgoing(b"", headers=headers)
     headers["b"] = "x" * 100_000
     assert message.headers == {"a": "1"}
+    with pytest.raises(TypeError):
+        message.headers["a"] = "x\0y"
+    assert repr(message) == "Outgoing(payload=b'', headers={'a': '1'})"
 
 
 def test_a_payload_of_text_is_refused_in_our_words():
@@ -89,7 +95,7 @@ def test_a_payload_of_text_is_refused_in_our_words():
         Outgoing("text")  # type: ignore[arg-type]
 
 
-@each("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c")])
+@each("given", [Sent((1,), (0,)), Policy(weight=2), Purge("q", channel="c"), HEADED])
 def test_it_can_be_copied_and_pickled(given):
     assert pickle.loads(pickle.dumps(given)) == given
     assert copy.deepcopy(given) == given

@@ -93,7 +93,7 @@ class Queue(QueueAdmin):
         Limits:   10,000 messages a call.
         """
         batch = all_of(Outgoing, messages)
-        limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
+        limits.messages_in_one_send(len(batch))
         most = self._shared.max_payload_bytes
         for message in batch:
             if len(message.payload) > most:

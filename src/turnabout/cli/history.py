@@ -75,7 +75,9 @@ def history(
         page = handle.history(limit, cursor=cursor, **which)
     _print_all(app, page.entries)
     if not page.entries:
-        _show.note(f"No such message in the history of {queue}.")
+        asked = any(one is not None for one in (cursor, *which.values()))
+        what = "No such message in" if asked else "Nothing is in"
+        _show.note(f"{what} the history of {queue}.")
     elif page.cursor is not None and app.as_json:
         app.say({"cursor": page.cursor}, "")
     elif page.cursor is not None:

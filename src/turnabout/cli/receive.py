@@ -203,7 +203,8 @@ def peek(app: App, queue: str, limit: int, full: bool, **which: Any) -> None:
     if app.as_json:
         return
     if not found:
-        _show.note(f"No such message in {queue}.")
+        asked = any(one not in (None, 0) for one in which.values())
+        _show.note(f"No such message in {queue}." if asked else f"{queue} is empty.")
     elif len(found) == limit:
         _show.note(_show.dim(f"There may be more: --after-id {found[-1].id}"))
 

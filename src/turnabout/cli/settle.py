@@ -175,9 +175,9 @@ def retry(app: App, queue: str, ids: tuple[int, ...]) -> None:
     dead don't go back to their queue by it, but by `turnabout redrive start QUEUE-dead --id ID`.
     Exit code 1 if one was not waiting.
     """
-    grave = queue.removesuffix(limits.DEAD_SUFFIX) + limits.DEAD_SUFFIX
-    hint = f"What died goes back by `turnabout redrive start {grave} --id ID`, not by retry."
-    if queue == grave:
+    dead_queue = queue.removesuffix(limits.DEAD_SUFFIX) + limits.DEAD_SUFFIX
+    hint = f"What died goes back by `turnabout redrive start {dead_queue} --id ID`, not by retry."
+    if queue == dead_queue:
         _show.note(hint)
         hint = ""
     _run(app, queue, ids, lambda q, some: q.retry(some), MESSAGE_ID, hint)

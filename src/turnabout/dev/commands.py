@@ -22,6 +22,7 @@ from turnabout.cli._progress import progress
 from turnabout.dev.bench import Bench, BenchPlan, BenchReport, Measured, throw_away
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.extras import refuse_windows
 from turnabout.words.verbs import Maintain
 
 if TYPE_CHECKING:
@@ -103,10 +104,9 @@ def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: 
         raise click.UsageError(
             "say what to start: --postgres. SQLite needs no server: --url sqlite:///app.db"
         )
-    try:
-        from turnabout.dev.pgserver import PostgresError, PostgresServer
-    except ImportError as error:  # Windows: it is for Linux and macOS
-        app.refuse("unavailable", f"no PostgreSQL can be started here: {error}", NEGATIVE)
+    refuse_windows("a PostgreSQL that this command starts")
+    from turnabout.dev.pgserver import PostgresError, PostgresServer
+
     stop_like_interrupt()
     folder = data or DATA_FOLDER / "postgres"
     if data is None:

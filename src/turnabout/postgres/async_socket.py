@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import asyncio
-import select
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
 
+from turnabout.postgres.socket import READ, SELECTOR
 from turnabout.postgres.url import PostgresOptions, address
 
 
@@ -28,17 +28,17 @@ class AsyncSocket:
     seconds: how long a wait may last.
     """
 
-    __slots__ = ("_file", "_poll", "seconds")
+    __slots__ = ("_file", "_selector", "seconds")
 
     def __init__(self, file: int, seconds: float) -> None:
         self.seconds = seconds
         self._file = file
-        self._poll = select.poll()
-        self._poll.register(file, select.POLLIN)
+        self._selector = SELECTOR()
+        self._selector.register(file, READ)
 
     def has_input(self) -> bool:
         """Whether there is something to read, the end included."""
-        return bool(self._poll.poll(0))
+        return bool(self._selector.select(0))
 
     async def readable(self) -> bool:
         """Wait until there is something to read. False: not in time."""

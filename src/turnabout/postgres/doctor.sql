@@ -42,8 +42,8 @@ select q.name, q.paused,
   coalesce(m.live, 0), coalesce(l.overdue, 0), r.oldest
 from turnabout.queue q
 left join (
-  select queue_id, sum(sent) as sent, sum(done + dead + cancelled + expired) as finished
-  from turnabout.tally group by queue_id
+  select queue_id, sent, done + dead + cancelled + expired as finished
+  from turnabout.counts_of((select array_agg(o.id) from turnabout.queue o))
 ) t on t.queue_id = q.id
 left join (
   select queue_id, count(*) as live from turnabout.message group by queue_id

@@ -5,9 +5,9 @@ Pure and without colour; both stores use it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import compress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from turnabout.words import verbs as v
@@ -18,45 +18,55 @@ def nothing_to_do(verb: v.Verb[Any]) -> Any:
     return NotImplemented if verb.items is None or verb.items.of(verb) else verb.nothing
 
 
-def without_duplicates(verb: v.Verb[Any]) -> tuple[v.Verb[Any], v.Verb[Any]] | None:
-    """A verb that names a message twice, as two verbs: first receipts, and the others.
+@dataclass(frozen=True, slots=True)
+class SplitVerb:
+    """A verb that names a message more than once, as verbs that name each once, to be run in this
+    order: what comes later meets what was done before.
+    """
 
-    The others then meet what the first ones did. None: it names each once, as nearly all do.
+    verbs: list[v.Verb[Any]]
+    places: list[tuple[int, int]]
+    """Of each item of the whole verb: the round that answers it, and where in its answer."""
+
+    def merge(self, answers: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+        """The outcomes in the order of the whole verb's items."""
+        return tuple([answers[number][place] for number, place in self.places])
+
+
+def without_duplicates(verb: v.Verb[Any]) -> SplitVerb | None:
+    """None: it names each message once, as nearly all do. An item that comes a third time meets
+    what it met at the second, and has the same answer.
     """
     if verb.reads or verb.items is None or verb.items.id_of is None:
         return None
-    ids = list(map(verb.items.id_of, verb.items.of(verb)))
+    items = verb.items.of(verb)
+    ids = list(map(verb.items.id_of, items))
     if len(set(ids)) == len(ids):
         return None
-    seen: set[int] = set()
-    is_duplicate: list[bool] = []
-    for one in ids:
-        is_duplicate.append(one in seen)
-        seen.add(one)
-    return _of(verb, [not duplicate for duplicate in is_duplicate]), _of(verb, is_duplicate)
+    chosen: list[list[int]] = []
+    places: list[tuple[int, int]] = []
+    named: Counter[int] = Counter()
+    repeated: dict[Any, tuple[int, int]] = {}
+    for index, (one, item) in enumerate(zip(ids, items, strict=True)):
+        place = repeated.get(item)
+        if place is None:
+            number = named[one]
+            named[one] += 1
+            if number == len(chosen):
+                chosen.append([])
+            place = (number, len(chosen[number]))
+            chosen[number].append(index)
+            if number:
+                repeated[item] = place
+        places.append(place)
+    return SplitVerb([_of(verb, indices) for indices in chosen], places)
 
 
-def _of(verb: v.Verb[Any], wanted: Sequence[bool]) -> Any:
+def _of(verb: v.Verb[Any], indices: Sequence[int]) -> Any:
     """The verb with some of its items, and with their other fields."""
     assert verb.items is not None
     some: dict[str, Any] = {}
     for name in verb.items.fields:
         values: Sequence[Any] = getattr(verb, name)
-        some[name] = tuple(compress(values, wanted))
+        some[name] = tuple([values[index] for index in indices]) if values else ()
     return replace(verb, **some)
-
-
-def merge_duplicates(
-    verb: v.Verb[Any], first: Sequence[Any], others: Sequence[Any]
-) -> tuple[Any, ...]:
-    """The outcomes of both parts, in the order of the whole verb's items."""
-    items = verb.items
-    assert items is not None
-    assert items.id_of is not None
-    seen: set[int] = set()
-    of_first, of_others = iter(first), iter(others)
-    outcomes: list[Any] = []
-    for one in map(items.id_of, items.of(verb)):
-        outcomes.append(next(of_others if one in seen else of_first))
-        seen.add(one)
-    return tuple(outcomes)

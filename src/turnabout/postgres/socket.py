@@ -5,14 +5,20 @@ The same for asyncio is `async_socket`; all else of a connection is written once
 
 from __future__ import annotations
 
-import select
+import selectors
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
 from turnabout.postgres.url import PostgresOptions, address
+
+SELECTOR: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""That knows no largest number of a file. Windows, whose sockets have no such numbers, has the
+other one."""
+READ: Final = selectors.EVENT_READ
+BOTH: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
 def connect(options: PostgresOptions) -> psycopg.Connection[Any]:
@@ -21,34 +27,34 @@ def connect(options: PostgresOptions) -> psycopg.Connection[Any]:
 
 
 class Socket:
-    """The socket of a connection, waited for by `poll`, which knows no largest file.
+    """The socket of a connection, waited for by `SELECTOR`.
 
     seconds: how long a wait may last.
     """
 
-    __slots__ = ("_file", "_poll", "seconds")
+    __slots__ = ("_file", "_selector", "seconds")
 
     def __init__(self, file: int, seconds: float) -> None:
         self.seconds = seconds
         self._file = file
-        self._poll = select.poll()
-        self._poll.register(file, select.POLLIN)
+        self._selector = SELECTOR()
+        self._selector.register(file, READ)
 
     def has_input(self) -> bool:
         """Whether there is something to read, the end included."""
-        return bool(self._poll.poll(0))
+        return bool(self._selector.select(0))
 
     def readable(self) -> bool:
         """Wait until there is something to read. False: not in time."""
-        return bool(self._poll.poll(self.seconds * 1000))
+        return bool(self._selector.select(self.seconds))
 
     def readable_or_writable(self) -> bool:
         """Wait until there is, or until there is room to write. False: not in time."""
-        self._poll.modify(self._file, select.POLLIN | select.POLLOUT)
+        self._selector.modify(self._file, BOTH)
         try:
-            return bool(self._poll.poll(self.seconds * 1000))
+            return bool(self._selector.select(self.seconds))
         finally:
-            self._poll.modify(self._file, select.POLLIN)
+            self._selector.modify(self._file, READ)
 
 
 def wait_for(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
-from turnabout.remote.exchange import Exchange, Talk
+from turnabout.remote.exchange import Exchange, Steps
 from turnabout.remote.notifications import RemoteListener, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry_async, open_async
@@ -42,14 +42,14 @@ class AsyncRemoteStore(AsyncStore):
         """Carry out at most 100 verbs in one transaction, by one request."""
         return await self._drive(self._exchange.transaction(verbs)) if verbs else []
 
-    async def _drive(self, talk: Talk[A]) -> A:
+    async def _drive(self, steps: Steps[A]) -> A:
         if self._closed:
             raise was_closed("turnabout.aio.connect")
         self._running += 1
         try:
-            request = next(talk)
+            request = next(steps)
             while True:
-                request = talk.send(await carry_async(self._transport, request))
+                request = steps.send(await carry_async(self._transport, request))
         except StopIteration as end:
             return end.value
         finally:

@@ -1,7 +1,7 @@
 """Verbs as requests and answers as outcomes: all that a client decides, without network.
 
-A *talk* is a generator: it asks for a request to be carried to the server, and is given what came
-of that, an `Answer` or the library's exception. Either colour of the store drives it.
+The steps of a verb are a generator: it asks for a request to be carried to the server, and is given
+what came of that, an `Answer` or the library's exception. Either colour of the store drives it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Answer:
 
 
 Got = Answer | httpx2.TransportError
-Talk = Generator[httpx2.Request, Got, A]
+Steps = Generator[httpx2.Request, Got, A]
 
 
 class ServerVersion(NamedTuple):
@@ -111,7 +111,7 @@ class Exchange:
         self._urls: dict[str, httpx2.URL] = {}
         self._patience = _timeouts(address, address.timeout_seconds)
 
-    def run(self, verb: Verb[A]) -> Talk[A]:
+    def run(self, verb: Verb[A]) -> Steps[A]:
         """A verb."""
         kind: type[Verb[A]] = type(verb)
         if kind not in wire.ROUTE_OF:
@@ -125,7 +125,7 @@ class Exchange:
             return items
         return answer
 
-    def _part(self, verb: Verb[A]) -> Talk[tuple[A, Any]]:
+    def _part(self, verb: Verb[A]) -> Steps[tuple[A, Any]]:
         """One answer, and where a list goes on that is too long for it."""
         asked = wire.request_of(verb)
         request = self._request(asked.method, asked.path, asked.body)
@@ -134,7 +134,7 @@ class Exchange:
         kind: type[Verb[A]] = type(verb)
         return self._read(answer, verb.name, lambda body: wire.load_part(kind, body), reads=reads)
 
-    def transaction(self, verbs: Sequence[Verb[Any]]) -> Talk[list[Any]]:
+    def transaction(self, verbs: Sequence[Verb[Any]]) -> Steps[list[Any]]:
         """Some verbs in one transaction."""
         if len(verbs) > wire.TRANSACTION_VERBS_MAX:
             raise UsageError(
@@ -153,7 +153,7 @@ class Exchange:
 
     def version(
         self, queue: str, change: Change, told: ServerVersion | None, seconds: float
-    ) -> Talk[ServerVersion]:
+    ) -> Steps[ServerVersion]:
         """The version of a queue, as far as these changes go, as soon as it differs from `told`, or
         after `seconds`.
         """
@@ -202,7 +202,7 @@ class Exchange:
 
     # --- answers ---------------------------------------------------------------------------------
 
-    def _ask(self, request: httpx2.Request, name: str, *, reads: bool) -> Talk[Answer]:
+    def _ask(self, request: httpx2.Request, name: str, *, reads: bool) -> Steps[Answer]:
         got = yield request
         if reads and isinstance(got, (httpx2.ReadError, httpx2.RemoteProtocolError)):
             # A server that was restarted leaves dead connections behind: once more, on a new one.

@@ -91,12 +91,12 @@ class RemoteListener:
 
     async def _ask(self, queue: str, change: Change) -> ServerVersion:
         told = self._notifier.last(queue, change)
-        talk = self._exchange.version(queue, change, told, ASK_SECONDS)
+        steps = self._exchange.version(queue, change, told, ASK_SECONDS)
         connection = await self._connections.take()
         try:
-            request = next(talk)
+            request = next(steps)
             while True:
-                request = talk.send(await carry_async(connection, request))
+                request = steps.send(await carry_async(connection, request))
         except StopIteration as end:
             return end.value
         finally:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
-from turnabout.remote.exchange import Exchange, Talk
+from turnabout.remote.exchange import Exchange, Steps
 from turnabout.remote.notifications import RemoteListener, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry, open_blocking
@@ -52,12 +52,12 @@ class RemoteStore(Store):
         """Carry out at most 100 verbs in one transaction, by one request."""
         return self._drive(self._exchange.transaction(verbs)) if verbs else []
 
-    def _drive(self, talk: Talk[A]) -> A:
+    def _drive(self, steps: Steps[A]) -> A:
         self._enter()
         try:
-            request = next(talk)
+            request = next(steps)
             while True:
-                request = talk.send(carry(self._transport, request))
+                request = steps.send(carry(self._transport, request))
         except StopIteration as end:
             return end.value
         finally:

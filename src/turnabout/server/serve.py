@@ -44,7 +44,7 @@ GC_THRESHOLDS = (20_000, 20, 100)
 FORCED_SECONDS = 2.0
 """For the database to be closed after a second signal."""
 
-OPEN_TO = "whoever reaches this port, also through a proxy or a tunnel, may do everything"
+OPEN_TO = "anybody who reaches this port, even through a proxy or a tunnel, may do everything"
 
 SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
 

@@ -1,8 +1,8 @@
 """The counts of all processes of one server, which any of them shows: `serve --processes`.
 
-Each process writes its own into a file of a folder, once a second. What a process counted that has
-ended stays there and is added, so that no sum falls; how many there are *now* is asked of the
-living only.
+Each process writes its own into a file of a folder, once a second. The counts of a process that has
+ended stay there and are added, so that no sum falls; how many there are *now* is asked only of
+those that run.
 """
 
 from __future__ import annotations

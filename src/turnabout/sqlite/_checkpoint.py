@@ -17,10 +17,10 @@ from turnabout.sqlite._reserve import Reserve
 from turnabout.sqlite._url import Place
 
 LOG_BYTES = LOG_BYTES_KEPT + 1024 * 1024
-"""So long may the log get, whoever writes to it. The fewer checkpoints, the fewer pages are written
-twice; the longer the log, the longer a checkpoint holds everybody up."""
+"""How long the log may get, whichever process writes to it. The fewer checkpoints, the fewer pages
+are written twice; the longer the log, the longer a checkpoint holds everybody up."""
 AGAIN_BYTES = 1024 * 1024
-"""Where a reader has kept a checkpoint from being whole, the log grows so much before the next."""
+"""Where a reader kept a checkpoint from being whole, the log grows by this much before the next."""
 
 
 class Checkpoints:

@@ -110,10 +110,10 @@ class Engine:
             raise UsageError(f"{kind.__name__} is not a verb of this store")
         if kind in STORING:
             self._checkpoints.reserve.need()
-        now, is_news = self._time.read(connection)
+        now, should_keep = self._time.read(connection)
         changes = connection.total_changes
         answer = procedure(connection, verb, now)
-        if is_news and connection.total_changes > changes:
+        if should_keep and connection.total_changes > changes:
             self._time.keep(connection, now)
         return answer
 

@@ -5,9 +5,10 @@ back before anybody looks: 18 s were seen with eight writers. So there is a plac
 lock, the turnstile, and nobody who comes later passes the one in it. Those behind it look from time
 to time, and the more often the longer they wait.
 
-Each change of hands is dear: SQLite reads anew what another process has written. So who got the
-lock has a *turn* of a few milliseconds. Until it is over, it goes for the lock directly, as often
-as it likes, and who stands in the turnstile rarely tries; then the first one tries every 0.1 ms.
+Each change of hands is dear: SQLite reads anew what another process has written. So the process
+that got the lock has a *turn* of a few milliseconds. Until it is over, that process goes for the
+lock directly, as often as it likes, and the one in the turnstile rarely tries; afterwards it tries
+every 0.1 ms.
 
 The turnstile is a `flock` on the log file. (Not on the database: closing it would drop SQLite's own
 locks.) It is courtesy only: without it, or where nobody comes through it, the lock still holds.

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
 
 from turnabout.words import limits
@@ -120,7 +121,8 @@ class Outgoing:
             if self.delay_ms is not None:
                 raise UsageError("a message has a delay or a due_at, not both")
         if self.headers is not None:
-            object.__setattr__(self, "headers", limits.headers(self.headers))
+            kept = MappingProxyType(limits.headers(self.headers))
+            object.__setattr__(self, "headers", kept)
         if self.ttl_ms is not None:
             limits.whole(self.ttl_ms, "ttl_ms", 1, limits.DELAY_SECONDS_MAX * 1000)
         if self.dedup_key is not None:

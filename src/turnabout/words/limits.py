@@ -211,6 +211,20 @@ def optional_whole(value: object, what: str, least: int, most: int) -> int | Non
     return None if value is None else whole(value, what, least, most)
 
 
+def messages_in_one_send(count: int) -> None:
+    """All or none of them are sent, so there is a limit."""
+    if count > SEND_MESSAGES_MAX:
+        raise UsageError(
+            f"one send takes at most {SEND_MESSAGES_MAX:,} messages, not {count:,}: send in parts"
+        )
+
+
+def one_each(results: Sequence[object], receipts: Sequence[object]) -> None:
+    """As many results as receipts."""
+    if isinstance(results, (str, bytes)) or len(results) != len(receipts):
+        raise UsageError("results is a list with one value for each receipt; None for no result")
+
+
 def duration_ms(value: object, what: str) -> int:
     """Whole milliseconds, as entities carry them."""
     return whole(value, what, 0, DELAY_SECONDS_MAX * 1000)

@@ -122,7 +122,7 @@ class PlannedQueue:
     def send_many(self, messages: Iterable[Outgoing]) -> PlannedVerb[SendOutcome]:
         """Send many messages, all or none; as `Queue.send_many`."""
         batch = all_of(Outgoing, messages)
-        limits.whole(len(batch), "messages in one send", 0, limits.SEND_MESSAGES_MAX)
+        limits.messages_in_one_send(len(batch))
         for message in batch:
             limits.payload(message.payload, self._max_payload_bytes)
         return self._plan.note(Send(self.name, batch))

@@ -77,8 +77,7 @@ def results(receipts: Sequence[Receipt], values: Sequence[Any] | None) -> tuple[
     """One result for each receipt, or none at all."""
     if values is None:
         return ()
-    if isinstance(values, (str, bytes)) or len(values) != len(receipts):
-        raise UsageError("results is a list with one value for each receipt; None for no result")
+    limits.one_each(values, receipts)
     made = tuple(map(result, values))
     return made if any(one is not None for one in made) else ()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def _init(made: Any, opened: type[Any]) -> Callable[..., None]:
 
 def _refuse_set(self: Any, name: str, value: object) -> NoReturn:  # noqa: ARG001
     raise AttributeError(
-        f"{name}: a {type(self).__name__} does not change; dataclasses.replace makes another"
+        f"{type(self).__name__}.{name} does not change; dataclasses.replace makes another value"
     )
 
 
@@ -67,13 +68,18 @@ def _refuse_delete(self: Any, name: str) -> NoReturn:
 def _reduce(self: Any) -> tuple[Any, ...]:
     """Copied and unpickled by its class, which checks it again."""
     kind = cast("type[Any]", self.__class__)
-    return kind, tuple([getattr(self, name) for name in self.__match_args__])
+    return kind, tuple([_plain(getattr(self, name)) for name in self.__match_args__])
+
+
+def _plain(given: Any) -> Any:
+    """A field as it was given: a mapping is kept behind a proxy, which can't be pickled."""
+    return dict(cast("Any", given)) if type(given) is MappingProxyType else given
 
 
 def _repr(self: Any) -> str:
     """As it would be written: without the fields that are at their defaults."""
     parts = [
-        f"{f.name}={getattr(self, f.name)!r}"
+        f"{f.name}={_plain(getattr(self, f.name))!r}"
         for f in fields(self)
         if f.default is MISSING or getattr(self, f.name) != f.default
     ]

@@ -2,8 +2,7 @@
 
 A verb is a frozen value: its fields are the arguments, its type parameter is the answer. A store
 runs a verb in one transaction. `VOCABULARY` lists them all; the stores, the doors and the tests
-are checked against it. Many is the only form here; `send(one)` is the face's sugar. What the class
-variables say is in `verb`.
+are checked against it. Many is the only form here. What the class variables say is in `verb`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Literal
 
+from turnabout.words import limits
 from turnabout.words import outcomes as o
 from turnabout.words.entities import (
     FIRST_TURN,
@@ -104,6 +104,9 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
     receipts: tuple[Receipt, ...]
     results: tuple[Result | None, ...] = ()
     """One for each receipt, or none at all."""
+
+    def __post_init__(self) -> None:
+        limits.one_each(self.results or self.receipts, self.receipts)
 
     def carried_bytes(self) -> int:
         """Of the results."""

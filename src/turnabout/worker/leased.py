@@ -1,4 +1,4 @@
-"""Handlers with `transaction=True` for messages that are leased beforehand, as ever.
+"""Handlers with `transaction=True` for messages that are leased beforehand, as usual.
 
 The handler has a connection with a transaction, and the end of its message joins it: its rows and
 the ack are committed together. So on SQLite, where no transaction is open while a handler only

@@ -228,21 +228,21 @@ class Run:
 
     async def _upkeep(self) -> None:
         """For as long as the worker runs, however long handlers keep the takers from asking: send
-        what is due by a schedule, end leases that ran out, hear of changed settings.
+        what is due by a schedule, end leases that ran out, read settings that may have changed.
         """
         shared = self.turnabout._shared
-        heard_at = self._loop.time()
+        read_at = self._loop.time()
         while True:
             await asyncio.sleep(min(shared.watch.until_look(), MAINTAIN_SECONDS))
             await fire_when_due(shared)
-            hears = self._loop.time() >= heard_at + SETTINGS_SECONDS
+            reads_settings = self._loop.time() >= read_at + SETTINGS_SECONDS
             for consumer in self._consumers:
                 with contextlib.suppress(QueueNotFound, Unavailable, Uncertain, Forbidden):
                     await maintain_when_due(shared, consumer.job.queue, UPKEEP_SECONDS)
-                    if hears:
+                    if reads_settings:
                         queue = self.turnabout.queue(consumer.job.queue)
                         consumer.report.settings = await queue.settings()
-            heard_at = self._loop.time() if hears else heard_at
+            read_at = self._loop.time() if reads_settings else read_at
 
     async def _guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -251,7 +251,7 @@ class Run:
             self.broken(error)
 
     async def _finish(self) -> None:
-        """Let handlers end, until the grace is over or somebody is impatient."""
+        """Let handlers end, until the grace is over or a second signal comes."""
         done = asyncio.gather(*(consumer.finish() for consumer in self._consumers))
         ends_at = self._loop.time() + self._grace_seconds
         while not done.done() and self.phase is Phase.FINISHING:

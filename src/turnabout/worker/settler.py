@@ -1,4 +1,4 @@
-"""Tells the database how messages ended: many in one call, and again until it has heard.
+"""Tells the database how messages ended: many in one call, repeated until it has answered.
 
 Everything that ends while a call is under way goes into the next one. So a lone ack leaves at once,
 and under load a call carries as many as came together during the last.
@@ -32,8 +32,7 @@ log = logging.getLogger("turnabout.worker")
 
 BATCH_MAX = 1_000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-Outcome = AckOutcome | DeferOutcome | FailOutcome | ReleaseOutcome
-Answer = Outcome | Literal["probably", "untold"]
+Answer = AckOutcome | DeferOutcome | FailOutcome | ReleaseOutcome | Literal["probably", "untold"]
 """The database's answer; or that a lost answer probably meant yes; or that it was not reached."""
 
 Told = Callable[[Lease, Ending, Answer], None]

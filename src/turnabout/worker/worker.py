@@ -170,8 +170,8 @@ class Worker:
                      workers, paused, or blocked by a `max_concurrency` that others use up: `left`
                      then counts them. It does wait for those that only a rate delays, and for
                      those that failed here and are retried within a minute.
-        max_handled: end after about so many messages, as if it were stopped (and be started again
-                     by whoever watches it: memory that handlers leak is freed).
+        max_handled: end after about this many messages, as if it were stopped. A service manager
+                     then starts it again, which frees memory that handlers leak.
         url:         work there, instead of where the worker was made for.
         Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); SystemExit, if a
                      handler raised it; HandlersHung, if `max_hung` handlers do not end.

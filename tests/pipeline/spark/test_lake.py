@@ -112,6 +112,12 @@ def test_an_object_store_is_refused_with_what_to_do(url: str) -> None:
         Lake(url, create=True)
 
 
+def test_windows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    with pytest.raises(UsageError, match="needs Linux or macOS"):
+        Lake(tmp_path / "lake", create=True)
+
+
 def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
     assert Lake(f"file://{tmp_path}/a%20lake", create=True).folder == tmp_path / "a lake"
 

@@ -40,7 +40,7 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PipelineRun:
     """The checks, where everything is, and how long each part took."""
 
     checks: tuple[VerdictCheck, ...]
@@ -65,7 +65,7 @@ def need() -> None:
 
 def run(
     url: str, queue: str, folder: Path, *, done: int, carriers: Mapping[str, int], show: Show
-) -> Outcome:
+) -> PipelineRun:
     """Archive the queue (of a namespace of its own), report on the lake, and look at both.
 
     `done` is what the queue counts; `carriers` what the workers wrote down, by carrier.
@@ -108,7 +108,7 @@ def run(
         by_channel = rows.where("outcome = 'done'").groupBy("channel").count().collect()
         there = Archive(ids[0], ids[1], {row[0]: row[1] for row in by_channel})
     checks = judge(there, made, done, carriers)
-    return Outcome(tuple(checks), made.page, lake, seconds)
+    return PipelineRun(tuple(checks), made.page, lake, seconds)
 
 
 def judge(

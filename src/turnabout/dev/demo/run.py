@@ -93,7 +93,7 @@ class _Found:
 
     verdict: Verdict
     ledger: DemoLedger
-    second: pipeline.Outcome | None
+    second: pipeline.PipelineRun | None
 
 
 def _out(options: DemoOptions) -> Path | None:

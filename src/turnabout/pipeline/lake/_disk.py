@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
 from turnabout.words.errors import Busy, Forbidden, StorageFull, TurnaboutError, UsageError
+
+if sys.platform != "win32":
+    import fcntl
 
 _CHUNK = 1 << 20
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -18,6 +18,7 @@ from turnabout.pipeline.lake._commits import Commit, File, decode
 from turnabout.pipeline.lake._disk import LakeDamaged
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
+from turnabout.words.extras import refuse_windows
 
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -32,6 +33,7 @@ class Lake:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
+        refuse_windows("a lake")
         self.folder = folder_of(path)
         self._log = self.folder / "_log"
         with _disk.told(self.folder):

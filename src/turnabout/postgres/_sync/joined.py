@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from turnabout.adapters import Client, adapted
 from turnabout.adapters.joined import ANOTHER_STORE, check_joins
 from turnabout.adapters.protocol import Rows
-from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.postgres.items import nothing_to_do, without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import Joined
 from turnabout.words.errors import Forbidden, UsageError
@@ -49,8 +49,8 @@ class PostgresJoined(Joined):
             return done
         parts = without_duplicates(verb)
         if parts is not None:
-            answers = [self.run(part) for part in parts]
-            return merge_duplicates(verb, *answers)  # type: ignore[return-value]
+            answers = [self.run(one) for one in parts.verbs]
+            return cast("A", parts.merge(answers))
         check_open(in_transaction=self._client.is_in_transaction())
         before = beforehand(verb, self._known)
         if before is not None:

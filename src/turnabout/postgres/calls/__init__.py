@@ -23,7 +23,7 @@ from turnabout.postgres.calls import (
     settling,
     totals,
 )
-from turnabout.postgres.items import merge_duplicates, nothing_to_do, without_duplicates
+from turnabout.postgres.items import nothing_to_do, without_duplicates
 from turnabout.postgres.notices import Notice
 from turnabout.words.errors import UsageError
 from turnabout.words.verbs import Clear, Verb
@@ -58,9 +58,10 @@ def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]
         return done
     parts = without_duplicates(verb)
     if parts is not None:
-        first, others = parts
-        answers = (yield from exchange_of(first)), (yield from exchange_of(others))
-        return merge_duplicates(verb, *answers)
+        answers: list[Any] = []
+        for one in parts.verbs:
+            answers.append((yield from exchange_of(one)))  # noqa: PERF401 - yields
+        return parts.merge(answers)
     call = call_of(type(verb))
     if call.in_parts:
         return (yield from _parts(call, verb))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, in_room
-from turnabout.postgres.everyday import MANY_MAX, everyday
+from turnabout.postgres.everyday import MANY_MAX, NONE_AWAKE, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
 from turnabout.words.outcomes import Received
@@ -81,6 +81,7 @@ CALLS: dict[type[Any], Call] = {
         everyday=(
             everyday("receive", _up_to(1), _LOOK),
             everyday("receive_many", _up_to(MANY_MAX), _LOOK),
+            everyday("receive_many", _up_to(MANY_MAX), _LOOK, NONE_AWAKE),
         ),
     ),
     v.Peek: call(

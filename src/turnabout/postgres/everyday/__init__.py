@@ -7,11 +7,11 @@
     send.sql          one message
     waiters.sql       after a change: whether anybody is to be notified of it
 
-Each does the whole work where nothing special is going on (no limits, no pause, no policy of a
-channel, no events to note), and else does nothing and answers no row: then the function is called,
-which knows everything and gives the same answer. To start a function and its statements is a good
-part of a small call's time. Each names a function of this library's set: a newer version that
-leaves this one behind drops the set, and so ends them, too.
+Each does the whole work where nothing special is going on (no limits, no pause, no channel with a
+policy that has a say just now, no events to note), and else does nothing and answers no row: then
+the function is called, which knows everything and gives the same answer. To start a function and
+its statements is a good part of a small call's time. Each names a function of this library's set: a
+newer version that leaves this one behind drops the set, and so ends them, too.
 
 Plans of a plain statement follow the session's settings, so they are used only on connections that
 are ours alone: see SETTINGS. Functions that need other ones set their own (source.py).
@@ -100,13 +100,41 @@ Asked = tuple[Everyday, Sequence[Any]]
 """A statement and its parameters."""
 
 
+NO_POLICIES: Final = {
+    "$no_limits": "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null",
+    "$open": "true",
+}
+"""No channel has a policy."""
+
+NONE_AWAKE: Final = {
+    "$no_limits": """(
+            select 1 from turnabout.channel c
+            where c.queue_id = q.id and c.awake_name is not null limit 1
+        ) is null and (
+            select 1 from turnabout.channel c
+            where c.queue_id = q.id and c.wake_at <= coalesce($now::bigint, turnabout.clock_ms())
+            limit 1
+        ) is null and (
+            select 1 from turnabout.wake w where w.queue_id = q.id limit 1
+        ) is null""",
+    "$open": """(
+            select 1 from turnabout.channel c
+            where c.queue_id = (select f.id from facts f) and c.name = place.channel
+        ) is null""",
+}
+"""Channels with policies are asleep: the others go on as if there were none. (What such a channel
+has from before its policy is left to the function.)
+"""
+
+
 def everyday(
     name: str,
     values: Callable[[Any, Now], Mapping[str, Any] | None],
     look: Everyday | None = None,
+    conditions: Mapping[str, str] = NO_POLICIES,
 ) -> Everyday:
     """The statement in the file of that name, with the values that it names."""
-    text = _text(name)
+    text = _text(name, conditions)
     names = list(dict.fromkeys(_NAME.findall(text)))
 
     def parameters(verb: Any, now: Now) -> Sequence[Any] | None:
@@ -117,8 +145,11 @@ def everyday(
     return Everyday(sql.encode(), parameters, look)
 
 
-def _text(name: str) -> str:
-    return rendered((files(__name__) / f"{name}.sql").read_text(encoding="utf-8"))
+def _text(name: str, conditions: Mapping[str, str] = NO_POLICIES) -> str:
+    text = (files(__name__) / f"{name}.sql").read_text(encoding="utf-8")
+    for condition, sql in conditions.items():
+        text = text.replace(condition, sql)
+    return rendered(text)
 
 
 WAITERS: Final = _text("waiters").encode()
@@ -160,7 +191,7 @@ class Shortcuts:
             if self._paused:
                 until = self._paused.get((verb.queue, statement.sql))
                 if until is not None and time.monotonic() < until:
-                    return ()
+                    continue
             asked = (statement, parameters)
             if looks and statement.look is not None:
                 return (*self.everyday((statement.look,), verb, now), asked)

@@ -2,6 +2,9 @@
 -- behind head marks and steps over what has expired. The channels in turn, as
 -- functions/take_many.sql has it, which explains the statement. Where a whole turn is shorter than
 -- the batch and not all of its channels had their share, the others give once more.
+--
+-- Its two conditions with names differ between queues where no channel has a policy, and queues
+-- where none that has one may give anything just now (everyday/__init__.py).
 with recursive facts as materialized (
     select q.id, case when q.history_ms = 0 then q.name end as plain_queue,
         coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
@@ -11,7 +14,7 @@ with recursive facts as materialized (
     from turnabout.queue q
     where q.name = $queue::text and not q.paused and not q.limited and not q.queue_limited
         and q.events <> 'all'
-        and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
+        and $no_limits
 ),
 hop (channel, priority, since, lap, nr) as (
     select f.start, 0::smallint, 0::bigint, 0, 0 from facts f
@@ -63,6 +66,7 @@ gone as (
             limit (select s.given from share s)
             for update skip locked
         ) head
+        where $open
         limit $most
     ))
     returning r.id

@@ -4,8 +4,9 @@ returns table (
     queue_id int, sent bigint, done bigint, dead bigint, cancelled bigint, expired bigint
 )
 language sql stable as $$
-    select t.queue_id, sum(t.sent)::bigint, sum(t.done)::bigint, sum(t.dead)::bigint,
-        sum(t.cancelled)::bigint, sum(t.expired)::bigint
+    select t.queue_id, coalesce(sum(t.sent), 0)::bigint, coalesce(sum(t.done), 0)::bigint,
+        coalesce(sum(t.dead), 0)::bigint, coalesce(sum(t.cancelled), 0)::bigint,
+        coalesce(sum(t.expired), 0)::bigint
     from turnabout.tally t
     where t.queue_id = any (queues)
     group by t.queue_id

@@ -36,8 +36,10 @@ begin
     if v_count > 0 then
         insert into turnabout.tally (queue_id, dead, cancelled, expired)
         values (
-            queue.id, v_count * (outcome = 2)::int, v_count * (outcome = 3)::int,
-            v_count * (outcome = 4)::int
+            queue.id,
+            case when outcome = 2 then v_count end,
+            case when outcome = 3 then v_count end,
+            case when outcome = 4 then v_count end
         );
     end if;
     return v_count;

@@ -54,14 +54,15 @@ create table turnabout.history_floor (
 
 create index history_floor_log on turnabout.history_floor (xid, id);
 
--- Counts, in parts that are only inserted; maintenance folds a queue's parts into one.
+-- Counts, in parts that are only inserted; maintenance folds a queue's parts into one. Null is
+-- none, which takes no room: most parts count one thing, and all are written to the log.
 create table turnabout.tally (
-    queue_id int not null,
-    sent bigint not null default 0,
-    done bigint not null default 0,
-    dead bigint not null default 0,
-    cancelled bigint not null default 0,
-    expired bigint not null default 0
+    sent bigint,
+    done bigint,
+    dead bigint,
+    cancelled bigint,
+    expired bigint,
+    queue_id int not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- A queue's counts must not cost what all others have sent.

@@ -21,7 +21,7 @@ from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import command, option, options
 from turnabout.server.options import Said, ServerOptions
 from turnabout.words.errors import UsageError
-from turnabout.words.extras import install_hint
+from turnabout.words.extras import install_hint, refuse_windows
 from turnabout.words.limits import shown
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ def serve(context: click.Context, app: App, migrate: bool, log_level: str, **giv
 
     Exit code 1: requests had to be cut off.
     """
+    refuse_windows("the server")
     try:
         from turnabout.server.http.logs import configure
         from turnabout.server.processes import run_processes

@@ -37,12 +37,11 @@ where channel.wake_at is null and not channel.paused and not queue.paused and ch
 -- it had limits among them.
 select (
   select count(*) from turnabout_channel as c
-  where size <> (
-    select count(*) from turnabout_message where queue_id = c.queue_id and channel = c.name
-  ) or leased <> (
-    select count(*) from turnabout_message
-    where queue_id = c.queue_id and channel = c.name and limited = 1 and status = 2
-  )
+  left join (
+    select queue_id, channel, count(*) as size, sum(limited = 1 and status = 2) as leased
+    from turnabout_message group by queue_id, channel
+  ) as found on found.queue_id = c.queue_id and found.channel = c.name
+  where c.size <> coalesce(found.size, 0) or c.leased <> coalesce(found.leased, 0)
 ) + (
   select count(*) from turnabout_queue as queue
   where coalesce(queue_max_concurrency, queue_rate_count) is not null and queue_leased <> (
