@@ -288,7 +288,9 @@ def test_what_is_given_back_one_by_one_in_falling_order_is_found(passing, old):
     assert [row[0] for row in held.rows]
     beyond(passing)
     for number in reversed(mine):
-        passing.ask("select count(*) from turnabout.release('q', %s, %s, %s)", [number], [1], passing.now)
+        passing.ask(
+            "select count(*) from turnabout.release('q', %s, %s, %s)", [number], [1], passing.now
+        )
         (row,) = passing.receive(1).rows
         assert row[0] == number, "the first of the channel comes first"
 
