@@ -206,6 +206,7 @@ PLAIN: dict[str, Any] = {
     "overlap": "allow",
     "gap": "after",
     "fold": "first",
+    "receipts": (),
     "results": (),
     "paused": False,
     **{f.name: f.default for f in dataclasses.fields(policy.QueueSettings) if f.name != "policy"},
