@@ -13,7 +13,7 @@ with turnabout.connect(URL) as mq:
     # Later.
     calls.send("ring", delay_seconds=0.1)
     batch = calls.receive()
-    print(len(batch), "now,", "some in", round(batch.retry_after_seconds, 1), "s")
+    print(len(batch), "now; more within 0.1 s:", batch.retry_after_seconds <= 0.1)
 
     # A failure is charged; the message comes back after the back-off.
     (message,) = calls.receive(wait_seconds=5)
@@ -33,7 +33,7 @@ with turnabout.connect(URL) as mq:
     print(message.ack())
 
 # It prints:
-#   0 now, some in 0.1 s
+#   0 now; more within 0.1 s: True
 #   Retrying
 #   b'rang twice' attempt 3 failures 1
 #   LeaseLost(now='leased') crashes 1

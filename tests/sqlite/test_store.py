@@ -162,10 +162,11 @@ def test_a_read_only_file_can_be_looked_at(open_folder):
             assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db").run(one())) == (
                 "Forbidden"
             )
+        folder.chmod(0o777)
+        for file in folder.iterdir():
+            file.chmod(0o666)
         if is_open:
             store.close()
-    folder.chmod(0o777)
-    (folder / "app.db").chmod(0o666)
     assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db").run(one())) == "nothing"
     (folder / "app.db").chmod(0o000)
     assert as_nobody(folder, lambda: SqliteStore("sqlite:///app.db")) == "Forbidden"
