@@ -1,10 +1,13 @@
 """Random lives of pipelines, lived by the store and by the model: they agree after every step."""
 
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
 from tests.pipeline.life import live
+from tests.pipeline.steps import Pipe
+from tests.support.doors import opened
 from tests.support.seeds import fresh
 
 pytestmark = pytest.mark.slow
@@ -19,20 +22,27 @@ ROUNDS = range(3, 11)
 """In the first one all is seen, as Hypothesis draws today."""
 
 
+@pytest.fixture
+def alone(pipe, tmp_path):
+    """Such a database of its own: among what other tests have left, a life takes long."""
+    with opened(pipe.door.name, tmp_path) as door, closing(Pipe(door)) as alone:
+        yield alone
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.share(1)
-def test_store_and_model_live_the_same_life(pipe):
+def test_store_and_model_live_the_same_life(alone):
     """Each round has lives of its own, the same in every run: more of them where one was poor."""
-    wanted = OFTEN + (["held back"] if pipe.is_postgres else SELDOM)
+    wanted = OFTEN + (["held back"] if alone.is_postgres else SELDOM)
     seen: Counter[str] = Counter()
     for start in ROUNDS:
-        seen += live(pipe, 15 if pipe.is_postgres else 60, start=start)
+        seen += live(alone, 15 if alone.is_postgres else 60, start=start)
         if all(seen[what] for what in wanted):
             return
     pytest.fail(f"never seen: {[what for what in wanted if not seen[what]]} in {seen}")
 
 
 @pytest.mark.timeout(600)
-def test_lives_that_nobody_has_lived(pipe):
+def test_lives_that_nobody_has_lived(alone):
     with fresh() as seed:
-        live(pipe, 10 if pipe.is_postgres else 20, start=seed)
+        live(alone, 10 if alone.is_postgres else 20, start=seed)

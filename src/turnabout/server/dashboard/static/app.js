@@ -14,6 +14,7 @@ const api = new Api((...given) => globalThis.fetch(...given), globalThis.session
 const rates = new Rates();
 let page = null;
 let problemBy = null;
+let begun = 0;
 let timer = null;
 let turn = 0;
 
@@ -30,20 +31,22 @@ const desk = {
 };
 
 async function attempt(by, work) {
+  const mine = ++begun;
   try {
     await work();
-    problem(by, null);
+    problem(by, mine, null);
     return true;
   } catch (error) {
-    problem(by, error);
+    problem(by, mine, error);
     return false;
   }
 }
 
-/** What went wrong stays to be read until the same goes well: a look says nothing about a deed. */
-function problem(by, error) {
-  if (error) problemBy = by;
-  else if (problemBy !== by) return;
+/** What went wrong stays to be read until the same goes well, begun later: a look says nothing about
+    a deed, nor does the end of an earlier one. */
+function problem(by, mine, error) {
+  if (error) problemBy = { by, mine };
+  else if (problemBy?.by !== by || mine < problemBy.mine) return;
   part("problem").hidden = !error;
   if (!error) return;
   if (!(error instanceof Problem)) throw error;
@@ -150,7 +153,7 @@ function go() {
     part("page").replaceChildren(page.element);
     say(part("notice"), "");
   }
-  problem(problemBy, null);
+  if (problemBy) problem(problemBy.by, ++begun, null);
   document.title = `${page.title} – Turnabout`;
   look();
 }
