@@ -166,7 +166,7 @@ class SmallLife:
         return [(self.ids.index(one.id), *one[1:-1]) for one in deliveries], got.turn
 
     def ack_batch(self, left: int) -> Any:
-        """The last lease's, but for so many of them."""
+        """Acks what the last lease holds, except for the last `left` of it."""
         if not self.receipts:
             return None
         last = [one for one in self.receipts if one.lease == self.receipts[-1].lease]

@@ -4,6 +4,7 @@
     receive_many.sql  up to MANY_MAX
     look.sql          now and then before these: whether time has brought anything
     ack.sql           one message
+    ack_many.sql      up to MANY_MAX
     send.sql          one message
     waiters.sql       after a change: whether anybody is to be notified of it
 
