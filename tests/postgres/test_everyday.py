@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -15,6 +16,7 @@ from tests.postgres.everyday_lives import (
     FAST,
     FIRST,
     KEPT,
+    NUMBERS,
     ONE_SLOT,
     SLOW,
     STEPS,
@@ -95,6 +97,71 @@ def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
         life.step(("ack", 0))
     verbs = [sql for sql in asked if sql not in (NOTIFY_WAITERS, everyday.WAITERS)]
     assert verbs == [EVERYDAY[name].sql for name in ("send", "receive", "ack")]
+
+
+def everyday_statements() -> dict[bytes, str]:
+    """All of them, in each form, and their looks."""
+    forms = [one for call in CALLS.values() for one in call.everyday]
+    forms += {one.look.sql: one.look for one in forms if one.look is not None}.values()
+    return {everyday.WAITERS: "waiters"} | {one.sql: one.sql.decode() for one in forms}
+
+
+def lived_with_each(url: str, monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
+    """How often each statement answered rows, in a life that has a case for each."""
+    answered: Counter[bytes] = Counter()
+    run = LibpqConnection.run
+
+    def counted(self: LibpqConnection, sql: bytes, parameters: Any, **options: Any) -> Any:
+        rows = run(self, sql, parameters, **options)
+        answered[sql] += bool(rows)
+        return rows
+
+    monkeypatch.setattr(LibpqConnection, "run", counted)
+    with turnabout.connect(url) as mq:
+        queue = mq.queue(f"each-{next(NUMBERS)}")
+        queue.create(history_seconds=0)
+        with psycopg.connect(url) as db:
+            waiter = "insert into turnabout.waiter values (%s, 3, %s, 'somebody')"
+            db.execute(waiter, (9_000_000_000_000, queue.name))
+        for _ in range(6):
+            queue.send(b"x", channel="a")
+        queue.receive()[0].ack()
+        queue.ack([message.receipt for message in queue.receive(2)])
+        queue.channel("b").set_policy(ONE_SLOT)
+        monkeypatch.setattr(everyday, "PAUSE_SECONDS", 1_000)
+        for _ in range(5):  # each of the other forms is tried twice, in vain
+            queue.receive()[0].release()
+    return answered
+
+
+def test_each_answers_in_each_of_its_forms(url, monkeypatch):
+    """Or its function would do the work, and nobody would notice."""
+    answered = lived_with_each(url, monkeypatch)
+    assert not [text for sql, text in everyday_statements().items() if not answered[sql]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("selec {rest}", turnabout.BrokenInvariant),
+        ("select {rest} where 'x'::text", turnabout.BrokenInvariant),
+        ("select {rest} cross join turnabout.gone", turnabout.WrongVersion),
+    ],
+)
+def test_a_fault_in_a_statement_is_told(url, monkeypatch, fault, told):
+    """The function would give the right answer, each time a little later."""
+    good, run = EVERYDAY["send"].sql.decode(), LibpqConnection.run
+    start, _, rest = good.rpartition("select ")
+    bad = (start + fault.format(rest=rest)).encode()
+
+    def spoiled(self: LibpqConnection, sql: bytes, parameters: Any, **options: Any) -> Any:
+        return run(self, bad if sql == good.encode() else sql, parameters, **options)
+
+    with turnabout.connect(url) as mq:
+        mq.queue("spoiled").create()
+        monkeypatch.setattr(LibpqConnection, "run", spoiled)
+        with pytest.raises(told):
+            mq.queue("spoiled").send(b"x")
 
 
 class Looking(everyday.Shortcuts):

@@ -99,6 +99,23 @@ def test_no_kind_touches_a_table(owner, role, kind):
             ask(somebody, statement.encode())
 
 
+def test_rights_on_tables_may_be_taken_away_while_a_role_is_at_work(owner, role):
+    """By hand one can be given such as everyday statements need; its permission stays enough."""
+    worker, everything = role("operate"), ("tables", "sequences", "functions")
+    name, schemas = name_of(worker), f"turnabout, {schema()}"
+    for kind in everything:
+        ask(owner, f"grant all on all {kind} in schema {schemas} to {name}".encode())
+    with turnabout.connect(worker) as mq:
+        queue = mq.queue("work")
+        queue.create(history_seconds=0)
+        for direct in (True, False):
+            assert queue.send("x").ids
+            assert queue.receive()[0].ack() == Acked()
+            (connection,) = mq.store._pool._idle
+            assert connection.is_direct == direct
+            ask(owner, f"revoke all on all tables in schema turnabout from {name}".encode())
+
+
 def test_a_consumer_works_and_does_not_send(owner, role):
     consumer = role("consume")
     with turnabout.connect(owner) as mq:

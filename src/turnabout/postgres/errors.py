@@ -31,6 +31,15 @@ NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
+NOT_ALLOWED = "42501"
+
+LEFT_TO_FUNCTION = BUSY | {"22012", NOT_ALLOWED}
+"""What an everyday statement may fail of, and its function does better: it waits or knows which row
+it is that others hold; `ack_many` divides by zero where it may not do all; and rights on tables can
+be taken away while a session lives. Anything else would fail the function, too, or is a fault in
+the statement, which must not hide behind its function.
+"""
+
 READ_ONLY = "25006"
 """The server takes no writes: a standby, or its administrator has said so."""
 
@@ -118,8 +127,8 @@ def _refused(error: psycopg.Error, code: str, text: str, url: str) -> TurnaboutE
             f"{without_secrets(url)} is read-only, as a standby is ({text}): nothing happened, "
             "repeat it when the address leads to the primary"
         )
-    if code in ("42501", READ_ONLY) or code[:2] == "28":
-        todo = ": `turnabout migrate allow` gives a role what it needs" * (code == "42501")
+    if code in (NOT_ALLOWED, READ_ONLY) or code[:2] == "28":
+        todo = ": `turnabout migrate allow` gives a role what it needs" * (code == NOT_ALLOWED)
         return Forbidden(f"PostgreSQL does not allow it: {text}{todo}")
     return None
 

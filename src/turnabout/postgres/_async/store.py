@@ -21,7 +21,13 @@ from turnabout.postgres._async.pool import AsyncPool
 from turnabout.postgres.async_listener import AsyncListener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
-from turnabout.postgres.errors import NoAnswer, meaning, translate
+from turnabout.postgres.errors import (
+    LEFT_TO_FUNCTION,
+    NOT_ALLOWED,
+    NoAnswer,
+    meaning,
+    translate,
+)
 from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
@@ -101,16 +107,17 @@ class AsyncPostgresStore(store.AsyncStore):
     async def _everyday(
         self, connection: AsyncConnection, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
-        """The rows of the last of these; none if one of them did nothing. What one fails of, the
-        function is to tell.
+        """The rows of the last of these; none if one of them did nothing, or failed of what its
+        function knows better.
         """
         rows: Sequence[Any] = ()
         for statement, parameters in simple:
             try:
                 rows = await connection.run(statement.sql, parameters)
-            except psycopg.Error:
-                if connection.closed:
+            except psycopg.Error as error:
+                if error.sqlstate not in LEFT_TO_FUNCTION:
                     raise
+                connection.is_direct = error.sqlstate != NOT_ALLOWED
                 rows = ()
             if not rows:
                 if statement is simple[-1][0]:

@@ -15,7 +15,13 @@ from turnabout.postgres._sync.pool import Pool
 from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
-from turnabout.postgres.errors import NoAnswer, meaning, translate
+from turnabout.postgres.errors import (
+    LEFT_TO_FUNCTION,
+    NOT_ALLOWED,
+    NoAnswer,
+    meaning,
+    translate,
+)
 from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
 from turnabout.postgres.url import PostgresOptions, parse
@@ -95,16 +101,17 @@ class PostgresStore(store.Store):
     def _everyday(
         self, connection: LibpqConnection, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
-        """The rows of the last of these; none if one of them did nothing. What one fails of, the
-        function is to tell.
+        """The rows of the last of these; none if one of them did nothing, or failed of what its
+        function knows better.
         """
         rows: Sequence[Any] = ()
         for statement, parameters in simple:
             try:
                 rows = connection.run(statement.sql, parameters)
-            except psycopg.Error:
-                if connection.closed:
+            except psycopg.Error as error:
+                if error.sqlstate not in LEFT_TO_FUNCTION:
                     raise
+                connection.is_direct = error.sqlstate != NOT_ALLOWED
                 rows = ()
             if not rows:
                 if statement is simple[-1][0]:
