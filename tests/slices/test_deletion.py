@@ -22,8 +22,8 @@ FEW = [
 ]
 """Of the core's tests, those that every run has; `dev.py test --all` runs them all."""
 
-OTHERS = {"benchmarks", "docs", "slices", "support", "tidy", *NAMES}
-"""Folders of tests that are of a slice, or of the whole tree."""
+OTHERS = {"__pycache__", "benchmarks", "docs", "slices", "support", "tidy", *NAMES}
+"""Folders beside those of the core's tests: of a slice, of the whole tree, or with no tests."""
 
 
 ONE = [pytest.param(name, marks=pytest.mark.long) for name in NAMES]
