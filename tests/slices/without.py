@@ -46,7 +46,8 @@ class Tree:
 def copied(folder: Path, lacks: Iterable[Slice]) -> Tree:
     """The tree in a folder, without these slices and their tests."""
     lacks = tuple(lacks)
-    for name in ("src", "tests", "tools", "docs", "examples"):  # with what is compiled, or all would be anew
+    # With what is compiled, or all would be anew.
+    for name in ("src", "tests", "tools", "docs", "examples"):
         shutil.copytree(ROOT / name, folder / name)
     for name in ("pyproject.toml", "dev.py", "README.md"):
         shutil.copy(ROOT / name, folder)
