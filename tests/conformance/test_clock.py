@@ -13,8 +13,8 @@ BACK = pytest.mark.parametrize("back", [HOUR, 3 * DAY])
 
 
 @pytest.fixture(autouse=True)
-def _goes_on_in_the_end(clock):
-    """Further than any file's time went meanwhile: other tests are behind the same door."""
+def _moves_on_at_the_end(clock):
+    """Past any time that a file has seen: other tests use the same door."""
     yield
     clock.advance(60 * DAY)
 

@@ -28,7 +28,8 @@ class Tree:
 
     def run(self, *words: str, code: int = 0, cwd: Path | None = None, seconds: float = 100) -> str:
         """What Python prints in this tree; it must end with that exit code. Tests run there as they
-        do every day, also with `--all`: to live longer shows no more of what a slice has left.
+        do every day, also with `--all`: a longer run would not show more of what a
+        deleted slice leaves behind.
         """
         done = subprocess.run(
             [sys.executable, *words],

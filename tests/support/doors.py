@@ -285,8 +285,8 @@ def door(
 
 @pytest.fixture
 def clock(door: Door) -> Iterator[Clock]:
-    """The clock of the door. Whoever sets it back goes further on than that in the end, or a file's
-    time goes at half speed in whichever test is next here (`sqlite/_clock.py`).
+    """The clock of the door. A test that sets it back must move it past the start again: until
+    then a SQLite file's time runs at half speed, in the next test too (`sqlite/_clock.py`).
     """
     began = door.clock.now
     yield door.clock

@@ -34,10 +34,10 @@ BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
 NOT_ALLOWED = "42501"
 
 LEFT_TO_FUNCTION = BUSY | {"22012", NOT_ALLOWED}
-"""What an everyday statement may fail of, and its function does better: it waits or knows which row
-it is that others hold; `ack_many` divides by zero where it may not do all; and rights on tables can
-be taken away while a session lives. Anything else would fail the function, too, or is a fault in
-the statement, which must not hide behind its function.
+"""Errors of an everyday statement after which its function is called. Rows that others hold: the
+function waits, or knows which row it is. Division by zero: how `ack_many` declines where it can't
+do all. Rights on tables: they can be revoked during a session. Any other error would stop the
+function too, or is a fault in the statement, and is raised.
 """
 
 READ_ONLY = "25006"

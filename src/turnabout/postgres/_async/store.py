@@ -107,8 +107,8 @@ class AsyncPostgresStore(store.AsyncStore):
     async def _everyday(
         self, connection: AsyncConnection, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
-        """The rows of the last of these; none if one of them did nothing, or failed of what its
-        function knows better.
+        """The rows of the last of these; none if one of them did nothing, or failed in a way
+        that its function handles better.
         """
         rows: Sequence[Any] = ()
         for statement, parameters in simple:

@@ -101,8 +101,8 @@ class PostgresStore(store.Store):
     def _everyday(
         self, connection: LibpqConnection, verb: Any, simple: Sequence[Asked]
     ) -> Sequence[Any]:
-        """The rows of the last of these; none if one of them did nothing, or failed of what its
-        function knows better.
+        """The rows of the last of these; none if one of them did nothing, or failed in a way
+        that its function handles better.
         """
         rows: Sequence[Any] = ()
         for statement, parameters in simple:
