@@ -7,17 +7,21 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-_MARK = "-- name: "
+_MARK, _ONLY = "-- name: ", "  -- only: "
 
 
 @cache
 def statements_in(file: Path) -> Mapping[str, str]:
-    """The statements in a file by their names, without comments and final semicolon."""
+    """The statements in a file by their names, without comments and final semicolon. Those that are
+    alike are one text under all their names; `-- only: a, b` ends a line that others don't have.
+    """
     _, *steps = file.read_text(encoding="utf-8").split(_MARK)
     found: dict[str, str] = {}
     for step in steps:
-        name, *lines = step.splitlines()
-        body = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
-        assert name not in found, f"{file.name} has two steps {name}"
-        found[name] = body.strip().removesuffix(";")
+        names, *lines = step.splitlines()
+        parts = [line.partition(_ONLY) for line in lines if not line.lstrip().startswith("--")]
+        for name in names.split(", "):
+            body = "\n".join(line for line, _, of in parts if not of or name in of.split(", "))
+            assert name not in found, f"{file.name} has two steps {name}"
+            found[name] = body.strip().removesuffix(";")
     return MappingProxyType(found)

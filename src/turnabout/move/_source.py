@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ HIDDEN = ("queue", "schedule", "redrive", "namespace", "token")
 """Tables that a view takes the place of: every verb looks at one of them first. Those of a slice
 may not be there.
 """
+_NAMES = re.compile(rf"turnabout_(?=({'|'.join(HIDDEN)})\b)")
 
 NEEDS = {
     **dict.fromkeys(("namespaces", "tokens"), "token"),
@@ -108,11 +110,10 @@ class Source:
         with self._writing():
             if self._one("has_move"):
                 return
-            for step in (
-                *("move_table", "change_table", "note_insert", "note_update"),
-                *("note_delete", "note_swept", "ids_row"),
-            ):
+            for step in ("move_table", "change_table", "note_swept", "ids_row"):
                 self._connection.execute(SQL[step])
+            for kind, row in (("insert", "new"), ("update", "new"), ("delete", "old")):
+                self._connection.execute(self._one("note", kind=kind, row=row))
             self._connection.execute(SQL["skip_ids"], {"seen_id": seen_id})
             self._connection.execute(
                 SQL["begin_move"], {"token": token, "place": target, "seen_id": seen_id}
@@ -157,10 +158,10 @@ class Source:
                 self._connection.execute("drop table turnabout_move")
 
     def _put_signs(self, text: str) -> None:
-        hidden = self._there("turnabout_moved_")
-        for step in (*(f"close_{t}" for t in hidden), "close_insert", "close_update"):
-            self._connection.execute(self._one(step, text=text))
-        self._connection.execute(self._one("close_delete", text=text))
+        for table in self._there("turnabout_moved_"):
+            self._connection.execute(self._one("close_table", table=table, text=text))
+        for kind in ("insert", "update", "delete"):
+            self._connection.execute(self._one("close_messages", kind=kind, text=text))
 
     def _take_signs_down(self) -> None:
         for table in self._there("turnabout_moved_"):
@@ -203,10 +204,11 @@ class Source:
         names = [f"turnabout_{moved}{NEEDS.get(step)}" for moved in ("", "moved_")]
         if step in NEEDS and not any(self._one("has_table", name=name) for name in names):
             return iter(())
-        begun = self.begun() if f"closed_{step}" in SQL else None
+        statement = SQL[step]
+        begun = self.begun() if _NAMES.search(statement) else None
         if begun is not None and begun.state != "copying":
-            step = f"closed_{step}"  # some tables have other names then
-        return self._connection.execute(SQL[step], about)
+            statement = _NAMES.sub("turnabout_moved_", statement)
+        return self._connection.execute(statement, about)
 
     def number(self, step: str) -> int:
         """The one number that a statement finds."""

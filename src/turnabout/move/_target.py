@@ -55,19 +55,8 @@ _TABLES = {
 }
 _ID, _QUEUE = _rows.MESSAGE.index("id"), _rows.MESSAGE.index("queue_id")
 _OF_A_QUEUE = (
-    *(
-        "messages",
-        "ready",
-        "scheduled",
-        "leases",
-        "slots",
-        "queue_limits",
-        "slot_changes",
-        "history",
-        "events",
-        "channels",
-    ),
-    *("dedup", "tally", "wakes", "queues"),
+    *("message", "ready", "scheduled", "lease", "slot", "queue_limit", "slot_change", "history"),
+    *("event", "channel", "dedup", "tally", "wake"),
 )
 
 
@@ -292,14 +281,14 @@ class Target:
         for row in queues:
             self._update_queue(row)
         ids = list(self.queues.values())
-        self._run("drop_tally", ids=ids)
+        self._drop_from("tally", ids)
         self.put("tally", [_rows.tally(row, self.queues[row["id"]]) for row in queues])
-        self._run("drop_queue_limits", ids=ids)
+        self._drop_from("queue_limit", ids)
         self.put("queue_limit", [_rows.queue_limit(row, self.queues[row["id"]]) for row in queues])
 
     def put_channels(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Limited channels."""
-        self._run("drop_channels", ids=list(self.queues.values()))
+        self._drop_from("channel", list(self.queues.values()))
         self.put("channel", rows)
 
     def put_leases(self, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -313,8 +302,11 @@ class Target:
         """Leases and delayed messages count in limited channels, which all have a row. What is
         ready there moves over when it is received.
         """
-        for step in ("limit", "count_slots", "drop_wakes", "missing_channels"):
-            self._run(step, ids=list(self.queues.values()))
+        ids = list(self.queues.values())
+        self._run("limit", ids=ids)
+        self._run("count_slots", ids=ids)
+        self._drop_from("wake", ids)
+        self._run("missing_channels", ids=ids)
 
     def put_redrives(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Redrives keep their numbers, unless one of them is taken here: then all get new ones."""
@@ -403,8 +395,14 @@ class Target:
 
     def _drop(self, ids: list[int]) -> None:
         if ids:
-            for what in _OF_A_QUEUE:
-                self._run(f"drop_{what}", ids=ids)
+            for table in _OF_A_QUEUE:
+                self._drop_from(table, ids)
+            self._run("drop_queues", ids=ids)
+
+    def _drop_from(self, table: str, ids: list[int]) -> None:
+        """What these queues have in a table."""
+        statement = sql.SQL("delete from turnabout.{} where queue_id = any (%s)")
+        self._connection.execute(statement.format(sql.Identifier(table)), (ids,))
 
     def _run(self, step: str, **about: Any) -> psycopg.Cursor[Any]:
         return self._connection.execute(SQL[step].encode(), about)

@@ -92,47 +92,8 @@ from turnabout.queue q where q.name = any (%(names)s) order by q.name;
 select s.name from turnabout.schedule s where s.name = any (%(names)s) order by s.name;
 
 -- name: drop_queues
--- Queues that nothing is in, with what else they have.
+-- Queues that nothing is in.
 delete from turnabout.queue q where q.id = any (%(ids)s);
-
--- name: drop_wakes
-delete from turnabout.wake w where w.queue_id = any (%(ids)s);
-
--- name: drop_channels
-delete from turnabout.channel c where c.queue_id = any (%(ids)s);
-
--- name: drop_tally
-delete from turnabout.tally t where t.queue_id = any (%(ids)s);
-
--- name: drop_messages
-delete from turnabout.message m where m.queue_id = any (%(ids)s);
-
--- name: drop_ready
-delete from turnabout.ready r where r.queue_id = any (%(ids)s);
-
--- name: drop_scheduled
-delete from turnabout.scheduled s where s.queue_id = any (%(ids)s);
-
--- name: drop_leases
-delete from turnabout.lease l where l.queue_id = any (%(ids)s);
-
--- name: drop_slots
-delete from turnabout.slot s where s.queue_id = any (%(ids)s);
-
--- name: drop_queue_limits
-delete from turnabout.queue_limit l where l.queue_id = any (%(ids)s);
-
--- name: drop_slot_changes
-delete from turnabout.slot_change c where c.queue_id = any (%(ids)s);
-
--- name: drop_history
-delete from turnabout.history h where h.queue_id = any (%(ids)s);
-
--- name: drop_events
-delete from turnabout.event e where e.queue_id = any (%(ids)s);
-
--- name: drop_dedup
-delete from turnabout.dedup d where d.queue_id = any (%(ids)s);
 
 -- name: note_queue
 -- A queue of the file has one here.

@@ -22,26 +22,15 @@ create table turnabout_move_change (
   finished_at integer
 ) strict;
 
--- name: note_insert
--- A trigger, since it sees the writes of every process and of every version.
-create trigger turnabout_move_insert after insert on turnabout_message begin
-  insert into turnabout_move_change (id) values (new.id);
-end;
-
--- name: note_update
--- The same for changes.
-create trigger turnabout_move_update after update on turnabout_message begin
-  insert into turnabout_move_change (id) values (new.id);
-end;
-
--- name: note_delete
--- The same for messages that end.
-create trigger turnabout_move_delete after delete on turnabout_message begin
-  insert into turnabout_move_change (id) values (old.id);
-end;
+-- name: note
+-- Text of a trigger for inserts, updates or deletes of messages, since it sees the writes of every
+-- process and of every version.
+select printf(
+  'create trigger turnabout_move_%s after %s on turnabout_message begin
+     insert into turnabout_move_change (id) values (%s.id); end', :kind, :kind, :row);
 
 -- name: note_swept
--- The same for history that is swept or cleared.
+-- A trigger for history that is swept or cleared.
 create trigger turnabout_move_swept after delete on turnabout_history begin
   insert into turnabout_move_change (id, queue_id, attempt, finished_at)
   values (old.id, old.queue_id, old.attempt, old.finished_at);
@@ -86,61 +75,27 @@ delete from turnabout_move_change where seq <= :seq;
 -- How far the move is.
 update turnabout_move set state = :state;
 
--- name: close_insert
+-- name: close_messages
 -- Text of a trigger. Together with the views, nothing gets in: not from connections that have the
 -- file open, not by plain SQL. (%Q and %w quote, as SQLite reads it back.)
 select printf(
-  'create trigger turnabout_moved_insert before insert on turnabout_message begin
-     select raise(abort, %Q); end', :text);
+  'create trigger turnabout_moved_%s before %s on turnabout_message begin
+     select raise(abort, %Q); end', :kind, :kind, :text);
 
--- name: close_update
--- The same for changes.
-select printf(
-  'create trigger turnabout_moved_update before update on turnabout_message begin
-     select raise(abort, %Q); end', :text);
-
--- name: close_delete
--- The same for ends.
-select printf(
-  'create trigger turnabout_moved_delete before delete on turnabout_message begin
-     select raise(abort, %Q); end', :text);
-
--- name: close_queue
+-- name: close_table
 -- Text of a view in the place of a table: programs that open it are told where the queues are.
-select printf('create view turnabout_queue as select * from "%w"', :text);
-
--- name: close_schedule
--- The same for schedules.
-select printf('create view turnabout_schedule as select * from "%w"', :text);
-
--- name: close_redrive
--- The same for redrives.
-select printf('create view turnabout_redrive as select * from "%w"', :text);
-
--- name: close_namespace
--- The same for namespaces.
-select printf('create view turnabout_namespace as select * from "%w"', :text);
-
--- name: close_token
--- The same for tokens.
-select printf('create view turnabout_token as select * from "%w"', :text);
+select printf('create view turnabout_%s as select * from "%w"', :table, :text);
 
 -- name: has_table
 -- Whether there is a table of that name.
 select exists (select 1 from sqlite_master where type = 'table' and name = :name);
 
 -- name: queues
--- All queues, each with the name of the one that its dead messages go to.
+-- All queues, each with the name of the one that its dead messages go to. (In a closed file these
+-- tables have other names, which `_source.py` puts in.)
 select queue.*, target.name as dead_letter_name
 from turnabout_queue as queue
 left join turnabout_queue as target on target.id = queue.dead_letter_id
-order by queue.id;
-
--- name: closed_queues
--- The same in a closed file.
-select queue.*, target.name as dead_letter_name
-from turnabout_moved_queue as queue
-left join turnabout_moved_queue as target on target.id = queue.dead_letter_id
 order by queue.id;
 
 -- name: history
@@ -188,33 +143,17 @@ select * from turnabout_dedup;
 -- All schedules.
 select * from turnabout_schedule order by name;
 
--- name: closed_schedules
--- The same in a closed file.
-select * from turnabout_moved_schedule order by name;
-
 -- name: redrives
 -- All redrives.
 select * from turnabout_redrive order by id;
-
--- name: closed_redrives
--- The same in a closed file.
-select * from turnabout_moved_redrive order by id;
 
 -- name: namespaces
 -- All namespaces.
 select * from turnabout_namespace order by name;
 
--- name: closed_namespaces
--- The same in a closed file.
-select * from turnabout_moved_namespace order by name;
-
 -- name: tokens
 -- All tokens.
 select * from turnabout_token order by id;
-
--- name: closed_tokens
--- The same in a closed file.
-select * from turnabout_moved_token order by id;
 
 -- name: batches
 -- All batches that were published.

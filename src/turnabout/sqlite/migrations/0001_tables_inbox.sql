@@ -8,6 +8,7 @@ create table turnabout_sending (
   fifo integer not null,
   every_channel integer not null,  -- whether all channels of the queue are limited
   channel text not null,
+  content_type text not null,
   due_at integer not null,         -- 0: at once
   expires_at integer,
   max_size integer,
@@ -153,14 +154,20 @@ begin
 
   -- 3. What is to be done. (Milliseconds are rounded up, so that nothing comes early.)
   insert into turnabout_sending (
-    now, queue_id, fifo, every_channel, channel, due_at, expires_at, max_size, max_messages,
-    events, mode, scope, until_ms
+    now, queue_id, fifo, every_channel, channel, content_type, due_at, expires_at, max_size,
+    max_messages, events, mode, scope, until_ms
   )
   select time.now, queue.id, queue.fifo,
     queue.fifo or coalesce(
       queue.max_concurrency, queue.rate_count, queue.max_size, queue.weight
     ) is not null,
     coalesce(new.channel, ''),
+    coalesce(new.content_type, case
+      when typeof(new.payload) = 'blob' then 'application/octet-stream'
+      when not json_valid(new.payload) then 'text/plain; charset=utf-8'
+      when json_type(new.payload) in ('object', 'array') then 'application/json'
+      else 'text/plain; charset=utf-8'
+    end),
     case
       when new.due_at is not null then iif(new.due_at > time.now, new.due_at, 0)
       when coalesce(new.delay_seconds * 1000, queue.delay_ms) > 0 then time.now + coalesce(
@@ -267,13 +274,7 @@ begin
     exists (select 1 from turnabout_channel where queue_id = s.queue_id and name = s.channel),
     s.due_at, s.channel, coalesce(new.priority, 0), s.now,
     nullif(json(new.headers), '{}'),
-    coalesce(new.content_type, case
-      when typeof(new.payload) = 'blob' then 'application/octet-stream'
-      when not json_valid(new.payload) then 'text/plain; charset=utf-8'
-      when json_type(new.payload) in ('object', 'array') then 'application/json'
-      else 'text/plain; charset=utf-8'
-    end),
-    cast(new.payload as blob), s.expires_at
+    s.content_type, cast(new.payload as blob), s.expires_at
   from turnabout_sending as s
   where s.step = 'insert';
 
@@ -286,13 +287,7 @@ begin
 
   update turnabout_message
   set (payload, content_type, headers, priority, status, at, expires_at) = (
-    select cast(new.payload as blob),
-      coalesce(new.content_type, case
-        when typeof(new.payload) = 'blob' then 'application/octet-stream'
-        when not json_valid(new.payload) then 'text/plain; charset=utf-8'
-        when json_type(new.payload) in ('object', 'array') then 'application/json'
-        else 'text/plain; charset=utf-8'
-      end),
+    select cast(new.payload as blob), s.content_type,
       nullif(json(new.headers), '{}'), coalesce(new.priority, 0),
       s.due_at > 0 and not s.fifo,
       iif(turnabout_message.at = 9000000000000000, turnabout_message.at, s.due_at), s.expires_at

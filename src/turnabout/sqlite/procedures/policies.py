@@ -10,7 +10,6 @@ from turnabout.words.policy import NO_POLICY, Policy, policy_row
 from turnabout.words.verbs import ChannelDelete, PolicySet
 
 _SQL = statements("policy_set")
-_DELETE = statements("channel_delete")
 
 
 def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
@@ -40,8 +39,7 @@ def channel_delete(connection: Connection, verb: ChannelDelete, now: int) -> Del
     """Cancel what waits in a channel, and clear its policy. Leases run on."""
     queue = _queue.need(connection, verb.queue)
     parameters = {"queue": queue["id"], "channel": verb.channel}
-    waiting = connection.execute(_DELETE["waiting"], parameters).fetchall()
-    ids = sorted(row["id"] for row in waiting)
+    ids = sorted(row["id"] for row in connection.execute(_finish.SQL["waiting"], parameters))
     _finish.Finish(connection, queue, now).end("cancelled", ids)
     changes = _channel.ChannelChanges()
     changes.add(verb.channel, size=-len(ids))

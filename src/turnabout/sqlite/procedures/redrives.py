@@ -78,9 +78,7 @@ def redrive_cancel(connection: Connection, verb: RedriveCancel, now: int) -> Red
 
 def redrive_list(connection: Connection, verb: RedriveList, _now: int) -> tuple[Redrive, ...]:
     """Redrives, the newest first."""
-    step = "all" if verb.queue is None else "of_queue"
-    if verb.namespace is not None:
-        step = "of_namespace"
+    step = "of_namespace" if verb.namespace is not None else "of_queue" if verb.queue else "all"
     parameters = {"queue": verb.queue, "namespace": verb.namespace, "most": verb.limit}
     found = connection.execute(_LIST[step], parameters)
     return tuple(map(_redrive, found))

@@ -68,7 +68,7 @@ set status = 0, at = ?, failures = ?, crashes = ?, first_error = coalesce(first_
 where id = ?;
 
 -- name: waiting
--- What waits in a channel, behind a message that dies.
+-- What waits in a channel: behind a message that dies, or until the channel goes.
 select id, channel, failures, crashes, first_error, last_error, origin
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel

@@ -1,25 +1,17 @@
 -- History: finished messages, the newest first.
 
--- name: all
--- In the order of finishing.
+-- name: all, failed
+-- In the order of finishing; or only what did not end well, by time.
 select * from turnabout_history
-where queue_id = :queue and seq < :before_seq
+  indexed by turnabout_history_failed  -- only: failed
+where queue_id = :queue
+  and seq < :before_seq  -- only: all
+  and outcome <> 'done' and (finished_at, seq) < (:before_at, :before_seq)  -- only: failed
   and (:outcome is null or outcome = :outcome)
   and (:channel is null or channel = :channel)
   and (:error is null or instr(error, :error) > 0)
   and (:from is null or finished_at >= :from)
   and (:until is null or finished_at < :until)
-order by seq desc
-limit :most;
-
--- name: failed
--- Only what did not end well, by time.
-select * from turnabout_history indexed by turnabout_history_failed
-where queue_id = :queue and outcome <> 'done' and (finished_at, seq) < (:before_at, :before_seq)
-  and outcome = :outcome
-  and (:channel is null or channel = :channel)
-  and (:error is null or instr(error, :error) > 0)
-  and (:from is null or finished_at >= :from)
-  and (:until is null or finished_at < :until)
-order by finished_at desc, seq desc
+order by seq desc  -- only: all
+order by finished_at desc, seq desc  -- only: failed
 limit :most;

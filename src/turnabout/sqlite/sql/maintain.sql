@@ -83,19 +83,10 @@ select exists (
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
 );
 
--- name: last_failed
--- The place of the last of those that go.
-select max(seq) from (
-  select seq from turnabout_history indexed by turnabout_history_failed
-  where queue_id = :queue and outcome <> 'done' and finished_at < :before
-  order by finished_at, seq
-  limit :most
-);
-
--- name: sweep_failed
--- The oldest of these rows, as far as they are too old.
-delete from turnabout_history
-where queue_id = :queue and seq in (
+-- name: last_failed, sweep_failed
+-- The place of the last of those that go, the oldest ones; and then they go.
+select max(seq) from (  -- only: last_failed
+delete from turnabout_history where queue_id = :queue and seq in (  -- only: sweep_failed
   select seq from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done' and finished_at < :before
   order by finished_at, seq

@@ -133,20 +133,13 @@ where id = coalesce(
   )
 );
 
--- name: heads
--- The first messages of a channel without limits, but for those that are known.
+-- name: heads, shard_heads
+-- The first messages of a channel without limits, but for those that are known. In a shard of
+-- messages without a channel: these are shared out by their ids.
 select id, null, channel, priority
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
-order by priority, id
-limit :most offset :known;
-
--- name: shard_heads
--- The same of messages without a channel, in a shard: these are shared out by their ids.
-select id, null, channel, priority
-from turnabout_message
-where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
-  and id % :shards = :shard
+  and id % :shards = :shard  -- only: shard_heads
 order by priority, id
 limit :most offset :known;
 

@@ -1,17 +1,10 @@
 -- Redrive list: the newest first.
 
--- name: all
--- Of all queues.
-select * from turnabout_redrive order by id desc limit :most;
-
--- name: of_queue
--- Of one queue.
-select * from turnabout_redrive where queue = :queue order by id desc limit :most;
-
--- name: of_namespace
--- Of a namespace, and of one queue if it is named.
+-- name: all, of_queue, of_namespace
+-- Of all queues, of one, or of a namespace, and of one queue of it if it is named.
 select * from turnabout_redrive
-where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace
-  and (:queue is null or queue = :queue)
+where queue = :queue  -- only: of_queue
+where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace  -- only: of_namespace
+  and (:queue is null or queue = :queue)  -- only: of_namespace
 order by id desc
 limit :most;

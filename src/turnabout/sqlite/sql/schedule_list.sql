@@ -1,10 +1,12 @@
 -- Schedule list: by name.
 
--- name: all
--- All, or those of one queue or name.
+-- name: all, of_namespace
+-- All, or those of a namespace; of these, those of one queue or name.
 select * from turnabout_schedule
-where name between coalesce(:name, '') and coalesce(:name, '~')
-  and (:queue is null or queue = :queue) and name > ifnull(:after, '')
+where (:queue is null or queue = :queue) and name > ifnull(:after, '')
+  and name between coalesce(:name, '') and coalesce(:name, '~')  -- only: all
+  and substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace  -- only: of_namespace
+  and (:name is null or name = :name)  -- only: of_namespace
 order by name
 limit ifnull(:most, -1);
 
@@ -22,13 +24,4 @@ from (
 ) as turn
 cross join turnabout_schedule as schedule on schedule.name = turn.name
 order by turn.round, schedule.next_at, schedule.name
-limit ifnull(:most, -1);
-
--- name: of_namespace
--- Those of a namespace, and of one queue or name.
-select * from turnabout_schedule
-where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
-  and (:queue is null or queue = :queue) and (:name is null or name = :name)
-  and name > ifnull(:after, '')
-order by name
 limit ifnull(:most, -1);

@@ -1,8 +1,8 @@
 -- Stats: counts of queues. Scheduled and leased messages are counted in their index; how many are
 -- ready follows from what was sent and what has ended.
 
--- name: count
--- One queue, or all by name.
+-- name: count, of_namespace
+-- One queue, or all by name, or those of a namespace.
 select name, paused, pause_reason, sent, done, dead, cancelled, expired,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 0 and at > 0 and at > :now)
@@ -18,26 +18,6 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
    limit 1) as oldest
 from turnabout_queue as queue
 where (:queue is null or name = :queue) and name > ifnull(:after, '')
-order by name
-limit ifnull(:most, -1);
-
--- name: of_namespace
--- Those of a namespace, by name.
-select name, paused, pause_reason, sent, done, dead, cancelled, expired,
-  (select count(*) from turnabout_message
-   where queue_id = queue.id and status = 0 and at > 0 and at > :now)
-  + (select count(*) from turnabout_message
-     where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
-  (select count(*) from turnabout_message
-   where queue_id = queue.id and status = 2 and at > 0) as leased,
-  (select count(*) from turnabout_message
-   where queue_id = queue.id and status = 2 and at > 0 and at <= :now) as ran_out,
-  (select sent_at from turnabout_message
-   where queue_id = queue.id and status <> 2 and at <= :now
-   order by id
-   limit 1) as oldest
-from turnabout_queue as queue
-where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
-  and (:queue is null or name = :queue) and name > ifnull(:after, '')
+  and substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace  -- only: of_namespace
 order by name
 limit ifnull(:most, -1);
