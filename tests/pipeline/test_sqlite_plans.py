@@ -1,9 +1,14 @@
 """How SQLite finds the rows of the pipeline's statements and views: see tests/sqlite/test_plans."""
 
-import pytest
-
 from tests.support.each import each
-from tests.support.sqlite_plans import check_plan, check_searches, plan_of
+from tests.support.sqlite_plans import (
+    Plans,
+    check_plan,
+    check_searches,
+    connections,
+    plan_of,
+    searches_of,
+)
 from turnabout.pipeline.sqlite import statements as own
 from turnabout.pipeline.verbs import (
     VERBS,
@@ -21,53 +26,38 @@ from turnabout.words.entities import Outgoing
 from turnabout.words.policy import QueueSettings
 from turnabout.words.verbs import Ack, QueueCreate, Receive, Send
 
-FILES = sorted(file.stem for file in own.FOLDER.glob("*.sql"))
-STEPS = [(file, step) for file in FILES for step in own.statements(file)]
+FILES = tuple(sorted(file.stem for file in own.FOLDER.glob("*.sql")))
+PART = "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)"
 
-HOT = {
-    ("epoch", "add_messages"): ["INTEGER PRIMARY KEY"],
-    ("epoch", "held"): [
-        "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
-        "INTEGER PRIMARY KEY",
-    ],
-    ("epoch", "receipts"): ["PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)"],
-    ("epoch", "extend"): [
-        "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
-        "INTEGER PRIMARY KEY",
-    ],
-    ("epoch", "epochs"): ["PRIMARY KEY (subscription_id=? AND epoch>? AND epoch<?)"],
-    ("epoch", "parts"): ["PRIMARY KEY (subscription_id=? AND epoch=?)"],
-    ("epoch", "drop_messages"): ["PRIMARY KEY (subscription_id=? AND epoch=?)"],
-    ("publish", "staged"): ["stage_attempt (attempt=?)"],
-    ("publish", "queues"): ["stage_attempt (attempt=?)"],
-    ("publish", "send"): [
-        "stage_attempt (attempt=?)",
-        "sqlite_autoindex_turnabout_queue_1 (name=?)",
-    ],
-    ("publish", "published"): ["PRIMARY KEY (sink=? AND batch=?)"],
-    ("unstage", "attempts"): ["stage_attempt (attempt=?)"],
-    ("unstage", "old"): ["stage_age (staged_at<?)"],
-    ("log", "nth"): ["PRIMARY KEY (queue_id=? AND seq>?)"],
-    ("log", "count"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("log", "at_or_after"): ["PRIMARY KEY (queue_id=? AND seq>?)"],
-    ("log_purge", "last"): ["PRIMARY KEY (queue_id=? AND seq<?)"],
-    ("log_purge", "purge"): ["PRIMARY KEY (queue_id=? AND seq<?)"],
-}
+HOT = searches_of(f"""
+epoch add_messages: INTEGER PRIMARY KEY
+epoch held, epoch extend: {PART}, INTEGER PRIMARY KEY
+epoch receipts: {PART}
+epoch epochs: PRIMARY KEY (subscription_id=? AND epoch>? AND epoch<?)
+epoch parts, epoch drop_messages: PRIMARY KEY (subscription_id=? AND epoch=?)
+publish staged, publish queues, unstage attempts: stage_attempt (attempt=?)
+publish send: stage_attempt (attempt=?), sqlite_autoindex_turnabout_queue_1 (name=?)
+publish published: PRIMARY KEY (sink=? AND batch=?)
+unstage old: stage_age (staged_at<?)
+log nth, log at_or_after: PRIMARY KEY (queue_id=? AND seq>?)
+log count: PRIMARY KEY (queue_id=? AND seq>? AND seq<?)
+log_purge last, log_purge purge: PRIMARY KEY (queue_id=? AND seq<?)
+""")
 
-MAY_SORT = {("publish", "queues")}  # the names that the batch itself has staged
+MAY_SORT = {"publish queues"}  # the names that the batch itself has staged
 MAY_WALK = {  # over what has few rows
-    ("log", "queues"),
-    ("subscription_list", "all"),
-    ("watermark_list", "all"),
-    ("subscription_open", "generation"),
+    "log queues",
+    "subscription_list all",
+    "watermark_list all",
+    "subscription_open generation",
 }
 
 VIEWS = {
     "select * from turnabout_epoch_rows"
     " where subscription = ? and epoch = ? and part = ? order by place": [
         "subscription_1 (name=?)",
-        "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
-        "PRIMARY KEY (subscription_id=? AND epoch=? AND part=?)",
+        PART,
+        PART,
         "INTEGER PRIMARY KEY",
     ],
     "select channel from turnabout_log_rows"
@@ -105,27 +95,12 @@ def load(store: SqliteStore) -> None:
         store.run(Send(f"n{n}/a", (Outgoing(b"x"),)))
 
 
-@pytest.fixture(scope="module", params=["new", "analyzed"])
-def connection(request):
-    store = SqliteStore("sqlite://")
-    connection = store._opened.writer.connection
-    store.run(SubscriptionOpen("tests", "tests"))  # what makes the engine ready
-    if request.param == "analyzed":
-        load(store)
-        connection.execute("analyze")
-    yield connection
-    store.close()
+connection = connections(load, lambda store: store.run(SubscriptionOpen("tests", "tests")))
 
 
-@each(("file", "step"), STEPS)
-def test_no_statement_reads_a_table_or_sorts(connection, file, step):
-    plan = plan_of(connection, own.statements(file)[step])
-    check_plan(plan, may_walk=(file, step) in MAY_WALK, may_sort=(file, step) in MAY_SORT)
-
-
-@each(("file", "step"), HOT)
-def test_a_hot_statement_takes_its_index(connection, file, step):
-    check_searches(plan_of(connection, own.statements(file)[step]), HOT[file, step])
+class TestPlans(Plans):
+    files, statements = FILES, staticmethod(own.statements)
+    hot, may_walk, may_sort = HOT, MAY_WALK, MAY_SORT
 
 
 def test_every_verb_has_a_file_of_statements():

@@ -1,15 +1,11 @@
-"""How SQLite finds the rows of every statement: by which index, and never by reading a table.
-
-Asked twice: of a new file, and of a loaded one after ANALYZE, as users run it now and then.
-"""
+"""How SQLite finds the rows of every statement: by which index, and never by reading a table."""
 
 from pathlib import Path
 
 import pytest
 
 import turnabout.sqlite
-from tests.support.each import each
-from tests.support.sqlite_plans import check_plan, check_searches, plan_of
+from tests.support.sqlite_plans import Plans, connections, plan_of, searches_of
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures._round_robin import DELIVERIES
 from turnabout.sqlite.store import SqliteStore
@@ -30,177 +26,91 @@ from turnabout.words.verbs import (
 )
 
 FILES = sorted(p.stem for p in (Path(turnabout.sqlite.__file__).parent / "sql").glob("*.sql"))
-STEPS = [(file, step) for file in FILES if file != "doctor" for step in statements(file)]
-"""The doctor's are to look at everything."""
 
-# What each hot statement goes through, in this order.
-HOT = {
-    ("queue", "counts"): [
-        "sqlite_autoindex_turnabout_queue_1 (name=?)",
-        "PRIMARY KEY (queue_id=?)",
-    ],
-    ("channel", "rows"): ["PRIMARY KEY (queue_id=? AND name=?)"],
-    ("channel", "change"): ["PRIMARY KEY (queue_id=? AND name=?)"],
-    ("held", "held"): ["INTEGER PRIMARY KEY"],
-    ("finish", "keep"): ["INTEGER PRIMARY KEY"],
-    ("finish", "keep_held"): ["INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY"],
-    ("finish", "drop"): ["INTEGER PRIMARY KEY"],
-    ("finish", "drop_held"): ["INTEGER PRIMARY KEY"],
-    ("finish", "keep_dead"): ["INTEGER PRIMARY KEY"],
-    ("finish", "move"): ["INTEGER PRIMARY KEY"],
-    ("defer", "put_back"): ["INTEGER PRIMARY KEY"],
-    ("fail", "put_back"): ["INTEGER PRIMARY KEY"],
-    ("extend", "extend"): ["INTEGER PRIMARY KEY"],
-    ("release", "release"): ["INTEGER PRIMARY KEY"],
-    ("receive", "timers"): [
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-        "channel_timer (queue_id=? AND wake_at>? AND wake_at<?)",
-        "message_expiry (queue_id=? AND expires_at>? AND expires_at<?)",
-    ],
-    ("receive", "due"): ["INTEGER PRIMARY KEY", "message_timer (queue_id=? AND status=? AND at>?"],
-    ("receive", "expired"): ["message_timer (queue_id=? AND status=? AND at>? AND at<?)"],
-    ("receive", "crash"): ["INTEGER PRIMARY KEY"],
-    ("receive", "wake"): ["PRIMARY KEY (queue_id=? AND name=?)", "channel_timer (queue_id=?"],
-    ("receive", "hop"): [
-        "message_ready (queue_id=? AND channel>? AND channel<?)",
-        "message_ready (queue_id=? AND channel>? AND channel<?)",
-        "INTEGER PRIMARY KEY",
-        "message_ready (queue_id=? AND channel=?)",
-    ],
-    ("receive", "is_quiet"): [
-        "INTEGER PRIMARY KEY",
-        "PRIMARY KEY (queue_id=?)",
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-        "message_expiry (queue_id=? AND expires_at>? AND expires_at<?)",
-    ],
-    ("receive", "next"): [
-        "INTEGER PRIMARY KEY",
-        "message_ready (queue_id=? AND channel>?)",
-        "message_ready (queue_id=?)",
-    ],
-    ("queue", "count_sent_if_plain"): ["INTEGER PRIMARY KEY", "PRIMARY KEY (queue_id=?)"],
-    ("queue", "count_done_if_same"): ["INTEGER PRIMARY KEY"],
-    ("receive", "first"): ["message_ready (queue_id=? AND channel>? AND channel<?)"],
-    ("receive", "has_others"): [
-        "message_ready (queue_id=? AND channel>?)",
-        "message_ready (queue_id=? AND channel<?)",
-    ],
-    ("receive", "heads"): ["message_ready (queue_id=? AND channel=?)"],
-    ("receive", "any_awake"): ["channel_awake (queue_id=?)"],
-    ("receive", "awake"): ["channel_awake (queue_id=? AND name>? AND name<?)"],
-    ("receive", "move_over"): ["INTEGER PRIMARY KEY", "message_ready (queue_id=? AND channel=?)"],
-    ("receive", "limited_heads"): ["message_limited (queue_id=? AND channel=? AND status=?)"],
-    ("receive", "served"): ["PRIMARY KEY (queue_id=? AND name=?)"],
-    ("receive", "lease"): ["INTEGER PRIMARY KEY"],
-    ("receive", "next_timer"): [
-        "message_timer (queue_id=? AND status=? AND at>?)",
-        "message_timer (queue_id=? AND status=? AND at>?)",
-        "channel_timer (queue_id=? AND wake_at>?)",
-        "message_expiry (queue_id=? AND expires_at>?)",
-    ],
-    ("receive", "stale"): ["INTEGER PRIMARY KEY"],
-    ("receive", "crash_at_end"): ["INTEGER PRIMARY KEY"],
-    ("expire", "any"): ["message_expiry (queue_id=? AND expires_at>? AND expires_at<?)"],
-    ("expire", "stale"): ["message_expiry (queue_id=? AND expires_at>? AND expires_at<?)"],
-    ("event", "note"): ["INTEGER PRIMARY KEY"],
-    ("events", "after"): ["event_order (queue_id=? AND rowid>?)"],
-    ("dedup", "find"): [
-        "PRIMARY KEY (queue_id=? AND scope=? AND key=?)",
-        "INTEGER PRIMARY KEY",
-    ],
-    ("dedup", "replace"): ["INTEGER PRIMARY KEY"],
-    ("finish", "block"): ["INTEGER PRIMARY KEY"],
-    ("finish", "keep_payloads"): ["PRIMARY KEY (queue_id=? AND seq>?)", "INTEGER PRIMARY KEY"],
-    ("finish", "keep_result"): ["PRIMARY KEY (queue_id=? AND seq=?)"],
-    ("finish", "waiting"): [
-        "message_ready (queue_id=? AND channel=?)",
-        "message_limited (queue_id=? AND channel=? AND status=?)",
-        "message_scheduled (queue_id=? AND channel=?)",
-    ],
-    ("cancel", "request"): ["INTEGER PRIMARY KEY"],
-    ("retry", "retry"): ["INTEGER PRIMARY KEY"],
-    ("endings", "unfinished"): ["INTEGER PRIMARY KEY"],
-    ("endings", "ended"): [
-        "PRIMARY KEY (queue_id=? AND seq=?)",
-        "history_id (id=? AND queue_id=?)",
-    ],
-    ("redrive_step", "next"): ["message_of_queue (queue_id=? AND rowid>?)"],
-    ("schedule_list", "due"): ["schedule_due (next_at<?)", "schedule_1 (name=?)"],
-    ("schedule_fire", "is_unfinished"): ["INTEGER PRIMARY KEY", "queue_1 (name=?)"],
-    ("maintain", "done_to"): [
-        "PRIMARY KEY (queue_id=? AND seq>?)",
-        "PRIMARY KEY (queue_id=? AND seq>?)",
-    ],
-    ("maintain", "sweep_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("maintain", "any_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
-    ("maintain", "sweep_failed"): [
-        "PRIMARY KEY (queue_id=? AND seq=?)",
-        "history_failed (queue_id=? AND finished_at<?)",
-    ],
-    ("maintain", "old_events"): ["event_order (queue_id=?)"],
-    ("maintain", "sweep_events"): ["event_order (queue_id=? AND rowid<?)"],
-    ("maintain", "any_dedup"): [
-        "dedup_sweep (queue_id=? AND until_ms<?)",
-        "dedup_sweep (queue_id=? AND until_ms=?)",
-        "dedup_sweep (queue_id=? AND until_ms=?)",
-    ],
-    ("maintain", "windows_over"): [
-        "dedup_sweep (queue_id=? AND until_ms<?)",
-        "INTEGER PRIMARY KEY",
-    ],
-    ("maintain", "without_window"): ["PRIMARY KEY (queue_id=? AND scope=? AND key=?)"],
-    ("maintain", "ended_dedup"): [
-        "dedup_sweep (queue_id=? AND until_ms=? AND message_id>?)",
-        "INTEGER PRIMARY KEY",
-    ],
-    ("maintain", "redrives"): ["redrive_running (queue_id=?)"],
-    ("maintain", "idle"): ["channel_idle (queue_id=? AND tat_us<?)"],
-    ("stats", "of_namespace"): [
-        "queue_namespace (<expr>=? AND name>?)",
-        "message_timer (queue_id=? AND status=? AND at>?)",
-        "message_timer (queue_id=? AND status=? AND at>?)",
-        "message_timer (queue_id=? AND status=? AND at>?)",
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-        "message_of_queue (queue_id=?)",
-    ],
-    ("queue_list", "of_namespace"): [
-        "queue_namespace (<expr>=? AND name>?)",
-        "INTEGER PRIMARY KEY",
-    ],
-    ("redrive_list", "of_namespace"): ["redrive_namespace (<expr>=?)"],
-    ("schedule_list", "of_namespace"): ["schedule_namespace (<expr>=? AND name>?)"],
-    ("totals", "of_namespace"): [
-        "queue_namespace (<expr>=?)",
-        "message_ready (queue_id=?)",
-        "INTEGER PRIMARY KEY",
-        "message_limited (queue_id=?)",
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-        "message_timer (queue_id=? AND status=? AND at>? AND at<?)",
-    ],
-    ("totals", "bytes"): ["message_of_queue (queue_id=?)"],
-    ("maintain", "last_done"): ["PRIMARY KEY (queue_id=? AND seq>? AND seq<?)"],
-    ("maintain", "last_failed"): ["history_failed (queue_id=? AND finished_at<?)"],
-}
+DUE, LATER = (f"message_timer (queue_id=? AND status=? AND at>?{end})" for end in (" AND at<?", ""))
+STALE = "message_expiry (queue_id=? AND expires_at>? AND expires_at<?)"
+HOT = searches_of(f"""
+queue counts: sqlite_autoindex_turnabout_queue_1 (name=?), PRIMARY KEY (queue_id=?)
+channel rows, channel change, receive served: PRIMARY KEY (queue_id=? AND name=?)
+held held, finish keep, finish drop, finish drop_held, finish keep_dead, finish move,
+  defer put_back, fail put_back, extend extend, release release, receive crash,
+  queue count_done_if_same, receive lease, receive stale, receive crash_at_end, event note,
+  dedup replace, finish block, cancel request, retry retry, endings unfinished: INTEGER PRIMARY KEY
+finish keep_held: INTEGER PRIMARY KEY, INTEGER PRIMARY KEY
+receive timers: {DUE}, {DUE}, channel_timer (queue_id=? AND wake_at>? AND wake_at<?), {STALE}
+receive due: INTEGER PRIMARY KEY, message_timer (queue_id=? AND status=? AND at>?
+receive expired: {DUE}
+receive wake: PRIMARY KEY (queue_id=? AND name=?), channel_timer (queue_id=?
+receive hop: message_ready (queue_id=? AND channel>? AND channel<?),
+  message_ready (queue_id=? AND channel>? AND channel<?), INTEGER PRIMARY KEY,
+  message_ready (queue_id=? AND channel=?)
+receive is_quiet: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?), {DUE}, {DUE}, {STALE}
+receive next: INTEGER PRIMARY KEY, message_ready (queue_id=? AND channel>?),
+  message_ready (queue_id=?)
+queue count_sent_if_plain: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?)
+receive first: message_ready (queue_id=? AND channel>? AND channel<?)
+receive has_others: message_ready (queue_id=? AND channel>?),
+  message_ready (queue_id=? AND channel<?)
+receive heads: message_ready (queue_id=? AND channel=?)
+receive any_awake: channel_awake (queue_id=?)
+receive awake: channel_awake (queue_id=? AND name>? AND name<?)
+receive move_over: INTEGER PRIMARY KEY, message_ready (queue_id=? AND channel=?)
+receive limited_heads: message_limited (queue_id=? AND channel=? AND status=?)
+receive next_timer: {LATER}, {LATER}, channel_timer (queue_id=? AND wake_at>?),
+  message_expiry (queue_id=? AND expires_at>?)
+expire any, expire stale: {STALE}
+events after: event_order (queue_id=? AND rowid>?)
+dedup find: PRIMARY KEY (queue_id=? AND scope=? AND key=?), INTEGER PRIMARY KEY
+finish keep_payloads: PRIMARY KEY (queue_id=? AND seq>?), INTEGER PRIMARY KEY
+finish keep_result: PRIMARY KEY (queue_id=? AND seq=?)
+finish waiting: message_ready (queue_id=? AND channel=?),
+  message_limited (queue_id=? AND channel=? AND status=?),
+  message_scheduled (queue_id=? AND channel=?)
+endings ended: PRIMARY KEY (queue_id=? AND seq=?), history_id (id=? AND queue_id=?)
+redrive_step next: message_of_queue (queue_id=? AND rowid>?)
+schedule_list due: schedule_due (next_at<?), schedule_1 (name=?)
+schedule_fire is_unfinished: INTEGER PRIMARY KEY, queue_1 (name=?)
+maintain done_to: PRIMARY KEY (queue_id=? AND seq>?), PRIMARY KEY (queue_id=? AND seq>?)
+maintain sweep_done, maintain last_done: PRIMARY KEY (queue_id=? AND seq>? AND seq<?)
+maintain any_failed, maintain last_failed: history_failed (queue_id=? AND finished_at<?)
+maintain sweep_failed: PRIMARY KEY (queue_id=? AND seq=?),
+  history_failed (queue_id=? AND finished_at<?)
+maintain old_events: event_order (queue_id=?)
+maintain sweep_events: event_order (queue_id=? AND rowid<?)
+maintain any_dedup: dedup_sweep (queue_id=? AND until_ms<?),
+  dedup_sweep (queue_id=? AND until_ms=?), dedup_sweep (queue_id=? AND until_ms=?)
+maintain windows_over: dedup_sweep (queue_id=? AND until_ms<?), INTEGER PRIMARY KEY
+maintain without_window: PRIMARY KEY (queue_id=? AND scope=? AND key=?)
+maintain ended_dedup: dedup_sweep (queue_id=? AND until_ms=? AND message_id>?), INTEGER PRIMARY KEY
+maintain redrives: redrive_running (queue_id=?)
+maintain idle: channel_idle (queue_id=? AND tat_us<?)
+stats of_namespace: queue_namespace (<expr>=? AND name>?), {LATER}, {LATER}, {LATER}, {DUE},
+  message_of_queue (queue_id=?)
+queue_list of_namespace: queue_namespace (<expr>=? AND name>?), INTEGER PRIMARY KEY
+redrive_list of_namespace: redrive_namespace (<expr>=?)
+schedule_list of_namespace: schedule_namespace (<expr>=? AND name>?)
+totals of_namespace: queue_namespace (<expr>=?), message_ready (queue_id=?), INTEGER PRIMARY KEY,
+  message_limited (queue_id=?), {DUE}, {DUE}
+totals bytes: message_of_queue (queue_id=?)
+""")
 
 # Statements that people wait for, not receivers: they may sort what they show.
 MAY_SORT = {
-    ("peek", "leased"),  # where few are, or far away: `near` looks first
-    ("peek", "scheduled"),
-    ("stats_of_channels", "count"),
-    ("queue_update", "leased_channels"),
-    ("redrive_start", "count"),
-    ("redrive_list", "of_namespace"),
-    ("endings", "ended"),  # by the order of asking
-    ("schedule_list", "due"),  # in turn by namespace
+    "peek leased",  # where few are, or far away: `near` looks first
+    "peek scheduled",
+    "stats_of_channels count",
+    "queue_update leased_channels",
+    "redrive_start count",
+    "redrive_list of_namespace",
+    "endings ended",  # by the order of asking
+    "schedule_list due",  # in turn by namespace
 }
 MAY_WALK = {  # over what has few rows: queues, schedules, redrives
-    ("stats", "count"),
-    ("queue_list", "entries"),
-    ("schedule_list", "all"),
-    ("redrive_list", "all"),
-    ("totals", "all"),
+    "stats count",
+    "queue_list entries",
+    "schedule_list all",
+    "redrive_list all",
+    "totals all",
 }
 
 
@@ -236,26 +146,13 @@ def load(store: SqliteStore) -> None:
         store.run(ScheduleSet(Schedule(name, name, Outgoing(b""), every_ms=1_000), next_at=1))
 
 
-@pytest.fixture(scope="module", params=["new", "analyzed"])
-def connection(request):
-    store = SqliteStore("sqlite://")
-    connection = store._opened.writer.connection
-    if request.param == "analyzed":
-        load(store)
-        connection.execute("analyze")
-    yield connection
-    store.close()
+connection = connections(load)
 
 
-@each(("file", "step"), STEPS)
-def test_no_statement_reads_a_table_or_sorts(connection, file, step):
-    plan = plan_of(connection, statements(file)[step])
-    check_plan(plan, may_walk=(file, step) in MAY_WALK, may_sort=(file, step) in MAY_SORT)
-
-
-@each(("file", "step"), HOT)
-def test_a_hot_statement_takes_its_index(connection, file, step):
-    check_searches(plan_of(connection, statements(file)[step]), HOT[file, step])
+class TestPlans(Plans):
+    files = tuple(file for file in FILES if file != "doctor")  # which is to look at everything
+    statements = staticmethod(statements)
+    hot, may_walk, may_sort = HOT, MAY_WALK, MAY_SORT
 
 
 @pytest.mark.parametrize("step", DELIVERIES)

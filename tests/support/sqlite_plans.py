@@ -2,6 +2,12 @@
 
 import re
 import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import pytest
+
+from tests.support.each import each
+from turnabout.sqlite.store import SqliteStore
 
 
 def plan_of(connection: sqlite3.Connection, statement: str) -> list[str]:
@@ -34,3 +40,62 @@ def check_searches(plan: list[str], wanted: list[str]) -> None:
     assert len(found) == len(wanted), "\n".join(found)
     for line, part in zip(found, wanted, strict=True):
         assert part in line, "\n".join(found)
+
+
+def searches_of(table: str) -> dict[str, list[str]]:
+    """What hot statements go through, in this order, from lines `file step, file step: search,
+    search`, each of which may go on in lines that are indented.
+    """
+    lines = re.sub(r"\n +", " ", table).strip().splitlines()
+    return {
+        name: searches.split(", ")
+        for names, _, searches in (line.partition(": ") for line in lines)
+        for name in names.split(", ")
+    }
+
+
+def connections(
+    load: Callable[[SqliteStore], None], make_ready: Callable[[SqliteStore], object] | None = None
+) -> Callable[..., Iterator[sqlite3.Connection]]:
+    """A module's fixture: a new file, and a loaded one after ANALYZE, as users run it at times."""
+
+    @pytest.fixture(scope="module", params=["new", "analyzed"])
+    def connection(request: pytest.FixtureRequest) -> Iterator[sqlite3.Connection]:
+        store = SqliteStore("sqlite://")
+        connection = store._opened.writer.connection
+        if make_ready is not None:
+            make_ready(store)
+        if request.param == "analyzed":
+            load(store)
+            connection.execute("analyze")
+        yield connection
+        store.close()
+
+    return connection
+
+
+class Plans:
+    """Tests of the statements of some files, by a `connection`. Steps: `file step`."""
+
+    files: Sequence[str]
+    statements: Callable[[str], Mapping[str, str]]
+    hot: Mapping[str, list[str]]
+    may_walk: Collection[str]
+    may_sort: Collection[str] = ()
+
+    def test_no_statement_reads_a_table_or_sorts(self, connection: sqlite3.Connection) -> None:
+        @each(("file", "step"), [(f, step) for f in self.files for step in self.statements(f)])
+        def check(file: str, step: str) -> None:
+            name = f"{file} {step}"
+            plan = plan_of(connection, self.statements(file)[step])
+            check_plan(plan, may_walk=name in self.may_walk, may_sort=name in self.may_sort)
+
+        check()
+
+    def test_a_hot_statement_takes_its_index(self, connection: sqlite3.Connection) -> None:
+        @each("name", self.hot)
+        def check(name: str) -> None:
+            file, _, step = name.partition(" ")
+            check_searches(plan_of(connection, self.statements(file)[step]), self.hot[name])
+
+        check()
