@@ -26,11 +26,8 @@ class Mutant:
     def __init__(self, store: Any, path: str, clock: Callable[[], int]) -> None:
         self.store, self.clock = store, clock
         self.rows = sqlite3.connect(path, isolation_level=None)
-        self.signal, self.wait, self.run_transaction = (
-            store.signal,
-            store.wait,
-            store.run_transaction,
-        )
+        self.signal, self.wait = store.signal, store.wait
+        self.run_transaction = store.run_transaction
 
     def close(self) -> None:
         self.rows.close()
@@ -50,6 +47,114 @@ class Mutant:
                 self.sql(statement, receipt.id)
 
 
+def of_rows(
+    name: str,
+    verb_name: str,
+    *,
+    before: str = "",
+    after: str = "",
+    each: str = "",
+    kept: str = "",
+    back: str = "",
+    first_round: int = Mutant.first_round,
+) -> type[Mutant]:
+    """A bug in the rows alone: what is done to them before a verb and after it, what for each good
+    receipt; or which values are kept and put back.
+    """
+
+    def spoiled(self: Mutant, verb: Any) -> Any:
+        rows = self.sql(kept) if kept else []
+        if before:
+            self.rows.execute(before, {"now": self.clock()})
+        answer = self.store.run(verb)
+        if after:
+            self.rows.execute(after, {"now": self.clock()})
+        if each:
+            fields = ("receipts", "deferrals", "failures")
+            items = next(getattr(verb, field) for field in fields if hasattr(verb, field))
+            self.on_each(each, [getattr(item, "receipt", item) for item in items], answer)
+        for row in rows:
+            self.sql(back, *row)
+        return answer
+
+    return type(name, (Mutant,), {verb_name: spoiled, "first_round": first_round})
+
+
+OF_ROWS = [
+    of_rows(
+        "AttemptResetOnRelease", "release",
+        each="update turnabout_message set attempt = 0 where id = ?",
+    ),
+    of_rows(
+        "ReleaseCharged", "release",
+        each="update turnabout_message set crashes = crashes + 1 where id = ?",
+    ),
+    of_rows(
+        "DeferCharged", "defer",
+        each="update turnabout_message set failures = failures + 1 where id = ?",
+    ),
+    of_rows(
+        "LostLeaseNotCharged", "receive",
+        before="update turnabout_message set crashes = crashes - 1 where status = 2 and at <= :now",
+    ),
+    of_rows(
+        "OneMillisecondEarly", "receive",
+        before="update turnabout_message set at = at - 1 where status = 1",
+        after="update turnabout_message set at = at + 1 where status = 1",
+    ),
+    of_rows(
+        "LeaseEndsEarly", "receive",
+        before="update turnabout_message set at = at - 1 where status = 2",
+        after="update turnabout_message set at = at + 1 where status = 2 and leased_at < :now",
+    ),
+    of_rows(
+        "IdsUsedAgain", "send",
+        before="update sqlite_sequence set seq = 0 where name = 'turnabout_message'",
+    ),
+    # An exhausted message vanishes instead of moving to the dead-letter queue.
+    of_rows(
+        "DeadIsDropped", "fail", after="delete from turnabout_message where origin is not null"
+    ),
+    # An entry that has expired goes on suppressing until it is swept.
+    of_rows(
+        "WindowsNeverEnd", "send",
+        before="update turnabout_dedup set until_ms = until_ms + 1000000000 where until_ms < 4e12",
+        after="update turnabout_dedup set until_ms = until_ms - 1000000000"
+        " where until_ms > 1.8005e12",
+    ),
+    # A suppressed attempt does not extend a sliding window.
+    of_rows(
+        "SlidingStandsStill", "send",
+        kept="select until_ms, queue_id, scope, key, message_id from turnabout_dedup",
+        back="update turnabout_dedup set until_ms = ? where queue_id = ? and scope = ? and key = ?"
+        " and message_id = ? and until_ms is not null",
+    ),
+    # Replaced, it says; but the old payload is delivered.
+    of_rows(
+        "LatestKeepsTheOld", "send", first_round=31,
+        kept="select payload, id from turnabout_message",
+        back="update turnabout_message set payload = ? where id = ?",
+    ),
+    of_rows(
+        "ExpiredIsDelivered", "receive",
+        before="update turnabout_message set expires_at = null where expires_at <= :now",
+    ),
+    # The lease of a message whose time has passed is taken away.
+    of_rows(
+        "ExpiryEndsLeases", "receive",
+        before="update turnabout_message set at = 0 where status = 2 and expires_at <= :now",
+    ),
+    of_rows(
+        "RetryKeepsCharges", "retry", first_round=23,
+        kept="select failures, crashes, id from turnabout_message",
+        back="update turnabout_message set failures = ?, crashes = ? where id = ?",
+    ),
+    # What dies is not in history.
+    of_rows("DeadLeaveNoRow", "fail", after="delete from turnabout_history where outcome = 'dead'"),
+]  # fmt: skip
+"""Kept here: a class that nobody holds is no subclass for long."""
+
+
 class NoFenceOnAck(Mutant):
     def ack(self, verb: v.Ack) -> Any:
         now = {
@@ -60,63 +165,10 @@ class NoFenceOnAck(Mutant):
         return self.store.run(v.Ack(verb.queue, current))
 
 
-class AttemptResetOnRelease(Mutant):
-    def release(self, verb: v.Release) -> Any:
-        outcomes = self.store.run(verb)
-        self.on_each(
-            "update turnabout_message set attempt = 0 where id = ?", verb.receipts, outcomes
-        )
-        return outcomes
-
-
-class ReleaseCharged(Mutant):
-    def release(self, verb: v.Release) -> Any:
-        outcomes = self.store.run(verb)
-        statement = "update turnabout_message set crashes = crashes + 1 where id = ?"
-        self.on_each(statement, verb.receipts, outcomes)
-        return outcomes
-
-
-class DeferCharged(Mutant):
-    def defer(self, verb: v.Defer) -> Any:
-        outcomes = self.store.run(verb)
-        statement = "update turnabout_message set failures = failures + 1 where id = ?"
-        self.on_each(statement, [d.receipt for d in verb.deferrals], outcomes)
-        return outcomes
-
-
 class StateErasedOnDefer(Mutant):
     def defer(self, verb: v.Defer) -> Any:
         erased = [dataclasses.replace(d, state=d.state or b"") for d in verb.deferrals]
         return self.store.run(v.Defer(verb.queue, tuple(erased)))
-
-
-class LostLeaseNotCharged(Mutant):
-    def receive(self, verb: v.Receive) -> Any:
-        self.sql(
-            "update turnabout_message set crashes = crashes - 1 where status = 2 and at <= ?",
-            self.clock(),
-        )
-        return self.store.run(verb)
-
-
-class OneMillisecondEarly(Mutant):
-    def receive(self, verb: v.Receive) -> Any:
-        self.sql("update turnabout_message set at = at - 1 where status = 1")
-        answer = self.store.run(verb)
-        self.sql("update turnabout_message set at = at + 1 where status = 1")
-        return answer
-
-
-class LeaseEndsEarly(Mutant):
-    def receive(self, verb: v.Receive) -> Any:
-        self.sql("update turnabout_message set at = at - 1 where status = 2")
-        answer = self.store.run(verb)
-        self.sql(
-            "update turnabout_message set at = at + 1 where status = 2 and leased_at < ?",
-            self.clock(),
-        )
-        return answer
 
 
 class ExtendShortens(Mutant):
@@ -209,24 +261,9 @@ class TurnsForgotten(Mutant):
         return self.store.run(dataclasses.replace(verb, turn=FIRST_TURN))
 
 
-class IdsUsedAgain(Mutant):
-    def send(self, verb: v.Send) -> Any:
-        self.sql("update sqlite_sequence set seq = 0 where name = 'turnabout_message'")
-        return self.store.run(verb)
-
-
 class SleepsForEver(Mutant):
     def receive(self, verb: v.Receive) -> Any:
         return dataclasses.replace(self.store.run(verb), retry_after_ms=None)
-
-
-class DeadIsDropped(Mutant):
-    """An exhausted message vanishes instead of moving to the dead-letter queue."""
-
-    def fail(self, verb: v.Fail) -> Any:
-        outcomes = self.store.run(verb)
-        self.sql("delete from turnabout_message where origin is not null")
-        return outcomes
 
 
 class SendInPart(Mutant):
@@ -240,35 +277,6 @@ class SendInPart(Mutant):
 
 
 # --- dedup ---
-
-
-class WindowsNeverEnd(Mutant):
-    """An entry that has expired goes on suppressing until it is swept."""
-
-    def send(self, verb: v.Send) -> Any:
-        self.sql(
-            "update turnabout_dedup set until_ms = until_ms + 1000000000 where until_ms < 4e12"
-        )
-        answer = self.store.run(verb)
-        self.sql(
-            "update turnabout_dedup set until_ms = until_ms - 1000000000 where until_ms > 1.8005e12"
-        )
-        return answer
-
-
-class SlidingStandsStill(Mutant):
-    """A suppressed attempt does not extend a sliding window."""
-
-    def send(self, verb: v.Send) -> Any:
-        kept = self.sql("select until_ms, queue_id, scope, key, message_id from turnabout_dedup")
-        answer = self.store.run(verb)
-        statement = (
-            "update turnabout_dedup set until_ms = ? where queue_id = ? and scope = ? and key = ?"
-            " and message_id = ? and until_ms is not null"
-        )
-        for row in kept:
-            self.sql(statement, *row)
-        return answer
 
 
 class ScopeIgnored(Mutant):
@@ -314,38 +322,7 @@ class SurvivorMisnamed(Mutant):
         return dataclasses.replace(answer, ids=tuple(ids))
 
 
-class LatestKeepsTheOld(Mutant):
-    """Replaced, it says; but the old payload is delivered."""
-
-    first_round = 31
-
-    def send(self, verb: v.Send) -> Any:
-        kept = self.sql("select payload, id from turnabout_message")
-        answer = self.store.run(verb)
-        for row in kept:
-            self.sql("update turnabout_message set payload = ? where id = ?", *row)
-        return answer
-
-
 # --- endings ---
-
-
-class ExpiredIsDelivered(Mutant):
-    def receive(self, verb: v.Receive) -> Any:
-        self.sql(
-            "update turnabout_message set expires_at = null where expires_at <= ?", self.clock()
-        )
-        return self.store.run(verb)
-
-
-class ExpiryEndsLeases(Mutant):
-    """The lease of a message whose time has passed is taken away."""
-
-    def receive(self, verb: v.Receive) -> Any:
-        self.sql(
-            "update turnabout_message set at = 0 where status = 2 and expires_at <= ?", self.clock()
-        )
-        return self.store.run(verb)
 
 
 class CancelledComesBack(Mutant):
@@ -375,17 +352,6 @@ class CancelTakesTheLease(Mutant):
         return self.store.run(verb)
 
 
-class RetryKeepsCharges(Mutant):
-    first_round = 23
-
-    def retry(self, verb: v.Retry) -> Any:
-        kept = self.sql("select failures, crashes, id from turnabout_message")
-        outcomes = self.store.run(verb)
-        for row in kept:
-            self.sql("update turnabout_message set failures = ?, crashes = ? where id = ?", *row)
-        return outcomes
-
-
 class BlockDelivers(Mutant):
     """A message without attempts left is handed out again, and its channel never waits."""
 
@@ -399,15 +365,6 @@ class BlockDelivers(Mutant):
 class ResultLost(Mutant):
     def ack(self, verb: v.Ack) -> Any:
         return self.store.run(v.Ack(verb.queue, verb.receipts))
-
-
-class DeadLeaveNoRow(Mutant):
-    """What dies is not in history."""
-
-    def fail(self, verb: v.Fail) -> Any:
-        outcomes = self.store.run(verb)
-        self.sql("delete from turnabout_history where outcome = 'dead'")
-        return outcomes
 
 
 class ClearTakesTheNewest(Mutant):

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from tests.conformance.mutants import Mutant
+from tests.conformance.mutants import Mutant, of_rows
 from turnabout.words import verbs as v
 
 
@@ -15,40 +15,25 @@ class AllDiedInOneQueue(Mutant):
         return self.store.run(verb)
 
 
-class DeadGoWhereTheyWent(Mutant):
-    """Another dead-letter queue is named, and the old one goes on being used."""
-
-    def queue_update(self, verb: v.QueueUpdate) -> Any:
-        kept = self.sql("select dead_letter_id, id from turnabout_queue")
-        answer = self.store.run(verb)
-        for row in kept:
-            self.sql("update turnabout_queue set dead_letter_id = ? where id = ?", *row)
-        return answer
-
-
-# --- looking ---
-
-
-class ReleaseIsNoEvent(Mutant):
-    def release(self, verb: v.Release) -> Any:
-        outcomes = self.store.run(verb)
-        statement = "delete from turnabout_event where kind = 'deferred' and message_id = ?"
-        self.on_each(statement, verb.receipts, outcomes)
-        return outcomes
-
-
-class DeathIsToldTwice(Mutant):
-    """The last failure of a message is an event of its own, beside its death."""
-
-    def fail(self, verb: v.Fail) -> Any:
-        outcomes = self.store.run(verb)
-        statement = (
-            "insert into turnabout_event (queue_id, at, message_id, attempt, kind, channel)"
-            " select queue_id, at, message_id, attempt, 'failed', channel from turnabout_event"
-            " where kind = 'dead' and message_id = ?"
-        )
-        self.on_each(statement, [f.receipt for f in verb.failures], outcomes)
-        return outcomes
+ReleaseIsNoEvent = of_rows(
+    "ReleaseIsNoEvent", "release",
+    each="delete from turnabout_event where kind = 'deferred' and message_id = ?",
+)  # fmt: skip
+OTHERS = [
+    # Another dead-letter queue is named, and the old one goes on being used.
+    of_rows(
+        "DeadGoWhereTheyWent", "queue_update",
+        kept="select dead_letter_id, id from turnabout_queue",
+        back="update turnabout_queue set dead_letter_id = ? where id = ?",
+    ),
+    # The last failure of a message is an event of its own, beside its death.
+    of_rows(
+        "DeathIsToldTwice", "fail",
+        each="insert into turnabout_event (queue_id, at, message_id, attempt, kind, channel)"
+        " select queue_id, at, message_id, attempt, 'failed', channel from turnabout_event"
+        " where kind = 'dead' and message_id = ?",
+    ),
+]  # fmt: skip
 
 
 class RateIsNotSaid(Mutant):
