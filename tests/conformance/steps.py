@@ -26,6 +26,12 @@ def one(queue: Any, **options: Any) -> Any:
     return message
 
 
+def taken(queue: Any, payload: Any, *, lease_seconds: float | None = None, **options: Any) -> Any:
+    """Send a message, and receive it: there is no other."""
+    sent(queue, payload, **options)
+    return one(queue, **({} if lease_seconds is None else {"lease_seconds": lease_seconds}))
+
+
 def one_by_one(queue: Any, most: int = 1000, *, ack: bool = True) -> list[Any]:
     """Receive and ack one message at a time until there is none; all of them."""
     got = []

@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent
+from tests.conformance.steps import counts, is_empty, one, sent, taken
 from tests.support.each import each
 from turnabout import Acked, LeaseLost, QueueNotFound, Receipt, UsageError
 
 
 def test_an_acked_message_is_done(queue, clock):
-    sent(queue, "a")
-    assert one(queue).ack() == Acked()
+    assert taken(queue, "a").ack() == Acked()
     stats = counts(queue)
     assert (stats.done, stats.leased, stats.sent) == (1, 0, 1)
     clock.advance(365 * 86_400)
@@ -18,8 +17,7 @@ def test_an_acked_message_is_done(queue, clock):
 
 @pytest.mark.driving
 def test_a_second_ack_finds_nothing(queue):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     assert got.ack() == Acked()
     assert got.ack() == LeaseLost("gone")
     assert counts(queue).done == 1
@@ -27,8 +25,7 @@ def test_a_second_ack_finds_nothing(queue):
 
 @pytest.mark.driving
 def test_a_stale_receipt_changes_nothing_while_somebody_else_has_the_message(queue, clock):
-    sent(queue, "a")
-    stale = one(queue, lease_seconds=1)
+    stale = taken(queue, "a", lease_seconds=1)
     clock.advance(1)
     fresh = one(queue, lease_seconds=60)
     assert stale.ack() == LeaseLost("leased")
@@ -38,8 +35,7 @@ def test_a_stale_receipt_changes_nothing_while_somebody_else_has_the_message(que
 
 
 def test_after_the_lease_but_before_anybody_else_has_it_an_ack_counts(queue, clock):
-    sent(queue, "a")
-    late = one(queue, lease_seconds=1)
+    late = taken(queue, "a", lease_seconds=1)
     clock.advance(60)
     assert late.ack() == Acked()
     assert is_empty(queue)
@@ -48,8 +44,7 @@ def test_after_the_lease_but_before_anybody_else_has_it_an_ack_counts(queue, clo
 
 @pytest.mark.driving
 def test_a_lease_that_was_taken_away_is_lost(queue, clock):
-    sent(queue, "a", channel="a")
-    late = one(queue, lease_seconds=1)
+    late = taken(queue, "a", channel="a", lease_seconds=1)
     queue.channel("a").pause()
     clock.advance(1)
     assert is_empty(queue)
@@ -59,8 +54,7 @@ def test_a_lease_that_was_taken_away_is_lost(queue, clock):
 
 @pytest.mark.parametrize("back", ["release", "defer", "fail"])
 def test_who_gave_a_message_back_has_lost_it(queue, back):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     if back == "release":
         got.release()
         assert got.ack() == LeaseLost("ready")
@@ -88,8 +82,7 @@ def test_forged_receipts_change_nothing(queue):
 
 def test_a_message_of_another_queue_is_not_ours(door, queue):
     other = door.fresh()
-    sent(other, "a")
-    got = one(other)
+    got = taken(other, "a")
     assert queue.ack([got.receipt]) == (LeaseLost("gone"),)
     assert got.ack() == Acked()
 
@@ -130,8 +123,7 @@ def test_many_at_once_answer_each_in_order(queue, clock):
 
 
 def test_the_same_receipt_twice_in_one_call_is_done_once(queue):
-    sent(queue, "a")
-    receipt = one(queue).receipt
+    receipt = taken(queue, "a").receipt
     assert queue.ack([receipt] * 1_000) == (Acked(), *[LeaseLost("gone")] * 999)
     assert counts(queue).done == 1
 

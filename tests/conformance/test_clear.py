@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import acked, counts, finished, grave_of, one, sent
+from tests.conformance.steps import acked, counts, finished, grave_of, one, sent, taken
 from turnabout import Purged, QueueNotFound, message
 from turnabout.words.outcomes import Cleared
 
@@ -10,8 +10,7 @@ from turnabout.words.outcomes import Cleared
 def aged(queue, clock):
     """Three that are done, two that died, one that was purged, each a second after the last."""
     for outcome in ("done", "dead", "done", "dead", "done"):
-        sent(queue, outcome)
-        message = one(queue)
+        message = taken(queue, outcome)
         if outcome == "done":
             acked(queue, message)
         else:

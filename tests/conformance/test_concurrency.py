@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
 from turnabout import Acked, Dead, LeaseLost, Policy, message
 from turnabout.words.policy import NO_POLICY
 
@@ -168,8 +168,7 @@ def test_the_default_changes_on_a_live_queue_with_a_backlog(queue):
 def test_priority_holds_inside_a_limited_channel(queue):
     queue.channel("a").set_policy(Policy(max_concurrency=1))
     sent(queue, "second", channel="a")
-    sent(queue, "first", channel="a", priority=-1)
-    one_got = one(queue)
+    one_got = taken(queue, "first", channel="a", priority=-1)
     assert one_got.text() == "first"
     one_got.ack()
     assert one(queue).text() == "second"
@@ -274,8 +273,7 @@ def test_priority_goes_before_order_in_fifo_too(fifo):
 
 
 def test_a_message_that_overtakes_waits_for_who_is_out(fifo):
-    sent(fifo, "out", channel="a")
-    got = one(fifo)
+    got = taken(fifo, "out", channel="a")
     sent(fifo, "urgent", channel="a", priority=-5)
     assert is_empty(fifo)
     got.ack()
@@ -285,8 +283,7 @@ def test_a_message_that_overtakes_waits_for_who_is_out(fifo):
 def test_a_purged_head_lets_the_next_one_through(fifo):
     sent(fifo, "1", channel="a", delay_seconds=60)
     fifo.purge(channel="a")
-    sent(fifo, "2", channel="a")
-    assert one(fifo).text() == "2"
+    assert taken(fifo, "2", channel="a").text() == "2"
 
 
 def test_a_higher_max_concurrency_does_not_break_fifo(fifo):

@@ -12,6 +12,7 @@ from tests.conformance.steps import (
     one,
     one_by_one,
     sent,
+    taken,
     texts,
 )
 from turnabout import (
@@ -72,8 +73,7 @@ def test_settings_name_it_only_if_it_was_named(door):
     assert queue.update(max_attempts=1).dead_letter is None
     assert queue.update(dead_letter=other).dead_letter == other
     assert queue.update(dead_letter=None).dead_letter is None
-    sent(queue, "a")
-    assert one(queue).fail("no") == Dead(f"{queue.name}-dead")
+    assert taken(queue, "a").fail("no") == Dead(f"{queue.name}-dead")
 
 
 @pytest.mark.driving
@@ -212,8 +212,7 @@ def test_purging_opens_it(blocked):
 @pytest.mark.driving
 def test_old_receipts_of_a_blocked_message_are_stale(door, clock):
     queue = door.fresh(fifo=True, on_exhausted="block", max_attempts=1)
-    sent(queue, "a")
-    held = one(queue)
+    held = taken(queue, "a")
     assert held.fail() == Blocked()
     for verb in (held.ack, held.fail, held.release, held.extend):
         outcome = verb()
@@ -318,7 +317,6 @@ def test_retry_leaves_what_is_leased_or_gone(door, clock):
 
 
 def test_a_retry_of_what_is_ready_forgets_its_charges(queue):
-    sent(queue, "a")
-    one(queue).fail("no", delay_seconds=0)
+    taken(queue, "a").fail("no", delay_seconds=0)
     assert queue.retry((queue.peek()[0].id,)) == (Retried(),)
     assert one(queue).failures == 0

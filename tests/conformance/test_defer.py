@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
 from tests.support.each import each
 from turnabout import Deferral, Deferred, LeaseLost, Receipt, Released, UsageError
 
 
 def test_a_deferred_message_comes_back_at_its_millisecond(queue, clock):
-    sent(queue, "a")
-    first = one(queue)
+    first = taken(queue, "a")
     assert first.defer(delay_seconds=2) == Deferred(clock.now + 2_000)
     assert counts(queue).scheduled == 1
     clock.advance(ms=1_999)
@@ -21,16 +20,14 @@ def test_a_deferred_message_comes_back_at_its_millisecond(queue, clock):
 
 
 def test_without_a_delay_it_is_back_at_once(queue, clock):
-    sent(queue, "a")
-    assert one(queue).defer() == Deferred(clock.now)
+    assert taken(queue, "a").defer() == Deferred(clock.now)
     assert counts(queue).ready == 1
     assert one(queue).attempt == 2
 
 
 @pytest.mark.driving
 def test_state_is_kept_replaced_and_emptied(queue):
-    sent(queue, "a")
-    one(queue).defer(state=b"page 2\x00\xff")
+    taken(queue, "a").defer(state=b"page 2\x00\xff")
     assert one_again(queue).state == b"page 2\x00\xff"
     assert one_again(queue).state == b"page 2\x00\xff"
     got = one(queue)
@@ -49,8 +46,7 @@ def one_again(queue):
 
 
 def test_state_survives_failures_releases_and_lost_leases(queue, clock):
-    sent(queue, "a")
-    one(queue).defer(state=b"s")
+    taken(queue, "a").defer(state=b"s")
     one(queue).fail(delay_seconds=0)
     one(queue).release()
     one(queue, lease_seconds=1)
@@ -70,8 +66,7 @@ def test_deferring_is_never_charged(door):
 
 @pytest.mark.driving
 def test_a_stale_receipt_defers_nothing(queue, clock):
-    sent(queue, "a")
-    stale = one(queue, lease_seconds=1)
+    stale = taken(queue, "a", lease_seconds=1)
     clock.advance(1)
     fresh = one(queue)
     assert stale.defer(state=b"stale") == LeaseLost("leased")
@@ -81,8 +76,7 @@ def test_a_stale_receipt_defers_nothing(queue, clock):
 
 
 def test_after_the_lease_but_before_anybody_else_has_it_a_defer_counts(queue, clock):
-    sent(queue, "a")
-    late = one(queue, lease_seconds=1)
+    late = taken(queue, "a", lease_seconds=1)
     clock.advance(5)
     assert late.defer(state=b"late") == Deferred(clock.now)
     got = one(queue)
@@ -114,8 +108,7 @@ def test_many_at_once_each_with_its_own(queue, clock):
 
 @each("size", [1024 * 1024])
 def test_state_at_and_over_its_limit(queue, size):
-    sent(queue, "a")
-    one(queue).defer(state=b"s" * size)
+    taken(queue, "a").defer(state=b"s" * size)
     got = one(queue)
     assert got.state == b"s" * size
     with pytest.raises(UsageError):
@@ -135,8 +128,7 @@ def test_state_at_and_over_its_limit(queue, size):
     ],
 )
 def test_wrong_arguments_change_nothing(queue, options):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     with pytest.raises(UsageError):
         got.defer(**options)
     assert counts(queue).leased == 1
@@ -153,8 +145,7 @@ def test_wrong_arguments_change_nothing(queue, options):
     ],
 )
 def test_a_wrong_deferral_is_refused(queue, fields):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     with pytest.raises(UsageError):
         queue.defer([Deferral(got.receipt, **fields)])
     assert counts(queue).leased == 1
@@ -175,8 +166,7 @@ def test_a_released_message_is_back_at_once_and_uncharged(door):
 
 @pytest.mark.driving
 def test_a_stale_receipt_releases_nothing(queue, clock):
-    sent(queue, "a")
-    stale = one(queue, lease_seconds=1)
+    stale = taken(queue, "a", lease_seconds=1)
     clock.advance(1)
     fresh = one(queue)
     assert stale.release() == LeaseLost("leased")

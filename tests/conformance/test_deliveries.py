@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import grave_of, one, sent
+from tests.conformance.steps import grave_of, one, sent, taken
 from tests.support.each import each
 from turnabout import Dead, LeaseLost
 from turnabout.words.outcomes import Blocked
@@ -29,8 +29,7 @@ def test_the_last_delivery_that_is_given_back_is_dead(door, clock, how):
 
 def test_attempts_that_are_used_up_come_first(door):
     queue = door.fresh(max_deliveries=2, max_attempts=2, backoff_seconds=0)
-    sent(queue, "a")
-    one(queue).fail()
+    taken(queue, "a").fail()
     one(queue).fail()
     (dead,) = grave_of(queue).peek()
     assert dead.origin.reason == "attempts"

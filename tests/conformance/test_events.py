@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conformance.steps import do, grave_of, is_empty, maintained, one, run, sent
+from tests.conformance.steps import do, grave_of, is_empty, maintained, one, run, sent, taken
 from tests.support.each import each
 from turnabout import Failure, QueueNotFound, UsageError, message
 from turnabout.words.records import Event
@@ -136,8 +136,7 @@ def test_what_puts_a_message_off_is_deferred(queue, clock):
 def test_a_blocked_message_has_failed_and_has_no_due_time(door):
     queue = door.fresh(events="all", fifo=True, on_exhausted="block")
     reader = Reader(queue)
-    sent(queue, "a")
-    one(queue).fail("no", retry=False)
+    taken(queue, "a").fail("no", retry=False)
     last = reader.read()[-1]
     assert (last.kind, last.due_at) == ("failed", None)
 
@@ -186,8 +185,7 @@ def test_a_send_that_replaces_a_message_twice_is_one_event(queue, clock):
 
 
 def test_after_a_crash_it_is_due_when_that_is_noticed(queue, clock):
-    sent(queue, "a")
-    one(queue, lease_seconds=5)
+    taken(queue, "a", lease_seconds=5)
     reader = Reader(queue)
     clock.advance(8)
     one(queue, lease_seconds=5)
@@ -224,8 +222,7 @@ def test_a_page_is_no_longer_than_asked(queue):
 def test_nothing_is_written_unless_all_is_wanted(door, level):
     queue = door.fresh(events=level)
     reader = Reader(queue)
-    sent(queue, "a")
-    one(queue).ack()
+    taken(queue, "a").ack()
     assert reader.read() == []
 
 

@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.conformance.steps import is_empty, one, sent
+from tests.conformance.steps import is_empty, one, sent, taken
 from tests.support.each import each
 from turnabout import Acked, Extended, LeaseLost, Receipt, UsageError
 
 
 def test_a_lease_runs_anew_from_now(queue, clock):
-    sent(queue, "a")
-    got = one(queue, lease_seconds=10)
+    got = taken(queue, "a", lease_seconds=10)
     clock.advance(9)
     assert got.extend(lease_seconds=10) == Extended(clock.now + 10_000)
     clock.advance(ms=9_999)
@@ -19,8 +18,7 @@ def test_a_lease_runs_anew_from_now(queue, clock):
 
 
 def test_a_lease_is_never_made_shorter(queue, clock):
-    sent(queue, "a")
-    got = one(queue, lease_seconds=100)
+    got = taken(queue, "a", lease_seconds=100)
     assert got.extend(lease_seconds=10) == Extended(clock.now + 100_000)
     clock.advance(99)
     assert is_empty(queue)
@@ -28,15 +26,13 @@ def test_a_lease_is_never_made_shorter(queue, clock):
 
 def test_the_queue_s_lease_holds_unless_one_is_named(door, clock):
     queue = door.fresh(lease_seconds=7)
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     clock.advance(3)
     assert got.extend() == Extended(clock.now + 7_000)
 
 
 def test_after_the_lease_but_before_anybody_else_has_it_it_can_be_kept(queue, clock):
-    sent(queue, "a")
-    got = one(queue, lease_seconds=1)
+    got = taken(queue, "a", lease_seconds=1)
     clock.advance(5)
     assert got.extend(lease_seconds=10) == Extended(clock.now + 10_000)
     assert is_empty(queue)
@@ -45,8 +41,7 @@ def test_after_the_lease_but_before_anybody_else_has_it_it_can_be_kept(queue, cl
 
 @pytest.mark.driving
 def test_a_lost_lease_cannot_be_kept(queue, clock):
-    sent(queue, "a")
-    stale = one(queue, lease_seconds=1)
+    stale = taken(queue, "a", lease_seconds=1)
     clock.advance(1)
     fresh = one(queue, lease_seconds=10)
     assert stale.extend(lease_seconds=1000) == LeaseLost("leased")
@@ -57,8 +52,7 @@ def test_a_lost_lease_cannot_be_kept(queue, clock):
 
 @pytest.mark.driving
 def test_what_is_not_leased_cannot_be_kept(queue):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     got.release()
     assert got.extend() == LeaseLost("ready")
     again = one(queue)

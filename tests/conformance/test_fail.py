@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent
+from tests.conformance.steps import counts, is_empty, one, sent, taken
 from turnabout import Acked, Dead, Failure, LeaseLost, Origin, Receipt, Retrying, UsageError
 
 
@@ -18,8 +18,7 @@ def waits(queue, clock, attempts):
 
 
 def test_a_failed_message_comes_back_at_its_millisecond_and_is_charged(queue, clock):
-    sent(queue, "a")
-    first = one(queue)
+    first = taken(queue, "a")
     assert first.fail("boom") == Retrying(clock.now + 1_000)
     assert counts(queue).scheduled == 1
     assert queue.peek()[0].error == "boom"
@@ -40,8 +39,7 @@ def test_the_back_off_doubles_up_to_its_longest(door, clock):
 
 def test_lost_leases_count_for_the_back_off(door, clock):
     queue = door.fresh(backoff_seconds=1, backoff_jitter=0.0, lease_seconds=1)
-    sent(queue, "a")
-    one(queue)
+    taken(queue, "a")
     clock.advance(1)
     assert one(queue).fail() == Retrying(clock.now + 2_000)
 
@@ -56,8 +54,7 @@ def test_a_back_off_after_very_many_failures_stays_at_its_longest(door, clock):
 
 def test_no_back_off_is_a_retry_at_once(door, clock):
     queue = door.fresh(backoff_seconds=0)
-    sent(queue, "a")
-    assert one(queue).fail() == Retrying(clock.now)
+    assert taken(queue, "a").fail() == Retrying(clock.now)
     assert one(queue).failures == 1
 
 
@@ -79,8 +76,7 @@ def test_jitter_is_drawn_for_each_message_of_a_batch(door, clock):
 
 
 def test_a_named_delay_goes_over_the_back_off(queue, clock):
-    sent(queue, "a")
-    assert one(queue).fail(delay_seconds=77) == Retrying(clock.now + 77_000)
+    assert taken(queue, "a").fail(delay_seconds=77) == Retrying(clock.now + 77_000)
     clock.advance(77)
     assert one(queue).fail(delay_seconds=0) == Retrying(clock.now)
     assert one(queue).failures == 2
@@ -118,8 +114,7 @@ def test_the_last_failed_attempt_is_the_end(door, clock):
 def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
     queue = door.fresh(max_attempts=1)
     dead = door.mq.queue(f"{queue.name}-dead")
-    sent(queue, "a")
-    old = one(queue)
+    old = taken(queue, "a")
     old.fail("no")
     (story,) = [peeked.origin for peeked in dead.peek()]
     got = one(dead)
@@ -137,8 +132,7 @@ def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
 def test_a_dead_message_never_dies_of_attempts_again(door):
     queue = door.fresh(max_attempts=1)
     dead = door.mq.queue(f"{queue.name}-dead")
-    sent(queue, "a")
-    one(queue).fail()
+    taken(queue, "a").fail()
     for attempt in range(2, 12):
         got = one(dead)
         assert got.attempt == attempt
@@ -149,8 +143,7 @@ def test_a_dead_message_never_dies_of_attempts_again(door):
 
 def test_no_retry_is_the_end_at_once(door):
     queue = door.fresh()
-    sent(queue, "a")
-    assert one(queue).fail("bad input", retry=False) == Dead(f"{queue.name}-dead")
+    assert taken(queue, "a").fail("bad input", retry=False) == Dead(f"{queue.name}-dead")
     (there,) = door.mq.queue(f"{queue.name}-dead").peek()
     assert there.origin.reason == "refused"
     assert there.origin.last_error == "bad input"
@@ -159,8 +152,7 @@ def test_no_retry_is_the_end_at_once(door):
 
 def test_lost_leases_are_charged_until_the_end(door, clock):
     queue = door.fresh(max_attempts=2, lease_seconds=1)
-    sent(queue, "a")
-    one(queue)
+    taken(queue, "a")
     clock.advance(1)
     assert one(queue).crashes == 1
     clock.advance(1)
@@ -173,8 +165,7 @@ def test_lost_leases_are_charged_until_the_end(door, clock):
 
 def test_failures_and_lost_leases_are_counted_together(door, clock):
     queue = door.fresh(max_attempts=2, lease_seconds=1, backoff_seconds=0)
-    sent(queue, "a")
-    one(queue)
+    taken(queue, "a")
     clock.advance(1)
     assert one(queue).fail("tired") == Dead(f"{queue.name}-dead")
     (there,) = door.mq.queue(f"{queue.name}-dead").peek()
@@ -217,8 +208,7 @@ def test_a_dead_letter_queue_by_name_is_shared(door):
     one_queue = door.fresh(dead_letter=grave, max_attempts=1)
     two = door.fresh(dead_letter=grave, max_attempts=1)
     for queue in (one_queue, two):
-        sent(queue, queue.name)
-        assert one(queue).fail() == Dead(grave)
+        assert taken(queue, queue.name).fail() == Dead(grave)
     peeked = door.mq.queue(grave).peek()
     assert [m.origin.queue for m in peeked] == [one_queue.name, two.name]
 
@@ -228,8 +218,7 @@ def test_a_dead_letter_queue_by_name_is_shared(door):
 
 @pytest.mark.driving
 def test_a_stale_receipt_fails_nothing(queue, clock):
-    sent(queue, "a")
-    stale = one(queue, lease_seconds=1)
+    stale = taken(queue, "a", lease_seconds=1)
     clock.advance(1)
     fresh = one(queue)
     assert stale.fail("stale") == LeaseLost("leased")
@@ -241,8 +230,7 @@ def test_a_stale_receipt_fails_nothing(queue, clock):
 
 
 def test_after_the_lease_but_before_anybody_else_has_it_a_failure_counts(queue, clock):
-    sent(queue, "a")
-    late = one(queue, lease_seconds=1)
+    late = taken(queue, "a", lease_seconds=1)
     clock.advance(5)
     assert isinstance(late.fail("late"), Retrying)
     clock.advance(1)
@@ -275,8 +263,7 @@ def test_many_at_once_answer_each_in_order(door, clock):
 
 
 def test_a_long_error_keeps_its_ends(queue):
-    sent(queue, "a")
-    one(queue).fail("begin" + "x" * 100_000 + "end")
+    taken(queue, "a").fail("begin" + "x" * 100_000 + "end")
     error = queue.peek()[0].error
     assert len(error) <= 16 * 1024
     assert error.startswith("begin")
@@ -285,8 +272,7 @@ def test_a_long_error_keeps_its_ends(queue):
 
 @pytest.mark.driving
 def test_any_error_text_can_be_kept(queue):
-    sent(queue, "a")
-    one(queue).fail("NUL \x00 lone \ud800 ok ñ")
+    taken(queue, "a").fail("NUL \x00 lone \ud800 ok ñ")
     error = queue.peek()[0].error
     assert error.startswith("NUL ")
     assert error.endswith(" ok ñ")
@@ -297,8 +283,7 @@ def test_any_error_text_can_be_kept(queue):
     [{"error": None}, {"error": b"x"}, {"retry": 1}, {"retry": None}, {"delay_seconds": -1}],
 )
 def test_wrong_arguments_change_nothing(queue, options):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     with pytest.raises(UsageError):
         got.fail(**options)
     assert counts(queue).leased == 1
@@ -306,8 +291,7 @@ def test_wrong_arguments_change_nothing(queue, options):
 
 @pytest.mark.parametrize("fields", [{"delay_ms": -1}, {"error": 5}, {"retry": "no"}])
 def test_a_wrong_failure_is_refused(queue, fields):
-    sent(queue, "a")
-    got = one(queue)
+    got = taken(queue, "a")
     with pytest.raises(UsageError):
         queue.fail([Failure(got.receipt, **fields)])
     assert counts(queue).leased == 1

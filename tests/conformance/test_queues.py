@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
 from tests.support.each import each
 from turnabout import (
     AlreadyExists,
@@ -158,8 +158,7 @@ def test_queues_are_listed_by_name(door):
 @pytest.mark.driving
 def test_names_at_their_limits_are_taken(door, name):
     queue = door.mq.queue(name)
-    sent(queue, "x")
-    assert one(queue).queue.name == name
+    assert taken(queue, "x").queue.name == name
 
 
 @each(
@@ -214,8 +213,7 @@ def test_a_queue_that_was_made_again_knows_nothing_of_the_old_one(door):
     (old_id,) = sent(queue, "a", channel="c")
     queue.channel("c").set_policy(Policy(paused=True))
     queue.channel("d").set_policy(Policy(max_concurrency=1))
-    sent(queue, "b", channel="d")
-    old = one(queue)
+    old = taken(queue, "b", channel="d")
     queue.delete()
     sent(queue, "new", channel="c")
     assert counts(queue).sent == 1
@@ -233,8 +231,7 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
     grave = door.mq.queue(f"{queue.name}-dead")
     with pytest.raises(UsageError):
         grave.delete()
-    sent(queue, "a")
-    assert one(queue).fail() == Dead(grave.name)
+    assert taken(queue, "a").fail() == Dead(grave.name)
     queue.delete()
     assert texts(grave.receive()) == ["a"]
     assert grave.delete() == Deleted(1)

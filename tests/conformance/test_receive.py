@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
 from tests.support.each import each
 from turnabout import LeaseLost, QueueNotFound, UsageError, message
 
@@ -107,8 +107,7 @@ def test_priorities_at_the_ends_of_their_range(queue):
 
 @pytest.mark.driving
 def test_a_lease_runs_out_at_its_millisecond_and_is_charged(queue, clock):
-    sent(queue, "x")
-    first = one(queue, lease_seconds=10)
+    first = taken(queue, "x", lease_seconds=10)
     assert first.lease_until == clock.now + 10_000
     clock.advance(ms=9_999)
     assert is_empty(queue)
@@ -129,8 +128,7 @@ def test_the_queue_s_lease_holds_unless_one_is_named(door, clock):
 
 
 def test_the_longest_lease(queue, clock):
-    sent(queue, "x")
-    assert one(queue, lease_seconds=7 * 86_400).lease_until == clock.now + 7 * 86_400_000
+    assert taken(queue, "x", lease_seconds=7 * 86_400).lease_until == clock.now + 7 * 86_400_000
 
 
 def test_many_leases_that_run_out_at_once_all_come_back(queue, clock):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.conformance.steps import counts, is_empty, one, sent, texts
+from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
 from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueNotFound, Sent, UsageError, message
 from turnabout.words import limits
@@ -64,8 +64,7 @@ def test_no_headers_are_an_empty_mapping(queue):
 
 @each("channel", ["", " ", "a/b", "'; drop table message; --", "ñ🐎", "%", "\\", "\n\t", "~" * 255])
 def test_any_text_names_a_channel(queue, channel):
-    sent(queue, "x", channel=channel)
-    assert one(queue).channel == channel
+    assert taken(queue, "x", channel=channel).channel == channel
 
 
 def test_ids_grow_through_single_and_many_sends(queue):
@@ -249,8 +248,7 @@ def test_a_send_of_many_is_refused_whole(queue):
 def test_scheduled_and_leased_messages_count_towards_the_size(queue, clock):
     queue.channel("a").set_policy(Policy(max_size=2))
     sent(queue, "1", channel="a", delay_seconds=60)
-    sent(queue, "2", channel="a")
-    got = one(queue)
+    got = taken(queue, "2", channel="a")
     assert isinstance(queue.send("3", channel="a"), ChannelFull)
     got.fail()
     assert isinstance(queue.send("3", channel="a"), ChannelFull)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import counts, grave_of, is_empty, one, one_by_one, sent, texts
+from tests.conformance.steps import counts, grave_of, is_empty, one_by_one, sent, taken, texts
 from turnabout import (
     Acked,
     ChannelFull,
@@ -78,8 +78,7 @@ def test_later_verbs_see_what_earlier_ones_did(queue, transaction):
 
 def test_an_outcome_that_refuses_undoes_nothing(door, transaction):
     queue, full = door.fresh(), door.fresh(max_messages=1)
-    sent(queue, "a")
-    held = one(queue)
+    held = taken(queue, "a")
     held.release()
     lost, added, refused = transaction(
         v.Ack(queue.name, (held.receipt,)), send(queue, "b"), send(full, "1", "2")
@@ -92,8 +91,7 @@ def test_an_outcome_that_refuses_undoes_nothing(door, transaction):
 
 def test_an_error_undoes_all_of_them(door, transaction):
     queue = door.fresh()
-    sent(queue, "a")
-    held = one(queue)
+    held = taken(queue, "a")
     with pytest.raises(QueueNotFound):
         transaction(
             v.Ack(queue.name, (held.receipt,)),
@@ -110,8 +108,7 @@ def test_an_error_undoes_all_of_them(door, transaction):
 
 def test_a_dead_one_and_its_successor(door, transaction):
     queue = door.fresh(max_attempts=1)
-    sent(queue, "a")
-    held = one(queue)
+    held = taken(queue, "a")
     dead, added = transaction(
         v.Fail(queue.name, (Failure(held.receipt),)),
         send(queue, "again", dedup_key="k"),

@@ -14,6 +14,7 @@ from tests.conformance.steps import (
     one_by_one,
     run,
     sent,
+    taken,
     texts,
 )
 from tests.support.each import each
@@ -162,8 +163,7 @@ def test_a_receive_that_finds_only_expired_ones_does_not_sleep_over_the_rest(que
 def test_an_expired_head_lets_its_fifo_channel_go_on(door, clock):
     queue = door.fresh(fifo=True)
     mortal(queue, "head", channel="c")
-    sent(queue, "next", channel="c")
-    one(queue).defer(delay_seconds=500)
+    taken(queue, "next", channel="c").defer(delay_seconds=500)
     assert is_empty(queue)
     clock.advance(5)
     assert texts(one_by_one(queue)) == ["next"]
@@ -172,8 +172,7 @@ def test_an_expired_head_lets_its_fifo_channel_go_on(door, clock):
 def test_an_empty_answer_tells_when_an_expiry_opens_a_channel(door, clock):
     queue = door.fresh(fifo=True)
     mortal(queue, "head", channel="c")
-    sent(queue, "next", channel="c")
-    one(queue).defer(delay_seconds=500)
+    taken(queue, "next", channel="c").defer(delay_seconds=500)
     began = clock.now
     while not (batch := queue.receive()):  # a receiver that sleeps as it is told
         assert 0 < batch.retry_after_ms <= 5_000
