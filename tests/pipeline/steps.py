@@ -56,6 +56,12 @@ class Pipe:
         names = tuple(queue.name for queue in queues)
         return Reader(self, subscription or self.name(), names, **how)
 
+    def filled(self, *texts: str, channel: str = "", **how: Any) -> tuple[Any, "Reader"]:
+        """A new queue with these messages, and its reader."""
+        queue = self.queue()
+        sent(queue, *texts, channel=channel)
+        return queue, self.reader(queue, **how)
+
     # --- the log ---
 
     def end(self) -> str:

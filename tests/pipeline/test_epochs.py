@@ -49,9 +49,7 @@ def test_an_epoch_is_leased_and_recorded(pipe, clock):
 
 
 def test_a_batch_that_is_repeated_reads_the_same(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, *"abc")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled(*"abc")
     assert reader.lease(0, 2) == p.Leased(1, 2)
     rows = reader.rows(1)
     clock.advance(ms=LEASE_MS - 1)
@@ -81,9 +79,7 @@ def test_acknowledged_is_what_comes_up_to_after_and_no_more(pipe, clock):
 
 
 def test_no_messages_asked_for_acknowledges_and_looks(pipe):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b")
     assert reader.lease(0, 0) == p.Leased(0, 0)
     assert reader.state().epoch == 0
     reader.lease(0, 1)
@@ -93,9 +89,7 @@ def test_no_messages_asked_for_acknowledges_and_looks(pipe):
 
 
 def test_the_recorded_epoch_comes_back_to_the_next_reader(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, *"abc")
-    dead = pipe.reader(queue)
+    queue, dead = pipe.filled(*"abc")
     dead.lease(0, 2)
     rows = dead.rows(1)
     clock.advance(10)
@@ -109,9 +103,7 @@ def test_the_recorded_epoch_comes_back_to_the_next_reader(pipe, clock):
 
 
 def test_numbers_go_on_after_a_checkpoint_that_is_ahead_or_behind(pipe):
-    queue = pipe.queue()
-    sent(queue, *"abc")
-    reader = pipe.reader(queue)
+    _, reader = pipe.filled(*"abc")
     assert reader.lease(99, 1) == p.Leased(100, 1)
     assert reader.lease(100, 1) == p.Leased(101, 1, acked=1)
     reader.lease(101, 0)
@@ -135,9 +127,7 @@ def test_history_says_when_it_was_leased_and_acknowledged(pipe, clock):
 
 
 def test_a_queue_that_is_not_there_changes_nothing(pipe):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b")
     reader.lease(0, 1)
     reader.queues = (queue.name, pipe.name("nosuch"))
     with pytest.raises(QueueNotFound):
@@ -146,9 +136,7 @@ def test_a_queue_that_is_not_there_changes_nothing(pipe):
 
 
 def test_no_queues_are_enough_to_acknowledge(pipe):
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
+    _, reader = pipe.filled("a")
     reader.lease(0)
     reader.queues = ()
     assert reader.lease(1) == p.Leased(1, 0, acked=1)
@@ -334,9 +322,7 @@ def test_queues_may_change_from_epoch_to_epoch(pipe):
 
 
 def test_a_lost_lease_is_counted_and_changes_nothing(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b", "c")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b", "c")
     reader.lease(0)
     clock.advance(ms=LEASE_MS)
     first, second = queue.receive(2)
@@ -349,9 +335,7 @@ def test_a_lost_lease_is_counted_and_changes_nothing(pipe, clock):
 
 
 def test_a_batch_whose_leases_are_lost_reads_fewer(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b", "c", channel="x")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b", "c", channel="x")
     reader.lease(0)
     rows = reader.rows(1)
     receipt = Receipt(rows[1]["message_id"], rows[1]["attempt"])
@@ -364,9 +348,7 @@ def test_a_batch_whose_leases_are_lost_reads_fewer(pipe, clock):
 
 def test_what_nobody_noticed_is_kept(pipe, clock):
     """As with a receipt: a lease that ran out is good until somebody else has the message."""
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a")
     reader.lease(0)
     clock.advance(ms=LEASE_MS + 5)
     assert reader.texts(1) == ["a"]
@@ -375,9 +357,7 @@ def test_what_nobody_noticed_is_kept(pipe, clock):
 
 
 def test_a_repeated_batch_takes_nothing_back_from_a_worker(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b")
     reader.lease(0)
     clock.advance(ms=LEASE_MS)
     (worker,) = queue.receive(1)
@@ -403,9 +383,7 @@ def test_a_worker_s_receipt_of_a_leased_message_is_refused(pipe):
 
 
 def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(pipe):
-    queue = pipe.queue()
-    sent(queue, *"abcd")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled(*"abcd")
     assert reader.lease(0, 1) == p.Leased(1, 1)
     assert reader.lease(0, 2, beyond=1) == p.Leased(2, 2)
     assert reader.lease(0, 1) == p.Leased(1, 1), "both are recorded"
@@ -420,9 +398,7 @@ def test_an_epoch_is_leased_ahead_of_one_that_is_not_acknowledged(pipe):
 
 def test_what_was_acknowledged_ahead_of_all_is_no_number_any_more(pipe):
     """A checkpoint that is ahead, then one that is behind: a new reader must skip nothing."""
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b")
     reader.lease(0, 1)
     reader.lease(6, 0)
     assert reader.lease(5, 1) == p.Leased(7, 1)

@@ -21,9 +21,7 @@ def size(answer):
 
 @pytest.mark.parametrize("max_plans", [1, 3])
 def test_up_to_the_limit_a_batch_is_repeated_whole(pipe, max_plans):
-    queue = pipe.queue()
-    sent(queue, *many("a", 20))
-    reader = pipe.reader(queue, max_plans=max_plans)
+    _, reader = pipe.filled(*many("a", 20), max_plans=max_plans)
     reader.lease(0)
     answer = planned(reader, 1, max_plans)
     assert (size(answer), answer.plans, answer.returned, answer.dead) == (20, max_plans, 0, 0)
@@ -33,9 +31,7 @@ def test_up_to_the_limit_a_batch_is_repeated_whole(pipe, max_plans):
 
 
 def test_it_is_cut_to_its_first_tenth_and_the_innocent_go_back_uncharged(pipe):
-    queue = pipe.queue()
-    sent(queue, *many("a", 25), channel="a")
-    reader = pipe.reader(queue, parts=2)
+    queue, reader = pipe.filled(*many("a", 25), channel="a", parts=2)
     reader.lease(0)
     answer = planned(reader, 1, 4)
     kept = reader.texts(1)
@@ -69,9 +65,7 @@ def test_each_further_failure_cuts_again_until_one_is_left_and_dead(pipe):
 
 
 def test_an_epoch_that_died_makes_no_later_one_small(pipe):
-    queue = pipe.queue()
-    sent(queue, *many("a", 30), channel="a")
-    reader = pipe.reader(queue, max_plans=1)
+    _, reader = pipe.filled(*many("a", 30), channel="a", max_plans=1)
     reader.lease(0, 1)
     assert planned(reader, 1, 2).dead == 1
     assert reader.lease(0, 1, beyond=1).epoch == 2
@@ -81,9 +75,7 @@ def test_an_epoch_that_died_makes_no_later_one_small(pipe):
 
 
 def test_small_epochs_are_over_when_all_that_was_asked_for_may_come_even_if_there_is_nothing(pipe):
-    queue = pipe.queue()
-    sent(queue, "poison")
-    reader = pipe.reader(queue, max_plans=1)
+    _, reader = pipe.filled("poison", max_plans=1)
     reader.lease(0)
     assert planned(reader, 1, 2).dead == 1
     assert reader.state().limit == 1
@@ -92,9 +84,7 @@ def test_small_epochs_are_over_when_all_that_was_asked_for_may_come_even_if_ther
 
 
 def test_epochs_stay_small_and_grow_twofold_with_each_that_is_acknowledged(pipe):
-    queue = pipe.queue()
-    sent(queue, *many("a", 100), channel="a")
-    reader = pipe.reader(queue, max_plans=1)
+    queue, reader = pipe.filled(*many("a", 100), channel="a", max_plans=1)
     assert reader.lease(0, 30).messages == 30
     planned(reader, 1, 2)
     sizes, after = [len(reader.texts(1))], 1
@@ -140,9 +130,7 @@ def test_nothing_but_the_poison_dies_and_all_else_is_done(pipe):
 
 def test_an_epoch_that_lost_all_its_leases_does_not_fail_for_ever(pipe):
     """With failOnLeaseLost each of its batches fails, and the messages are others' by now."""
-    queue = pipe.queue()
-    sent(queue, *many("a", 20))
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled(*many("a", 20))
     reader.lease(0)
     queue.ack([Receipt(row["message_id"], row["attempt"]) for row in reader.rows(1)])
     answers = [reader.plan(1) for _ in range(7)]

@@ -19,9 +19,7 @@ def test_the_first_reader_begins_at_the_beginning(pipe, clock):
 
 
 def test_a_new_reader_begins_after_what_is_acknowledged(pipe):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    first = pipe.reader(queue)
+    queue, first = pipe.filled("a", "b")
     assert first.lease(0, 1) == p.Leased(1, 1)
     assert first.lease(1, 1) == p.Leased(2, 1, acked=1)
     second = pipe.reader(queue, subscription=first.subscription)
@@ -31,9 +29,7 @@ def test_a_new_reader_begins_after_what_is_acknowledged(pipe):
 
 
 def test_an_older_reader_changes_nothing(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    old = pipe.reader(queue, owner="old")
+    queue, old = pipe.filled("a", "b", owner="old")
     old.lease(0, 1)
     new = pipe.reader(queue, owner="new", subscription=old.subscription)
     clock.advance(1)
@@ -79,9 +75,7 @@ def test_the_list_is_by_name_and_tells_of_each(pipe, clock):
 
 
 def test_a_heartbeat_renews_all_that_is_unacknowledged(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b")
     reader.lease(0)
     for _ in range(3):
         clock.advance(ms=LEASE_MS - 1)
@@ -94,9 +88,7 @@ def test_a_heartbeat_renews_all_that_is_unacknowledged(pipe, clock):
 
 
 def test_a_heartbeat_tells_what_was_lost_and_takes_nothing_back(pipe, clock):
-    queue = pipe.queue()
-    sent(queue, "a", "b")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a", "b")
     reader.lease(0)
     clock.advance(ms=LEASE_MS)
     taken = queue.receive(1)
@@ -128,9 +120,7 @@ def test_release_gives_everything_back_uncharged(pipe, forget):
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_release_fences_the_reader(pipe, forget):
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a")
     reader.lease(0)
     reader.release(forget=forget)
     assert reader.rows(1) == []
@@ -151,9 +141,7 @@ def test_there_is_nothing_to_do_for_a_subscription_of_nobody(pipe):
 
 
 def test_a_receipt_of_before_a_release_is_stale(pipe):
-    queue = pipe.queue()
-    sent(queue, "a")
-    reader = pipe.reader(queue)
+    queue, reader = pipe.filled("a")
     reader.lease(0)
     (row,) = reader.rows(1)
     reader.release()
