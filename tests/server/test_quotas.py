@@ -228,10 +228,11 @@ class Kept:
         return (QueueTotals("acme/q", seen, 0, 0, 0, 0, None),)
 
 
-def usage(store: Kept, seconds: Seconds, most: int) -> NamespaceUsage:
+def usage(most: int) -> tuple[NamespaceUsage, Kept, Seconds]:
+    store, seconds = Kept(), Seconds()
     made = NamespaceUsage(store, seconds)  # pyright: ignore[reportArgumentType]
     made.quota = Namespace("acme", max_messages=most)
-    return made
+    return made, store, seconds
 
 
 async def put(
@@ -246,8 +247,7 @@ async def put(
 
 
 async def test_a_look_a_second_is_enough() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 1_000)
+    room, store, seconds = usage(1_000)
     for _ in range(50):
         await put(room, store)
     assert store.looks == 1
@@ -262,8 +262,7 @@ async def test_a_look_a_second_is_enough() -> None:
 
 
 async def test_a_slow_look_is_taken_seldom_and_nobody_waits_for_it() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 1_000)
+    room, store, seconds = usage(1_000)
     store.gate.clear()
     first = asyncio.ensure_future(put(room, store))
     await asyncio.sleep(0)
@@ -285,8 +284,7 @@ async def test_a_slow_look_is_taken_seldom_and_nobody_waits_for_it() -> None:
 
 
 async def test_what_is_let_in_during_a_look_is_not_forgotten() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 10)
+    room, store, seconds = usage(10)
     await put(room, store, 4)
     seconds.now += MEASURE_SECONDS + 0.1
     store.gate.clear()
@@ -307,8 +305,7 @@ async def test_what_is_let_in_during_a_look_is_not_forgotten() -> None:
 
 
 async def test_a_send_under_way_counts_beside_the_look() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 10)
+    room, store, seconds = usage(10)
     async with room.room([send(6)]) as outcomes:
         seconds.now += 3 * MEASURE_SECONDS
         await put(room, store, 2)  # a look that does not see the six yet
@@ -322,8 +319,7 @@ async def test_a_send_under_way_counts_beside_the_look() -> None:
 
 
 async def test_a_send_that_is_refused_after_a_look_leaves_no_trace_in_it() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 10)
+    room, store, seconds = usage(10)
     async with room.room([send(6)]):  # it has no outcome that is Sent
         seconds.now += 3 * MEASURE_SECONDS
         await put(room, store, 2)
@@ -332,8 +328,7 @@ async def test_a_send_that_is_refused_after_a_look_leaves_no_trace_in_it() -> No
 
 @each(("error", "counts"), [(Busy("x"), False), (Uncertain("x"), True), (ValueError("x"), False)])
 async def test_what_did_not_happen_does_not_count_and_what_may_have_does(error, counts) -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 10)
+    room, store, _ = usage(10)
     with pytest.raises(type(error)):
         await put(room, store, 8, error)
     if counts:
@@ -344,8 +339,7 @@ async def test_what_did_not_happen_does_not_count_and_what_may_have_does(error, 
 
 
 async def test_a_look_that_fails_is_told_and_taken_again() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 10)
+    room, store, seconds = usage(10)
     store.error = Disconnected("gone")
     for _ in range(2):
         with pytest.raises(Disconnected):
@@ -362,8 +356,7 @@ async def test_a_look_that_fails_is_told_and_taken_again() -> None:
 
 
 async def test_one_who_gives_up_waiting_leaves_the_look_to_the_others() -> None:
-    store, seconds = Kept(), Seconds()
-    room = usage(store, seconds, 10)
+    room, store, _ = usage(10)
     store.gate.clear()
     first, second = (asyncio.ensure_future(put(room, store)) for _ in range(2))
     await asyncio.sleep(0)
