@@ -107,6 +107,9 @@ class Passing:
     def maintain(self) -> None:
         self.connection.execute("select turnabout.maintain('q', %s)", [self.now])
 
+    def timers_since(self) -> int:
+        return self.ask("select timers_since from turnabout.queue where name = 'q'")
+
     def head_marks(self) -> int:
         return self.ask("select count(*) from turnabout.ready where id < 0")
 
@@ -217,7 +220,7 @@ def test_timers_that_have_passed_are_not_read_again(passing, old, when):
     assert timers(control) > passed * 0.5, "the snapshot held nothing back"
     passing.ack(control)
     passing.maintain()
-    assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
+    assert passing.timers_since() > START
     passing.connection.execute("analyze turnabout.lease, turnabout.scheduled")  # plans anew
     seen = passing.receive(1)
     assert len(seen.rows) == 1
@@ -244,38 +247,14 @@ def test_what_is_given_back_is_found_at_once(passing, old, channels, how):
     assert set(ids) == set(mine)
     beyond(passing, channels)
     n = len(ids)
-    match how:
-        case "release":
-            passing.ask(
-                "select count(*) from turnabout.release('q', %s, %s, %s, leases => %s)",
-                ids,
-                attempts,
-                passing.now,
-                leases,
-            )
-        case "fail":
-            passing.ask(
-                "select count(*) from turnabout.fail('q', %s, %s, %s, %s, %s, %s, %s)",
-                ids,
-                attempts,
-                ["e"] * n,
-                [True] * n,
-                [0] * n,
-                passing.now,
-                leases,
-            )
-        case "defer":
-            passing.ask(
-                "select count(*) from turnabout.defer('q', %s, %s, %s, %s, %s, %s)",
-                ids,
-                attempts,
-                [0] * n,
-                [None] * n,
-                passing.now,
-                leases,
-            )
-        case "lease":
-            passing.now += 10_000
+    more: dict[str, list[Any]] = {"fail": [["e"] * n, [True] * n, [0] * n]}
+    more |= {"release": [], "defer": [[0] * n, [None] * n]}
+    if how == "lease":
+        passing.now += 10_000
+    else:
+        marks = ", ".join(["%s"] * (3 + len(more[how])))
+        statement = f"select count(*) from turnabout.{how}('q', {marks}, leases => %s)"
+        passing.ask(statement, ids, attempts, *more[how], passing.now, leases)
     got = passing.drained()
     assert set(ids) <= set(got), f"stranded: {len(set(ids) - set(got))} of {n}"
     assert passing.ask("select count(*) from turnabout.ready where id > 0") == 0
@@ -354,9 +333,7 @@ def test_what_is_due_behind_the_timers_bound_is_found(passing, other, old, late)
         passing.work_off(LEASES, 1, look=answered)
         passing.now += 60_000
         passing.maintain()
-        assert (
-            passing.ask("select timers_since from turnabout.queue where name = 'q'") > START + 500
-        )
+        assert passing.timers_since() > START + 500
     got = passing.drained()
     passing.maintain()
     got += passing.drained()
@@ -371,12 +348,12 @@ def test_when_the_snapshot_ends_bound_and_head_marks_go(url, passing):
         passing.now += 60_000
         passing.maintain()
         passing.maintain()
-        assert passing.ask("select timers_since from turnabout.queue where name = 'q'") > START
+        assert passing.timers_since() > START
         assert passing.head_marks() > 0
     for table in ("ready", "scheduled", "lease"):
         passing.connection.execute(f"vacuum turnabout.{table}")
     passing.maintain()
-    assert passing.ask("select timers_since from turnabout.queue where name = 'q'") == 0
+    assert passing.timers_since() == 0
     for _ in range(1_000):  # each time some of them
         if passing.head_marks() == 0:
             break

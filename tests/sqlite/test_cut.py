@@ -144,15 +144,23 @@ def threads_of_ours() -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name.startswith("turnabout-sqlite")}
 
 
-def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
-    opening, may_open = threading.Event(), threading.Event()
-    opened, before = [], threads_of_ours()
+@pytest.fixture
+def slowly(monkeypatch):
+    """A file is being opened; it may be; and what was opened."""
+    opening, may_open, opened = threading.Event(), threading.Event(), []
 
-    def slowly(*given):
+    def engine(*given):
         opening.set()
         may_open.wait()
         opened.append(_engine.Engine(*given))
-        return opened[0]
+        return opened[-1]
+
+    monkeypatch.setattr(async_store, "Engine", engine)
+    return opening, may_open, opened
+
+
+def test_closing_while_the_file_is_opened_leaves_nothing_open(url, slowly):
+    (opening, may_open, opened), before = slowly, threads_of_ours()
 
     async def main() -> None:
         store = AsyncSqliteStore(url)
@@ -166,20 +174,12 @@ def test_closing_while_the_file_is_opened_leaves_nothing_open(url, monkeypatch):
             await call
         assert opened[0].writer.closed
 
-    monkeypatch.setattr(async_store, "Engine", slowly)
     asyncio.run(main())
     assert not threads_of_ours() - before
 
 
-def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, monkeypatch):
-    opening, may_open = threading.Event(), threading.Event()
-    opened = []
-
-    def slowly(*given):
-        opening.set()
-        may_open.wait()
-        opened.append(_engine.Engine(*given))
-        return opened[-1]
+def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, slowly):
+    opening, may_open, opened = slowly
 
     async def main() -> None:
         store = AsyncSqliteStore(url)
@@ -193,7 +193,6 @@ def test_a_first_call_that_is_cancelled_leaves_the_file_to_the_next(url, monkeyp
         await store.close()
         assert [engine.writer.closed for engine in opened] == [True]
 
-    monkeypatch.setattr(async_store, "Engine", slowly)
     asyncio.run(main())
 
 
