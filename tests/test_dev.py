@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def venv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_older_python_is_told_so() -> None:
+def test_an_older_python_is_told_so():
     source = Path(dev.__file__).read_text()
     ast.parse(source, feature_version=(3, 6))  # it can be read that far
     pretend = f"import sys; sys.version_info = (3, 8, 1); sys.argv = ['dev.py']\n{source}"
@@ -56,24 +55,24 @@ def test_an_older_python_is_told_so() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command(capsys):
     assert dev.main(["--help"]) == dev.main([]) == 0
     said = capsys.readouterr().out
     assert all(f"dev.py {command} " in said for command in dev.COMMANDS)
 
 
 @pytest.mark.parametrize("command", dev.COMMANDS)
-def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_explains_itself(command, capsys):
     assert dev.main([command, "--help"]) == 0
     assert len(capsys.readouterr().out.strip()) > 40
 
 
-def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_an_error(capsys):
     assert dev.main(["tset"]) == 2
     assert "test" in capsys.readouterr().err
 
 
-def test_all_tests_run_on_all_cores_but_chosen_ones_run_alone() -> None:
+def test_all_tests_run_on_all_cores_but_chosen_ones_run_alone():
     whole = dev.test_command([])
     assert "-n" in whole
     assert whole[whole.index("-m", 2) + 1] == "not long and not bench"
@@ -87,9 +86,7 @@ def test_all_tests_run_on_all_cores_but_chosen_ones_run_alone() -> None:
     assert chosen[-2:] == ["-k", "fairness"]
 
 
-def test_check_runs_everything_and_then_says_what_failed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_runs_everything_and_then_says_what_failed(monkeypatch, capsys):
     ran: Commands = []
 
     def run(command: list[str]) -> int:
@@ -103,9 +100,7 @@ def test_check_runs_everything_and_then_says_what_failed(
     assert capsys.readouterr().out.endswith("Failed: types\n")
 
 
-def test_a_set_up_is_fresh_until_what_it_was_made_from_changes(
-    venv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_up_is_fresh_until_what_it_was_made_from_changes(venv, monkeypatch):
     assert not dev.is_fresh("demo")
     dev.STAMP.write_text(f"demo {dev.fingerprint()}")
     assert dev.is_fresh("demo")
@@ -126,9 +121,7 @@ def test_a_set_up_is_fresh_until_what_it_was_made_from_changes(
         (lambda text: text.replace("line-length = 100", "line-length = 99"), False),
     ],
 )
-def test_only_what_is_installed_makes_a_set_up_stale(
-    change: Callable[[str], str], matters: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_only_what_is_installed_makes_a_set_up_stale(change, matters, monkeypatch, tmp_path):
     text = (dev.ROOT / "pyproject.toml").read_text()
     assert change(text) != text
     monkeypatch.setattr(dev, "ROOT", tmp_path)
@@ -138,9 +131,7 @@ def test_only_what_is_installed_makes_a_set_up_stale(
     assert (dev.fingerprint() != before) is matters
 
 
-def test_what_must_be_built_is_installed_after_its_tools(
-    monkeypatch: pytest.MonkeyPatch, venv: Path
-) -> None:
+def test_what_must_be_built_is_installed_after_its_tools(monkeypatch, venv):
     seen: list[tuple[bool, str]] = []
 
     def step(_title: str, command: list[str]) -> None:
@@ -166,9 +157,7 @@ def test_what_must_be_built_is_installed_after_its_tools(
         ("Building", ["pip", "uv", "uv", "pip", "pip", "pip"]),
     ],
 )
-def test_uv_installs_and_where_it_cannot_pip_does(
-    fails: str, by: list[str], venv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uv_installs_and_where_it_cannot_pip_does(fails, by, venv, monkeypatch):
     done: Commands = []
 
     def step(title: str, command: list[str]) -> None:
@@ -183,9 +172,7 @@ def test_uv_installs_and_where_it_cannot_pip_does(
     assert sum("--use-pep517" in words for words in done) == by[1:].count("pip")
 
 
-def test_uv_asks_the_index_that_pip_is_told_to_ask(
-    venv: Path, steps: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uv_asks_the_index_that_pip_is_told_to_ask(venv, steps, monkeypatch):
     monkeypatch.setattr(dev, "pip", lambda: [sys.executable, "-m", "pip"])
     monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
     assert dev.fetch_uv()[-2:] == ["--default-index", "https://index.example/simple"]
@@ -194,9 +181,7 @@ def test_uv_asks_the_index_that_pip_is_told_to_ask(
     assert len(steps) == 1
 
 
-def test_the_peers_are_installed_apart_and_once(
-    venv: Path, steps: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_peers_are_installed_apart_and_once(venv, steps, monkeypatch, tmp_path):
     monkeypatch.setattr(dev, "PEERS", tmp_path / "peers")
     monkeypatch.setattr(dev, "fetch_uv", list)
     (tmp_path / "peers").mkdir()
@@ -215,9 +200,7 @@ def test_the_peers_are_installed_apart_and_once(
     assert not (tmp_path / "peers" / "old").exists()
 
 
-def test_the_demo_installs_spark_only_for_its_second_half(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_demo_installs_spark_only_for_its_second_half(monkeypatch):
     wanted: list[str] = []
     monkeypatch.setattr(dev, "sync", wanted.append)
     monkeypatch.setattr(dev, "run", lambda _command: 0)
@@ -228,9 +211,7 @@ def test_the_demo_installs_spark_only_for_its_second_half(
     assert "pyspark==" not in dev.LOCKS["demo"].read_text()
 
 
-def test_without_ensurepip_there_are_two_other_ways_and_an_answer(
-    venv: Path, steps: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ensurepip_there_are_two_other_ways_and_an_answer(venv, steps, monkeypatch):
     monkeypatch.setattr(dev.importlib.util, "find_spec", lambda _name: None)
     monkeypatch.setattr(dev, "works", lambda command: "pip" in command)
     dev.make_venv()
@@ -251,15 +232,13 @@ def test_without_ensurepip_there_are_two_other_ways_and_an_answer(
         ("something new", "failed:\nsomething new$"),
     ],
 )
-def test_a_failed_step_shows_what_was_said_and_what_helps(
-    said: str, cure: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_step_shows_what_was_said_and_what_helps(said, cure, capsys):
     with pytest.raises(dev.SetupError, match=cure):
         dev.step("Trying", [sys.executable, "-c", f"print({said!r}); raise SystemExit(1)"])
     assert capsys.readouterr().out.startswith("  Trying …")
 
 
-def test_a_lock_with_an_address_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_lock_with_an_address_is_refused(monkeypatch, tmp_path):
     target = tmp_path / "requirements-dev.lock"
 
     def step(_title: str, command: list[str]) -> None:
@@ -271,9 +250,7 @@ def test_a_lock_with_an_address_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not target.exists()
 
 
-def test_the_callers_environment_does_not_leak_into_the_set_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_callers_environment_does_not_leak_into_the_set_up(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "an index of this place")

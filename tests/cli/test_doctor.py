@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -62,7 +61,7 @@ def used(opened: turnabout.Turnabout) -> turnabout.Queue:
 
 
 @pytest.mark.usefixtures("used")
-def test_all_is_well(run: Runner, levels: Callable[..., Levels]) -> None:
+def test_all_is_well(run, levels):
     found = levels()
     assert "fail" not in found.values()
     assert {"Turnabout", "Python", "libraries", "counts", "way out", "schema"} <= set(found)
@@ -71,21 +70,19 @@ def test_all_is_well(run: Runner, levels: Callable[..., Levels]) -> None:
     assert "ok    counts" in text
 
 
-def test_no_file(levels: Callable[..., Levels], tmp_path: Path) -> None:
+def test_no_file(levels, tmp_path):
     url = f"sqlite:///{tmp_path}/typo.db"
     assert levels("--url", url, code=1)["database"] == "fail"
     assert not (tmp_path / "typo.db").exists()
 
 
-def test_a_file_that_may_not_be_looked_at(levels: Callable[..., Levels], tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_looked_at(levels, tmp_path):
     assert levels("--url", f"sqlite:///{tmp_path}/{'x' * 300}.db", code=1)["database"] == "fail"
 
 
 @pytest.mark.usefixtures("used")
 @pytest.mark.parametrize(("free", "level"), [(300, "warn"), (3, "fail")])
-def test_a_disk_that_is_full(
-    levels: Callable[..., Levels], monkeypatch: pytest.MonkeyPatch, free: int, level: str
-) -> None:
+def test_a_disk_that_is_full(levels, monkeypatch, free, level):
     def usage(_path: Path) -> SimpleNamespace:
         return SimpleNamespace(free=free * 1_000_000)
 
@@ -93,16 +90,16 @@ def test_a_disk_that_is_full(
     assert levels(code=1 if level == "fail" else 0)["disk"] == level
 
 
-def test_memory(levels: Callable[..., Levels]) -> None:
+def test_memory(levels):
     assert levels("--url", "sqlite://")["database"] == "ok"
 
 
-def test_no_url_of_a_store(run: Runner, levels: Callable[..., Levels]) -> None:
+def test_no_url_of_a_store(run, levels):
     assert levels("--url", "mysql://u:s3cret@h/db", code=1)["database"] == "fail"
     assert "s3cret" not in run("doctor", "--url", "mysql://u:s3cret@h/db", code=1).out
 
 
-def test_a_server_that_is_away(run: Runner, levels: Callable[..., Levels]) -> None:
+def test_a_server_that_is_away(run, levels):
     pytest.importorskip("psycopg")
     url = "postgresql://u:s3cret@127.0.0.1:1/db"
     found = levels("--url", url, code=1)
@@ -111,12 +108,12 @@ def test_a_server_that_is_away(run: Runner, levels: Callable[..., Levels]) -> No
     assert "s3cret" not in run("doctor", "--url", url, code=1).out
 
 
-def test_a_file_that_is_no_database(levels: Callable[..., Levels], tmp_path: Path) -> None:
+def test_a_file_that_is_no_database(levels, tmp_path):
     (tmp_path / "x.db").write_text("no database " * 100)
     assert levels("--url", f"sqlite:///{tmp_path}/x.db", code=1)["database"] == "fail"
 
 
-def test_a_file_that_is_not_migrated(levels: Callable[..., Levels], tmp_path: Path) -> None:
+def test_a_file_that_is_not_migrated(levels, tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as db:
         db.execute("create table other (id int)")
     found = levels("--url", f"sqlite:///{tmp_path}/x.db", code=1)
@@ -142,16 +139,14 @@ def test_a_file_that_is_not_migrated(levels: Callable[..., Levels], tmp_path: Pa
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("used")
-def test_damage_in_a_file(
-    levels: Callable[..., Levels], tmp_path: Path, damage: str, check: str
-) -> None:
+def test_damage_in_a_file(levels, tmp_path, damage, check):
     with contextlib.closing(sqlite3.connect(tmp_path / "queues.db")) as db:
         db.executescript(damage)
     assert levels(code=1)[check] == "fail"
 
 
 @pytest.mark.usefixtures("used")
-def test_leases_that_nobody_takes_back(levels: Callable[..., Levels], tmp_path: Path) -> None:
+def test_leases_that_nobody_takes_back(levels, tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "queues.db")) as db:
         db.executescript(
             "update turnabout_message set at = 1 where status = 2;"
@@ -162,35 +157,31 @@ def test_leases_that_nobody_takes_back(levels: Callable[..., Levels], tmp_path: 
     assert found["waiting"] == "warn"
 
 
-def test_doctor_changes_nothing(run: Runner, used: turnabout.Queue, tmp_path: Path) -> None:
+def test_doctor_changes_nothing(run, used, tmp_path):
     before = used.stats()
     run("doctor")
     after = used.stats()
     assert (before.sent, before.ready, before.leased) == (after.sent, after.ready, after.leased)
 
 
-def test_weak_durability(levels: Callable[..., Levels], door_url: str, used: Any) -> None:
+def test_weak_durability(levels, door_url, used):
     assert levels("--url", f"{door_url}?synchronous=off")["durability"] == "warn"
 
 
 @pytest.mark.parametrize(
     ("version", "level"), [((3, 51, 2), "warn"), ((3, 51, 3), "ok"), ((3, 60, 0), "ok")]
 )
-def test_the_wal_reset_bug(
-    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], level: str
-) -> None:
+def test_the_wal_reset_bug(monkeypatch, version, level):
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     assert doctor_sqlite.version().level == level
 
 
-def test_a_network_file_system(
-    levels: Callable[..., Levels], used: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_file_system(levels, used, monkeypatch):
     monkeypatch.setattr(doctor_sqlite, "file_system", lambda _: "nfs4")
     assert levels(code=1)["file system"] == "fail"
 
 
-def test_counts_that_do_not_add_up() -> None:
+def test_counts_that_do_not_add_up():
     good = QueueCounts(
         "a", False, sent=5, finished=2, live=3, overdue_leases=0, oldest_ready_ms=None
     )
@@ -202,19 +193,19 @@ def test_counts_that_do_not_add_up() -> None:
     assert [f.level for f in findings.of_counts([])] == ["ok", "ok"]
 
 
-def test_each_promise_has_words() -> None:
+def test_each_promise_has_words():
     assert set(PROMISES) <= set(WORDS)
     for name, level in PROMISES.items():
         for number in (0, 2):
             assert check_of(findings.of_zero(name, number, level)).text
 
 
-def test_each_finding_has_words_of_its_own() -> None:
+def test_each_finding_has_words_of_its_own():
     tables = (w.OF_QUEUES, w.OF_PROMISES, w.OF_SQLITE, w.OF_POSTGRES)
     assert sum(map(len, tables)) == len(w.WORDS)
 
 
-def test_a_clock_that_was_set_back(levels: Callable[..., Levels], door_url: str) -> None:
+def test_a_clock_that_was_set_back(levels, door_url):
     with turnabout.connect(door_url, clock=lambda: round(time.time() + 3600) * 1000) as ahead:
         ahead.queue("q").send("later", delay_seconds=1)
         ahead.queue("q").send("x")
@@ -224,7 +215,7 @@ def test_a_clock_that_was_set_back(levels: Callable[..., Levels], door_url: str)
     assert "fail" not in found.values()
 
 
-def test_its_work_grows_as_the_channels_do(tmp_path: Path) -> None:
+def test_its_work_grows_as_the_channels_do(tmp_path):
     """Not as their square: with five thousand of them it took longer than anybody waits."""
     path = tmp_path / "many.db"
     with turnabout.connect(f"sqlite:///{path}") as mq:

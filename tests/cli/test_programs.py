@@ -7,12 +7,10 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import turnabout
-from tests.support.command_line import Runner
 from tests.support.until import until
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -22,7 +20,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.mark.slow
-def test_a_pipe_from_end_to_end(program: Start) -> None:
+def test_a_pipe_from_end_to_end(program):
     sender = program("send", "q", "--json")
     out, _ = sender.communicate(b"one\ntwo\n")
     assert json.loads(out)["sent"] == 2
@@ -33,9 +31,7 @@ def test_a_pipe_from_end_to_end(program: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_pipe_that_pauses_is_not_kept_waiting(
-    program: Start, opened: turnabout.Turnabout
-) -> None:
+def test_a_pipe_that_pauses_is_not_kept_waiting(program, opened):
     sender = program("send", "q")
     assert sender.stdin is not None
     sender.stdin.write(b"one\n")
@@ -47,9 +43,7 @@ def test_a_pipe_that_pauses_is_not_kept_waiting(
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_sending_tells_where_to_go_on(
-    program: Start, opened: turnabout.Turnabout
-) -> None:
+def test_ctrl_c_while_sending_tells_where_to_go_on(program, opened):
     sender = program("send", "q", "--json")
     assert sender.stdin is not None
     sender.stdin.write(b"one\ntwo\nhalf a li")
@@ -65,9 +59,7 @@ def test_ctrl_c_while_sending_tells_where_to_go_on(
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
-    program: Start, opened: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(program, opened, tmp_path):
     path = tmp_path / "many.txt"
     path.write_text("".join(f"{n}\n" for n in range(1, 400_001)))
     sender = program("send", "q", "--file", str(path), "--json", "--batch-size", "50")
@@ -82,7 +74,7 @@ def test_ctrl_c_in_the_middle_of_a_file_counts_exactly(
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: turnabout.Turnabout) -> None:
+def test_ctrl_c_while_waiting_leases_nothing(program, opened):
     opened.queue("q").send("x", ttl_seconds=0.001)
     receiver = program("receive", "q", "--wait", "10m")
     until(lambda: opened.queue("q").stats().expired == 1)  # it has looked
@@ -95,7 +87,7 @@ def test_ctrl_c_while_waiting_leases_nothing(program: Start, opened: turnabout.T
 
 
 @pytest.mark.slow
-def test_a_reader_that_went_away(program: Start, opened: turnabout.Turnabout) -> None:
+def test_a_reader_that_went_away(program, opened):
     """`turnabout receive --ack | true`: what nobody read is not acked."""
     opened.queue("q").send("x" * 500_000)
     receiver = program("receive", "q", "--ack")
@@ -109,9 +101,7 @@ def test_a_reader_that_went_away(program: Start, opened: turnabout.Turnabout) ->
 
 
 @pytest.mark.slow
-def test_the_terminal_is_not_coloured_in_a_pipe(
-    program: Start, opened: turnabout.Turnabout
-) -> None:
+def test_the_terminal_is_not_coloured_in_a_pipe(program, opened):
     opened.queue("q").send("x")
     for words in (("stats",), ("top",), ("doctor",), ("--help",)):
         out, err = program(*words, TERM="xterm-256color").communicate()
@@ -121,7 +111,7 @@ def test_the_terminal_is_not_coloured_in_a_pipe(
 # --- schema --------------------------------------------------------------------------------------
 
 
-def test_migrate(run: Runner, tmp_path: Path) -> None:
+def test_migrate(run, tmp_path):
     url = f"sqlite:///{tmp_path}/new.db"
     applied = run("migrate", "up", "--url", url, "--json").document()["applied"]
     assert applied
@@ -133,7 +123,7 @@ def test_migrate(run: Runner, tmp_path: Path) -> None:
     assert "Up to date" in run("migrate", "status", "--url", url).out
 
 
-def test_a_file_that_is_not_migrated(run: Runner, tmp_path: Path) -> None:
+def test_a_file_that_is_not_migrated(run, tmp_path):
     sqlite3.connect(tmp_path / "empty.db").close()
     (tmp_path / "empty.db").touch()
     url = f"sqlite:///{tmp_path}/empty.db"
@@ -141,7 +131,7 @@ def test_a_file_that_is_not_migrated(run: Runner, tmp_path: Path) -> None:
     assert "turnabout migrate up" in run("migrate", "status", "--url", url, code=1).err
 
 
-def test_sql_is_all_that_a_database_needs(run: Runner, tmp_path: Path) -> None:
+def test_sql_is_all_that_a_database_needs(run, tmp_path):
     script = run("sql", "--dialect", "sqlite").out
     db = sqlite3.connect(tmp_path / "by-hand.db")
     db.executescript(script)
@@ -156,7 +146,7 @@ def test_sql_is_all_that_a_database_needs(run: Runner, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(run: Runner, shell: str) -> None:
+def test_completion_scripts(run, shell):
     script = run("completion", shell).out
     assert "_TURNABOUT_COMPLETE" in script
     document = run("completion", shell, "--json").document()
@@ -165,9 +155,7 @@ def test_completion_scripts(run: Runner, shell: str) -> None:
 
 
 @pytest.mark.slow
-def test_completion_of_commands_and_queues(
-    program: Start, opened: turnabout.Turnabout, door_url: str
-) -> None:
+def test_completion_of_commands_and_queues(program, opened, door_url):
     opened.queue("emails").create()
     queues = ["emails", "emails-dead"] if door_url.startswith("sqlite") else [""]
 
@@ -205,9 +193,7 @@ not_a_worker = 1
 
 
 @pytest.mark.slow
-def test_a_worker(
-    program: Start, opened: turnabout.Turnabout, tmp_path: Path, door_url: str
-) -> None:
+def test_a_worker(program, opened, tmp_path, door_url):
     (tmp_path / "app.py").write_text(APP)
     opened.queue("q").send_many([turnabout.message(str(n)) for n in range(5)])
     worker = program("worker", "app:worker", "--until-empty", "--url", door_url, "--json", "-q")
@@ -220,9 +206,7 @@ def test_a_worker(
 
 
 @pytest.mark.slow
-def test_many_workers(
-    program: Start, opened: turnabout.Turnabout, tmp_path: Path, door_url: str
-) -> None:
+def test_many_workers(program, opened, tmp_path, door_url):
     (tmp_path / "app.py").write_text(APP)
     opened.queue("q").send_many([turnabout.message(str(n)) for n in range(20)])
     words = ("worker", "app:worker", "--until-empty", "--processes", "2", "--url", door_url, "-q")
@@ -243,9 +227,7 @@ def test_many_workers(
         ("app_of_this_test:not_a_worker", "not a turnabout.worker.Worker"),
     ],
 )
-def test_what_is_no_worker(
-    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, says: str
-) -> None:
+def test_what_is_no_worker(run, tmp_path, monkeypatch, target, says):
     (tmp_path / "app_of_this_test.py").write_text(APP)
     monkeypatch.syspath_prepend(tmp_path)
     assert says in run("worker", target, code=2).err

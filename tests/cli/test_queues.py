@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-import turnabout
-from tests.support.command_line import Runner
 from turnabout.cli import queue as queue_module
 from turnabout.cli import top as top_module
 
 
-def test_create_get_update_list(run: Runner) -> None:
+def test_create_get_update_list(run):
     made = run(
         "queue", "create", "q", "--lease", "1m", "--max-attempts", "none", "--fifo",
         "--max-concurrency", "3", "--json",
@@ -40,7 +36,7 @@ def test_create_get_update_list(run: Runner) -> None:
     assert run("queue", "list").out.splitlines()[1].split()[:3] == ["q", "q-dead", "1m"]
 
 
-def test_creating_a_queue_twice(run: Runner) -> None:
+def test_creating_a_queue_twice(run):
     assert "Created q." in run("queue", "create", "q").out
     ran = run("queue", "create", "q", "--lease", "9m", "--json", code=1)
     assert ran.error()["code"] == "already_exists"
@@ -66,12 +62,12 @@ def test_creating_a_queue_twice(run: Runner) -> None:
         (("queue", "delete", "q"), "--yes"),
     ],
 )
-def test_wrong_calls_say_what_is_wrong(run: Runner, words: Any, says: str) -> None:
+def test_wrong_calls_say_what_is_wrong(run, words, says):
     run("queue", "create", "q")
     assert says in run(*words, code=2).err
 
 
-def test_pause_and_resume(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_pause_and_resume(run, opened):
     run("send", "q", "x")
     paused = run("queue", "pause", "q", "--reason", "the server\nmoves", "--json").document()
     assert paused["settings"]["pause_reason"] == "the server\nmoves"
@@ -84,13 +80,13 @@ def test_pause_and_resume(run: Runner, opened: turnabout.Turnabout) -> None:
     run("receive", "q")
 
 
-def test_delete(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_delete(run, opened):
     run("send", "q", stdin="1\n2\n")
     assert run("queue", "delete", "q", "--yes", "--json").document() == {"messages": 2}
     assert [entry.name for entry in opened.queues()] == ["q-dead"]
 
 
-def test_purge(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_purge(run, opened):
     run("send", "q", "--channel", "a", stdin="1\n2\n")
     run("send", "q", "--channel", "b", stdin="3\n")
     assert run("purge", "q", "--channel", "a", "--yes").out == (
@@ -106,13 +102,8 @@ def test_purge(run: Runner, opened: turnabout.Turnabout) -> None:
     ("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1), ("", 130, 1)]
 )
 def test_a_person_is_asked(  # noqa: PLR0917  (three of them are parameters)
-    run: Runner,
-    opened: turnabout.Turnabout,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    code: int,
-    left: int,
-) -> None:
+    run, opened, monkeypatch, answer, code, left
+):
     run("send", "q", "x")
     monkeypatch.setattr(queue_module._show, "is_terminal", lambda *_: True)
     ran = run("purge", "q", stdin=answer, code=code)
@@ -120,7 +111,7 @@ def test_a_person_is_asked(  # noqa: PLR0917  (three of them are parameters)
     assert opened.queue("q").stats().ready == left
 
 
-def test_policies(run: Runner) -> None:
+def test_policies(run):
     run("queue", "create", "q")
     assert run("policy", "get", "q", "c", "--json").document() == {}
     made = run("policy", "set", "q", "c", "--max-concurrency", "2", "--rate", "5/10s", "--json")
@@ -139,7 +130,7 @@ def test_policies(run: Runner) -> None:
     assert "No channel of q" in run("policy", "list", "q").err
 
 
-def test_the_default_channel_has_a_policy_as_well(run: Runner) -> None:
+def test_the_default_channel_has_a_policy_as_well(run):
     run("queue", "create", "q")
     run("policy", "set", "q", "", "--max-concurrency", "1")
     assert "(default)" in run("policy", "list", "q").out
@@ -148,7 +139,7 @@ def test_the_default_channel_has_a_policy_as_well(run: Runner) -> None:
     assert "at its max_concurrency" in run("stats", "q").out
 
 
-def test_stats(run: Runner) -> None:
+def test_stats(run):
     run("queue", "create", "q")
     run("send", "q", "--channel", "a", stdin="1\n2\n3\n")
     run("receive", "q", "--ack")
@@ -174,7 +165,7 @@ def test_stats(run: Runner) -> None:
     assert lines[3].split()[0] == "CHANNEL"
 
 
-def test_stats_without_queues(run: Runner) -> None:
+def test_stats_without_queues(run):
     run("migrate", "up")
     assert "No queues yet" in run("stats").err
     assert run("stats", "--json").document() == {"items": []}
@@ -182,7 +173,7 @@ def test_stats_without_queues(run: Runner) -> None:
     assert "No queues yet" in run("top", "--once").err
 
 
-def test_top_once(run: Runner) -> None:
+def test_top_once(run):
     run("send", "q", "--channel", "busy", stdin="1\n2\n3\n")
     run("policy", "set", "q", "busy", "--pause")
     lines = run("top").out.splitlines()
@@ -195,9 +186,7 @@ def test_top_once(run: Runner) -> None:
     assert lines[2].endswith("paused")
 
 
-def test_top_tells_rates(
-    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_top_tells_rates(run, opened, monkeypatch):
     opened.queue("q").send("x")
     monkeypatch.setattr(top_module.time, "sleep", lambda _: opened.queue("q").send("y"))
     first, second = run("top", "q", "--json", "--count", "2").lines()
@@ -206,9 +195,7 @@ def test_top_tells_rates(
     assert second["queues"][0]["channels"][0]["ready"] == 2
 
 
-def test_top_live(
-    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_top_live(run, opened, monkeypatch):
     opened.queue("q").send("x", channel="[bold]not markup")
     real = top_module._show.is_terminal
     monkeypatch.setattr(top_module._show, "is_terminal", lambda *a: not a or real(*a))

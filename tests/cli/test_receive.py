@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.support.command_line import Runner
 from turnabout.cli import receive as receive_module
 
 
@@ -21,7 +20,7 @@ def queue(opened: turnabout.Turnabout) -> turnabout.Queue:
     return queue
 
 
-def test_messages_are_printed_with_receipts(run: Runner, queue: turnabout.Queue) -> None:
+def test_messages_are_printed_with_receipts(run, queue):
     queue.send({"to": "ada"}, channel="a", headers={"k": "v"})
     queue.send("two")
     ran = run("receive", "q", "-n", "10")
@@ -33,7 +32,7 @@ def test_messages_are_printed_with_receipts(run: Runner, queue: turnabout.Queue)
     assert queue.stats().leased == 2
 
 
-def test_the_json_of_a_delivery(run: Runner, queue: turnabout.Queue) -> None:
+def test_the_json_of_a_delivery(run, queue):
     queue.send({"to": "ada"}, channel="a", headers={"k": "v"}, priority=2)
     (line,) = run("receive", "q", "--json").lines()
     ident = line["id"]
@@ -53,7 +52,7 @@ def test_the_json_of_a_delivery(run: Runner, queue: turnabout.Queue) -> None:
     }
 
 
-def test_payloads_in_json(run: Runner, queue: turnabout.Queue) -> None:
+def test_payloads_in_json(run, queue):
     """What it is by its content type and its bytes; a line each, whatever is in them."""
     kinds = ("application/json", "application/octet-stream", "text/plain")
     cases: list[tuple[bytes, str, dict[str, Any]]] = [
@@ -72,7 +71,7 @@ def test_payloads_in_json(run: Runner, queue: turnabout.Queue) -> None:
     assert found == [wanted for _, _, wanted in cases]
 
 
-def test_nothing_to_receive(run: Runner, queue: turnabout.Queue) -> None:
+def test_nothing_to_receive(run, queue):
     assert "nothing to receive in q" in run("receive", "q", code=1).err
     queue.send("x", delay_seconds=3600)
     ran = run("receive", "q", "--json", code=1)
@@ -81,7 +80,7 @@ def test_nothing_to_receive(run: Runner, queue: turnabout.Queue) -> None:
     assert "ask again in" in ran.error()["message"]
 
 
-def test_ack_after_printing(run: Runner, queue: turnabout.Queue) -> None:
+def test_ack_after_printing(run, queue):
     queue.send("x")
     assert "x" in run("receive", "q", "--ack").out
     assert (queue.stats().leased, queue.stats().done) == (0, 1)
@@ -89,13 +88,7 @@ def test_ack_after_printing(run: Runner, queue: turnabout.Queue) -> None:
 
 @pytest.mark.parametrize("ack", [(), ("--ack",)])
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()])
-def test_what_could_not_be_printed_is_given_back(
-    run: Runner,
-    queue: turnabout.Queue,
-    monkeypatch: pytest.MonkeyPatch,
-    ack: tuple[str, ...],
-    error: BaseException,
-) -> None:
+def test_what_could_not_be_printed_is_given_back(run, queue, monkeypatch, ack, error):
     queue.send("x")
 
     def fail() -> None:
@@ -113,9 +106,7 @@ def test_what_could_not_be_printed_is_given_back(
     assert (message.failures, message.crashes) == (0, 0)
 
 
-def test_a_lease_that_was_lost_before_the_ack(
-    run: Runner, queue: turnabout.Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_was_lost_before_the_ack(run, queue, monkeypatch):
     queue.send("x")
 
     def steal() -> None:
@@ -125,20 +116,20 @@ def test_a_lease_that_was_lost_before_the_ack(
     assert run("receive", "q", "--ack", "--json", code=1).error()["code"] == "lease_lost"
 
 
-def test_a_lease_of_ones_own(run: Runner, queue: turnabout.Queue) -> None:
+def test_a_lease_of_ones_own(run, queue):
     queue.send("x")
     ran = run("receive", "q", "--lease", "10m", "--wait", "1s")
     assert "Leased for 10m" in ran.err
 
 
-def test_escape_sequences_do_not_reach_the_terminal(run: Runner, queue: turnabout.Queue) -> None:
+def test_escape_sequences_do_not_reach_the_terminal(run, queue):
     queue.send("\x1b[2Jgone", channel="\x1b[31m", headers={"h": "\x07"})
     for words in (("peek", "q"), ("peek", "q", "--full"), ("stats", "q"), ("top", "--once"),
                   ("receive", "q")):  # fmt: skip
         assert "\x1b" not in run(*words).out
 
 
-def test_peek(run: Runner, queue: turnabout.Queue) -> None:
+def test_peek(run, queue):
     queue.send("one", channel="a")
     queue.send("two", channel="b", delay_seconds=60)
     table = run("peek", "q").out
@@ -157,7 +148,7 @@ def test_peek(run: Runner, queue: turnabout.Queue) -> None:
     assert queue.stats().leased == 0
 
 
-def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: turnabout.Queue) -> None:
+def test_the_table_tells_what_the_dead_died_of(run, queue):
     queue.send_many(turnabout.message("x") for _ in range(2))
     one, two = queue.receive(2)
     assert "DIED OF" not in run("peek", "q").out
@@ -169,7 +160,7 @@ def test_the_table_tells_what_the_dead_died_of(run: Runner, queue: turnabout.Que
     assert second.rstrip().endswith("refused")
 
 
-def test_the_table_tells_what_failed_and_comes_again(run: Runner, queue: turnabout.Queue) -> None:
+def test_the_table_tells_what_failed_and_comes_again(run, queue):
     queue.send_many(turnabout.message("x") for _ in range(2))
     one, _two = queue.receive(2)
     try:
@@ -182,7 +173,7 @@ def test_the_table_tells_what_failed_and_comes_again(run: Runner, queue: turnabo
     assert second.rstrip().endswith("x")
 
 
-def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Queue) -> None:
+def test_peek_tells_the_story_of_a_dead_message(run, queue):
     queue.send("x")
     (message,) = queue.receive()
     message.fail("it broke", retry=False)
@@ -195,7 +186,7 @@ def test_peek_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Qu
     assert "No such message" in run("peek", "q", "--channel", "a").err
 
 
-def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout.Queue) -> None:
+def test_receive_tells_the_story_of_a_dead_message(run, queue):
     queue.send_many(turnabout.message("x") for _ in range(2))
     assert all(message.origin is None for message in queue.receive(2))
     for line in run("peek", "q", "--json").lines():
@@ -207,7 +198,7 @@ def test_receive_tells_the_story_of_a_dead_message(run: Runner, queue: turnabout
     assert "in q (refused; 1 failure, 0 crashes): it broke" in said
 
 
-def test_a_queue_that_is_not_there(run: Runner, queue: turnabout.Queue) -> None:
+def test_a_queue_that_is_not_there(run, queue):
     for words in (("peek", "nope"), ("receive", "nope"), ("stats", "nope"),
                   ("queue", "get", "nope"),
                   ("purge", "nope", "--yes"), ("queue", "pause", "nope")):  # fmt: skip
@@ -220,7 +211,7 @@ def lease(queue: turnabout.Queue, payload: str = "x") -> str:
     return str(message.receipt)
 
 
-def test_ack(run: Runner, queue: turnabout.Queue) -> None:
+def test_ack(run, queue):
     receipt = lease(queue)
     ran = run("ack", "q", receipt, "999999.1", code=1)
     first, second = ran.out.splitlines()
@@ -229,14 +220,14 @@ def test_ack(run: Runner, queue: turnabout.Queue) -> None:
     assert queue.stats().done == 1
 
 
-def test_receipts_from_a_pipe(run: Runner, queue: turnabout.Queue) -> None:
+def test_receipts_from_a_pipe(run, queue):
     receipts = [lease(queue), lease(queue)]
     lines = run("ack", "q", "--json", stdin="\n".join(receipts) + "\n\n").lines()
     assert lines == [{"receipt": receipt, "outcome": "acked"} for receipt in receipts]
     assert run("ack", "q", stdin="").err == "No receipts came in: nothing to do.\n"
 
 
-def test_defer_with_state(run: Runner, queue: turnabout.Queue) -> None:
+def test_defer_with_state(run, queue):
     receipt = lease(queue)
     (line,) = run("defer", "q", receipt, "--delay", "1h", "--state", "page 7", "--json").lines()
     assert line["outcome"] == "deferred"
@@ -246,7 +237,7 @@ def test_defer_with_state(run: Runner, queue: turnabout.Queue) -> None:
     assert (message.failures, message.crashes) == (0, 0)
 
 
-def test_fail_retries_and_then_is_dead(run: Runner, queue: turnabout.Queue) -> None:
+def test_fail_retries_and_then_is_dead(run, queue):
     receipt = lease(queue)
     (line,) = run("fail", "q", receipt, "--error", "oh", "--delay", "0s", "--json").lines()
     assert line["outcome"] == "retrying"
@@ -257,7 +248,7 @@ def test_fail_retries_and_then_is_dead(run: Runner, queue: turnabout.Queue) -> N
     assert line == {"receipt": receipt, "outcome": "dead", "queue": "q-dead"}
 
 
-def test_extend_and_release(run: Runner, queue: turnabout.Queue) -> None:
+def test_extend_and_release(run, queue):
     receipt = lease(queue)
     (line,) = run("extend", "q", receipt, "--lease", "2h", "--json").lines()
     assert line["outcome"] == "extended"
@@ -269,14 +260,14 @@ def test_extend_and_release(run: Runner, queue: turnabout.Queue) -> None:
 
 
 @pytest.mark.parametrize("word", ["4711", "4711.0", "x.1", "4711.1.x", ""])
-def test_what_is_no_receipt(run: Runner, queue: turnabout.Queue, word: str) -> None:
+def test_what_is_no_receipt(run, queue, word):
     assert "receipt" in run("ack", "q", word, code=2).err
     if word:
         assert "receipt" in run("ack", "q", stdin=f"{word}\n", code=2).err
     assert "receipt" in run("ack", "q", stdin=b"\xff\n", code=2).err
 
 
-def test_many_receipts_keep_their_order(run: Runner, queue: turnabout.Queue) -> None:
+def test_many_receipts_keep_their_order(run, queue):
     receipts = [f"{n}.1" for n in range(1, 2101)]
     lines = run("ack", "q", "--json", stdin="\n".join(receipts), code=1).lines()
     assert [line["receipt"] for line in lines] == receipts

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-from collections.abc import Callable
 
 import pytest
 
 import turnabout
-from tests.support.command_line import Runner
 from tests.support.each import each
 from turnabout.words.schedules import Schedule
 from turnabout.words.verbs import ScheduleSet
@@ -19,7 +16,7 @@ from turnabout.words.verbs import ScheduleSet
 HOUR = 3_600_000
 
 
-def test_set_show_list(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_set_show_list(run, opened):
     words = (
         "set", "nightly", "reports", '{"kind": "daily"}', "--cron", "30 2 * * *", "--zone",
         "Europe/Berlin", "--overlap", "skip", "--missed", "all", "--channel", "c", "--priority",
@@ -51,7 +48,7 @@ def test_set_show_list(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "no schedules" in run("schedule", "list", "--queue", "none").err
 
 
-def test_a_time_is_meant_by_the_clocks_of_the_zone(run: Runner) -> None:
+def test_a_time_is_meant_by_the_clocks_of_the_zone(run):
     words = ("schedule", "set", "s", "q", "x", "--json", "--zone", "Asia/Kathmandu", "--at")
     assert run(*words, "2035-01-01T05:45").document()["schedule"]["at"] == 2_051_222_400_000
     assert run(*words, "2035-01-01T00:00Z").document()["schedule"]["at"] == 2_051_222_400_000
@@ -63,7 +60,7 @@ def test_a_time_is_meant_by_the_clocks_of_the_zone(run: Runner) -> None:
     assert "5 * * *" in run("schedule", "set", "s", "q", "x", "--cron", "5 * * *", code=2).err
 
 
-def test_next(run: Runner) -> None:
+def test_next(run):
     run("schedule", "set", "s", "q", "x", "--every", "1h")
     found = run("schedule", "next", "s", "-n", "3", "--json").document()
     assert found["zone"] == "UTC"
@@ -94,14 +91,12 @@ def test_next(run: Runner) -> None:
         (["pause", "none"], "no schedule 'none'"),
     ],
 )
-def test_what_is_refused(
-    run: Runner, opened: turnabout.Turnabout, words: list[str], says: str
-) -> None:
+def test_what_is_refused(run, opened, words, says):
     opened.queue("q").create()
     assert says in run("schedule", *words, code=2).err
 
 
-def test_pause_resume_delete(run: Runner) -> None:
+def test_pause_resume_delete(run):
     run("schedule", "set", "s", "q", "x", "--every", "1h")
     assert "s is paused." in run("schedule", "pause", "s").out
     assert " paused " in run("schedule", "list").out
@@ -112,7 +107,7 @@ def test_pause_resume_delete(run: Runner) -> None:
     assert ran.document() == {"value": False}
 
 
-def test_run_once(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_run_once(run, opened):
     run("schedule", "set", "s", "q", "x", "--at", "2020-01-01")
     (sent,) = run("schedule", "run", "--once", "--json").lines()
     assert (sent["schedule"], sent["queue"]) == ("s", "q")
@@ -122,9 +117,7 @@ def test_run_once(run: Runner, opened: turnabout.Turnabout) -> None:
 
 
 @pytest.mark.slow
-def test_run_until_stopped(
-    program: Callable[..., subprocess.Popen[bytes]], opened: turnabout.Turnabout
-) -> None:
+def test_run_until_stopped(program, opened):
     store = opened.store
     bad = Schedule("bad", "q", turnabout.message("x"), cron="no cron")
     now = store.run(ScheduleSet(bad, 5)).now
@@ -140,9 +133,7 @@ def test_run_until_stopped(
 
 
 @pytest.mark.slow
-def test_run_says_so_when_the_database_is_away(
-    program: Callable[..., subprocess.Popen[bytes]],
-) -> None:
+def test_run_says_so_when_the_database_is_away(program):
     process = program("schedule", "run", "--json", "--url", "postgresql://localhost:1/none")
     assert process.stderr is not None
     process.stderr.readline()  # what it does

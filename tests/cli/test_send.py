@@ -7,7 +7,6 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ def sent(opened: turnabout.Turnabout, queue: str = "q") -> list[tuple[str, bytes
     return [(m.channel, m.payload) for m in opened.queue(queue).peek(1000)]
 
 
-def test_one_message(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_one_message(run, opened):
     ran = run(
         "send", "q", '{"to": "ada"}', "--channel", "c", "--priority", "-3",
         "--header", "a=1", "--header", "b=x=y",
@@ -37,7 +36,7 @@ def test_one_message(run: Runner, opened: turnabout.Turnabout) -> None:
     assert message.headers == {"a": "1", "b": "x=y"}
 
 
-def test_its_json(run: Runner) -> None:
+def test_its_json(run):
     document = run("send", "q", "hello", "--json").document()
     ident = document["first_id"]
     assert document == {
@@ -53,49 +52,43 @@ def test_its_json(run: Runner) -> None:
     }
 
 
-def test_global_options_stand_anywhere(run: Runner, tmp_path: Path) -> None:
+def test_global_options_stand_anywhere(run, tmp_path):
     other = f"sqlite:///{tmp_path}/other.db"
     assert run("--json", "--url", other, "send", "q", "1").document()["sent"] == 1
     assert run("send", "--json", "q", "--url", other, "1").document()["sent"] == 1
     assert run("stats", "q", "--url", other, "--json").document()["queue"]["sent"] == 2
 
 
-def test_an_instant(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_an_instant(run, opened):
     moment = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     run("send", "q", "later", "--due-at", moment.isoformat())
     assert [m.due_at for m in opened.queue("q").peek()] == [moment.timestamp() * 1000]
 
 
-def test_a_delay(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_a_delay(run, opened):
     run("send", "q", "later", "--delay", "1h")
     assert opened.queue("q").stats().scheduled == 1
 
 
 @pytest.mark.parametrize("dash", [(), ("-",)])
-def test_lines_of_the_input(
-    run: Runner, opened: turnabout.Turnabout, dash: tuple[str, ...]
-) -> None:
+def test_lines_of_the_input(run, opened, dash):
     ran = run("send", "q", *dash, "--channel", "c", stdin="one\n\ntwo\n")
     assert sent(opened) == [("c", b"one"), ("c", b"two")]
     assert ran.out.startswith("Sent 2 messages to q in ")
     assert "1 blank line skipped" in ran.out
 
 
-def test_no_spinner_stands_between_lines_that_a_person_types(
-    run: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_spinner_stands_between_lines_that_a_person_types(run, monkeypatch):
     for terminal in ("is_coloured", "is_terminal"):
         monkeypatch.setattr(_show, terminal, lambda *_: True)
     assert run("send", "q", stdin="one\n").err == "Each line is a message; Ctrl-D ends.\n"
 
 
-def test_an_empty_input(run: Runner) -> None:
+def test_an_empty_input(run):
     assert run("send", "q", "--json", stdin="").document()["sent"] == 0
 
 
-def test_json_lines_with_a_channel_from_a_field(
-    run: Runner, opened: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_json_lines_with_a_channel_from_a_field(run, opened, tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_text('{"shop": "a", "n": 1}\n{"shop": "b", "n": 2}\n')
     document = run("send", "q", "--file", str(path), "--channel-from", "shop", "--json").document()
@@ -103,7 +96,7 @@ def test_json_lines_with_a_channel_from_a_field(
     assert sent(opened) == [("a", b'{"shop": "a", "n": 1}'), ("b", b'{"shop": "b", "n": 2}')]
 
 
-def test_a_bad_line_stops_after_all_before_it(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_a_bad_line_stops_after_all_before_it(run, opened):
     lines = '{"n": 1}\n{"n": 2}\n{"n": \n{"n": 4}\n'
     ran = run("send", "q", "--format", "jsonl", "--json", stdin=lines, code=2)
     assert ran.document()["sent"] == 2
@@ -132,7 +125,7 @@ STREAM = ("send", "q", "--format", "jsonl", "--channel-from", "c", "--json")
 
 
 @pytest.mark.usefixtures("limited")
-def test_a_full_channel_refuses_one_message(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_a_full_channel_refuses_one_message(run, opened):
     full(opened, 1)
     run("send", "q", "a", "--channel", "c")
     ran = run("send", "q", "b", "--channel", "c", "--json", code=1)
@@ -144,9 +137,7 @@ def test_a_full_channel_refuses_one_message(run: Runner, opened: turnabout.Turna
 
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("batch", ["1", "4", "500"])
-def test_a_full_channel_stops_at_the_exact_line(
-    run: Runner, opened: turnabout.Turnabout, batch: str
-) -> None:
+def test_a_full_channel_stops_at_the_exact_line(run, opened, batch):
     ran = run(*STREAM, "--batch-size", batch, stdin=LINES, code=1)
     # Lines 1, 3, 5 fill the channel; 7 is refused, and nothing after it was sent.
     assert ran.document()["sent"] == 6
@@ -157,9 +148,7 @@ def test_a_full_channel_stops_at_the_exact_line(
 
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("batch", ["1", "4", "500"])
-def test_what_does_not_fit_can_be_skipped(
-    run: Runner, opened: turnabout.Turnabout, batch: str
-) -> None:
+def test_what_does_not_fit_can_be_skipped(run, opened, batch):
     ran = run(*STREAM, "--when-full", "skip", "--batch-size", batch, stdin=LINES, code=1)
     document = ran.document()
     assert (document["sent"], document["refused"], document["next_line"]) == (8, 2, None)
@@ -167,9 +156,7 @@ def test_what_does_not_fit_can_be_skipped(
 
 
 @pytest.mark.usefixtures("limited")
-def test_it_can_wait_for_room(
-    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_can_wait_for_room(run, opened, monkeypatch):
     from turnabout.cli import _sender
 
     waits: list[float] = []
@@ -208,11 +195,11 @@ def test_it_can_wait_for_room(
         (("send",), "Missing argument"),
     ],
 )
-def test_wrong_calls_say_what_is_wrong(run: Runner, words: Any, says: str) -> None:
+def test_wrong_calls_say_what_is_wrong(run, words, says):
     assert says in run(*words, code=2).err
 
 
-def test_a_url_of_no_store(run: Runner) -> None:
+def test_a_url_of_no_store(run):
     ran = run("send", "q", "x", "--url", "mysql://u:s3cret@h/db", code=2)
     assert "no store for 'mysql'" in ran.err
     assert "s3cret" not in ran.err
@@ -221,12 +208,12 @@ def test_a_url_of_no_store(run: Runner) -> None:
     assert "s3cret" not in ran.err
 
 
-def test_a_url_that_is_none(run: Runner) -> None:
+def test_a_url_that_is_none(run):
     assert "the URL has no scheme: use sqlite:///path" in run("stats", "--url", "a.db", code=2).err
     assert "--url is empty" in run("send", "q", "x", "--url", "", code=2).err
 
 
-def test_a_database_that_is_away(run: Runner) -> None:
+def test_a_database_that_is_away(run):
     pytest.importorskip("psycopg")
     url = "postgresql://u:s3cret@127.0.0.1:1/db"
     ran = run("stats", "--url", url, "--json", code=3)
@@ -238,9 +225,7 @@ LOOKS = [("send", "q", "x", "--url"), ("stats", "--url"), ("migrate", "status", 
 
 
 @pytest.mark.parametrize("words", LOOKS)
-def test_a_file_that_may_not_be_looked_at(
-    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+def test_a_file_that_may_not_be_looked_at(run, tmp_path, monkeypatch, words):
     ran = run(*words, f"sqlite:///{tmp_path}/{'x' * 300}.db", code=2)
     assert "File name too long" in ran.err
 
@@ -257,7 +242,7 @@ def test_a_file_that_may_not_be_looked_at(
     assert f"{tmp_path}/q.db" in ran.error()["message"]
 
 
-def test_no_file_is_made_by_looking(run: Runner, tmp_path: Path) -> None:
+def test_no_file_is_made_by_looking(run, tmp_path):
     url = f"sqlite:///{tmp_path}/typo.db"
     for words in (("stats",), ("peek", "q"), ("receive", "q"), ("migrate", "status")):
         ran = run(*words, "--url", url, code=2)

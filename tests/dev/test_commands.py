@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import turnabout
-from tests.support.command_line import Runner
 from tests.support.doors import Clock
 from turnabout.dev import bench as bench_module
 from turnabout.dev.commands import _keep_up
@@ -21,7 +20,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.mark.slow
-def test_bench(run: Runner, opened: turnabout.Turnabout) -> None:
+def test_bench(run, opened):
     opened.queue("mine").send("stays")
     ran = run("bench", "--seconds", "1", "--threads", "2", "--batch", "10", "--json")
     document = ran.document()
@@ -40,12 +39,7 @@ def test_bench(run: Runner, opened: turnabout.Turnabout) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), turnabout.Busy("later")])
-def test_bench_leaves_nothing_behind(
-    run: Runner,
-    opened: turnabout.Turnabout,
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-) -> None:
+def test_bench_leaves_nothing_behind(run, opened, monkeypatch, error):
     opened.queue("mine").create()
 
     def fail(*_: object) -> None:
@@ -56,9 +50,7 @@ def test_bench_leaves_nothing_behind(
     assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
 
 
-def test_ctrl_c_while_bench_starts_its_threads(
-    run: Runner, opened: turnabout.Turnabout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_while_bench_starts_its_threads(run, opened, monkeypatch):
     """None of them goes on and makes the deleted queue anew."""
 
     class Interrupted(threading.Thread):
@@ -74,16 +66,16 @@ def test_ctrl_c_while_bench_starts_its_threads(
     assert [entry.name for entry in opened.queues()] == ["mine", "mine-dead"]
 
 
-def test_dev_says_what_it_can_start(run: Runner) -> None:
+def test_dev_says_what_it_can_start(run):
     assert "--postgres" in run("dev", code=2).err
 
 
-def test_on_windows_dev_says_what_it_needs(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_windows_dev_says_what_it_needs(run, monkeypatch):
     monkeypatch.setattr("sys.platform", "win32")
     assert "needs Linux or macOS" in run("dev", "--postgres", code=2).err
 
 
-def test_dev_does_what_workers_would_do() -> None:
+def test_dev_does_what_workers_would_do():
     clock = Clock()
     with turnabout.connect("sqlite://", clock=clock) as mq:
         queue = mq.queue("q")
@@ -98,7 +90,7 @@ def test_dev_does_what_workers_would_do() -> None:
 
 
 @pytest.mark.slow
-def test_dev_postgres(program: Start, tmp_path: Path) -> None:
+def test_dev_postgres(program, tmp_path):
     psycopg = pytest.importorskip("psycopg")
     pgserver = pytest.importorskip("turnabout.dev.pgserver")
     try:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command_line import Runner
 from turnabout.dev.demo.pipeline import Archive, jain, judge, show_page
 from turnabout.pipeline.results import QueueReport, Reported, Times
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CARRIERS = {"UA": 6, "HA": 2}
 TIMES = Times(1, 1, 1, 1, 1)
@@ -28,13 +23,13 @@ def bad(there: Archive = THERE, made: Reported = MADE, done: int = 8) -> list[st
     return [check.text for check in judge(there, made, done, CARRIERS) if not check.good]
 
 
-def test_all_that_was_done_is_there() -> None:
+def test_all_that_was_done_is_there():
     assert bad() == []
     assert jain([6.0, 2.0]) == 64 / 80
     assert jain([]) is None
 
 
-def test_what_is_wrong_is_seen() -> None:
+def test_what_is_wrong_is_seen():
     assert "7 rows in the lake, 8 messages done" in bad(replace(THERE, rows=7, ids=7))[0]
     assert "7 different ids in 8 rows" in bad(replace(THERE, ids=7))[0]
     assert "for HA" in bad(replace(THERE, channels={"UA": 6, "HA": 1}))[0]
@@ -45,7 +40,7 @@ def test_what_is_wrong_is_seen() -> None:
     assert "says nothing" in bad(made=replace(MADE, queues=()))[0]
 
 
-def test_a_browser_is_for_somebody_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_is_for_somebody_who_looks(monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -54,9 +49,7 @@ def test_a_browser_is_for_somebody_who_looks(monkeypatch: pytest.MonkeyPatch) ->
     assert opened == ["file:///x/report.html"]
 
 
-def test_without_spark_the_command_to_install_it_is_told_at_once(
-    monkeypatch: pytest.MonkeyPatch, run: Runner
-) -> None:
+def test_without_spark_the_command_to_install_it_is_told_at_once(monkeypatch, run):
     monkeypatch.setitem(__import__("sys").modules, "turnabout.pipeline", None)
     ran = run("demo", "--rows", "10", "--pipeline", code=2)
     assert "pip install '.[spark-jre]'" in ran.err
@@ -64,9 +57,7 @@ def test_without_spark_the_command_to_install_it_is_told_at_once(
 
 
 @pytest.mark.long
-def test_flights_are_archived_and_reported(
-    spark: SparkSession, tmp_path: Path, run: Runner
-) -> None:
+def test_flights_are_archived_and_reported(spark, tmp_path, run):
     words = ["--rows", "500", "--no-kill", "--workers", "2", "--json", "--pipeline", "--no-open"]
     told = run("demo", *words, "--out", str(tmp_path)).document()
     assert "archived: 500 rows in the lake, 500 messages done" in [

@@ -10,9 +10,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import turnabout
-from tests.move.endpoints import Endpoints
 from tests.support.doors import Clock, migrate
-from tests.support.postgres import Server, fresh_database
+from tests.support.postgres import fresh_database
 from turnabout import Acked, Extended, LeaseLost, Policy, Rate, UsageError, WrongVersion, message
 from turnabout.move import _target, abort, move, plan
 from turnabout.postgres import install
@@ -33,9 +32,7 @@ def texts(queue: Any) -> list[str]:
 # --- what moves ----------------------------------------------------------------------------------
 
 
-def test_a_worker_settles_on_the_target_what_it_received_from_the_file(
-    endpoints: Endpoints,
-) -> None:
+def test_a_worker_settles_on_the_target_what_it_received_from_the_file(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(4)])
@@ -53,7 +50,7 @@ def test_a_worker_settles_on_the_target_what_it_received_from_the_file(
         assert sent.id > held[2].id, "ids still grow"
 
 
-def test_policies_hold_across_the_move(endpoints: Endpoints) -> None:
+def test_policies_hold_across_the_move(endpoints):
     """A slot that is taken in the file is taken on the target, and a bucket is as empty."""
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
@@ -78,7 +75,7 @@ def test_policies_hold_across_the_move(endpoints: Endpoints) -> None:
         assert [m.channel for m in jobs.receive(10)] == ["c"]
 
 
-def test_a_fifo_channel_keeps_its_order_and_its_lease(endpoints: Endpoints) -> None:
+def test_a_fifo_channel_keeps_its_order_and_its_lease(endpoints):
     with opened(endpoints.source) as mq:
         ledger = mq.queue("ledger")
         ledger.create(fifo=True, policy=Policy(weight=2))
@@ -98,9 +95,7 @@ def test_a_fifo_channel_keeps_its_order_and_its_lease(endpoints: Endpoints) -> N
         assert got == ["1", "2"]
 
 
-def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
-    endpoints: Endpoints,
-) -> None:
+def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send_many([message("x", channel="a") for _ in range(5)])
@@ -116,7 +111,7 @@ def test_a_policy_that_comes_while_the_queue_is_copied_limits_what_was_copied(
 
 
 @pytest.mark.parametrize("scope", ["queue", "channel"])
-def test_a_send_with_a_key_is_still_suppressed(endpoints: Endpoints, scope: Any) -> None:
+def test_a_send_with_a_key_is_still_suppressed(endpoints, scope):
     with opened(endpoints.source) as mq:
         sent = mq.queue("jobs").send("x", channel="a", dedup_key="k", dedup_scope=scope)
         done = mq.queue("jobs").send("y", dedup_key="l", dedup_mode="until_finished")
@@ -130,7 +125,7 @@ def test_a_send_with_a_key_is_still_suppressed(endpoints: Endpoints, scope: Any)
         assert jobs.stats().sent == 2
 
 
-def test_history_results_and_the_dead_are_there(endpoints: Endpoints) -> None:
+def test_history_results_and_the_dead_are_there(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(max_attempts=1, history_payload=True)
@@ -155,7 +150,7 @@ def test_history_results_and_the_dead_are_there(endpoints: Endpoints) -> None:
         assert (stats.sent, stats.done, stats.dead, stats.ready) == (4, 1, 1, 1)
 
 
-def test_of_two_endings_in_a_millisecond_the_later_one_counts(endpoints: Endpoints) -> None:
+def test_of_two_endings_in_a_millisecond_the_later_one_counts(endpoints):
     clock = Clock()
     with turnabout.connect(endpoints.source, clock=clock) as mq:
         jobs = mq.queue("jobs")
@@ -171,7 +166,7 @@ def test_of_two_endings_in_a_millisecond_the_later_one_counts(endpoints: Endpoin
         assert [e.error for e in jobs.history_entries()] == ["second", "first"]
 
 
-def test_schedules_redrives_and_the_cursor_of_events_go_on(endpoints: Endpoints) -> None:
+def test_schedules_redrives_and_the_cursor_of_events_go_on(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(events="all", max_attempts=1)
@@ -197,7 +192,7 @@ def test_schedules_redrives_and_the_cursor_of_events_go_on(endpoints: Endpoints)
         assert [e.kind for e in on[len(later) :]] == ["created"]
 
 
-def test_settings_and_counts_of_every_queue_are_the_same(endpoints: Endpoints) -> None:
+def test_settings_and_counts_of_every_queue_are_the_same(endpoints):
     with opened(endpoints.source) as mq:
         mq.queue("a").create(lease_seconds=7, max_messages=9, ttl_seconds=60, dead_letter="grave")
         mq.queue("b").create(paused=True, pause_reason="later", dedup_mode="latest")
@@ -225,7 +220,7 @@ def as_dict(stats: Any) -> dict[str, Any]:
 # --- the file afterwards, and the target meanwhile -----------------------------------------------
 
 
-def test_the_file_says_where_its_queues_are(endpoints: Endpoints) -> None:
+def test_the_file_says_where_its_queues_are(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send("x")
@@ -260,7 +255,7 @@ def test_the_file_says_where_its_queues_are(endpoints: Endpoints) -> None:
         endpoints.move()
 
 
-def test_whoever_looks_meanwhile_finds_numbers_that_add_up(endpoints: Endpoints) -> None:
+def test_whoever_looks_meanwhile_finds_numbers_that_add_up(endpoints):
     with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send_many([message(str(n)) for n in range(200)])
         held = mq.queue("jobs").receive(20)
@@ -283,9 +278,7 @@ def test_whoever_looks_meanwhile_finds_numbers_that_add_up(endpoints: Endpoints)
         assert looks > 10
 
 
-def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(
-    endpoints: Endpoints,
-) -> None:
+def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create(max_attempts=1)
@@ -313,9 +306,7 @@ def test_what_is_sent_received_and_settled_while_it_is_copied_is_copied_too(
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(
-    endpoints: Endpoints,
-) -> None:
+def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(endpoints):
     with opened(endpoints.source) as mq:
         mq.queue("jobs").send("x")
     with opened(endpoints.target) as mq:
@@ -329,9 +320,7 @@ def test_a_queue_in_use_on_the_target_is_refused_before_anything_is_written(
     assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]
 
 
-def test_a_target_that_cannot_be_made_ready_is_left_unconnected(
-    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_that_cannot_be_made_ready_is_left_unconnected(endpoints, monkeypatch):
     made: list[psycopg.Connection[Any]] = []
     connect = psycopg.connect
 
@@ -347,7 +336,7 @@ def test_a_target_that_cannot_be_made_ready_is_left_unconnected(
     assert all(connection.closed for connection in made)
 
 
-def test_an_empty_queue_on_the_target_makes_room(endpoints: Endpoints) -> None:
+def test_an_empty_queue_on_the_target_makes_room(endpoints):
     with opened(endpoints.source) as mq:
         mq.queue("jobs").create(lease_seconds=5)
         mq.queue("jobs").send("x")
@@ -359,9 +348,7 @@ def test_an_empty_queue_on_the_target_makes_room(endpoints: Endpoints) -> None:
         assert texts(mq.queue("jobs")) == ["x"]
 
 
-def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was(
-    endpoints: Endpoints,
-) -> None:
+def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was(endpoints):
     with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send("x")
 
@@ -379,7 +366,7 @@ def test_a_queue_that_is_used_there_while_it_is_copied_leaves_the_file_as_it_was
         assert texts(there.queue("jobs")) == ["y"]
 
 
-def test_ids_that_collide_are_refused_before_anything_is_written(endpoints: Endpoints) -> None:
+def test_ids_that_collide_are_refused_before_anything_is_written(endpoints):
     with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send("x")
         other = there.queue("other").send("theirs").id
@@ -392,7 +379,7 @@ def test_ids_that_collide_are_refused_before_anything_is_written(endpoints: Endp
         assert min(new) > 1_000_000
 
 
-def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(endpoints: Endpoints) -> None:
+def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(endpoints):
     with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         there.queue("other").send("theirs")
         mq.queue("jobs").send("gone")
@@ -406,9 +393,7 @@ def test_ids_given_on_both_sides_while_it_is_copied_do_not_collide(endpoints: En
         assert endpoints.move(progress=both).messages >= 15
 
 
-def test_a_database_that_is_not_migrated_and_urls_that_are_wrong(
-    endpoints: Endpoints, postgres_server: Server
-) -> None:
+def test_a_database_that_is_not_migrated_and_urls_that_are_wrong(endpoints, postgres_server):
     opened(endpoints.source).close()
     with fresh_database(postgres_server) as url, pytest.raises(WrongVersion, match="migrate up"):
         move(endpoints.source, url)
@@ -434,7 +419,7 @@ def stop_at(step: str) -> Any:
 
 
 @pytest.mark.parametrize("step", ["copying", "messages", "compared", "closed", "revealing"])
-def test_a_move_is_given_up_and_leaves_no_trace(endpoints: Endpoints, step: str) -> None:
+def test_a_move_is_given_up_and_leaves_no_trace(endpoints, step):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(10)])
@@ -458,14 +443,14 @@ def schema_of(url: str) -> list[Any]:
     return [(name, sql and sql.replace('"', "")) for name, sql in found]  # a rename quotes a name
 
 
-def test_a_move_that_has_happened_is_not_given_up(endpoints: Endpoints) -> None:
+def test_a_move_that_has_happened_is_not_given_up(endpoints):
     opened(endpoints.source).close()
     endpoints.move()
     with pytest.raises(UsageError, match="have moved already"):
         abort(endpoints.source, endpoints.target)
 
 
-def test_it_goes_on_only_to_where_it_began(endpoints: Endpoints, postgres_server: Server) -> None:
+def test_it_goes_on_only_to_where_it_began(endpoints, postgres_server):
     with opened(endpoints.source) as mq:
         mq.queue("jobs").send("x")
     with pytest.raises(StoppedHere):
@@ -478,7 +463,7 @@ def test_it_goes_on_only_to_where_it_began(endpoints: Endpoints, postgres_server
     assert endpoints.move().messages == 1
 
 
-def test_a_plan_counts_and_changes_nothing(endpoints: Endpoints) -> None:
+def test_a_plan_counts_and_changes_nothing(endpoints):
     with opened(endpoints.source) as mq:
         jobs = mq.queue("jobs")
         jobs.create()

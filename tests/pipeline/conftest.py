@@ -4,12 +4,14 @@ SQLite's file is one without syncing. Other doors than PostgreSQL 18's blocking 
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.pipeline.steps import PLACES, Pipe
 from tests.support import doors
 from tests.support.command_line import door_url, opened, program, run
+from turnabout.pipeline.lake import Lake
 
 __all__ = ["clock", "door_url", "opened", "pipe", "program", "run"]
 
@@ -35,3 +37,9 @@ def pipe(
 def clock(pipe: Pipe):
     """The clock of the pipe."""
     return pipe.clock
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake of its own for each test."""
+    return Lake(tmp_path / "lake", create=True)

@@ -29,12 +29,7 @@ def access(door_url: str) -> Iterator[Access]:
     opened.close()
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake", create=True)
-
-
-def test_status_of_a_database_without_pipelines(run: Run, opened: turnabout.Turnabout) -> None:
+def test_status_of_a_database_without_pipelines(run, opened):
     ran = run("pipeline", "status")
     assert "No lease streams" in ran.err
     assert "No archives" in ran.err
@@ -44,9 +39,7 @@ def test_status_of_a_database_without_pipelines(run: Run, opened: turnabout.Turn
 
 
 @pytest.mark.slow
-def test_status_and_its_alarm(
-    run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
-) -> None:
+def test_status_and_its_alarm(run, opened, access, lake):
     finish(opened, 3)
     archive(access, lake)
     finish(opened, 2)
@@ -62,9 +55,7 @@ def test_status_and_its_alarm(
     run("pipeline", "status", "--fail-over-lag", "0")
 
 
-def test_release_gives_a_stream_s_messages_back(
-    run: Run, opened: turnabout.Turnabout, access: Access
-) -> None:
+def test_release_gives_a_stream_s_messages_back(run, opened, access):
     opened.queue("mail").send_many([turnabout.message("x"), turnabout.message("y")])
     reader = access.run(SubscriptionOpen("mailer", "host 1"))
     access.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
@@ -79,9 +70,7 @@ def test_release_gives_a_stream_s_messages_back(
     assert run("pipeline", "status", "--json").document()["subscriptions"] == []
 
 
-def test_purge_forget_and_lake(
-    run: Run, opened: turnabout.Turnabout, access: Access, lake: Lake
-) -> None:
+def test_purge_forget_and_lake(run, opened, access, lake):
     folder = str(lake.folder)
     finish(opened, 3)
     assert "there is no archive" in run("pipeline", "run", "purge", "--lake", folder, code=1).err
@@ -103,9 +92,7 @@ def test_purge_forget_and_lake(
     run("pipeline", "forget", "archive", "--yes", code=2)
 
 
-def test_what_is_wrong_is_said_before_java_starts(
-    run: Run, opened: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_said_before_java_starts(run, opened, tmp_path):
     assert "needs a name" in run("pipeline", "run", "replay", "--lake", "x", code=2).err
     assert (
         "repeat with --yes"
@@ -122,12 +109,8 @@ def test_what_is_wrong_is_said_before_java_starts(
 
 
 def test_lakes_and_archives_are_looked_for_before_java_starts(
-    run: Run,
-    opened: turnabout.Turnabout,
-    access: Access,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    run, opened, access, tmp_path, monkeypatch
+):
     monkeypatch.setattr("turnabout.pipeline.spark.sessions.session", None)
     finish(opened, 1)
     lake = Lake(tmp_path / "lake", create=True)
@@ -150,7 +133,7 @@ def test_lakes_and_archives_are_looked_for_before_java_starts(
 
 
 @each("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_job_is_told_to_stop_and_a_second_time_broken(number: signal.Signals) -> None:
+def test_a_job_is_told_to_stop_and_a_second_time_broken(number):
     before = signal.getsignal(number)
     with jobs._stopping() as stop:
         os.kill(os.getpid(), number)

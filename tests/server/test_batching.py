@@ -57,16 +57,14 @@ async def lease(store: Watched, count: int) -> list[Receipt]:
 
 
 @on_a_loop
-async def test_a_lone_verb_goes_at_once_and_as_it_is(store: Watched, merged: BatchingStore) -> None:
+async def test_a_lone_verb_goes_at_once_and_as_it_is(store, merged):
     verb = send("a")
     assert await merged.run(verb) == o.Sent((1,))
     assert store.asked == [verb]
 
 
 @on_a_loop
-async def test_sends_that_come_meanwhile_go_together_in_the_order_of_asking(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_sends_that_come_meanwhile_go_together_in_the_order_of_asking(store, merged):
     sent = await crowd(store, merged, [send("a"), send("b", "c"), send("d"), send("e", "f")])
     assert sent == [o.Sent((1,)), o.Sent((2, 3)), o.Sent((4,)), o.Sent((5, 6))]
     assert [len(verb.messages) for verb in store.asked] == [1, 5]
@@ -75,7 +73,7 @@ async def test_sends_that_come_meanwhile_go_together_in_the_order_of_asking(
 
 
 @on_a_loop
-async def test_queues_go_side_by_side(store: Watched, merged: BatchingStore) -> None:
+async def test_queues_go_side_by_side(store, merged):
     store.hold()
     tasks = [asyncio.ensure_future(merged.run(send("x", queue=name))) for name in ("a", "b", "c")]
     await settle()
@@ -85,7 +83,7 @@ async def test_queues_go_side_by_side(store: Watched, merged: BatchingStore) -> 
 
 
 @on_a_loop
-async def test_a_send_with_a_key_goes_by_itself(store: Watched, merged: BatchingStore) -> None:
+async def test_a_send_with_a_key_goes_by_itself(store, merged):
     keyed = v.Send("q", (message("k", dedup_key="one"),))
     sent = await crowd(store, merged, [keyed, keyed, send("a"), send("b")])
     assert [outcome.ids for outcome in sent[:2]] == [(1,), (1,)]
@@ -94,9 +92,7 @@ async def test_a_send_with_a_key_goes_by_itself(store: Watched, merged: Batching
 
 
 @on_a_loop
-async def test_a_batch_is_bounded_in_messages_and_bytes(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_a_batch_is_bounded_in_messages_and_bytes(store, merged):
     many = [send(*["x"] * (MESSAGES_MAX // 2)) for _ in range(4)]
     await crowd(store, merged, [send("a"), *many])
     assert [len(verb.messages) for verb in store.asked] == [1, MESSAGES_MAX, MESSAGES_MAX]
@@ -111,9 +107,7 @@ async def test_a_batch_is_bounded_in_messages_and_bytes(
 
 
 @on_a_loop
-async def test_a_full_channel_refuses_its_own_senders_only(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_a_full_channel_refuses_its_own_senders_only(store, merged):
     await store.run(v.QueueCreate("q", QueueSettings()))
     await store.run(v.PolicySet("q", "small", {"max_size": 2}))
     store.asked.clear()
@@ -138,9 +132,7 @@ async def test_a_full_channel_refuses_its_own_senders_only(
 
 
 @on_a_loop
-async def test_receives_get_their_share_in_the_order_of_asking(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_receives_get_their_share_in_the_order_of_asking(store, merged):
     await store.run(send(*"abcdefg"))
     await store.run(v.Send("q", (message("later", delay_ms=9_000),)))
     store.asked.clear()
@@ -155,9 +147,7 @@ async def test_receives_get_their_share_in_the_order_of_asking(
 
 
 @on_a_loop
-async def test_after_a_crowd_its_next_one_is_waited_for(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_after_a_crowd_its_next_one_is_waited_for(store, merged):
     async def client(number: int) -> None:
         for i in range(5):
             await merged.run(send(f"{number}.{i}"))
@@ -171,7 +161,7 @@ async def test_after_a_crowd_its_next_one_is_waited_for(
 
 
 @on_a_loop
-async def test_results_stay_with_their_receipts(store: Watched, merged: BatchingStore) -> None:
+async def test_results_stay_with_their_receipts(store, merged):
     receipts = await lease(store, 4)
     result = Result(b"r", "text/plain")
     results: list[tuple[Result, ...]] = [(), (), (result,), ()]
@@ -182,7 +172,7 @@ async def test_results_stay_with_their_receipts(store: Watched, merged: Batching
 
 
 @on_a_loop
-async def test_receipts_have_their_own_outcomes(store: Watched, merged: BatchingStore) -> None:
+async def test_receipts_have_their_own_outcomes(store, merged):
     first, second, third, fourth = await lease(store, 4)
     stale = Receipt(second.id, 7)
     acks = [
@@ -208,9 +198,7 @@ async def test_receipts_have_their_own_outcomes(store: Watched, merged: Batching
 
 @pytest.mark.parametrize("kind", ["extend", "release", "defer", "fail"])
 @on_a_loop
-async def test_every_verb_of_a_lease_is_merged(
-    store: Watched, merged: BatchingStore, kind: str
-) -> None:
+async def test_every_verb_of_a_lease_is_merged(store, merged, kind):
     def make(*receipts: Receipt) -> Any:
         match kind:
             case "extend":
@@ -233,9 +221,7 @@ async def test_every_verb_of_a_lease_is_merged(
 
 
 @on_a_loop
-async def test_leases_of_different_length_are_not_mixed(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_leases_of_different_length_are_not_mixed(store, merged):
     one, two, three = await lease(store, 3)
     extends = [v.Extend("q", (one,), 70_000), v.Extend("q", (two,), 80_000)]
     extends.append(v.Extend("q", (three,), 90_000))
@@ -248,13 +234,13 @@ async def test_leases_of_different_length_are_not_mixed(
 
 
 @on_a_loop
-async def test_a_missing_queue_is_told_to_each(store: Watched, merged: BatchingStore) -> None:
+async def test_a_missing_queue_is_told_to_each(store, merged):
     outcomes = await crowd(store, merged, [v.Ack("no", (Receipt(i, 1),)) for i in (1, 2, 3)])
     assert [type(one) for one in outcomes] == [QueueNotFound] * 3
 
 
 @on_a_loop
-async def test_one_s_mistake_is_not_the_others(store: Watched, merged: BatchingStore) -> None:
+async def test_one_s_mistake_is_not_the_others(store, merged):
     def refuse(verb: Any) -> None:
         if any(m.payload == b"bad" for m in verb.messages):
             raise UsageError("that is no payload")
@@ -268,9 +254,7 @@ async def test_one_s_mistake_is_not_the_others(store: Watched, merged: BatchingS
 
 @each("error", [Uncertain("lost"), Disconnected("away"), ValueError("a bug")])
 @on_a_loop
-async def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(
-    store: Watched, merged: BatchingStore, error: Exception
-) -> None:
+async def test_what_may_have_happened_to_all_is_told_to_all_and_not_repeated(store, merged, error):
     def fail(verb: Any) -> None:
         if len(verb.messages) > 1:
             raise error
@@ -293,7 +277,7 @@ async def cancelled(task: "asyncio.Task[Any]") -> None:
 
 
 @on_a_loop
-async def test_a_cancelled_waiter_takes_nobody_along(store: Watched, merged: BatchingStore) -> None:
+async def test_a_cancelled_waiter_takes_nobody_along(store, merged):
     store.hold()
     tasks = [asyncio.ensure_future(merged.run(send(one))) for one in "a"]
     await store.came.wait()
@@ -308,9 +292,7 @@ async def test_a_cancelled_waiter_takes_nobody_along(store: Watched, merged: Bat
 
 
 @on_a_loop
-async def test_what_a_cancelled_receive_got_is_given_back(
-    store: Watched, merged: BatchingStore
-) -> None:
+async def test_what_a_cancelled_receive_got_is_given_back(store, merged):
     await store.run(send(*"abcd"))
     store.hold()
     verb = v.Receive("q", 1, 60_000)
@@ -421,7 +403,7 @@ def in_order(outcome: Any) -> Any:
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(_verbs(list(Prepared.receipts)), min_size=2, max_size=12))
-def test_any_crowd_comes_to_what_it_would_one_by_one(drawn: list[Any]) -> None:
+def test_any_crowd_comes_to_what_it_would_one_by_one(drawn):
     """Lived twice: as a crowd, and by single verbs in the order in which the crowd's turn came."""
     verbs = [replace(verb) for verb in drawn]  # each an object of its own
 

@@ -49,9 +49,7 @@ def ids(received: Received) -> list[int]:
 
 
 @behind
-async def test_small_messages_come_as_many_as_were_asked_for(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_small_messages_come_as_many_as_were_asked_for(store, bounded):
     await filled(store, 40)
     received = await bounded.run(v.Receive("q", 35))
     assert asked(store) == [10, 9, 9, 7], "a bit of the room is taken"
@@ -64,9 +62,7 @@ async def test_small_messages_come_as_many_as_were_asked_for(
 
 
 @behind
-async def test_what_may_be_in_one_portion_is_asked_for_as_it_was(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_what_may_be_in_one_portion_is_asked_for_as_it_was(store, bounded):
     await filled(store, 10)
     verb = v.Receive("q", 10, turn=Turn("b", 1))
     assert len(ids(await bounded.run(verb))) == 10
@@ -75,9 +71,7 @@ async def test_what_may_be_in_one_portion_is_asked_for_as_it_was(
 
 @each("size", [300, 999, 1_000])
 @behind
-async def test_large_messages_are_fewer_than_were_asked_for(
-    store: Watched, bounded: BoundedReceive, size
-) -> None:
+async def test_large_messages_are_fewer_than_were_asked_for(store, bounded, size):
     await filled(store, 60, size)
     left = 60
     while left:
@@ -89,16 +83,14 @@ async def test_large_messages_are_fewer_than_were_asked_for(
 
 
 @behind
-async def test_a_message_that_somebody_else_let_in_is_handed_out_all_the_same(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_a_message_that_somebody_else_let_in_is_handed_out_all_the_same(store, bounded):
     await filled(store, 12, 5 * ROOM)
     assert len(ids(await bounded.run(v.Receive("q", 12)))) == 10
     assert len(ids(await bounded.run(v.Receive("q", 12)))) == 2
 
 
 @behind
-async def test_saved_states_count(store: Watched, bounded: BoundedReceive) -> None:
+async def test_saved_states_count(store, bounded):
     await filled(store, 20, 0)
     taken = (await store.run(v.Receive("q", 20))).deliveries
     states = tuple(Deferral(one.receipt, state=b"s" * LARGEST) for one in taken)
@@ -107,9 +99,7 @@ async def test_saved_states_count(store: Watched, bounded: BoundedReceive) -> No
 
 
 @behind
-async def test_the_round_goes_on_where_the_last_portion_ended(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_the_round_goes_on_where_the_last_portion_ended(store, bounded):
     """So the channels have their shares, by weight."""
     await filled(store, 300)
     await store.run(v.PolicySet("q", "b", {"weight": 3}))
@@ -124,9 +114,7 @@ async def test_the_round_goes_on_where_the_last_portion_ended(
 
 
 @behind
-async def test_what_there_is_is_handed_out_when_a_later_portion_fails(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_what_there_is_is_handed_out_when_a_later_portion_fails(store, bounded):
     await filled(store, 40)
 
     def fail(verb: Any) -> None:
@@ -147,9 +135,7 @@ async def test_what_there_is_is_handed_out_when_a_later_portion_fails(
 
 
 @behind
-async def test_receives_of_one_transaction_share_a_portion(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_receives_of_one_transaction_share_a_portion(store, bounded):
     await filled(store, 60)
     verbs = [v.Receive("q", 6), v.Stats("q"), v.Receive("q", 30), v.Receive("q", 5)]
     first, _, second, third = await bounded.run_transaction(verbs)
@@ -157,9 +143,7 @@ async def test_receives_of_one_transaction_share_a_portion(
 
 
 @behind
-async def test_ten_of_the_largest_have_room_whatever_they_are(
-    store: Watched, bounded: BoundedReceive
-) -> None:
+async def test_ten_of_the_largest_have_room_whatever_they_are(store, bounded):
     await filled(store, 30)
     bounded = BoundedReceive(store, 10 * ROOM, ROOM)
     assert len(ids(await bounded.run(v.Receive("q", 20)))) == 20
@@ -167,7 +151,7 @@ async def test_ten_of_the_largest_have_room_whatever_they_are(
 
 
 @each("said", ["", ', "turn": {"channel": "a"}'])
-async def test_a_server_asks_its_store_for_portions(said) -> None:
+async def test_a_server_asks_its_store_for_portions(said):
     """Whoever leaves the turn to it, and whoever names one."""
     async with watched() as store:
         app = create_app(store, ServerOptions(auth="none", max_payload_bytes=64 * 1024 * 1024))

@@ -43,9 +43,7 @@ def plain(rows: list[Any]) -> list[tuple[Any, ...]]:
     return sorted((tuple(sorted(row.asDict().items(), key=str)) for row in rows), key=str)
 
 
-def test_the_lake_holds_what_the_history_holds(
-    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_the_lake_holds_what_the_history_holds(spark, place, mq, tmp_path):
     folder = tmp_path / "lake"
     lived(mq)
     assert archive(spark, place, folder).rows == 6
@@ -79,9 +77,7 @@ def _place(row: Any) -> tuple[Any, ...]:
 
 
 @on_postgres
-def test_replay_sends_once_for_a_run(
-    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_sends_once_for_a_run(spark, place, mq, tmp_path, monkeypatch):
     folder = tmp_path / "lake"
     lived(mq)
     archive(spark, place, folder)
@@ -127,9 +123,7 @@ def test_replay_sends_once_for_a_run(
 
 
 @on_sqlite
-def test_replay_of_rows_without_a_payload(
-    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_replay_of_rows_without_a_payload(spark, place, mq, tmp_path):
     folder = tmp_path / "lake"
     lived(mq)
     finish(mq, 2)
@@ -143,9 +137,7 @@ def test_replay_of_rows_without_a_payload(
 
 
 @on_sqlite
-def test_an_archive_of_one_namespace(
-    spark: Any, place: str, mq: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_an_archive_of_one_namespace(spark, place, mq, tmp_path):
     lived(mq)
     done = archive(spark, place, tmp_path / "lake", namespace="acme", include_value=False)
     assert done.rows == 1

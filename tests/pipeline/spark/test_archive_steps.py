@@ -4,7 +4,6 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -25,11 +24,6 @@ from turnabout.words.errors import Disconnected, UsageError
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake", create=True)
-
-
-@pytest.fixture
 def access(place: str) -> Iterator[Access]:
     opened = Access(place)
     yield opened
@@ -47,9 +41,7 @@ def run(access: Access, lake: Lake, archive: str = "archive", **how: Any) -> Arc
 
 @pytest.mark.driving
 @pytest.mark.slow
-def test_all_that_finished_is_there_once(
-    access: Access, lake: Lake, mq: turnabout.Turnabout
-) -> None:
+def test_all_that_finished_is_there_once(access, lake, mq):
     first = finish(mq, 7)
     seen: list[Archived] = []
     done = run(access, lake, max_rows=3, progress=seen.append)
@@ -83,13 +75,7 @@ class Stops:
 
 
 @pytest.mark.slow
-def test_killed_between_each_two_steps(
-    access: Access,
-    tmp_path: Path,
-    mq: turnabout.Turnabout,
-    place: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_killed_between_each_two_steps(access, tmp_path, mq, place, monkeypatch):
     ids = finish(mq, 5)
     every = 1 if place.startswith("sqlite") else 5
     for after in range(0, 200, every):
@@ -111,9 +97,7 @@ def test_killed_between_each_two_steps(
 
 
 @pytest.mark.driving
-def test_a_long_transaction_that_ends_late_is_not_missed(
-    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
-) -> None:
+def test_a_long_transaction_that_ends_late_is_not_missed(access, lake, mq, place):
     if place.startswith("sqlite"):
         assert status(place).log.waiting_ms is None  # one writer: nothing can hold rows back
         return
@@ -129,7 +113,7 @@ def test_a_long_transaction_that_ends_late_is_not_missed(
     assert ids_of(lake) == sorted([late, *early])
 
 
-def test_rows_that_were_removed_before(access: Access, lake: Lake, mq: turnabout.Turnabout) -> None:
+def test_rows_that_were_removed_before(access, lake, mq):
     first = finish(mq, 2)
     run(access, lake)
     finish(mq, 3)
@@ -147,9 +131,7 @@ def test_rows_that_were_removed_before(access: Access, lake: Lake, mq: turnabout
     assert run(access, lake).lost == 0
 
 
-def test_a_lake_and_a_database_that_are_not_of_one_archive(
-    access: Access, lake: Lake, mq: turnabout.Turnabout, tmp_path: Path
-) -> None:
+def test_a_lake_and_a_database_that_are_not_of_one_archive(access, lake, mq, tmp_path):
     finish(mq, 2)
     run(access, lake)
     run(access, lake)
@@ -166,9 +148,7 @@ def test_a_lake_and_a_database_that_are_not_of_one_archive(
     assert mark.messages == 3
 
 
-def test_it_goes_on_until_it_is_told_to_stop(
-    access: Access, lake: Lake, mq: turnabout.Turnabout
-) -> None:
+def test_it_goes_on_until_it_is_told_to_stop(access, lake, mq):
     ids = finish(mq, 1)
     stop = threading.Event()
 
@@ -186,9 +166,7 @@ def test_it_goes_on_until_it_is_told_to_stop(
 
 
 @pytest.mark.driving
-def test_purge_removes_what_is_archived_and_nothing_else(
-    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
-) -> None:
+def test_purge_removes_what_is_archived_and_nothing_else(access, lake, mq, place):
     with pytest.raises(NotArchived, match="there is no archive"):
         purge(place, lake.folder)
     old = finish(mq, 5)
@@ -204,9 +182,7 @@ def test_purge_removes_what_is_archived_and_nothing_else(
     assert ids_of(lake) == sorted(old + new)
 
 
-def test_purge_wants_every_archive_whole(
-    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str, tmp_path: Path
-) -> None:
+def test_purge_wants_every_archive_whole(access, lake, mq, place, tmp_path):
     finish(mq, 2)
     run(access, lake)
     copy = Lake(tmp_path / "empty", create=True)
@@ -227,9 +203,7 @@ def test_purge_wants_every_archive_whole(
     assert access.run(LogNext("", None)).messages == 5
 
 
-def test_purge_refuses_an_older_copy_of_the_lake(
-    access: Access, lake: Lake, mq: turnabout.Turnabout, place: str
-) -> None:
+def test_purge_refuses_an_older_copy_of_the_lake(access, lake, mq, place):
     finish(mq, 2)
     run(access, lake)
     finish(mq, 2)
@@ -240,13 +214,7 @@ def test_purge_refuses_an_older_copy_of_the_lake(
 
 
 @pytest.mark.slow
-def test_random_lives(
-    access: Access,
-    lake: Lake,
-    mq: turnabout.Turnabout,
-    place: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_random_lives(access, lake, mq, place, monkeypatch):
     """Messages finish, runs are killed, what is archived is purged: the lake has what finished."""
     chance = random.Random(7)
     ids: list[int] = []
@@ -268,12 +236,12 @@ def test_random_lives(
     assert lake.check(deep=True)[0] == len(lake.files())
 
 
-def test_an_archive_of_a_name_that_is_a_path(access: Access, lake: Lake) -> None:
+def test_an_archive_of_a_name_that_is_a_path(access, lake):
     with pytest.raises(UsageError, match="is not a valid queue name"):
         run(access, lake, "../archive")
 
 
-def test_other_rows_than_the_range_has(access: Access, lake: Lake, mq: turnabout.Turnabout) -> None:
+def test_other_rows_than_the_range_has(access, lake, mq):
     finish(mq, 3)
 
     class Short(PlainStage):

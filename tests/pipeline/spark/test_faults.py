@@ -131,9 +131,7 @@ def once(texts: list[str]) -> Counter[str]:
 @pytest.mark.driving
 @pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_driver_that_dies(
-    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str
-) -> None:
+def test_a_driver_that_dies(mq, pipelines, orders, step):
     """In its first batch, in its second, and in the same again."""
     pipeline = pipelines()
     for is_first in (True, False):
@@ -152,9 +150,7 @@ def test_a_driver_that_dies(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_driver_that_dies_again_and_again(
-    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], seed: int
-) -> None:
+def test_a_driver_that_dies_again_and_again(mq, pipelines, orders, seed):
     chance = random.Random(seed)
     pipeline = pipelines(maxOffsetsPerTrigger=4, maxBatchFailures=100)
     for _ in range(8):
@@ -170,9 +166,7 @@ def test_a_driver_that_dies_again_and_again(
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_checkpoint_is_deleted(
-    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str
-) -> None:
+def test_the_checkpoint_is_deleted(mq, pipelines, orders, step):
     """Nothing is lost. A batch that was published and not acknowledged is sent again, as nobody
     knows any more that it was: a new checkpoint is a new sink.
     """
@@ -188,9 +182,7 @@ def test_the_checkpoint_is_deleted(
     assert set(again) <= set(was_published)
 
 
-def test_the_checkpoint_is_an_older_copy(
-    mq: turnabout.Turnabout, pipelines: Any, orders: list[str]
-) -> None:
+def test_the_checkpoint_is_an_older_copy(mq, pipelines, orders):
     """It says so, rather than taking other orders for those that were published under the number
     of their batch. With a new checkpoint it goes on.
     """
@@ -214,9 +206,7 @@ def test_the_checkpoint_is_an_older_copy(
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
-def test_leases_run_out_while_the_driver_is_dead(
-    mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str
-) -> None:
+def test_leases_run_out_while_the_driver_is_dead(mq, pipelines, orders, step):
     """Another consumer then has the orders. Nothing is lost; and doubled is what the pipeline had
     published already, which is why a lease must be longer than a restart.
     """
@@ -238,7 +228,7 @@ def test_leases_run_out_while_the_driver_is_dead(
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
-def test_two_drivers(mq: turnabout.Turnabout, pipelines: Any, orders: list[str], step: str) -> None:
+def test_two_drivers(mq, pipelines, orders, step):
     """The newest has the subscription; the older one, held up at any step, changes nothing more."""
     old, new = pipelines(), pipelines()
     old.start().trigger()
@@ -257,7 +247,7 @@ def test_two_drivers(mq: turnabout.Turnabout, pipelines: Any, orders: list[str],
     assert set(priced(mq)) == set(orders)
 
 
-def test_the_sink_has_no_room(mq: turnabout.Turnabout, pipelines: Any, orders: list[str]) -> None:
+def test_the_sink_has_no_room(mq, pipelines, orders):
     mq.queue("priced").create(max_messages=15)
     pipeline = pipelines(maxBatchFailures=3)
     pipeline.start().trigger()

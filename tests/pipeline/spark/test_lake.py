@@ -16,16 +16,11 @@ from turnabout.pipeline.lake import Lake, LakeDamaged, Overtaken, Taken, _disk, 
 from turnabout.words.errors import Forbidden, StorageFull, Unavailable, UsageError, WrongVersion
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake", create=True)
-
-
 def data_files(lake: Lake) -> set[str]:
     return {p.relative_to(lake.folder).as_posix() for p in lake.folder.glob("data/*/*")}
 
 
-def test_a_commit_tells_all_about_its_files(lake: Lake) -> None:
+def test_a_commit_tells_all_about_its_files(lake):
     with hold(lake, "a", "archive") as log:
         staged = log.staging / "rows"
         stage(staged, [1, 2, 3])
@@ -41,13 +36,13 @@ def test_a_commit_tells_all_about_its_files(lake: Lake) -> None:
     assert not list((lake.folder / "_staging").iterdir())
 
 
-def test_readers_see_files_by_the_log_and_not_by_the_folder(lake: Lake) -> None:
+def test_readers_see_files_by_the_log_and_not_by_the_folder(lake):
     archived(lake, [1, 2])
     stage(lake.folder / "data", [99])
     assert ids_of(lake) == [1, 2]
 
 
-def test_a_version_stays_as_it_was(lake: Lake) -> None:
+def test_a_version_stays_as_it_was(lake):
     for number in range(5):
         archived(lake, [number])
     merged(lake)
@@ -66,9 +61,7 @@ def test_a_version_stays_as_it_was(lake: Lake) -> None:
         lake.files("a", version=8)
 
 
-def test_many_commits_are_read_from_the_last_whole_list(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_commits_are_read_from_the_last_whole_list(lake, monkeypatch):
     monkeypatch.setattr("turnabout.pipeline.lake._log.WHOLE_EVERY", 4)
     for number in range(10):
         archived(lake, [number])
@@ -79,7 +72,7 @@ def test_many_commits_are_read_from_the_last_whole_list(
     assert set(reads) == {8, 9, 10}
 
 
-def test_paths_by_time(lake: Lake) -> None:
+def test_paths_by_time(lake):
     for day in range(3):
         archived(lake, [day], NOON + day * DAY_MS)
     assert len(lake.paths()) == 3
@@ -88,7 +81,7 @@ def test_paths_by_time(lake: Lake) -> None:
     assert len(lake.paths(since=NOON, until=NOON + DAY_MS)) == 1
 
 
-def test_two_archives_in_one_lake(lake: Lake) -> None:
+def test_two_archives_in_one_lake(lake):
     archived(lake, [1])
     archived(lake, [2], archive="a-1")
     archived(lake, [3])
@@ -98,7 +91,7 @@ def test_two_archives_in_one_lake(lake: Lake) -> None:
 # --- what goes wrong ---
 
 
-def test_a_folder_that_is_no_lake(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_lake(tmp_path):
     with pytest.raises(UsageError, match="there is no lake at"):
         Lake(tmp_path / "nowhere")
     (tmp_path / "photo.jpg").touch()
@@ -107,22 +100,22 @@ def test_a_folder_that_is_no_lake(tmp_path: Path) -> None:
 
 
 @each("url", ["s3://bucket/lake", "gs://b/l", "hdfs://host/lake", "abfss://x/y"])
-def test_an_object_store_is_refused_with_what_to_do(url: str) -> None:
+def test_an_object_store_is_refused_with_what_to_do(url):
     with pytest.raises(UsageError, match="Archive to a folder, and copy it there"):
         Lake(url, create=True)
 
 
-def test_windows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.platform", "win32")
     with pytest.raises(UsageError, match="needs Linux or macOS"):
         Lake(tmp_path / "lake", create=True)
 
 
-def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
+def test_a_file_url_is_a_folder(tmp_path):
     assert Lake(f"file://{tmp_path}/a%20lake", create=True).folder == tmp_path / "a lake"
 
 
-def test_a_newer_format_and_a_torn_commit(lake: Lake) -> None:
+def test_a_newer_format_and_a_torn_commit(lake):
     commit = archived(lake, [1])
     path = lake.commit_path("a", commit.version)
     found = json.loads(path.read_text())
@@ -135,7 +128,7 @@ def test_a_newer_format_and_a_torn_commit(lake: Lake) -> None:
             lake.head("a")
 
 
-def test_a_missing_commit_is_damage_and_not_a_shorter_list(lake: Lake) -> None:
+def test_a_missing_commit_is_damage_and_not_a_shorter_list(lake):
     for number in range(3):
         archived(lake, [number])
     lake.commit_path("a", 2).unlink()
@@ -143,7 +136,7 @@ def test_a_missing_commit_is_damage_and_not_a_shorter_list(lake: Lake) -> None:
         lake.files("a")
 
 
-def test_damaged_files_are_found(lake: Lake) -> None:
+def test_damaged_files_are_found(lake):
     paths = [lake.folder / archived(lake, [n]).added[0].path for n in range(3)]
     data = bytearray(paths[0].read_bytes())
     data[10] ^= 1
@@ -162,9 +155,7 @@ def test_damaged_files_are_found(lake: Lake) -> None:
     [(errno.ENOSPC, StorageFull), (errno.EROFS, Forbidden), (errno.EACCES, Forbidden)],
 )
 @pytest.mark.parametrize("step", ["write_aside", "link", "move", "sync"])
-def test_what_the_disk_refuses_is_told(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], step: str
-) -> None:
+def test_what_the_disk_refuses_is_told(lake, monkeypatch, number, kind, step):
     def refuse(*_: Any) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -177,7 +168,7 @@ def test_what_the_disk_refuses_is_told(
     assert ids_of(lake) == [1, 2]
 
 
-def test_other_rows_than_there_should_be_are_not_committed(lake: Lake) -> None:
+def test_other_rows_than_there_should_be_are_not_committed(lake):
     with hold(lake, "a", "archive") as log:
         stage(log.staging / "rows", [1, 2])
         with pytest.raises(Unavailable, match="2 rows were written where 3 were to be"):
@@ -188,7 +179,7 @@ def test_other_rows_than_there_should_be_are_not_committed(lake: Lake) -> None:
 # --- two at once ---
 
 
-def test_one_archiver_at_a_time(lake: Lake) -> None:
+def test_one_archiver_at_a_time(lake):
     with (
         hold(lake, "a", "archive"),
         pytest.raises(Taken, match=f"process {os.getpid()} on .* is at work on the archive a"),
@@ -199,7 +190,7 @@ def test_one_archiver_at_a_time(lake: Lake) -> None:
         pass
 
 
-def test_without_locks_the_commit_decides(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_the_commit_decides(lake, monkeypatch):
     def no_locks(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 
@@ -213,7 +204,7 @@ def test_without_locks_the_commit_decides(lake: Lake, monkeypatch: pytest.Monkey
     assert data_files(lake) == {file.path for file in lake.files()}
 
 
-def test_a_compaction_does_not_stop_an_archiver(lake: Lake) -> None:
+def test_a_compaction_does_not_stop_an_archiver(lake):
     with hold(lake, "a", "archive") as log:
         batch(log, [1])
         batch(log, [2])
@@ -223,7 +214,7 @@ def test_a_compaction_does_not_stop_an_archiver(lake: Lake) -> None:
     assert ids_of(lake) == [1, 2, 3]
 
 
-def test_two_compactions_of_the_same_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_compactions_of_the_same_files(lake, monkeypatch):
     archived(lake, [1])
     archived(lake, [2])
     monkeypatch.setattr("fcntl.flock", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOLCK, "")))
@@ -254,7 +245,7 @@ def _race(folder: str, name: int, go: Any, results: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_race_for_each_version(lake: Lake) -> None:
+def test_two_processes_race_for_each_version(lake):
     context = multiprocessing.get_context("spawn")
     go, results = context.Event(), context.Queue()
     both = [context.Process(target=_race, args=(lake.folder, n, go, results)) for n in (1, 2)]
@@ -300,9 +291,7 @@ class Kills:
 
 
 @pytest.mark.slow
-def test_killed_before_each_step_nothing_is_lost_or_doubled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_before_each_step_nothing_is_lost_or_doubled(tmp_path, monkeypatch):
     killed = 0
     for after in range(100):
         lake = Lake(tmp_path / str(after), create=True)
@@ -338,7 +327,7 @@ def test_killed_before_each_step_nothing_is_lost_or_doubled(
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.slow
-def test_random_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_random_lives(tmp_path, monkeypatch, seed):
     """Whatever is done and killed: the lake holds what was committed, and a check says so."""
     monkeypatch.setattr("turnabout.pipeline.lake._log.WHOLE_EVERY", 3)
     chance = random.Random(seed)
@@ -369,7 +358,7 @@ def test_random_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
             lake.check(deep=True)
 
 
-def test_files_that_were_merged_stay_for_their_readers(lake: Lake) -> None:
+def test_files_that_were_merged_stay_for_their_readers(lake):
     archived(lake, [1])
     archived(lake, [2])
     old = lake.paths("a")
@@ -382,9 +371,7 @@ def test_files_that_were_merged_stay_for_their_readers(lake: Lake) -> None:
     assert ids_of(lake) == [1, 2, 3]
 
 
-def test_merged_files_outlive_the_commit_that_made_them(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_merged_files_outlive_the_commit_that_made_them(lake, monkeypatch):
     monkeypatch.setattr("turnabout.pipeline.lake._log.WHOLE_EVERY", 4)
     archived(lake, [1])
     archived(lake, [2])

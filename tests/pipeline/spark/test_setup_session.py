@@ -17,25 +17,21 @@ from turnabout.pipeline.spark import sessions
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
-def test_without_its_packages_it_names_the_extra(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_packages_it_names_the_extra(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=r"pip install '\.\[spark\]'") as caught:
         turnabout.pipeline.need_spark()
     assert caught.value.name == missing
 
 
-def test_every_name_it_offers_is_there() -> None:
+def test_every_name_it_offers_is_there():
     assert sorted(turnabout.pipeline.__all__) == sorted(turnabout.pipeline._FROM)
     assert all(callable(getattr(turnabout.pipeline, name)) for name in turnabout.pipeline.__all__)
     with pytest.raises(AttributeError, match="no attribute 'sesion'"):
         turnabout.pipeline.sesion  # noqa: B018
 
 
-def test_workers_are_given_the_source_folder_unless_it_is_installed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_workers_are_given_the_source_folder_unless_it_is_installed(monkeypatch):
     root = str(Path(turnabout.__file__).parents[1])
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     sessions._share_source()
@@ -47,7 +43,7 @@ def test_workers_are_given_the_source_folder_unless_it_is_installed(
     assert os.environ["PYTHONPATH"] == "/elsewhere"
 
 
-def test_the_machines_defaults_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_machines_defaults_are_known(monkeypatch, tmp_path):
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     assert sessions._defaults_of_machine() == set()
@@ -59,9 +55,7 @@ def test_the_machines_defaults_are_known(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert sessions._defaults_of_machine() == {"spark.master", "spark.app.name"}
 
 
-def test_a_small_machine_starts_quickly_and_a_big_one_runs_fast(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_small_machine_starts_quickly_and_a_big_one_runs_fast(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert "-XX:+UseSerialGC" in sessions.java_options()
     monkeypatch.setattr(os, "cpu_count", lambda: 32)
@@ -69,7 +63,7 @@ def test_a_small_machine_starts_quickly_and_a_big_one_runs_fast(
     assert sessions.LOG_SETTINGS.exists()
 
 
-def test_one_that_is_there_is_used_and_only_told_what_it_may_be(spark: SparkSession) -> None:
+def test_one_that_is_there_is_used_and_only_told_what_it_may_be(spark):
     assert session("another name", conf={"spark.sql.shuffle.partitions": "2"}) is spark
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     theirs = spark.newSession()
@@ -113,9 +107,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
     return settings
 
 
-def test_on_one_machine_it_is_small_and_listens_to_nobody_else(
-    built: Callable[..., dict[str, str]],
-) -> None:
+def test_on_one_machine_it_is_small_and_listens_to_nobody_else(built):
     made = built()
     assert made["spark.master"] == "local[*]"
     assert made["spark.app.name"] == "mine"
@@ -124,18 +116,14 @@ def test_on_one_machine_it_is_small_and_listens_to_nobody_else(
     assert built(spark_master="local[3]")["spark.master"] == "local[3]"
 
 
-def test_on_a_cluster_executors_must_reach_the_driver(
-    built: Callable[..., dict[str, str]],
-) -> None:
+def test_on_a_cluster_executors_must_reach_the_driver(built):
     made = built("spark://host:7077")
     assert made["spark.master"] == "spark://host:7077"
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(made)
     assert os.environ["PYSPARK_PYTHON"] == ""
 
 
-def test_what_is_given_wins_over_the_machine_and_that_over_us(
-    built: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_given_wins_over_the_machine_and_that_over_us(built, monkeypatch, tmp_path):
     text = "spark.sql.session.timeZone Asia/Tokyo\nspark.master yarn\nspark.ui.enabled true\n"
     (tmp_path / "spark-defaults.conf").write_text(text)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))

@@ -49,7 +49,7 @@ def names(mq: turnabout.Turnabout) -> list[str]:
 
 
 @pytest.mark.driving
-def test_a_stream_batch_is_sent_once(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_a_stream_batch_is_sent_once(mq, made):
     writer: Any = pickle.loads(pickle.dumps(StreamWriter(made, None)))
     tasks = [writer.write(iter([numbers(0, 3), numbers(3, 5)])), writer.write(iter([]))]
     tasks.append(writer.write(iter([numbers(5, 6)])))
@@ -67,11 +67,7 @@ def test_a_stream_batch_is_sent_once(mq: turnabout.Turnabout, made: Sink) -> Non
     assert payloads(mq)[6:] == ["6"]
 
 
-def test_each_checkpoint_is_a_sink_of_its_own(
-    mq: turnabout.Turnabout,
-    made: Sink,
-    query: list[str | None],
-) -> None:
+def test_each_checkpoint_is_a_sink_of_its_own(mq, made, query):
     for sink_id in (None, "mails"):
         for query[0] in ("aaaaaaaa-1", "bbbbbbbb-1"):
             writer = StreamWriter(made, sink_id)
@@ -79,11 +75,7 @@ def test_each_checkpoint_is_a_sink_of_its_own(
     assert len(payloads(mq)) == 4
 
 
-def test_without_a_query_id_a_name_is_asked_for(
-    mq: turnabout.Turnabout,
-    made: Sink,
-    query: list[str | None],
-) -> None:
+def test_without_a_query_id_a_name_is_asked_for(mq, made, query):
     query[0] = None
     with pytest.raises(UsageError, match=r'option\("sinkId"'):
         StreamWriter(made, None).write(iter([numbers(0, 1)]))
@@ -93,14 +85,14 @@ def test_without_a_query_id_a_name_is_asked_for(
     assert payloads(mq) == ["0"]
 
 
-def test_a_run_is_one_batch(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_a_run_is_one_batch(mq, made):
     for run in ("run.a", "run.a", "run.b"):
         writer = BatchWriter(made, run)
         writer.commit([writer.write(iter([numbers(0, 2)]))])
     assert payloads(mq) == ["0", "1", "0", "1"]
 
 
-def test_what_is_aborted_is_never_sent(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_what_is_aborted_is_never_sent(mq, made):
     writer = StreamWriter(made, None)
     lost, kept = (writer.write(iter([numbers(0, 2)])) for _ in range(2))
     writer.abort([lost, None], 0)
@@ -111,7 +103,7 @@ def test_what_is_aborted_is_never_sent(mq: turnabout.Turnabout, made: Sink) -> N
 
 
 @pytest.mark.driving
-def test_two_queues_headers_delays_and_keys(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_two_queues_headers_delays_and_keys(mq, made):
     rows = batch(
         value=pa.array(["a", "b", "c", "c again"]),
         queue=pa.array([None, "reports", "reports", "reports"]),
@@ -132,7 +124,7 @@ def test_two_queues_headers_delays_and_keys(mq: turnabout.Turnabout, made: Sink)
     assert mq.queue("reports").stats().sent == 2
 
 
-def test_a_row_that_is_no_message_fails_the_task(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_a_row_that_is_no_message_fails_the_task(mq, made):
     writer = StreamWriter(made, None)
     bad = batch(value=pa.array([b"x", None]))
     with pytest.raises(
@@ -141,7 +133,7 @@ def test_a_row_that_is_no_message_fails_the_task(mq: turnabout.Turnabout, made: 
         writer.write(iter([numbers(0, 3), bad]))
 
 
-def test_what_a_failed_task_staged_is_removed(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_what_a_failed_task_staged_is_removed(mq, made):
     bad = batch(value=pa.array([*[b"x"] * sink.CHUNK_MESSAGES, None]))
     with pytest.raises(UsageError, match=r"row 5,001 of partition 0"):
         StreamWriter(made, None).write(iter([bad]))
@@ -167,7 +159,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return _SEEN
 
 
-def test_chunks(mq: turnabout.Turnabout, made: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks(mq, made, monkeypatch):
     monkeypatch.setattr(sink, "CHUNK_MESSAGES", 4)
     monkeypatch.setattr(sink, "CHUNK_BYTES", 5)
     writer = StreamWriter(made, None)
@@ -179,7 +171,7 @@ def test_chunks(mq: turnabout.Turnabout, made: Sink, monkeypatch: pytest.MonkeyP
     assert payloads(mq) == [*"1" * 9, "22222", "3", "4"]
 
 
-def test_invalid_rows_go_to_dead_letter_queues(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_invalid_rows_go_to_dead_letter_queues(mq, made):
     mq.queue("reports").create(dead_letter="graveyard")
     made.on_invalid = "deadletter"
     rows = batch(
@@ -197,7 +189,7 @@ def test_invalid_rows_go_to_dead_letter_queues(mq: turnabout.Turnabout, made: Si
     assert payloads(mq, "graveyard") == ["b"]
 
 
-def test_an_invalid_row_that_no_queue_is_known_for(mq: turnabout.Turnabout, place: str) -> None:
+def test_an_invalid_row_that_no_queue_is_known_for(mq, place):
     made = Sink(Access(place), None, "deadletter")
     rows = batch(value=pa.array([b"a"]), queue=pa.array(["no name!"]))
     with pytest.raises(UsageError, match="nobody knows whose dead-letter queue"):
@@ -205,7 +197,7 @@ def test_an_invalid_row_that_no_queue_is_known_for(mq: turnabout.Turnabout, plac
 
 
 @pytest.mark.driving
-def test_a_full_channel_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sink) -> None:
+def test_a_full_channel_fails_the_batch_whole(mq, made):
     emails = mq.queue("emails")
     emails.create(policy=Policy(max_size=3))
     writer = StreamWriter(made, None)
@@ -221,13 +213,7 @@ def test_a_full_channel_fails_the_batch_whole(mq: turnabout.Turnabout, made: Sin
 
 @pytest.mark.driving
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_publishing_whose_answer_is_lost_is_tried_again(
-    mq: turnabout.Turnabout,
-    made: Sink,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    happened: bool,
-) -> None:
+def test_a_publishing_whose_answer_is_lost_is_tried_again(mq, made, monkeypatch, *, happened):
     writer = StreamWriter(made, None)
     task = writer.write(iter([numbers(0, 2)]))
     run, failures = Access.run, [Uncertain("lost") if happened else Unavailable("away")]
@@ -244,7 +230,7 @@ def test_a_publishing_whose_answer_is_lost_is_tried_again(
     assert payloads(mq) == ["0", "1"]
 
 
-def test_a_token_confines_to_its_namespace_and_scopes(mq: turnabout.Turnabout, place: str) -> None:
+def test_a_token_confines_to_its_namespace_and_scopes(mq, place):
     token_id, secret, digest = new_token()
     scopes = (Scope("send", "emails"), Scope("send", "reports"))
     mq.store.run(TokenCreate(token_id, digest, "acme", "", scopes))

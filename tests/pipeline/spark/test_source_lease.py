@@ -56,7 +56,7 @@ def subscription(mq: turnabout.Turnabout, name: str = "s") -> p.Subscription:
 
 
 @pytest.mark.driving
-def test_every_message_once_and_acknowledged(mq: turnabout.Turnabout, query: Made) -> None:
+def test_every_message_once_and_acknowledged(mq, query):
     sent = send(mq, 25)
     stream = query().start(available_now=True)
     assert stream.run() == 3
@@ -68,7 +68,7 @@ def test_every_message_once_and_acknowledged(mq: turnabout.Turnabout, query: Mad
 
 
 @pytest.mark.driving
-def test_rows_carry_what_a_message_is(mq: turnabout.Turnabout, query: Made) -> None:
+def test_rows_carry_what_a_message_is(mq, query):
     sent = mq.queue("emails").send(
         {"to": "ann"}, channel="ann", priority=3, headers={"trace": "1", "käse": "ß"}
     )
@@ -83,7 +83,7 @@ def test_rows_carry_what_a_message_is(mq: turnabout.Turnabout, query: Made) -> N
     assert (row["lease_until"] - row["leased_at"]).total_seconds() == pytest.approx(60, abs=1)
 
 
-def test_a_narrow_schema_reads_only_its_columns(mq: turnabout.Turnabout, query: Made) -> None:
+def test_a_narrow_schema_reads_only_its_columns(mq, query):
     send(mq, 3)
     stream = query()
     stream.ddl = "channel string, message_id bigint"
@@ -93,9 +93,7 @@ def test_a_narrow_schema_reads_only_its_columns(mq: turnabout.Turnabout, query: 
 @pytest.mark.driving
 @pytest.mark.share(4)
 @pytest.mark.parametrize("kill", KILLS)
-def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
-    mq: turnabout.Turnabout, query: Made, kill: str
-) -> None:
+def test_a_driver_killed_anywhere_loses_and_mixes_nothing(mq, query, kill):
     sent = send(mq, 25)
     stream = query().start()
     stream.trigger()
@@ -109,9 +107,7 @@ def test_a_driver_killed_anywhere_loses_and_mixes_nothing(
     assert mq.queue("emails").stats().done == 25
 
 
-def test_a_clean_restart_acknowledges_what_the_commit_log_holds(
-    mq: turnabout.Turnabout, query: Made
-) -> None:
+def test_a_clean_restart_acknowledges_what_the_commit_log_holds(mq, query):
     send(mq, 10)
     stream = query().start()
     stream.trigger()
@@ -120,7 +116,7 @@ def test_a_clean_restart_acknowledges_what_the_commit_log_holds(
     assert mq.queue("emails").stats().done == 10
 
 
-def test_commit_alone_acknowledges_too(mq: turnabout.Turnabout, query: Made) -> None:
+def test_commit_alone_acknowledges_too(mq, query):
     send(mq, 10)
     stream = query().start()
     stream.trigger()
@@ -128,7 +124,7 @@ def test_commit_alone_acknowledges_too(mq: turnabout.Turnabout, query: Made) -> 
     assert mq.queue("emails").stats().done == 10
 
 
-def test_the_next_epoch_is_leased_while_spark_works(mq: turnabout.Turnabout, query: Made) -> None:
+def test_the_next_epoch_is_leased_while_spark_works(mq, query):
     sent = send(mq, 35)
     stream = query().start()
     # A full batch: more is waiting, so the one after it is leased, too.
@@ -142,7 +138,7 @@ def test_the_next_epoch_is_leased_while_spark_works(mq: turnabout.Turnabout, que
     assert mq.queue("emails").stats().done == 35
 
 
-def test_available_now_ends_while_producers_go_on(mq: turnabout.Turnabout, query: Made) -> None:
+def test_available_now_ends_while_producers_go_on(mq, query):
     send(mq, 25)
     stream = query().start(available_now=True)
     batches = 0
@@ -153,7 +149,7 @@ def test_available_now_ends_while_producers_go_on(mq: turnabout.Turnabout, query
     assert len(stream.seen()) == 25
 
 
-def test_a_released_subscription_says_so(mq: turnabout.Turnabout, query: Made) -> None:
+def test_a_released_subscription_says_so(mq, query):
     send(mq, 5)
     stream = query().start()
     stream.trigger()
@@ -167,9 +163,7 @@ def test_a_released_subscription_says_so(mq: turnabout.Turnabout, query: Made) -
 
 
 @pytest.mark.driving
-def test_a_poison_message_does_not_stop_the_stream(
-    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_poison_message_does_not_stop_the_stream(mq, query, caplog):
     """With a supervisor that starts the query again each time it fails."""
     sent = send(mq, 30)
     poison = sent[13]
@@ -193,7 +187,7 @@ def test_a_poison_message_does_not_stop_the_stream(
     assert "ended as dead" in caplog.text
 
 
-def test_asked_twice_in_one_run_is_no_failure(mq: turnabout.Turnabout, query: Made) -> None:
+def test_asked_twice_in_one_run_is_no_failure(mq, query):
     send(mq, 10)
     stream = query(maxBatchFailures=1).start()
     end = stream.reader.latestOffset({"epoch": 0}, stream.reader.getDefaultReadLimit())
@@ -205,9 +199,7 @@ def test_asked_twice_in_one_run_is_no_failure(mq: turnabout.Turnabout, query: Ma
 
 
 @pytest.mark.driving
-def test_lost_leases_are_left_out_or_fail_the_batch(
-    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lost_leases_are_left_out_or_fail_the_batch(mq, query, caplog):
     send(mq, 10)
     stream = query().start()
     with pytest.raises(Killed):
@@ -225,9 +217,7 @@ def test_lost_leases_are_left_out_or_fail_the_batch(
         strict.start().trigger()
 
 
-def test_an_older_copy_of_the_checkpoint_is_no_silent_loss(
-    mq: turnabout.Turnabout, query: Made
-) -> None:
+def test_an_older_copy_of_the_checkpoint_is_no_silent_loss(mq, query):
     send(mq, 30)
     stream = query().start(available_now=True)
     stream.run()
@@ -242,7 +232,7 @@ def test_an_older_copy_of_the_checkpoint_is_no_silent_loss(
     assert stream.start().trigger() == []
 
 
-def test_an_older_database_is_no_silent_loss(mq: turnabout.Turnabout, query: Made) -> None:
+def test_an_older_database_is_no_silent_loss(mq, query):
     send(mq, 5)
     stream = query().start()
     stream.offsets += ['{"epoch": 70}', '{"epoch": 71}']
@@ -251,14 +241,14 @@ def test_an_older_database_is_no_silent_loss(mq: turnabout.Turnabout, query: Mad
         stream.start().trigger()
 
 
-def test_a_queue_that_is_not_there(mq: turnabout.Turnabout, query: Made) -> None:
+def test_a_queue_that_is_not_there(mq, query):
     send(mq, 1)
     with pytest.raises(QueueNotFound, match="'emial'"):
         query(subscribe="emails,emial").start()
     assert mq.store.run(p.SubscriptionList()) == ()  # nothing was taken
 
 
-def test_options_that_are_missing(mq: turnabout.Turnabout, query: Made) -> None:
+def test_options_that_are_missing(mq, query):
     for options, said in [
         ({"subscribe": ""}, "subscribe.*emails"),
         ({"subscription": ""}, "subscription.*each query has its own"),
@@ -274,7 +264,7 @@ def test_options_that_are_missing(mq: turnabout.Turnabout, query: Made) -> None:
 # --- queues, order, policies ----------------------------------------------------------------------
 
 
-def test_queues_of_a_pattern_join_while_it_runs(mq: turnabout.Turnabout, query: Made) -> None:
+def test_queues_of_a_pattern_join_while_it_runs(mq, query):
     stream = query(subscribePattern="report-.*").start()
     assert stream.trigger() is None
     send(mq, 3, "report-a")
@@ -289,7 +279,7 @@ def test_queues_of_a_pattern_join_while_it_runs(mq: turnabout.Turnabout, query: 
 
 
 @pytest.mark.driving
-def test_key_order(mq: turnabout.Turnabout, query: Made) -> None:
+def test_key_order(mq, query):
     queue = mq.queue("emails")
     for n in range(60):
         queue.send(str(n), channel=f"c{n % 7}")
@@ -311,7 +301,7 @@ def test_key_order(mq: turnabout.Turnabout, query: Made) -> None:
 
 
 @pytest.mark.driving
-def test_policies_hold(mq: turnabout.Turnabout, query: Made) -> None:
+def test_policies_hold(mq, query):
     queue = mq.queue("emails")
     queue.create()
     queue.channel("narrow").set_policy(Policy(max_concurrency=2))
@@ -328,7 +318,7 @@ def test_policies_hold(mq: turnabout.Turnabout, query: Made) -> None:
     assert got == {"narrow": 2, "fifo": 1}
 
 
-def test_several_queues_share_few_tasks(mq: turnabout.Turnabout, query: Made) -> None:
+def test_several_queues_share_few_tasks(mq, query):
     for n in range(6):
         send(mq, 4, f"q-{n}")
     stream = query(subscribePattern="q-.*", maxOffsetsPerTrigger=100).start()
@@ -341,9 +331,7 @@ def test_several_queues_share_few_tasks(mq: turnabout.Turnabout, query: Made) ->
 # --- the heartbeat --------------------------------------------------------------------------------
 
 
-def test_the_heartbeat_beats_by_itself(
-    mq: turnabout.Turnabout, query: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_heartbeat_beats_by_itself(mq, query, monkeypatch):
     send(mq, 5)
     stream = query().start()
     beats: list[bool] = []
@@ -368,9 +356,7 @@ def test_the_heartbeat_beats_by_itself(
     assert end == {"epoch": 1}
 
 
-def test_the_heartbeat_ends_when_spark_is_silent(
-    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_heartbeat_ends_when_spark_is_silent(mq, query, caplog):
     send(mq, 5)
     stream = query(leaseSeconds=1, maxBatchSeconds=1).start()
     stream.reader._driver.called_at -= 5

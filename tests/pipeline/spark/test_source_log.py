@@ -48,7 +48,7 @@ def ids_of(stream: Query) -> list[int]:
 
 
 @pytest.mark.driving
-def test_everything_once_in_batches(mq: turnabout.Turnabout, query: Made) -> None:
+def test_everything_once_in_batches(mq, query):
     ids = finish(mq, 25)
     stream = query().start(available_now=True)
     assert stream.run() in (3, 4)
@@ -59,7 +59,7 @@ def test_everything_once_in_batches(mq: turnabout.Turnabout, query: Made) -> Non
 
 
 @pytest.mark.driving
-def test_a_replay_is_exact(mq: turnabout.Turnabout, query: Made) -> None:
+def test_a_replay_is_exact(mq, query):
     finish(mq, 10)
     stream = query().start()
     with pytest.raises(Killed):
@@ -69,7 +69,7 @@ def test_a_replay_is_exact(mq: turnabout.Turnabout, query: Made) -> None:
     assert stream.start().trigger() == before
 
 
-def test_available_now_ends_where_the_log_did(mq: turnabout.Turnabout, query: Made) -> None:
+def test_available_now_ends_where_the_log_did(mq, query):
     first = finish(mq, 12, "a"), finish(mq, 12, "b")
     stream = query().start(available_now=True)
     while stream.trigger() is not None:
@@ -78,7 +78,7 @@ def test_available_now_ends_where_the_log_did(mq: turnabout.Turnabout, query: Ma
     assert sorted(ids_of(stream)) == sorted(first[0] + first[1])
 
 
-def test_where_a_new_checkpoint_begins(mq: turnabout.Turnabout, query: Made) -> None:
+def test_where_a_new_checkpoint_begins(mq, query):
     old = finish(mq, 4)
     end = mq.store.run(p.LogLook()).end
     latest = query(startingOffsets="latest").start()
@@ -91,9 +91,7 @@ def test_where_a_new_checkpoint_begins(mq: turnabout.Turnabout, query: Made) -> 
         assert (found and [row["message_id"] for row in found]) == expected
 
 
-def test_it_waits_for_enough_but_not_for_ever(
-    mq: turnabout.Turnabout, query: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_waits_for_enough_but_not_for_ever(mq, query, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
     stream = query(minOffsetsPerTrigger=5, maxTriggerDelay="2m").start()
@@ -107,7 +105,7 @@ def test_it_waits_for_enough_but_not_for_ever(
     assert len(stream.trigger()) == 6
 
 
-def test_the_lag_can_be_seen(mq: turnabout.Turnabout, query: Made) -> None:
+def test_the_lag_can_be_seen(mq, query):
     finish(mq, 12)
     stream = query().start()
     stream.trigger()
@@ -116,9 +114,7 @@ def test_the_lag_can_be_seen(mq: turnabout.Turnabout, query: Made) -> None:
 
 
 @pytest.mark.driving
-def test_history_that_is_gone(
-    mq: turnabout.Turnabout, query: Made, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_history_that_is_gone(mq, query, caplog):
     finish(mq, 5)
     stream = query().start()
     stream.trigger()
@@ -139,7 +135,7 @@ def test_history_that_is_gone(
     assert ids_of(bound) == left
 
 
-def test_rows_that_go_between_plan_and_read(mq: turnabout.Turnabout, query: Made) -> None:
+def test_rows_that_go_between_plan_and_read(mq, query):
     finish(mq, 5)
     stream = query(numPartitions=2).start()
     end = stream.reader.latestOffset({"position": ""}, stream.reader.getDefaultReadLimit())
@@ -150,9 +146,7 @@ def test_rows_that_go_between_plan_and_read(mq: turnabout.Turnabout, query: Made
 
 
 @pytest.mark.parametrize("whose", [{"subscribe": "emails"}, {"subscribePattern": "e.*"}])
-def test_rows_that_go_between_plan_and_read_where_not_all_are_wanted(
-    mq: turnabout.Turnabout, place: str, query: Made, whose: dict[str, str]
-) -> None:
+def test_rows_that_go_between_plan_and_read_where_not_all_are_wanted(mq, place, query, whose):
     finish(mq, 1)
     begin = mq.store.run(p.LogLook()).end
     finish(mq, 5)
@@ -167,9 +161,7 @@ def test_rows_that_go_between_plan_and_read_where_not_all_are_wanted(
             [row for part in partitions for row in reader.read(part)]
 
 
-def test_a_batch_goes_on_where_history_is_gone_if_it_may(
-    mq: turnabout.Turnabout, place: str
-) -> None:
+def test_a_batch_goes_on_where_history_is_gone_if_it_may(mq, place):
     finish(mq, 1)
     offset = f'{{"position": "{mq.store.run(p.LogLook()).end}"}}'
     finish(mq, 3)
@@ -181,7 +173,7 @@ def test_a_batch_goes_on_where_history_is_gone_if_it_may(
     assert [row["message_id"] for row in found] == left
 
 
-def test_another_database_is_told(mq: turnabout.Turnabout, place: str, query: Made) -> None:
+def test_another_database_is_told(mq, place, query):
     finish(mq, 1)
     position = "999999999.1" if place.startswith("postgres") else "1=999999"
     stream = query(startingOffsets=f'{{"position": "{position}"}}').start()
@@ -192,7 +184,7 @@ def test_another_database_is_told(mq: turnabout.Turnabout, place: str, query: Ma
 # --- whose rows -----------------------------------------------------------------------------------
 
 
-def test_only_queues_that_are_wanted(mq: turnabout.Turnabout, query: Made) -> None:
+def test_only_queues_that_are_wanted(mq, query):
     made = {name: finish(mq, 4, name) for name in ("emails", "report-a", "report-b")}
     for options, expected in [
         ({"subscribe": "emails"}, made["emails"]),
@@ -214,7 +206,7 @@ def token(mq: turnabout.Turnabout, namespace: str, *scopes: str) -> str:
 
 
 @pytest.mark.driving
-def test_namespaces_and_tokens(mq: turnabout.Turnabout, place: str, query: Made) -> None:
+def test_namespaces_and_tokens(mq, place, query):
     acme, other = finish(mq, 3, "acme/emails"), finish(mq, 3, "zeta/emails")
     reports, free = finish(mq, 3, "acme/reports"), finish(mq, 3, "emails")
     everything = sorted(acme + other + reports + free)
@@ -251,7 +243,7 @@ def test_namespaces_and_tokens(mq: turnabout.Turnabout, place: str, query: Made)
         seen(token=narrow)
 
 
-def test_a_token_leases_what_it_covers(mq: turnabout.Turnabout, query: Made) -> None:
+def test_a_token_leases_what_it_covers(mq, query):
     for name in ("acme/emails", "acme/reports", "zeta/emails"):
         mq.queue(name).send("x")
     worker = token(mq, "acme", "consume:emails")
@@ -266,7 +258,7 @@ def test_a_token_leases_what_it_covers(mq: turnabout.Turnabout, query: Made) -> 
 # --- batches --------------------------------------------------------------------------------------
 
 
-def test_history_as_it_is_shown(mq: turnabout.Turnabout, place: str) -> None:
+def test_history_as_it_is_shown(mq, place):
     queue = mq.queue("emails")
     queue.create(history_payload=True)
     sent = queue.send({"a": 1}, channel="ann", headers={"h": "1"})
@@ -283,7 +275,7 @@ def test_history_as_it_is_shown(mq: turnabout.Turnabout, place: str) -> None:
     assert "value" not in read(place, mode="history", includeValue=False)[0]
 
 
-def test_the_log_between_two_places(mq: turnabout.Turnabout, place: str) -> None:
+def test_the_log_between_two_places(mq, place):
     first = finish(mq, 3)
     middle = mq.store.run(p.LogLook()).end
     second = finish(mq, 3)
@@ -297,7 +289,7 @@ def test_the_log_between_two_places(mq: turnabout.Turnabout, place: str) -> None
         read(place, startingOffsets="latest")
 
 
-def test_history_between_two_instants(mq: turnabout.Turnabout, place: str) -> None:
+def test_history_between_two_instants(mq, place):
     ids = finish(mq, 3)
     (first, *_, last) = read(place, "finished_at timestamp", mode="history")
     start = int(first["finished_at"].timestamp() * 1000)
@@ -309,9 +301,7 @@ def test_history_between_two_instants(mq: turnabout.Turnabout, place: str) -> No
 
 
 @pytest.mark.driving
-def test_what_a_running_transaction_holds_back_is_history_but_not_log(
-    mq: turnabout.Turnabout, place: str
-) -> None:
+def test_what_a_running_transaction_holds_back_is_history_but_not_log(mq, place):
     if not place.startswith("postgres"):
         assert mq.store.run(p.LogLook()).waiting_ms is None  # one writer: nothing ever waits
         return
@@ -326,7 +316,7 @@ def test_what_a_running_transaction_holds_back_is_history_but_not_log(
 
 
 @pytest.mark.driving
-def test_the_dead(mq: turnabout.Turnabout, place: str) -> None:
+def test_the_dead(mq, place):
     for name in ("emails", "reports"):
         queue = mq.queue(name)
         queue.create(max_attempts=1)
@@ -347,7 +337,7 @@ def test_the_dead(mq: turnabout.Turnabout, place: str) -> None:
 
 
 @pytest.mark.driving
-def test_filters_reach_the_database(mq: turnabout.Turnabout, place: str) -> None:
+def test_filters_reach_the_database(mq, place):
     ids = finish(mq, 3, channel="ann") + finish(mq, 3, channel="Ärger")
     every = read(place, mode="history", includeValue=False)
     at = every[2]["finished_at"]
@@ -372,7 +362,7 @@ def test_filters_reach_the_database(mq: turnabout.Turnabout, place: str) -> None
         assert found == {r["message_id"] for r in every if expected(r)}, given
 
 
-def test_instants_between_milliseconds_are_rounded_to_the_side_that_is_the_same() -> None:
+def test_instants_between_milliseconds_are_rounded_to_the_side_that_is_the_same():
     half = datetime(1970, 1, 1, 0, 0, 0, 1_500, UTC)  # a millisecond and a half
     of, at = spark_filters, ("finished_at",)
     for given, op, operand in [
@@ -386,7 +376,7 @@ def test_instants_between_milliseconds_are_rounded_to_the_side_that_is_the_same(
     assert pushed(left, schema.LOG) == ([], left)
 
 
-def test_spark_asks_no_reader_for_pushdown_where_it_is_off(place: str) -> None:
+def test_spark_asks_no_reader_for_pushdown_where_it_is_off(place):
     """The check that Spark makes before it refuses a reader with filters of its own."""
     reader = source(place, mode="history").reader(struct(IDS))
     base = spark_filters.DataSourceReader.pushFilters
