@@ -266,3 +266,19 @@ def test_each_connection_says_what_it_is_for(url):
         "turnabout listen",
         "turnabout worker",
     }
+
+
+def test_a_handler_s_connection_is_kept_until_the_server_hangs_up(url):
+    connections = AsyncPostgresStore(url).connections()
+    first = connections.open()
+    connections.put_back(first, keep=True)
+    assert connections.open() is first
+    connections.put_back(first, keep=True)
+    with psycopg.connect(url) as db:
+        db.execute("select pg_terminate_backend(%s, 10000)", (first.info.backend_pid,))
+    second = connections.open()
+    assert second is not first
+    assert first.closed
+    connections.put_back(second, keep=True)
+    asyncio.run(connections.close())
+    assert second.closed

@@ -275,7 +275,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 # --- workers -------------------------------------------------------------------------------------
 
 
-def work(url: str, how: Any, *, coro: bool = False, transaction: bool = False) -> list[Any]:
+def work(url: str, how: Any, *, coro: bool = False) -> list[Any]:
     """Handle what there is; what each handler saw of its span and its baggage."""
     worker = Worker(url, tracing=how)
     seen: list[Any] = []
@@ -291,11 +291,8 @@ def work(url: str, how: Any, *, coro: bool = False, transaction: bool = False) -
     async def handle(message: Any) -> None:
         look(message)
 
-    def handle_with(message: Any, connection: Any) -> None:
-        look(message)
-
-    chosen: Any = handle if coro else handle_with if transaction else look
-    worker.handler("q", transaction=transaction)(chosen)
+    chosen: Any = handle if coro else look
+    worker.handler("q")(chosen)
     worker.run(until_empty=True)
     return seen
 
@@ -343,15 +340,6 @@ def test_a_handler_s_end_is_shown(payload: str, kind: str | None, url: str) -> N
     assert process.attributes.get("error.type") == kind
     assert (process.status.status_code is StatusCode.ERROR) is (kind is not None)
     assert SECRET not in process.to_json()
-
-
-@pytest.mark.slow
-def test_a_handler_in_a_transaction_has_a_span() -> None:
-    with migrated() as url:
-        trace_id = send(url)
-        seen = work(url, "parent", transaction=True)
-    assert seen == [(span("process q").context.span_id, "acme")]
-    assert span("process q").context.trace_id == trace_id
 
 
 # --- over HTTP -----------------------------------------------------------------------------------

@@ -174,13 +174,3 @@ class TestEmptiness:
         one.came("a", [2, 7])
         assert one.next_expected("a", 11.0) == 10.0
         assert one.next_expected("a", 11.1) is None
-
-    def test_not_while_another_asks_the_same_queue(self) -> None:
-        """Two in transactions: what one is about to take, the other does not see."""
-        one = Emptiness(["a"])
-        mark = one.mark()
-        with one.asking("a"):
-            assert not one.found("a", mark)
-            one.taken(1)
-        assert one.ended()
-        assert one.found("a", one.mark())

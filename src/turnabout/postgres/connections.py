@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import selectors
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres.errors import translated
@@ -19,11 +22,11 @@ from turnabout.words.urls import without_secrets
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
+_Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
 
 class PostgresConnections:
-    """See `turnabout.store.Connections`."""
-
-    receives = True
+    """See `turnabout.store.Connections`. Of one handler: all that it keeps are of one colour."""
 
     def __init__(
         self, options: PostgresOptions, clock: Now, wake: Callable[[str, Change], Awaitable[None]]
@@ -32,6 +35,9 @@ class PostgresConnections:
         self._clock = clock
         self._known: set[str] = set()
         self._wake = wake
+        self._idle: list[Any] = []
+        self._closed = False
+        self._lock = threading.Lock()
 
     async def wake(self, queue: str, change: Change = Change.ANY, /) -> None:
         """See `turnabout.store.Connections`."""
@@ -39,6 +45,10 @@ class PostgresConnections:
 
     def open(self) -> psycopg.Connection[Any]:
         """A connection of psycopg's."""
+        while (kept := self._kept()) is not None:
+            if _is_fresh(kept):
+                return kept
+            kept.close()
         with translated(self._options.url):
             connection = psycopg.connect(self._address(), **self._prepares())
         if _is_read_only(connection):
@@ -48,6 +58,10 @@ class PostgresConnections:
 
     async def open_async(self) -> psycopg.AsyncConnection[Any]:
         """A connection of psycopg's for asyncio."""
+        while (kept := self._kept()) is not None:
+            if _is_fresh(kept):
+                return kept
+            await kept.close()
         with translated(self._options.url):
             connection = await psycopg.AsyncConnection.connect(self._address(), **self._prepares())
         if _is_read_only(connection):
@@ -55,7 +69,33 @@ class PostgresConnections:
             raise self._read_only()
         return connection
 
-    def sever(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    def transaction(self, connection: _Connection) -> Any:
+        """That of psycopg's, in which a handler can neither commit nor roll back by itself."""
+        return connection.transaction()
+
+    def put_back(self, connection: psycopg.Connection[Any], *, keep: bool) -> None:
+        """One that broke, or was left in a transaction, is closed in any case."""
+        if not (keep and self._keeps(connection)):
+            connection.close()
+
+    async def put_back_async(self, connection: psycopg.AsyncConnection[Any], *, keep: bool) -> None:
+        """The same for asyncio."""
+        if not (keep and self._keeps(connection)):
+            await connection.close()
+
+    def is_lost(self, connection: _Connection) -> bool:
+        """Whether it broke."""
+        return connection.broken
+
+    async def close(self) -> None:
+        """Close what is kept."""
+        with self._lock:
+            self._closed, kept, self._idle = True, self._idle, []
+        for connection in kept:
+            if (closing := connection.close()) is not None:
+                await closing
+
+    def sever(self, connection: _Connection) -> None:
         """Cancel what runs on it, and cut it: the server undoes its transaction."""
         with suppress(psycopg.Error, OSError):
             connection.cancel()
@@ -65,6 +105,17 @@ class PostgresConnections:
     def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> PostgresJoined:
         """A blocking store on a connection; `run` carries out a verb beside it."""
         return PostgresJoined(connection, run, lambda _: None, self._clock, self._known)
+
+    def _kept(self) -> Any:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _keeps(self, connection: _Connection) -> bool:
+        with self._lock:
+            if self._closed or connection.info.transaction_status != TransactionStatus.IDLE:
+                return False
+            self._idle.append(connection)
+            return True
 
     def _read_only(self) -> Disconnected:
         return Disconnected(f"{without_secrets(self._options.url)} is read-only, as a standby is")
@@ -76,7 +127,14 @@ class PostgresConnections:
         return {} if self._options.prepare else {"prepare_threshold": None}
 
 
-def _is_read_only(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def _is_fresh(connection: _Connection) -> bool:
+    """False if the server has hung up meanwhile: an idle connection has nothing to say."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return not selector.select(0)
+
+
+def _is_read_only(connection: _Connection) -> bool:
     """As the server said when the connection began; a handler could write nothing in it."""
     said = connection.info.parameter_status
     return "on" in (said("in_hot_standby"), said("default_transaction_read_only"))

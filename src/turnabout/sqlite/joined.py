@@ -68,8 +68,6 @@ class AsyncSqliteJoined(AsyncJoined):
 class SqliteConnections:
     """See `turnabout.store.Connections`."""
 
-    receives = False
-
     def __init__(self, place: Place, engine: Callable[[], Engine]) -> None:
         if place.path is None:
             raise UsageError(
@@ -98,11 +96,20 @@ class SqliteConnections:
                 raise
         return connection
 
-    async def open_async(self) -> sqlite3.Connection:
-        """Refused: the standard library has none for asyncio."""
-        raise UsageError(
-            "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
-        )
+    def transaction(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """The connection: it begins a transaction by itself, and as a context it ends it."""
+        return connection
+
+    def put_back(self, connection: sqlite3.Connection, *, keep: bool) -> None:
+        """Close it: another is opened in no time."""
+        connection.close()
+
+    def is_lost(self, connection: sqlite3.Connection) -> bool:
+        """A file is always there."""
+        return False
+
+    async def close(self) -> None:
+        """Nothing: none is kept."""
 
     def sever(self, connection: sqlite3.Connection) -> None:
         """Undo what it has written, which holds up all other writers, and close it."""

@@ -7,9 +7,10 @@ class for either colour; these files know none of them.
 
 from turnabout.store._async.port import AsyncForwardingStore, AsyncJoined, AsyncStore
 from turnabout.store._sync.port import ForwardingStore, Joined, Store
-from turnabout.store.connections import Connections
+from turnabout.store.connections import AsyncConnections, Connections
 
 __all__ = [
+    "AsyncConnections",
     "AsyncForwardingStore",
     "AsyncJoined",
     "AsyncStore",

@@ -12,8 +12,8 @@
 
 `loop.py` decides, without clock or database. `consumer.py` works on one queue, `settler.py` tells
 the database how messages ended and `report.py` the log, `run.py` brings a worker up and down,
-`threads.py` and `message.py` serve handlers that block, `transaction.py` and `leased.py` those with
-a transaction, `processes.py` runs many workers.
+`threads.py` and `message.py` serve handlers that block, `transaction.py` those with a
+transaction, `processes.py` runs many workers.
 """
 
 from turnabout.worker.endings import Defer, GiveUp

@@ -7,9 +7,7 @@ goes forward, and random shares are given too. `consumer.py` and `run.py` do wha
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
@@ -248,9 +246,8 @@ class Emptiness:
     """Whether all queues were found empty while nothing of this worker moved (`until_empty`).
 
     A handler may send to a queue that was found empty a moment ago. So each finding carries the
-    count of movements before it, and holds only as long as that count stands. Where several ask one
-    queue at once, each hides from the others what it is about to take: nothing is found until the
-    last of them has its answer. What failed here and comes back soon is not there, but expected.
+    count of movements before it, and holds only as long as that count stands. What failed here and
+    comes back soon is not there, but expected.
     """
 
     def __init__(self, queues: Iterable[str]) -> None:
@@ -258,17 +255,7 @@ class Emptiness:
         self._found: dict[str, int] = {}
         self._moves = 0
         self._held = 0
-        self._asking: Counter[str] = Counter()
         self._expected: dict[tuple[str, int], float] = {}
-
-    @contextmanager
-    def asking(self, queue: str) -> Generator[None]:
-        """While one of several asks the queue; it calls `taken` within."""
-        self._asking[queue] += 1
-        try:
-            yield
-        finally:
-            self._asking[queue] -= 1
 
     def taken(self, count: int) -> None:
         """`count` messages were taken."""
@@ -306,8 +293,6 @@ class Emptiness:
 
     def found(self, queue: str, mark: int) -> bool:
         """That queue had nothing. True if now all queues have been found empty."""
-        if self._asking[queue]:
-            return False
         self._found[queue] = mark
         return self._held == 0 and all(
             self._found.get(queue) == self._moves for queue in self._queues

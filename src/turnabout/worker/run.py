@@ -34,7 +34,7 @@ from turnabout.worker.job import Job, WorkerStats
 from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Lease, Phase
 from turnabout.worker.message import BridgeStore, WatchedStore
 from turnabout.worker.threads import Threads
-from turnabout.worker.transaction import consumers
+from turnabout.worker.transaction import TransactionConsumer
 
 log = logging.getLogger("turnabout.worker")
 
@@ -104,14 +104,10 @@ class Run:
         inner = AsyncTurnabout(watched)
         bridge = Turnabout(BridgeStore(watched, self._loop))
         return [
-            consumer
-            for job in jobs
-            for consumer in consumers(
-                job,
-                self,
-                held[job.queue],
-                (inner.queue(job.queue), bridge.queue(job.queue)),
+            (TransactionConsumer if job.transaction else Consumer)(
+                job, self, held[job.queue], (inner.queue(job.queue), bridge.queue(job.queue))
             )
+            for job in jobs
         ]
 
     # --- what consumers, signals and other threads say --------------------------------------------
@@ -169,7 +165,7 @@ class Run:
         takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]
         beats = [asyncio.create_task(self._guarded(c.beat)) for c in self._consumers]
         beats.append(asyncio.create_task(self._guarded(self._upkeep)))
-        log.info("working on %s", ", ".join(dict.fromkeys(c.job.queue for c in self._consumers)))
+        log.info("working on %s", ", ".join(c.job.queue for c in self._consumers))
         try:
             while self.phase is Phase.TAKING:
                 self._changed.clear()
@@ -199,7 +195,7 @@ class Run:
 
     async def _look_at_rest(self) -> None:
         """What the queues still hold."""
-        for queue in dict.fromkeys(consumer.job.queue for consumer in self._consumers):
+        for queue in (consumer.job.queue for consumer in self._consumers):
             with contextlib.suppress(QueueNotFound, Unavailable, Uncertain, Forbidden):
                 rest = await self.turnabout.queue(queue).stats()
                 if rest.scheduled or rest.ready or rest.leased:

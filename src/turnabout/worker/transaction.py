@@ -1,83 +1,46 @@
-"""Handlers with `transaction=True`: rows and the ack are committed together.
+"""Handlers with `transaction=True`: their rows and the ack are committed together.
 
-PostgreSQL: a consumer for each handler at once, with a connection of its own. It receives, calls
-the handler and acks in one transaction, so a crash gives the message back at once. The handler runs
-in a savepoint: if it raises, its rows are undone, and the failure is charged and committed.
-
-SQLite, and handlers with a time limit: see `leased.py`.
+A message is leased beforehand, as for any other handler. The handler is called with a connection
+and inside a transaction; the end of its message joins that, so both are committed or neither. What
+the handler raises rolls it back; the failure is then charged on the worker's own connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable
-from contextlib import suppress
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from turnabout import _async, _sync
-from turnabout.words.batch import Batch
-from turnabout.words.errors import Disconnected, QueueNotFound, TurnaboutError, UsageError
-from turnabout.words.outcomes import Cancelled, LeaseLost
+from turnabout._sync.shared import Shared
+from turnabout.store import AsyncConnections, ForwardingStore, Store
+from turnabout.words.entities import Delivery
+from turnabout.words.errors import Unavailable, Uncertain, UsageError
+from turnabout.words.outcomes import LeaseLost
 from turnabout.words.verb import Change
+from turnabout.words.verbs import Verb
 from turnabout.worker.consumer import Consumer
-from turnabout.worker.endings import Done, Failed, GivenBack, PutOff, Returned, ending_of, verb_of
+from turnabout.worker.endings import Defer, GivenBack, GiveUp, Returned, ending_of, verb_of
 from turnabout.worker.job import Job, Surroundings
-from turnabout.worker.leased import AsyncLeasedHandler, LeasedHandler
-from turnabout.worker.loop import HeldLeases, Lease, LeaseStage, Phase
-from turnabout.worker.sessions import TransactionSession, open_session
+from turnabout.worker.loop import HeldLeases, Lease
+from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
 from turnabout.worker.threads import End
 
 T = TypeVar("T")
 
-
-def consumers(
-    job: Job, run: Surroundings, held: HeldLeases, inner: tuple[_async.AsyncQueue, _sync.Queue]
-) -> list[Consumer]:
-    """Who works on a queue: one consumer, or, for transactions that receive, one for each of the
-    handlers that run at once.
-
-    Raises: UsageError for a store that cannot join a caller's transaction, or not in that colour,
-            and for options that a transaction that receives does not have.
-    """
-    if not job.transaction:
-        return [Consumer(job, run, held, inner)]
-    receives = run.turnabout.store.connections().receives
-    if receives and not job.options.timeout_seconds:
-        _refuse_what_it_cannot(job)
-        options = replace(job.options, concurrency=1, prefetch=0)
-        slots = range(job.options.concurrency)
-        job = replace(job, options=options)
-        return [TransactionConsumer(job, run, HeldLeases(options), inner) for _ in slots]
-    if job.sync is not None:
-        job = replace(job, sync=LeasedHandler(job, run, held))
-    elif receives:
-        job = replace(job, coro=AsyncLeasedHandler(job, run, held))
-    else:
-        raise UsageError(
-            "on SQLite a handler with `transaction=True` must be an ordinary function, not `async`"
-        )
-    return [Consumer(job, run, held, inner)]
-
-
-def _refuse_what_it_cannot(job: Job) -> None:
-    """The lease is the transaction: nobody else sees it before the commit, and nothing ends it."""
-    for wrong, wanted, why in (
-        (job.options.prefetch > 0, "prefetch=0", "nothing is leased ahead"),
-        (not job.options.heartbeat, "heartbeat=True", "no lease can run out"),
-        (job.options.cancellable, "cancellable=False", "nobody can ask to cancel what it holds"),
-    ):
-        if wrong:
-            raise UsageError(
-                f"the handler of {job.queue!r} has `transaction=True`, where on PostgreSQL {why}: "
-                f"leave {wanted}"
-            )
+AWAY_SECONDS = 1.0
+"""A message whose handler got no connection, or lost it, comes back uncharged after that time."""
 
 
 class TransactionConsumer(Consumer):
-    """Works on one message of a queue at a time, each in a transaction, on PostgreSQL."""
+    """A consumer whose handler also takes a connection.
+
+    Raises: UsageError for a store without transactions, or without any for asyncio.
+    """
 
     def __init__(
         self,
@@ -86,144 +49,163 @@ class TransactionConsumer(Consumer):
         held: HeldLeases,
         inner: tuple[_async.AsyncQueue, _sync.Queue],
     ) -> None:
+        self._connections = connections = run.turnabout.store.connections()
+        if job.coro is None:
+            self._handler: Callable[..., Any] = cast("Callable[..., Any]", job.sync)
+            job = replace(job, sync=self._handle)
+        elif isinstance(connections, AsyncConnections):
+            self._handler, self._async_connections = job.coro, connections
+            job = replace(job, coro=self._handle_async)
+        else:
+            raise UsageError(
+                "on SQLite a handler with `transaction=True` must be an ordinary function, "
+                "not `async`"
+            )
         super().__init__(job, run, held, inner)
-        self._session: TransactionSession | None = None
-        self._handling: asyncio.Task[End] | None = None
-        self._done = asyncio.Event()
-        self._done.set()
+        self._bridge = BridgeStore(run.turnabout.store, asyncio.get_running_loop())
+        self._leases = {job.queue: held}
+        self._watch = WatchedStore(run.turnabout.store, self._leases)
 
-    async def _take_once(self, room: int) -> None:
-        queue, run = self.job.queue, self._run
-        mark = run.emptiness.mark()
-        self._done.clear()
-        try:
-            batch = await self._guard(self._turn())
-        finally:
-            self._done.set()
-        if batch:
-            self._seen = None
-            return
-        if run.until_empty and await self._is_empty(batch) and run.emptiness.found(queue, mark):
-            run.stop("all queues are empty")
-            return
-        await self._wait(batch)
-
-    async def _guard(self, turn: Awaitable[T]) -> T:
-        """Whatever the connection's library raises: the transaction is undone, try on a new one."""
-        try:
-            return await turn
-        except BaseException as error:
-            session, self._session = self._session, None
-            if session is not None:
-                session.leave()
-            if isinstance(error, (TurnaboutError, asyncio.CancelledError)) or not isinstance(
-                error, Exception
-            ):
-                raise
-            raise Disconnected(f"a transaction of {self.job.queue} was lost: {error}") from error
-
-    async def _turn(self) -> Batch[Any]:
-        """One message, if there is one, from the receive to the commit."""
-        if self._session is None:
-            self._session = await self._opened()
-        session = self._session
-        with self._run.emptiness.asking(self.job.queue):
-            try:
-                batch = await session.receive()
-            except QueueNotFound:  # deleted while we work on it: empty until the next send
-                batch = Batch[Any]([], None)
-            if not batch:
-                await session.rollback()
-                return batch
-            self._run.emptiness.taken(1)
-        (plain,) = batch
-        self._run.emptiness.came(self.job.queue, (plain.id,))
-        lease = self.held.take(plain.delivery, time.monotonic())
-        lease.stage = LeaseStage.RUNNING
-        try:
-            call = partial(session.handle, plain, lease)
-            self._handling = asyncio.create_task(
-                call() if self._spans is None else self._in_span(self._spans, plain.delivery, call)
-            )
-            await asyncio.wait({self._handling})
-            end = (
-                asyncio.CancelledError() if self._handling.cancelled() else self._handling.result()
-            )
-            await self._end(session, lease, end)
-        finally:
-            self._handling = None
-            self.held.drop(lease)
-            self._run.message_ended(self.job.queue, lease)
-        return batch
-
-    async def _end(self, session: TransactionSession, lease: Lease, end: End) -> None:
-        stats = self._run.stats
-        raised = None if isinstance(end, Returned) else end
-        cut_short = self._run.phase is Phase.RELEASING and isinstance(
-            raised, asyncio.CancelledError
-        )
-        ending = GivenBack() if cut_short else ending_of(end)
-        if isinstance(ending, GivenBack):
-            stats.released += 1
-            await session.rollback()
-            return
-        if lease.settled and raised is None:
-            await self._commit(session, Change.ANY)
-            stats.handled += 1
-            self.report.settled(lease)
-            return
-        (outcome,) = await session.run(verb_of(self.job.queue, lease.receipt, ending))
-        if isinstance(ending, Failed):
-            self.report.failed(lease, ending, outcome)
-        if isinstance(outcome, LeaseLost):
-            # Only if the message was ended outside its handler: then nothing of this holds.
-            await session.rollback()
-            self._note_loss(lease)
-            return
-        await self._commit(session, Change.ENDED if isinstance(ending, Done) else Change.ANY)
-        match ending:
-            case _ if isinstance(outcome, Cancelled):
-                stats.cancelled += 1
-            case Done():
-                stats.handled += 1
-            case Failed():
-                stats.failed += 1
-            case PutOff():
-                stats.deferred += 1
-        if raised is not None and not isinstance(raised, (Exception, asyncio.CancelledError)):
-            self._run.broken(raised)
-
-    async def _commit(self, session: TransactionSession, change: Change) -> None:
-        await session.commit()
-        await self._run.turnabout.store.connections().wake(self.job.queue, change)
-
-    async def _opened(self) -> TransactionSession:
-        connections = self._run.turnabout.store.connections()
-        held = {self.job.queue: self.held}
-        return await open_session(self.job, self._run, held, connections)
-
-    # --- as Run asks for it ----------------------------------------------------------------------
-
-    async def beat(self) -> None:
-        """Nothing to extend: nobody sees these leases before the commit."""
-        await asyncio.Event().wait()
-
-    async def finish(self) -> None:
-        """Wait for the handler that runs."""
-        await self._done.wait()
-
-    def let_go(self) -> None:
-        """Stop the handler; one in a thread goes on, and its transaction is never committed."""
-        if self._handling is not None:
-            self._handling.cancel()
-
-    def abandon(self) -> None:
-        """As `let_go`: there is nothing more to do, the transaction ends with its connection."""
-        self.let_go()
+    async def _call(self, lease: Lease, delivery: Delivery) -> End:
+        end = await super()._call(lease, delivery)
+        if isinstance(end, Returned) and isinstance(end.value, Change):
+            with suppress(Unavailable, Uncertain):  # only a hint: those who wait look by themselves
+                await self._connections.wake(self.job.queue, end.value)
+        return end
 
     async def flush(self, seconds: float) -> None:
-        """Close the connection; whatever was not committed is undone."""
-        session, self._session = self._session, None
-        if session is not None:
-            with suppress(TimeoutError, Exception):
-                await asyncio.wait_for(session.close(), seconds)
+        """Wait until the database knows how all messages ended; then close the connections."""
+        await super().flush(seconds)
+        await self._connections.close()
+
+    # --- the handler, as a consumer calls it -----------------------------------------------------
+
+    def _handle(self, message: Message) -> Change:
+        """Call the handler in a transaction, and commit it with the end of its message.
+
+        Answers what those who wait at the queue may want to know.
+        """
+        lease, finishing = message._lease, threading.Lock()
+
+        def sever() -> None:
+            with finishing:
+                self._connections.sever(connection)
+
+        try:
+            connection = self._connections.open()
+        except Unavailable as error:
+            raise self._put_off(lease, error) from error
+        lease.sever = sever
+        try:
+            with self._noted(connection, lease), ExitStack() as lock:
+                joined = self._connections.joined(connection, self._bridge.run)
+                store = _WatchedJoined(joined, self._watch)
+                queue = _sync.JoinedQueue(Shared(store), self.job.queue, joined, store)
+                with self._connections.transaction(connection):
+                    answer = self._handler(Message(queue, message.delivery, lease), connection)
+                    lock.enter_context(finishing)
+                    if not (lease.settled or lease.timed_out):
+                        _note_end(lease, store.run(self._end(lease, answer)))
+                    if lease.refused or lease.timed_out:
+                        raise _Undone
+                return store.changes
+            return Change.NOTHING
+        finally:
+            self._connections.put_back(connection, keep=_is_over(lease))
+
+    async def _handle_async(self, message: AsyncMessage) -> Change:
+        """The same for an `async` handler."""
+        lease, turnabout = message._lease, self._run.turnabout
+        try:
+            connection = await self._async_connections.open_async()
+        except Unavailable as error:
+            raise self._put_off(lease, error) from error
+        lease.sever = lambda: self._connections.sever(connection)
+        try:
+            with self._noted(connection, lease):
+                joined = turnabout.store.within(connection)
+                store = _AsyncWatchedJoined(joined, self._leases)
+                queue = _async.AsyncJoinedQueue(turnabout._shared, self.job.queue, joined, store)
+                async with self._connections.transaction(connection):
+                    handling: Awaitable[object] = self._handler(
+                        AsyncMessage(queue, message.delivery, lease), connection
+                    )
+                    answer = await handling
+                    if not lease.settled:
+                        _note_end(lease, await store.run(self._end(lease, answer)))
+                    if lease.refused:
+                        raise _Undone
+                return store.changes
+            return Change.NOTHING
+        finally:
+            await self._async_connections.put_back_async(connection, keep=_is_over(lease))
+
+    def _end(self, lease: Lease, answer: object) -> Verb[tuple[Any, ...]]:
+        ending = ending_of(Returned(answer))
+        assert not isinstance(ending, GivenBack)
+        return verb_of(self.job.queue, lease.receipt, ending)
+
+    @contextmanager
+    def _noted(self, connection: Any, lease: Lease) -> Generator[None]:
+        """Around a transaction: what is raised within has rolled it back."""
+        try:
+            yield
+        except _Undone:
+            return
+        except BaseException as error:
+            lease.settled = lease.dead = False
+            is_lost = self._connections.is_lost(connection) and not lease.timed_out
+            if is_lost and isinstance(error, Exception) and not isinstance(error, (Defer, GiveUp)):
+                raise self._put_off(lease, error) from error
+            raise
+
+    def _put_off(self, lease: Lease, error: Exception) -> Defer:
+        self.report.say(
+            logging.WARNING,
+            "message %s of %s comes back in %g s: no connection for its handler: %s",
+            *(lease, AWAY_SECONDS, str(error).strip() or type(error).__name__),
+        )
+        return Defer(delay_seconds=AWAY_SECONDS)
+
+
+class _Undone(Exception):
+    """Somebody else has the message and will do the work: this transaction is rolled back."""
+
+
+def _is_over(lease: Lease) -> bool:
+    """Whether nobody severs its connection any more: before that, they have set `timed_out`."""
+    lease.sever = None
+    return not lease.timed_out
+
+
+def _note_end(lease: Lease, outcomes: tuple[Any, ...]) -> None:
+    """Nobody else notes a lost lease of a message that the worker has given back meanwhile."""
+    lease.refused = lease.refused or isinstance(outcomes[0], LeaseLost)
+
+
+class _WatchedJoined(ForwardingStore):
+    """As `WatchedStore`, for a blocking store on a connection of the handler's."""
+
+    def __init__(self, store: Store, watch: WatchedStore) -> None:
+        super().__init__(store)
+        self._watch = watch
+        self.changes = Change.NOTHING
+
+    def run(self, verb: Verb[T]) -> T:
+        """Carry out a verb, and note which messages it ended."""
+        answer = super().run(verb)
+        self._watch.note(verb, answer)
+        self.changes |= verb.notifies
+        return answer
+
+
+class _AsyncWatchedJoined(WatchedStore):
+    """The same for an `async` handler."""
+
+    changes = Change.NOTHING
+
+    async def run(self, verb: Verb[T]) -> T:
+        """Carry out a verb, and note which messages it ended."""
+        answer = await super().run(verb)
+        self.changes |= verb.notifies
+        return answer

@@ -126,8 +126,7 @@ class Worker:
                        as the worker says; 0: for ever.
         transaction:   the handler is called with a message and a connection (psycopg's; on SQLite
                        a `sqlite3` one, for ordinary functions only). The worker commits what it
-                       does there together with the end of its message. PostgreSQL
-                       refuses prefetch, heartbeat=False and cancellable with it.
+                       does there together with the end of its message.
         settings:      a missing queue is made with these (fields of `QueueSettings`).
         """
         limits.flag(transaction, "transaction")
