@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import turnabout
 from tests.conformance.steps import run, sent, texts
+from tests.races.stage import soon
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server, program, programs_folder
 from turnabout import Acked, Disconnected, LeaseLost, Policy
@@ -265,7 +266,7 @@ def test_what_was_prepared_before_a_crash_and_committed_after_it_is_found(server
 
 
 def test_a_transaction_that_has_written_recovers_without_a_person(server, name):
-    """It can't rebuild; what it acks is lost, and its own receive is preceded by one of ours."""
+    """It can't rebuild; what it acks is lost, and calls of ours precede its own."""
     url = server.url(name)
     with turnabout.connect(url) as mq:
         queue = mq.queue("q")
@@ -280,10 +281,43 @@ def test_a_transaction_that_has_written_recovers_without_a_person(server, name):
             joined = queue.within(business)
             joined.send("more", channel="narrow")
             assert isinstance(joined.ack([held.receipt])[0], LeaseLost)
-            with psycopg.connect(url) as other:
-                assert other.execute("select from turnabout.whole").rowcount == 0
             assert texts(joined.receive(10)) == ["first"]
         assert queue.stats().leased == 1
+
+
+def test_an_open_transaction_never_holds_the_rebuild(server, name):
+    """It is done beforehand, in a transaction of the library's own; plain SQL is refused."""
+    url = server.url(name)
+    with turnabout.connect(url) as mq:
+        mq.queue("small").create(policy=Policy(max_size=10))
+        sent(mq.queue("q"), "x")
+        server.kill()
+        server.start()
+        with psycopg.connect(url) as plain, pytest.raises(psycopg.Error, match="not rebuilt yet"):
+            plain.execute("select turnabout.send('small', 'x')")
+        with psycopg.connect(url) as business:
+            mq.queue("small").within(business).send("y")
+            with turnabout.connect(url) as other:
+                assert texts(soon(other.queue("q").receive)) == ["x"]
+                assert soon(other.queue("q").stats).leased == 1
+
+
+def test_who_waits_for_a_rebuild_has_all_of_his_lease_and_leaves_no_session(server, name):
+    url = server.url(name)
+    with turnabout.connect(url) as mq:
+        sent(mq.queue("q"), "x")
+    server.kill()
+    server.start()
+    lock = "select pg_advisory_xact_lock(hashtextextended('turnabout.rebuild', 0))"
+    waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+    with psycopg.connect(url) as slow, turnabout.connect(url) as mq:
+        slow.execute(lock)
+        with turnabout.connect(url + "&busy_seconds=0.1") as hasty, pytest.raises(turnabout.Busy):
+            hasty.queue("q").receive()
+        assert slow.execute(waiting).fetchone() == (0,)
+        threading.Timer(1.2, slow.commit).start()
+        (message,) = mq.queue("q").receive(lease_seconds=1)
+        assert isinstance(message.ack(), Acked)
 
 
 def test_whatever_isolation_a_role_has_it_rebuilds_once(server, name):

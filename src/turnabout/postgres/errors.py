@@ -28,7 +28,12 @@ from turnabout.words.verbs import Verb
 NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 """No such schema, table, function, column, type: ours are missing or from another version."""
 
-BUSY = frozenset({"40001", "40P01", "55P03", "57014"})
+LOCKED = "55P03"
+
+NOT_REBUILT = "PQ503"
+"""A crash of the server has emptied where messages stand (functions/require_places.sql)."""
+
+BUSY = frozenset({"40001", "40P01", LOCKED, "57014", NOT_REBUILT})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
 NOT_ALLOWED = "42501"
@@ -59,6 +64,15 @@ the SQLSTATE is that of anything that isn't supported.
 
 class NoAnswer(psycopg.OperationalError):
     """The server said nothing for `call_seconds`."""
+
+
+class NotRebuilt(Busy):
+    """After a crash of the server: the store rebuilds, and repeats the call."""
+
+
+def busy(code: str) -> type[Busy]:
+    """What one of `BUSY` is raised as."""
+    return NotRebuilt if code == NOT_REBUILT else Busy
 
 
 def leads_to_a_standby(error: psycopg.Error) -> bool:
@@ -96,7 +110,7 @@ def translate(
             f"run `turnabout migrate up --url '{without_secrets(url)}'`"
         )
     if code in BUSY:
-        return Busy(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
+        return busy(code)(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if code in ("26000", "42P05"):
         return UsageError(
             f"a pooler forgets prepared statements ({text}): add prepare=off to the URL"

@@ -17,9 +17,8 @@ from turnabout.adapters import Paramstyle
 from turnabout.adapters.joined import OPEN_ONE
 from turnabout.adapters.protocol import Parameters, Rows
 from turnabout.postgres.calls import call_of
-from turnabout.postgres.errors import BUSY, NOT_MIGRATED
+from turnabout.postgres.errors import BUSY, NOT_MIGRATED, busy
 from turnabout.words.errors import (
-    Busy,
     Forbidden,
     QueueNotFound,
     StorageFull,
@@ -143,7 +142,7 @@ def meaning(error: BaseException, verb: Verb[Any]) -> TurnaboutError | None:
             "the one where the queue lives, or run `turnabout migrate up` on this one"
         )
     if code in BUSY:
-        return Busy(
+        return busy(code)(
             f"PostgreSQL refused for now ({text}): roll your transaction back and repeat it"
         )
     if code == "53100":

@@ -35,8 +35,11 @@ ADD_WAITERS = rendered(
 ).encode()
 REMOVE_WAITERS = rendered("select turnabout.remove_waiters($1::text)").encode()
 QUEUES_TO_LOOK = rendered("select * from turnabout.queues_to_look($1::text[], $2::int)").encode()
-STATEMENTS = (NOTIFY_WAITERS, ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK)
-"""For every role: all wait for something, and notify others that do."""
+REBUILD = rendered("select turnabout.rebuild()").encode()
+STATEMENTS = (NOTIFY_WAITERS, ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK, REBUILD)
+"""For every role: all wait for something, notify others that do, and may be the first to come after
+a crash of the server.
+"""
 
 
 class Notice(NamedTuple):

@@ -23,13 +23,15 @@ from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import (
     LEFT_TO_FUNCTION,
+    LOCKED,
     NOT_ALLOWED,
     NoAnswer,
+    NotRebuilt,
     meaning,
     translate,
 )
 from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
-from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
+from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
 from turnabout.words.verb import Change
@@ -71,11 +73,40 @@ class AsyncPostgresStore(store.AsyncStore):
                 raise  # it was waited for long enough
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             await self._pool.forget()
-            return await self._execute(call, call.sql, verb, now)
+            try:
+                return await self._execute(call, call.sql, verb, now)
+            except NotRebuilt:
+                await self._rebuild()
+        except NotRebuilt:
+            await self._rebuild()
         except Busy as error:
             if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already
             return await self._execute(call, call.nowait, verb, now)
+        return await self._execute(call, call.sql, verb, self._now())
+
+    async def _rebuild(self) -> None:
+        """A crash of the server has left it open where messages stand: rebuild that, or wait for
+        whoever does.
+
+        Raises: Busy, if that takes longer than `busy_seconds`.
+        """
+        give_up = time.monotonic() + self._options.busy_seconds
+        while True:
+            connection = await self._pool.take()
+            try:
+                await connection.run(REBUILD, ())
+                await connection.find_out()  # everyday statements may be used from now on
+            except psycopg.Error as error:
+                await self._pool.put(connection)
+                if error.sqlstate != LOCKED or time.monotonic() > give_up:
+                    raise translate(error, self._options.url) from error
+            except BaseException:
+                await self._drop(connection)
+                raise
+            else:
+                await self._pool.put(connection)
+                return
 
     def _now(self) -> int | None:
         return None if self._clock is None else self._clock()
@@ -144,6 +175,10 @@ class AsyncPostgresStore(store.AsyncStore):
         except psycopg.Error as error:
             await self._undo(connection)
             raise translate(error, self._options.url, sent=committing) from error
+        except NotRebuilt:
+            await self._undo(connection)
+            await self._rebuild()
+            return await self.run_transaction(verbs)
         except TurnaboutError:
             await self._undo(connection)
             raise
@@ -275,6 +310,8 @@ class AsyncPostgresStore(store.AsyncStore):
 
     def within(self, connection: object) -> AsyncPostgresJoined:
         """A store that runs verbs in the transaction of that connection."""
+        if self._pool.has_lost_one:
+            self._known.clear()  # whatever has to be done beforehand may have to be done again
         return AsyncPostgresJoined(connection, self.run, self._wake, self._clock, self._known)
 
     async def _wake(self, queue: str, change: Change = Change.ANY) -> None:

@@ -9,11 +9,12 @@ from typing import Any, TypeVar, cast
 from turnabout.adapters import Client, adapted
 from turnabout.adapters.joined import ANOTHER_STORE, check_joins
 from turnabout.adapters.protocol import Rows
+from turnabout.postgres.errors import NotRebuilt
 from turnabout.postgres.items import nothing_to_do, without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import Joined
 from turnabout.words.errors import Forbidden, UsageError
-from turnabout.words.verbs import Verb
+from turnabout.words.verbs import Receive, Verb
 
 A = TypeVar("A")
 
@@ -67,6 +68,9 @@ class PostgresJoined(Joined):
             ours = meaning(error, verb)
             if ours is None:
                 raise
+            if isinstance(ours, NotRebuilt):
+                with suppress(Forbidden):  # for the next transaction: a look has it rebuilt
+                    self._own(Receive(getattr(verb, "queue", ""), max_messages=0))
             raise ours from error
 
     def wake(self, queue: str) -> None:

@@ -67,6 +67,14 @@ class Pool:
             return None
 
     @property
+    def has_lost_one(self) -> bool:
+        """Whether the server has hung up on the one that is next, as it does when it crashes."""
+        try:
+            return not self._idle[-1].is_fresh()
+        except IndexError:
+            return False
+
+    @property
     def has_any(self) -> bool:
         """Whether a connection is open."""
         return self._open > 0

@@ -17,13 +17,15 @@ from turnabout.postgres.call import Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import (
     LEFT_TO_FUNCTION,
+    LOCKED,
     NOT_ALLOWED,
     NoAnswer,
+    NotRebuilt,
     meaning,
     translate,
 )
 from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
-from turnabout.postgres.notices import NOTIFY_WAITERS, Notice
+from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError
 from turnabout.words.verb import Change
@@ -65,11 +67,40 @@ class PostgresStore(store.Store):
                 raise  # it was waited for long enough
             # A server that was restarted leaves dead connections behind: once more, on a new one.
             self._pool.forget()
-            return self._execute(call, call.sql, verb, now)
+            try:
+                return self._execute(call, call.sql, verb, now)
+            except NotRebuilt:
+                self._rebuild()
+        except NotRebuilt:
+            self._rebuild()
         except Busy as error:
             if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already
             return self._execute(call, call.nowait, verb, now)
+        return self._execute(call, call.sql, verb, self._now())
+
+    def _rebuild(self) -> None:
+        """A crash of the server has left it open where messages stand: rebuild that, or wait for
+        whoever does.
+
+        Raises: Busy, if that takes longer than `busy_seconds`.
+        """
+        give_up = time.monotonic() + self._options.busy_seconds
+        while True:
+            connection = self._pool.take()
+            try:
+                connection.run(REBUILD, ())
+                connection.find_out()  # everyday statements may be used from now on
+            except psycopg.Error as error:
+                self._pool.put(connection)
+                if error.sqlstate != LOCKED or time.monotonic() > give_up:
+                    raise translate(error, self._options.url) from error
+            except BaseException:
+                self._drop(connection)
+                raise
+            else:
+                self._pool.put(connection)
+                return
 
     def _now(self) -> int | None:
         return None if self._clock is None else self._clock()
@@ -138,6 +169,10 @@ class PostgresStore(store.Store):
         except psycopg.Error as error:
             self._undo(connection)
             raise translate(error, self._options.url, sent=committing) from error
+        except NotRebuilt:
+            self._undo(connection)
+            self._rebuild()
+            return self.run_transaction(verbs)
         except TurnaboutError:
             self._undo(connection)
             raise
@@ -269,6 +304,8 @@ class PostgresStore(store.Store):
 
     def within(self, connection: object) -> PostgresJoined:
         """A store that runs verbs in the transaction of that connection."""
+        if self._pool.has_lost_one:
+            self._known.clear()  # whatever has to be done beforehand may have to be done again
         return PostgresJoined(connection, self.run, self._wake, self._clock, self._known)
 
     def _wake(self, queue: str, change: Change = Change.ANY) -> None:

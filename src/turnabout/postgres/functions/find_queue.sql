@@ -1,6 +1,6 @@
 -- The queue's row, or SQLSTATE PQ404: the client makes a QueueNotFound of it. After a crash of the
--- server the first that comes by here has rebuilt what it emptied. Where the caller's transaction
--- can't, those go on who only settle leases (`places` is false): there are none any more.
+-- server it is refused until places are rebuilt (require_places). Without `places` it goes on: the
+-- call only settles leases, of which there are none any more, or changes what a rebuild reads.
 create or replace function turnabout.find_queue(queue text, places boolean default true)
 returns turnabout.queue
 language plpgsql as $$
@@ -13,8 +13,8 @@ begin
             using errcode = 'PQ404', detail = coalesce(find_queue.queue, ''),
             hint = 'send to it, or call turnabout.queue_create';
     end if;
-    if not exists (select from turnabout.whole) then
-        perform turnabout.rebuild(find_queue.places);
+    if find_queue.places then
+        perform turnabout.require_places();
     end if;
     return found_queue;
 end

@@ -19,7 +19,8 @@ begin
                 and r.channel = v_message.channel and r.priority = v_message.priority
                 and r.id = v_message.id
         ) then 'ready'
-        else 'leased'
+        when exists (select from turnabout.whole) then 'leased'
+        else 'ready'  -- since a crash nothing is leased
     end;
 end
 $$;

@@ -8,7 +8,7 @@ create or replace function turnabout.policy_set(
 ) returns jsonb
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(policy_set.queue);
+    v_queue turnabout.queue := turnabout.find_queue(policy_set.queue, false);
     v_policy jsonb := changes;
 begin
     if not policy_set.replace then

@@ -26,6 +26,10 @@ begin
         perform turnabout.insert_queue(v_dead_letter, '{"max_attempts": null}', v_now);
         perform turnabout.check_dead_letter_queue(v_row.name, v_dead_letter);
     end if;
+    -- Asked before the first send of a caller's transaction, which can't rebuild.
+    if v_row.id is null then
+        perform turnabout.require_places();
+    end if;
     return v_row;
 end
 $$;

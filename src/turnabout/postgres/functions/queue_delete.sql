@@ -5,7 +5,7 @@
 create or replace function turnabout.queue_delete(queue text) returns bigint
 language plpgsql as $$
 declare
-    v_queue turnabout.queue := turnabout.find_queue(queue_delete.queue);
+    v_queue turnabout.queue := turnabout.find_queue(queue_delete.queue, false);
     v_user text;
     v_count bigint;
     v_last record;

@@ -14,10 +14,10 @@ begin
     if changes ->> 'dead_letter' is not null then
         perform turnabout.lock_dead_letter_queues();
     end if;
-    v_old := turnabout.find_queue(queue_update.queue);
+    v_old := turnabout.find_queue(queue_update.queue, false);
     select * into v_old from turnabout.queue q where q.id = v_old.id for no key update;
     if not found then
-        v_old := turnabout.find_queue(queue_update.queue);  -- deleted meanwhile: refused
+        v_old := turnabout.find_queue(queue_update.queue, false);  -- deleted meanwhile: refused
     end if;
     s := jsonb_populate_record(v_old, queue_update.changes);
 

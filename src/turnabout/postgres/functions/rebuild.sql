@@ -4,10 +4,10 @@
 -- `restore_leases` brings back.
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
--- neither. Nobody receives until it is done. Only a transaction that holds nothing may wait for it,
--- so one that has written can't do it: an error, to be repeated when somebody else has rebuilt;
--- without `must` it goes on.
-create or replace function turnabout.rebuild(must boolean default true) returns void
+-- neither. Nobody receives until it is done. So it is for a transaction of its own, which ends with
+-- it, and refused in one that has written; and who meets another that rebuilds waits for a second,
+-- then hears SQLSTATE 55P03 and may ask again, so that no session outlives its client by more.
+create or replace function turnabout.rebuild() returns void
 language plpgsql
 set enable_nestloop = off
 set enable_mergejoin = off
@@ -15,7 +15,7 @@ set enable_hashjoin = on
 set enable_seqscan = on
 set plan_cache_mode = force_custom_plan
 set jit = off
-set lock_timeout = 0
+set lock_timeout = '1s'
 as $$
 declare
     v_now bigint := turnabout.clock_ms();
@@ -26,16 +26,8 @@ begin
     if exists (select from turnabout.whole) then
         return;
     end if;
-    if current_setting('transaction_read_only')::boolean
-        or pg_current_xact_id_if_assigned() is not null
-    then
-        if not must then
-            return;
-        end if;
-        raise exception 'the server has crashed, and its queues are not rebuilt yet'
-            using errcode = 'lock_not_available',
-            hint = 'roll back, receive or call turnabout.rebuild() outside of a transaction,'
-                ' repeat';
+    if pg_current_xact_id_if_assigned() is not null then
+        perform turnabout.require_places();
     end if;
     perform pg_advisory_xact_lock(hashtextextended('turnabout.rebuild', 0));
     if exists (select from turnabout.whole) then

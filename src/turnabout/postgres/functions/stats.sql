@@ -21,7 +21,7 @@ declare
         from turnabout.queue_list(stats.queue, stats.namespace, stats.after, stats.most) q
     );
 begin
-    perform turnabout.rebuild(false);
+    perform turnabout.require_places();
     return query
     with placed as (
         select r.queue_id, count(*) filter (where r.at > v_now) as scheduled,

@@ -1,7 +1,6 @@
 -- Lock the subscription for its reader; the row as it is, without a generation if the caller is not
 -- its reader any more: then `owner` is, or nobody (''). What the lock protects is to be read in the
--- next statement. After a crash of the server the first that comes by here has rebuilt what it
--- emptied.
+-- next statement.
 create or replace function turnabout_pipeline.lock_subscription(
     subscription text, generation bigint, now_ms bigint
 ) returns turnabout.subscription
@@ -9,9 +8,7 @@ language plpgsql as $$
 declare
     v_row turnabout.subscription;
 begin
-    if not exists (select from turnabout.whole) then
-        perform turnabout.rebuild();
-    end if;
+    perform turnabout.require_places();
     select s.* into v_row from turnabout.subscription s
     where s.name = lock_subscription.subscription
     for update;

@@ -12,9 +12,7 @@ declare
 begin
     returned := 0;
     notified := '{}';
-    if not exists (select from turnabout.whole) then
-        perform turnabout.rebuild();
-    end if;
+    perform turnabout.require_places();
     perform from turnabout.subscription s
     where s.name = subscription_release.subscription
     for update;
