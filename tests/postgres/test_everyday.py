@@ -415,10 +415,8 @@ def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "bug"),
     [
-        ("set plain_queue = null", "set plain_queue = plain_queue"),
-        ("v_row.history_ms > 0 and v_old.history_ms = 0", "false"),
-        ("v_row.events = 'all' and v_old.events <> 'all'", "false"),
-        ("perform turnabout.keep_more_of_leases(queue_id);", ""),
+        ("l.queue_id = queue.id and l.plain_queue is not null", "false"),
+        ("(queue_id, queue) values (v_row.id, v_row.name)", "(queue_id, queue) values (0, '')"),
         ("case when q.history_ms = 0 then q.name end", "q.name"),
     ],
 )

@@ -190,14 +190,13 @@ from (
 ) o;
 
 -- name: count_slots
--- What is leased counts in queues with limits of their own.
-select turnabout.count_slots(q.id) from turnabout.queue q
-where q.id = any (%(ids)s) and q.queue_limited;
+-- Slots of queues with limits of their own are counted by the next receive.
+insert into turnabout.slot_change (queue_id)
+select q.id from turnabout.queue q where q.id = any (%(ids)s) and q.queue_limited;
 
 -- name: limit
--- What is leased or due later in limited channels counts.
-select turnabout.limit_others(q.id, case when not q.limited then array(
-    select c.name::text from turnabout.channel c where c.queue_id = q.id and c.own) end)
+-- What is leased or due later counts where there are limits.
+select turnabout.limit_scheduled(q.id), turnabout.put_slots(q)
 from turnabout.queue q where q.id = any (%(ids)s);
 
 -- name: missing_channels

@@ -44,6 +44,8 @@ class Call:
     """
     in_parts: bool = False
     """It is called again until it answers 0, so that no transaction grows with the queue."""
+    settles: bool = False
+    """It changes what others go by: once that is committed, `SETTLE` follows."""
 
 
 def call(
@@ -57,6 +59,7 @@ def call(
     repeatable: bool = False,
     notifies: Notifies | None = None,
     in_parts: bool = False,
+    settles: bool = False,
 ) -> Call:
     """The call of a text that names what it takes, as in `$queue::text`: fields of the verb, and
     `now`, the clock; or what `parameters` gives for these names, in the order of the text.
@@ -77,10 +80,15 @@ def call(
         everyday,
         notifies,
         in_parts,
+        settles,
     )
 
 
 _NAME = re.compile(r"\$([a-z_.]+)")
+
+
+SETTLE = rendered("select turnabout.settle_changes($1::text, $2::bigint)").encode()
+"""Do over what others have just written to a queue that they knew as it was before."""
 
 
 def _fields(names: Sequence[str]) -> Parameters:

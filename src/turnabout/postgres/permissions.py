@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from turnabout.postgres.call import Call
+from turnabout.postgres.call import SETTLE, Call
 from turnabout.postgres.calls import CALLS
 from turnabout.postgres.notices import STATEMENTS
 from turnabout.words import verbs as v
@@ -43,5 +43,6 @@ def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:
     asked = {MAY_SEND} if v.Send in verbs else set[str]()
     calls = [CALLS[verb] for verb in verbs]
     texts = [text for call in calls for text in (call.text, (call.nowait or b"").decode())]
+    texts += [SETTLE.decode() for call in calls if call.settles]
     texts += [statement.decode() for statement in STATEMENTS]
     return asked | {name for text in texts for name in _CALLED.findall(text)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -19,7 +20,7 @@ from turnabout.postgres._async.joined import AsyncPostgresJoined
 from turnabout.postgres._async.libpq import AsyncConnection
 from turnabout.postgres._async.pool import AsyncPool
 from turnabout.postgres.async_listener import AsyncListener
-from turnabout.postgres.call import Call
+from turnabout.postgres.call import SETTLE, Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import (
     LEFT_TO_FUNCTION,
@@ -126,6 +127,9 @@ class AsyncPostgresStore(store.AsyncStore):
                 rows = await self._everyday(connection, verb, simple)
             if not rows:
                 rows = await connection.run(sql, call.parameters(verb, now))
+            if call.settles:
+                with suppress(psycopg.Error):  # the verb is done; maintenance settles it, too
+                    await connection.run(SETTLE, (verb.queue, now))
         except psycopg.Error as error:
             await self._pool.put(connection)
             raise meaning(error, self._options.url, verb) from error

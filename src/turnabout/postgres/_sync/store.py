@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -13,7 +14,7 @@ from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres._sync.libpq import LibpqConnection
 from turnabout.postgres._sync.pool import Pool
 from turnabout.postgres.listener import Listener
-from turnabout.postgres.call import Call
+from turnabout.postgres.call import SETTLE, Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import (
     LEFT_TO_FUNCTION,
@@ -120,6 +121,9 @@ class PostgresStore(store.Store):
                 rows = self._everyday(connection, verb, simple)
             if not rows:
                 rows = connection.run(sql, call.parameters(verb, now))
+            if call.settles:
+                with suppress(psycopg.Error):  # the verb is done; maintenance settles it, too
+                    connection.run(SETTLE, (verb.queue, now))
         except psycopg.Error as error:
             self._pool.put(connection)
             raise meaning(error, self._options.url, verb) from error

@@ -133,6 +133,7 @@ CALLS: dict[type[Any], Call] = {
         f"select {_ENTRY} from turnabout.queue_update($queue::text, $changes::jsonb, $now::bigint)",
         one(_entry),
         _update_parameters,
+        settles=True,
     ),
     v.QueueList: call(
         f"select {_ENTRY}"
@@ -140,12 +141,13 @@ CALLS: dict[type[Any], Call] = {
         each(_entry),
         repeatable=True,
     ),
-    v.QueueDelete: call("select turnabout.queue_delete($queue::text)", one(Deleted)),
+    v.QueueDelete: call("select turnabout.queue_delete($queue::text)", one(Deleted), settles=True),
     v.PolicySet: call(
         "select turnabout.policy_set($queue::text, $channel::text, $changes::jsonb,"
         " $replace::boolean, $now::bigint)",
         one(_policy),
         _policy_parameters,
+        settles=True,
     ),
     v.PolicyGet: call(
         "select turnabout.policy_get($queue::text, $channel::text)", one(_policy), repeatable=True

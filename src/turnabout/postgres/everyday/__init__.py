@@ -42,6 +42,7 @@ where pg_backend_pid() = $1::int
     and has_table_privilege('turnabout.ready', 'select, insert, update, delete')
     and has_table_privilege('turnabout.lease', 'select, insert, update, delete')
     and has_table_privilege('turnabout.tally', 'insert')
+    and has_table_privilege('turnabout.recent_change', 'select')
     and has_table_privilege('turnabout.waiter', 'select')
     and exists (select from turnabout.whole)
 """

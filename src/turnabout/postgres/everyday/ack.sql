@@ -7,6 +7,9 @@
 with held as materialized (
     delete from turnabout.lease l
     where l.id = $lease::bigint and l.plain_queue = $queue::text and turnabout.clock_ms() > 0
+        and (
+            select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1
+        ) is null
         and l.ids = array[$id::bigint] and l.attempts = array[$attempt::int]
         and set_config('lock_timeout', '50ms', true) is not null
     returning l.queue_id

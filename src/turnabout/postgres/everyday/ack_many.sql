@@ -4,6 +4,9 @@ with held as materialized (
     select l.ctid, l.queue_id, cardinality(l.ids) = cardinality($ids::bigint[]) as whole
     from turnabout.lease l
     where l.id = $lease::bigint and l.plain_queue = $queue::text and turnabout.clock_ms() > 0
+        and (
+            select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1
+        ) is null
         and l.ids @> $ids::bigint[] and $attempt::int = all (l.attempts)
         and set_config('lock_timeout', '50ms', true) is not null
 ),

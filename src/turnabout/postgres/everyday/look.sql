@@ -1,5 +1,5 @@
 -- Whether time has brought a queue nothing that a receive has to see first: no message that is due,
--- no lease that ran out, none that has expired, no change of a channel, no head of a line behind so
+-- no lease that ran out, none that has expired, no change of the queue or a channel, no head of a line behind so
 -- many dead entries that a head mark is worth its price. Else no row: then functions/receive.sql
 -- looks, and does what there is to do. It asks the same, and says why.
 with before as materialized (
@@ -24,6 +24,8 @@ where (
         where r.queue_id = b.id and r.expires_at > 0 and r.expires_at <= b.now limit 1
     ) is null and (
         select 1 from turnabout.wake w where w.queue_id = b.id limit 1
+    ) is null and (
+        select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1
     ) is null and coalesce((
         select turnabout.line_walked() <= b.walked + 160
         from (

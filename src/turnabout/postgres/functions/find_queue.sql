@@ -7,6 +7,9 @@ language plpgsql as $$
 declare
     found_queue turnabout.queue;
 begin
+    if find_queue.places then
+        lock table turnabout.ready in row exclusive mode;  -- see settle_changes
+    end if;
     select * into found_queue from turnabout.queue q where q.name = find_queue.queue;
     if not found then
         raise exception 'there is no queue %', quote_literal(find_queue.queue)

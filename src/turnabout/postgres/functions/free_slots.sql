@@ -10,7 +10,7 @@ begin
     if v_limit is null then
         return 2147483647;
     end if;
-    return v_limit - (
+    return v_limit - turnabout.uncounted_leases(queue, channel) - (
         select count(*)
         from turnabout.slot s
         join turnabout.message m on m.id = s.id and m.attempt = s.attempt - 1

@@ -10,7 +10,9 @@ begin
     select s.channel, s.max_size, s.size
     from (
         select n.channel, coalesce(c.max_size, queue.max_size) as max_size, n.messages, (
-            select count(*) - case when put then n.messages else 0 end from (
+            select count(*) - case when put then n.messages else 0 end
+                + turnabout.uncounted_leases(queue, n.channel)
+            from (
                 (select from turnabout.ready r
                 where r.queue_id = queue.id and r.limited = any ('{false,true}')
                     and r.channel = n.channel and r.id + 0 > 0

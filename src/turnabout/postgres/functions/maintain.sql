@@ -18,6 +18,14 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('turnabout.maintain', v_queue.id)) then
         return;
     end if;
+    perform turnabout.settle_changes(c.queue, v_now, false)
+    from (
+        select v_queue.name
+        union
+        (select c.queue from turnabout.recent_change c
+        where not exists (select from turnabout.queue q where q.id = c.queue_id)
+        limit 10)
+    ) c (queue);
     perform turnabout.maintain_clock(v_queue, v_now);
     perform turnabout.maintain_head_marks(v_queue.id);
     perform turnabout.maintain_timers(v_queue, v_now);

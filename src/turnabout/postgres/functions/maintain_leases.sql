@@ -51,7 +51,7 @@ begin
     if random() < 0.01 then
         perform turnabout.rescue_orphans(queue, now_ms);
         if queue.queue_limited then
-            perform turnabout.count_slots(queue.id);
+            insert into turnabout.slot_change (queue_id) values (queue.id);
         end if;
     end if;
 end

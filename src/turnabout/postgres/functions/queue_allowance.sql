@@ -5,7 +5,7 @@ create or replace function turnabout.queue_allowance(
     queue turnabout.queue, now_ms bigint, inout own turnabout.queue_limit, out messages int,
     out opens_at bigint
 )
-language plpgsql immutable as $$
+language plpgsql stable as $$
 declare
     v_depth bigint := queue.queue_rate_burst * queue.queue_rate_interval_us;
     v_tokens int;
@@ -17,7 +17,10 @@ begin
     v_tokens := turnabout.free_tokens(
         now_ms * 1000, own.rate_tat_us, queue.queue_rate_interval_us, queue.queue_rate_burst);
     messages := greatest(0, least(
-        coalesce(queue.queue_max_concurrency - own.leased, v_tokens), v_tokens));
+        coalesce(
+            queue.queue_max_concurrency - own.leased - turnabout.uncounted_leases(queue, null),
+            v_tokens),
+        v_tokens));
     if v_tokens = 0 then
         opens_at := (
             own.rate_tat_us - (queue.queue_rate_burst - 1) * queue.queue_rate_interval_us + 999

@@ -52,19 +52,14 @@ begin
     where q.id = v_old.id
     returning * into v_row;
 
-    -- 3. What is leased now is ended by the new settings. Leases and delayed messages from before
-    -- the first default policy, or the first limit of the queue itself, count from now on; all
-    -- channels look again.
-    if v_row.history_ms > 0 and v_old.history_ms = 0
-        or v_row.events = 'all' and v_old.events <> 'all'
-    then
-        perform turnabout.keep_more_of_leases(v_row.id);
-    end if;
+    -- 3. What is leased now is ended by the new settings, and counts against new limits, as delayed
+    -- messages do. A queue's own slots are counted anew, and all channels look again.
+    insert into turnabout.recent_change (queue_id, queue) values (v_row.id, v_row.name);
     if v_row.limited and not v_old.limited then
-        perform turnabout.limit_others(v_row.id, null);
+        perform turnabout.limit_scheduled(v_row.id);
     end if;
     if v_row.queue_limited and not v_old.queue_limited then
-        perform turnabout.count_slots(v_row.id);
+        insert into turnabout.slot_change (queue_id) values (v_row.id);
     end if;
     insert into turnabout.wake (queue_id, channel)
     select v_row.id, c.name from turnabout.channel c where c.queue_id = v_row.id;

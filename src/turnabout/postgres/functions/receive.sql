@@ -42,6 +42,19 @@ declare
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
     v_queue turnabout.queue;
 begin
+    -- 0. This may lease under settings as they are read here (see settle_changes). Where the
+    --    snapshot is older, it says so itself.
+    lock table turnabout.ready in row exclusive mode;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        insert into turnabout.recent_change (queue_id, queue)
+        select q.id, q.name from turnabout.queue q where q.name = receive.queue;
+    end if;
+    if receive.check_due and exists (
+        select from turnabout.recent_change c where c.queue = receive.queue
+    ) then
+        perform turnabout.settle_changes(receive.queue, receive.now_ms, false);
+    end if;
+
     -- 1. The queue, and whether nothing special is going on: it has no limits, no channel has or
     --    had a policy, nobody wants all events, and time has brought nothing: no message that is
     --    due, no lease that ran out, none that has expired. (Scalar subqueries, as `exists` could

@@ -57,6 +57,7 @@ begin
 
     return query select * from turnabout.receive(
         receive_within.queue, receive_within.max_messages, receive_within.lease_ms, v_turn,
-        v_served, receive_within.shard, receive_within.shards, receive_within.now_ms);
+        v_served, receive_within.shard, receive_within.shards, receive_within.now_ms,
+        check_due => false);
 end
 $$;

@@ -45,6 +45,12 @@ declare
     v_id bigint;
     v_channels text[];
 begin
+    -- 0. This may write to the queue as it is read here (see settle_changes). Where the snapshot is
+    --    older, the queue must not have been deleted since.
+    lock table turnabout.ready in row exclusive mode;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from turnabout.queue q where q.name = send.queue for key share;
+    end if;
     if send.dues is not null then
         delays := array(
             select case when u.due is null then u.delay else greatest(0, u.due - v_now) end

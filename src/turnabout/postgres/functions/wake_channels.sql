@@ -67,7 +67,9 @@ begin
 
         -- 4. Live leases and delayed messages from before a first policy count from now on.
         if cardinality(v_changed) > 0 then
-            perform turnabout.limit_others(wake_channels.queue_id, v_changed);
+            perform turnabout.limit_scheduled(wake_channels.queue_id);
+            insert into turnabout.recent_change (queue_id, queue)
+            select q.id, q.name from turnabout.queue q where q.id = wake_channels.queue_id;
         end if;
     end if;
 

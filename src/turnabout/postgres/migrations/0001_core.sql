@@ -311,6 +311,19 @@ update turnabout.built b set xid = b.xmin, relation = b.tableoid;
 create view turnabout.whole as
 select b.since from turnabout.built b where b.xid = b.xmin and b.relation = b.tableoid;
 
+-- Changes of queues that others may not know yet, since their calls began before: what these write
+-- is looked over again (functions/settle_changes.sql). `queue` is the queue's name, as acks ask for
+-- it; `began`: the transactions that have to end first; null: nobody has looked yet.
+create table turnabout.recent_change (
+    id bigint generated always as identity primary key,
+    queue_id int not null,
+    queue text collate "C" not null,
+    began text[],
+    xid xid8 not null default pg_current_xact_id()
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index recent_change_queue on turnabout.recent_change (queue);
+
 -- Channels with limits, now or before. Only receive and policy changes lock these rows.
 create table turnabout.channel (
     queue_id int not null,

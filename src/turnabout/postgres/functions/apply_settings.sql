@@ -1,0 +1,23 @@
+-- What may have been written under other settings of this queue: leases count against its limits, and
+-- their acks keep what is to be kept; delayed messages of limited channels are limited. False:
+-- others hold a lease, so it has to be done again.
+create or replace function turnabout.apply_settings(queue turnabout.queue) returns boolean
+language plpgsql as $$
+declare
+    v_plain bigint[] := array(
+        select l.id from turnabout.lease l
+        where l.queue_id = queue.id and l.plain_queue is not null
+    );
+begin
+    update turnabout.lease l
+    set plain_queue = null
+    where l.ctid = any (array(
+        select o.ctid from turnabout.lease o where o.id = any (v_plain) for update skip locked
+    ));
+    perform turnabout.limit_scheduled(queue.id);
+    perform turnabout.put_slots(queue);
+    return not exists (
+        select from turnabout.lease l where l.id = any (v_plain) and l.plain_queue is not null
+    );
+end
+$$;

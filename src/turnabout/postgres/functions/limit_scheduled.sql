@@ -1,0 +1,15 @@
+-- What is due later in channels that are limited now is limited, too. (What is ready moves over bit
+-- by bit, see move_over.)
+create or replace function turnabout.limit_scheduled(queue_id int) returns void
+language sql as $$
+    update turnabout.scheduled s
+    set limited = true
+    where s.ctid = any (array(
+        select e.ctid from turnabout.scheduled e
+        join turnabout.queue q on q.id = e.queue_id
+        where e.queue_id = limit_scheduled.queue_id and not e.limited and (q.limited or exists (
+            select from turnabout.channel c where c.queue_id = e.queue_id and c.name = e.channel
+        ))
+        for update of e skip locked
+    ))
+$$;

@@ -1,0 +1,63 @@
+-- A change of a queue (its settings, a policy, its end) is over when all transactions have ended that
+-- may not know it. Until then what they decide under the old settings may still come: leases that
+-- no limit counts, or of which no history would be kept, and messages of a queue that is gone. So
+-- acks leave the quick way, limits count leases and not slots (uncounted_leases), and this function
+-- does over what they wrote. It is called after the change's commit, and by maintenance.
+--
+-- Such a transaction has the lock on a table of ours before it takes the snapshot that it reads
+-- settings in, and keeps it to its end, so those that hold one after the change's commit are all
+-- that there can be. (Above `read committed` the snapshot is older: see receive and send.)
+--
+-- With `waits` it stays a moment, unless it holds something: nearly all of them are gone by then.
+-- plans: pinned
+create or replace function turnabout.settle_changes(
+    queue text, now_ms turnabout.instant default null, waits boolean default true
+) returns void
+language plpgsql as $$
+declare
+    v_own xid8 := coalesce(pg_current_xact_id_if_assigned(), '0');
+    v_changes bigint[];
+    v_writers text[];
+    v_queue turnabout.queue;
+    v_clean boolean;
+    v_gone record;
+begin
+    lock table turnabout.ready in row exclusive mode;
+    for i in 0 .. 4 loop
+        v_changes := array(
+            select c.id from turnabout.recent_change c
+            where c.queue = settle_changes.queue and c.xid <> v_own
+        );
+        exit when cardinality(v_changes) = 0 or not pg_try_advisory_xact_lock(
+            hashtextextended('turnabout.settle_changes', 0));
+
+        -- 1. Who was writing when a change was looked at first, and still is.
+        v_writers := turnabout.writers();
+        update turnabout.recent_change c
+        set began = array(
+            select w.who from unnest(v_writers) w (who)
+            where c.began is null or w.who = any (c.began) or w.who like '-1/%'
+        )
+        where c.id = any (v_changes);
+
+        -- 2. These statements see all that the others have written.
+        select q.* into v_queue from turnabout.queue q where q.name = settle_changes.queue;
+        v_clean := not found or turnabout.apply_settings(v_queue);
+        for v_gone in
+            select c.queue_id, bool_and(c.began = '{}') as is_over
+            from turnabout.recent_change c
+            where c.id = any (v_changes) and c.queue_id is distinct from v_queue.id
+            group by c.queue_id
+        loop
+            perform turnabout.sweep_deleted(
+                v_gone.queue_id, v_queue, v_gone.is_over,
+                coalesce(settle_changes.now_ms, turnabout.clock_ms()));
+        end loop;
+        delete from turnabout.recent_change c
+        where c.id = any (v_changes) and c.began = '{}'
+            and (v_clean or c.queue_id is distinct from v_queue.id);
+        exit when i = 4 or v_own <> '0' or not settle_changes.waits;
+        perform pg_sleep(0.001 * (1 << (2 * i)));
+    end loop;
+end
+$$;
