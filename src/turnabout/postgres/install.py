@@ -42,7 +42,8 @@ PAUSE_SECONDS = 1.0
 CHECK = (
     "select (select max(number) from turnabout.version where slice = ''),"
     " (select max(oldest) from turnabout.version where slice = ''),"
-    f" (select digest from turnabout.revision where place = '{schema()}')"
+    f" (select digest from turnabout.revision where place = '{schema()}'),"
+    " (select max(number) from turnabout.revision where slice = '')"
 )
 """The question of a library at its first connection; `check_schema` reads the answer."""
 
@@ -311,12 +312,20 @@ def status(url: str) -> SchemaStatus:
     )
 
 
-def check_schema(step: int | None, oldest: int | None, ours: str | None, url: str) -> None:
+def check_schema(
+    step: int | None, oldest: int | None, ours: str | None, newest: int | None, url: str
+) -> None:
     """Refuse a database where this library's functions are missing; what `CHECK` answers.
 
     Raises: WrongVersion, which says what to do.
     """
     refuse_newer(step or 0, oldest or 1)
+    if ours is None and (newest or 0) > REVISION:
+        raise WrongVersion(
+            f"{without_secrets(url)} has revision {newest} of the functions; revision {REVISION}, "
+            "which this program calls, was not installed, or removed by `turnabout migrate prune`: "
+            f"{UPGRADE_HINT}; `turnabout migrate up` of this version would bring it back"
+        )
     if (step or 0) < core().migrations()[-1].number or ours != digest():
         raise WrongVersion(
             f"the database {without_secrets(url)} is not set up for this version of the library: "

@@ -101,6 +101,11 @@ class AsyncPool:
             while True:
                 await self._drop(self._idle.pop())
 
+    async def check_again(self) -> None:
+        """The schema may be another one by now: the next connection asks."""
+        self._checked = False
+        await self.forget()
+
     async def close(self) -> None:
         """Close what is idle now, and the others when they are put back."""
         self._closed = True
@@ -167,8 +172,8 @@ class AsyncPool:
             connection = await AsyncConnection.open(self._options)
             try:
                 if not self._checked:
-                    step, oldest, ours = (await connection.run(CHECK_SCHEMA, ()))[0]
-                    install.check_schema(step, oldest, ours, self._options.url)
+                    step, oldest, ours, newest = (await connection.run(CHECK_SCHEMA, ()))[0]
+                    install.check_schema(step, oldest, ours, newest, self._options.url)
                     self._checked = True
                 await connection.find_out()
             except BaseException:

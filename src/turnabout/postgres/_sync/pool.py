@@ -101,6 +101,11 @@ class Pool:
             while True:
                 self._drop(self._idle.pop())
 
+    def check_again(self) -> None:
+        """The schema may be another one by now: the next connection asks."""
+        self._checked = False
+        self.forget()
+
     def close(self) -> None:
         """Close what is idle now, and the others when they are put back."""
         self._closed = True
@@ -167,8 +172,8 @@ class Pool:
             connection = LibpqConnection.open(self._options)
             try:
                 if not self._checked:
-                    step, oldest, ours = (connection.run(CHECK_SCHEMA, ()))[0]
-                    install.check_schema(step, oldest, ours, self._options.url)
+                    step, oldest, ours, newest = (connection.run(CHECK_SCHEMA, ()))[0]
+                    install.check_schema(step, oldest, ours, newest, self._options.url)
                     self._checked = True
                 connection.find_out()
             except BaseException:

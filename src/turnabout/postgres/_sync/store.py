@@ -28,7 +28,7 @@ from turnabout.postgres.errors import (
 from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
-from turnabout.words.errors import Busy, Disconnected, TurnaboutError
+from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
@@ -74,6 +74,8 @@ class PostgresStore(store.Store):
                 self._rebuild()
         except NotRebuilt:
             self._rebuild()
+        except WrongVersion:
+            self._pool.check_again()  # which tells what has become of our functions
         except Busy as error:
             if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already
