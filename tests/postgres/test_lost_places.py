@@ -7,7 +7,9 @@ without unlogged tables. Nothing is lost or charged, and receipts of before are 
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import turnabout
-from tests.conformance.steps import run, sent, texts
+from tests.conformance.steps import is_empty, maintained, run, sent, texts
 from tests.races.stage import soon
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server, program, programs_folder
@@ -211,6 +213,7 @@ def check(before: Before, later: Any, url: str) -> None:
     for held in (before.held, before.in_slot, before.newer):
         receipts = [m.receipt for m in got if m.id == held.id]
         assert isinstance(queue.ack([held.receipt])[0], LeaseLost)
+        assert isinstance(queue.ack([held.receipt._replace(lease=0)])[0], LeaseLost)
         assert isinstance(queue.fail([turnabout.Failure(held.receipt, "no")])[0], LeaseLost)
         assert isinstance(queue.extend([held.receipt])[0], LeaseLost)
         assert list(queue.ack(receipts)) == [Acked()]
@@ -233,36 +236,36 @@ def check(before: Before, later: Any, url: str) -> None:
         assert places == (3, 3)
 
 
-def test_what_was_prepared_before_a_crash_and_committed_after_it_is_found(server, name):
-    """Its entries of the line are gone, and the rebuild did not see it: nobody would receive it."""
+@pytest.mark.parametrize("end", ["committed", "rolled back"])
+def test_what_was_prepared_before_a_crash_has_its_place_when_it_ends(server, name, end):
+    """The rebuild does not see what it will add, and leaves out what it has changed."""
     url = server.url(name)
     with turnabout.connect(url) as mq:
         queue = mq.queue("q")
         queue.create()
-        sent(queue, "before")
+        sent(queue, "deferred", "ready")
+        (held,) = queue.receive()
         with contextlib.closing(psycopg.connect(url)) as open_one:
             open_one.tpc_begin(open_one.xid(1, name, ""))
-            queue.within(open_one).send("prepared")
+            queue.within(open_one).send("new")
+            queue.within(open_one).defer([turnabout.Deferral(held.receipt, 60_000)])
             open_one.tpc_prepare()
     server.kill()
     server.start()
     with turnabout.connect(url) as mq, psycopg.connect(url) as connection:
         queue = mq.queue("q")
-        assert texts(queue.receive(10)) == ["before"]
+        assert texts(queue.receive(10)) == ["ready"]
+        assert (queue.stats().ready, queue.stats().leased) == (1, 1), "it waits for its end"
+        maintained(queue)
         (prepared,) = connection.tpc_recover()
-        connection.tpc_commit(prepared)
-        assert not queue.receive(10)
-        find = connection.execute(
-            "select place from turnabout.revision where slice = '' order by number desc"
-        ).fetchone()
-        assert find is not None
-        found = connection.execute(
-            f"select {find[0]}.rescue_orphans(q, 0, 0) from turnabout.queue q"
-            " where q.name = 'q'".encode()
-        ).fetchall()
-        connection.commit()
-        assert found == [(1,)]
-        assert texts(queue.receive(10)) == ["prepared"]
+        if end == "committed":
+            connection.tpc_commit(prepared)
+        else:
+            connection.tpc_rollback(prepared)
+        assert is_empty(queue)
+        maintained(queue)
+        assert texts(queue.receive(10)) == (["new"] if end == "committed" else ["deferred"])
+        assert queue.stats().scheduled == (end == "committed")
 
 
 def test_a_transaction_that_has_written_recovers_without_a_person(server, name):
@@ -318,6 +321,19 @@ def test_who_waits_for_a_rebuild_has_all_of_his_lease_and_leaves_no_session(serv
         threading.Timer(1.2, slow.commit).start()
         (message,) = mq.queue("q").receive(lease_seconds=1)
         assert isinstance(message.ack(), Acked)
+
+
+@pytest.mark.skipif(find_spec("turnabout.server") is None, reason="no server")
+def test_a_server_waits_for_a_database_that_recovers(server, name):
+    from turnabout.server.serve import prepare
+
+    server.kill()
+    with ThreadPoolExecutor(1) as pool:
+        ready = pool.submit(prepare, server.url(name), migrate=True)
+        time.sleep(0.6)
+        assert not ready.done()
+        server.start()
+        ready.result(20)
 
 
 def test_whatever_isolation_a_role_has_it_rebuilds_once(server, name):

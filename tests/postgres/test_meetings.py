@@ -141,7 +141,7 @@ ACTS: dict[str, Act] = {
     ),
     "expire": lambda s: (f"select turnabout.expire({QUEUE}, %s, 100)", [s.queue, LATER]),
     "rescue orphans": lambda s: (
-        f"select turnabout.rescue_orphans({QUEUE}, %s, 0, 100000)", [s.queue, LATER],
+        "select turnabout.rescue_orphans(%s, 0, 100000)", [LATER],
     ),
     "cancel": lambda s: (
         "select outcome from turnabout.cancel(%s, %s, %s)", [s.queue, s.ids, START],

@@ -150,7 +150,7 @@ OF_PROMISES: Mapping[str, Words] = {
         "messages stand nowhere, so no receive finds them (a transaction that was prepared before"
         " a crash and committed after it leaves such)",
         "a worker's maintenance puts them back, bit by bit. At once: select"
-        " turnabout.rescue_orphans(q, turnabout.clock_ms(), 0, 2147483647) from turnabout.queue q",
+        " turnabout.rescue_orphans(turnabout.clock_ms(), 0, 2147483647)",
     ),
     "entries": Words(
         "no place is kept for a message that is gone",

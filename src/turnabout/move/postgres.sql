@@ -177,9 +177,10 @@ using unnest(%(queue_id)s::int[], %(id)s::bigint[]) t (queue_id, id)
 where s.queue_id = t.queue_id and s.id = t.id;
 
 -- name: put_leases
--- Leases, one for all messages that were leased together.
+-- Leases, one for all messages that were leased together. Their receipts in the file have no number,
+-- so theirs are below zero (leases_of).
 insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
-select nextval('turnabout.lease_number'), o.at, o.leased_at, o.queue_id, o.ids, o.attempts
+select -nextval('turnabout.lease_number'), o.at, o.leased_at, o.queue_id, o.ids, o.attempts
 from (
     select t.at, t.leased_at, t.queue_id, array_agg(t.id) as ids, array_agg(t.attempt) as attempts
     from unnest(

@@ -1,6 +1,6 @@
 -- For each receipt the number of its lease, null where that is no more or not of this message.
--- `leases`: one for each, or one for all. Where a receipt has none (null, or 0) all leases of the
--- queue are searched.
+-- `leases`: one for each, or one for all. A receipt that has none (null, or 0) is one of before a
+-- move, and good for leases that came with it only: their numbers are below zero.
 --
 -- A nested loop over these lists would take their number squared, and the planner expects few.
 create or replace function turnabout.leases_of(
@@ -25,10 +25,14 @@ begin
 
     -- 2. At most one lease is of a message with that attempt.
     if leases is null or 0 = any (leases) or array_position(leases, null) is not null then
-        v_among := array(select l.id from turnabout.lease l where l.queue_id = leases_of.queue_id);
+        v_among := leases || array(
+            select l.id from turnabout.lease l
+            where l.id < 0 and l.queue_id + 0 = leases_of.queue_id
+        );
     end if;
     return array(
-        select case when h.lease = coalesce(nullif(v_one, 0), nullif(t.lease, 0), h.lease)
+        select case when h.lease = coalesce(
+                nullif(v_one, 0), nullif(t.lease, 0), least(h.lease, -1))
             then h.lease end
         from unnest(ids, attempts, leases) with ordinality t (id, attempt, lease, nr)
         left join (

@@ -23,9 +23,12 @@ begin
         select v_queue.name
         union
         (select c.queue from turnabout.recent_change c
-        where not exists (select from turnabout.queue q where q.id = c.queue_id)
+        where c.queue <> '' and not exists (
+            select from turnabout.queue q where q.id = c.queue_id
+        )
         limit 10)
     ) c (queue);
+    perform turnabout.place_prepared(v_now);
     perform turnabout.maintain_clock(v_queue, v_now);
     perform turnabout.maintain_head_marks(v_queue.id);
     perform turnabout.maintain_timers(v_queue, v_now);

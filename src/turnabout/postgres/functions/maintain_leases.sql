@@ -49,7 +49,7 @@ begin
     select distinct g.queue_id, g.channel from gone g
     join turnabout.channel c on c.queue_id = g.queue_id and c.name = g.channel;
     if random() < 0.01 then
-        perform turnabout.rescue_orphans(queue, now_ms);
+        perform turnabout.rescue_orphans(now_ms);
         if queue.queue_limited then
             insert into turnabout.slot_change (queue_id) values (queue.id);
         end if;

@@ -22,6 +22,9 @@ declare
     v_place text;
     v_some bigint[];
     v_kept bigint[] := '{}';  -- leases
+    v_prepared xid[] := array(
+        select p.transaction from pg_prepared_xacts p where p.database = current_database()
+    );
 begin
     if exists (select from turnabout.whole) then
         return;
@@ -104,7 +107,8 @@ begin
     ) w
     join turnabout.queue q on q.id = w.queue_id;
 
-    -- 3. Places for what has none. Inserted about in the order of the line's index, which takes
+    -- 3. Places for what has none, but for what a prepared transaction changes: that has one when it
+    -- ends (place_prepared). Inserted about in the order of the line's index, which takes
     -- half the time; to sort by all of its columns would take what that saves.
     insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
     select m.id, m.at, m.expires_at, m.queue_id, m.priority,
@@ -113,6 +117,7 @@ begin
     join turnabout.queue q on q.id = m.queue_id
     left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
     where m.at > v_now and not q.fifo
+        and m.xmax <> all (v_prepared)
         and not exists (select from turnabout.ready r where r.id = m.id)
         and not exists (select from turnabout.scheduled s where s.id = m.id)
         and not exists (
@@ -127,6 +132,7 @@ begin
     join turnabout.queue q on q.id = m.queue_id
     left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
     where (m.at > v_now and not q.fifo) is not true
+        and m.xmax <> all (v_prepared)
         and not exists (select from turnabout.ready r where r.id = m.id)
         and not exists (select from turnabout.scheduled s where s.id = m.id)
         and not exists (
@@ -135,6 +141,9 @@ begin
             where t.id = m.id and t.attempt = m.attempt + 1
         )
     order by m.channel, m.id;
+
+    insert into turnabout.recent_change (queue_id, queue, began)
+    select 0, '', v_prepared::text[] where cardinality(v_prepared) > 0;
 
     -- 4. Limited channels look again, also those that slept until a lease ends.
     insert into turnabout.wake (queue_id, channel)

@@ -1,5 +1,6 @@
 -- Counts of one queue, or of all by name, or of a namespace's. Messages are counted where they
--- stand; finished ones come from the tally, and what is unfinished and stands nowhere is leased.
+-- stand; finished ones come from the tally, and what is unfinished and stands nowhere is leased, or,
+-- while transactions of before a crash are prepared, ready once they end.
 -- The plan depends on the queues, so it is made anew each time.
 -- plans: free
 create or replace function turnabout.stats(
@@ -44,9 +45,9 @@ begin
         from placed p
         group by p.queue_id
     )
-    select q.name::text, coalesce(m.scheduled, 0), coalesce(m.ready, 0), greatest(0, coalesce(
-            t.sent - t.done - t.dead - t.cancelled - t.expired, 0
-        ) - coalesce(m.scheduled, 0) - coalesce(m.ready, 0)),
+    select q.name::text, coalesce(m.scheduled, 0),
+        coalesce(m.ready, 0) + coalesce(o.nowhere - o.leased, 0),
+        coalesce(o.leased, n.nowhere),
         coalesce(t.sent, 0), coalesce(t.done, 0), coalesce(t.dead, 0), coalesce(t.cancelled, 0),
         coalesce(t.expired, 0), v_now - m.oldest_ready_at, q.paused, q.pause_reason,
         (
@@ -63,6 +64,14 @@ begin
     from turnabout.queue q
     left join counted m on m.queue_id = q.id
     left join turnabout.counts_of(v_queues) t on t.queue_id = q.id
+    cross join lateral (
+        select greatest(0, coalesce(t.sent - t.done - t.dead - t.cancelled - t.expired, 0)
+            - coalesce(m.scheduled, 0) - coalesce(m.ready, 0)) as nowhere
+    ) n
+    left join lateral (
+        select n.nowhere, least(n.nowhere, count(*)) as leased
+        from turnabout.leased_messages(array[q.id])
+    ) o on exists (select from turnabout.recent_change c where c.queue = '')
     where q.id = any (v_queues)
     order by q.name;
 end
