@@ -140,9 +140,7 @@ ACTS: dict[str, Act] = {
         f"select turnabout.run_timers({QUEUE}, %s, 100)", [s.queue, LATER],
     ),
     "expire": lambda s: (f"select turnabout.expire({QUEUE}, %s, 100)", [s.queue, LATER]),
-    "rescue orphans": lambda s: (
-        "select turnabout.rescue_orphans(%s, 0, 100000)", [LATER],
-    ),
+    "rescue orphans": lambda _: ("select turnabout.rescue_orphans(%s, 0, 100000)", [LATER]),
     "cancel": lambda s: (
         "select outcome from turnabout.cancel(%s, %s, %s)", [s.queue, s.ids, START],
     ),

@@ -30,6 +30,8 @@ LIMITS = {"one": 1, "three": 3}
 class Actor:
     """One process: its connection, its dice, and its part of the history."""
 
+    pardons: tuple[type[Exception], ...] = (Unavailable, Uncertain)
+
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.dice = random.Random(plan["seed"])
@@ -52,8 +54,8 @@ class Actor:
         self.write(e="inv", n=self.calls, **say)
         try:
             answer = verb()
-        except (Unavailable, Uncertain) as error:
-            self.write(e="info", n=self.calls, op=say["op"], error=f"{error.code}: {error}"[:300])
+        except self.pardons as error:
+            self.write(e="info", n=self.calls, op=say["op"], error=repr(error)[:300])
             time.sleep(0.05)
             return None
         except Exception as error:
@@ -102,22 +104,28 @@ class Producer(Actor):
         for turn in range(4):
             ids = self.call(
                 {"op": "send", "q": name, "messages": told, "again": turn > 0},
-                lambda: queue.send_many(messages),
+                lambda: self.put(queue, messages),
                 lambda sent: list(sent.ids),
             )
             if not keyed or (ids is not None and self.dice.random() < 0.7):
                 return
 
+    def put(self, queue: Any, messages: list[Any]) -> Any:
+        return queue.send_many(messages)
+
 
 class Worker(Actor):
+    queues = (FIFO, FREE)
+    lease_seconds = LEASE_SECONDS
+
     def run(self) -> None:
         while not self.stopped:
-            name = self.dice.choice([FIFO, FREE])
+            name = self.dice.choice(self.queues)
             queue = self.mq.queue(name)
             most = self.dice.choice([1, 3, 10])
             batch = self.call(
                 {"op": "receive", "q": name},
-                lambda queue=queue, most=most: queue.receive(most, lease_seconds=LEASE_SECONDS),
+                lambda queue=queue, most=most: self.receive(queue, most),
                 lambda got: [
                     [value_of(m.text()), m.id, m.attempt, m.channel, m.lease_until,
                      m.delivery.lease_ms, m.sent_at, m.receipt.lease]
@@ -128,6 +136,9 @@ class Worker(Actor):
                 self.handle(name, message)
             if not batch:
                 time.sleep(0.01)
+
+    def receive(self, queue: Any, most: int) -> Any:
+        return queue.receive(most, lease_seconds=self.lease_seconds)
 
     def handle(self, name: str, message: Any) -> None:
         luck = self.dice.random()
@@ -153,13 +164,12 @@ class Worker(Actor):
         self.call(say, verb, lambda outcome: type(outcome).__name__)
 
 
-def main() -> None:
+def main(producer: type[Actor], worker: type[Actor]) -> None:
     plan = json.loads(sys.argv[1])
-    role = {"producer": Producer, "worker": Worker}[plan["role"]]
-    actor = role(plan)
+    actor = {"producer": producer, "worker": worker}[plan["role"]](plan)
     actor.run()
     actor.mq.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(Producer, Worker)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -45,6 +45,7 @@ class Run:
 class Hammer:
     """Producers and workers on the store at `url`, which exists and has no such queues yet."""
 
+    queues: Sequence[str] = (FIFO, FREE)
     program = "tests.races.actors"
     more: Mapping[str, Any] = MappingProxyType({})  # for the plan of each of them
 
@@ -73,9 +74,8 @@ class Hammer:
             drained = self._drain(mq)
             self._end(signal.SIGTERM)
             self.errors.close()
-            names = [FIFO, FREE]
+            names = [*self.queues, *(f"{name}-dead" for name in self.queues)]
             left = {name: _all(mq.queue(name)) for name in names}
-            left |= {f"{name}-dead": _all(mq.queue(f"{name}-dead")) for name in names}
             stats = {name: mq.queue(name).stats() for name in left}
             return Run(read(self.log), left, stats, self.faults, drained)
 
@@ -156,7 +156,7 @@ class Hammer:
                 self._start(slot)
         give_up = time.monotonic() + most_seconds
         while time.monotonic() < give_up:
-            stats = [mq.queue(name).stats() for name in (FIFO, FREE)]
+            stats = [mq.queue(name).stats() for name in self.queues]
             if not sum(s.scheduled + s.ready + s.leased for s in stats):
                 return True
             time.sleep(0.1)

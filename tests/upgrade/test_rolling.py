@@ -84,7 +84,7 @@ def test_both_versions_work_on_one_postgresql(url, older, newer):
     pruned = literal_eval(newer.install("prune", url))
     assert pruned[0] == f"turnabout_r{REVISION}", "and with it the slices' sets that call it"
     assert all(name.startswith(f"{pruned[0]}_") for name in pruned[1:])
-    with pytest.raises(AssertionError, match="WrongVersion.*removed by `turnabout migrate prune`"):
+    with pytest.raises(AssertionError, match=r"WrongVersion.*removed by `turnabout migrate prune`"):
         older_agent.end()
     newer.agent(url, "newest").end()
 

@@ -1,0 +1,120 @@
+"""Settings, limits, pauses, policies, history, events and names change at random while many
+processes work and are killed, and the server crashes; `changes.py` judges it.
+
+`TURNABOUT_HAMMER_SECONDS=600` makes it longer.
+"""
+
+import json
+import os
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnabout
+from tests.races.changes import BUSY, GONE, Operator, judge, kept_of
+from tests.races.rig import SECONDS, SEED, Hammer
+from tests.races.test_hammer import ask_the_doctor
+from tests.support.doors import migrate
+from tests.support.postgres import GIVEN, own_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(SECONDS * 4 + 120)]
+
+SERVER = {"synchronous_commit": "on", "full_page_writes": "on"}
+AT_LEAST = {
+    "accepted": 100,
+    "changes": 20,
+    "limit met": 20,
+    "kept in history": 10,
+    "stale receipts, another lease live": 1,
+}
+
+
+class Changing(Hammer):
+    """A hammer on queues that somebody changes; with a server of its own, that crashes."""
+
+    queues = (BUSY, GONE)
+    program = "tests.races.changes"
+
+    def __init__(self, url: str, folder: Path, server: Any = None) -> None:
+        super().__init__(url, folder)
+        self.server = server
+
+    def _make_queues(self, mq: Any) -> None:
+        mq.queue(BUSY).create(max_attempts=None, history_seconds=0, events="all")
+        self.since = mq.queue(BUSY).events_cursor()
+        mq.queue(BUSY).update(events="off")
+        mq.queue(GONE).create(max_attempts=None)
+
+    def _torment(self, also: object) -> None:
+        log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        plan = {"name": "operator", "seed": f"{SEED} operator", "url": self.url, "open_log": log}
+        operator = Operator(plan)
+        thread = threading.Thread(target=operator.run)
+        thread.start()
+        try:
+            super()._torment(None if self.server is None else self._crash)
+        finally:
+            operator.stopped = True
+            thread.join(60)
+            operator.end()
+            operator.mq.close()
+            os.close(log)
+        assert not thread.is_alive()
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """So that all can be drained; and what is kept by then is read."""
+        with turnabout.connect(self.url) as mq:
+            queue = mq.queue(BUSY)
+            for channel in queue.channels():
+                queue.channel(channel.channel).set_policy(turnabout.Policy())
+            queue.update(
+                queue_max_concurrency=None,
+                policy=turnabout.Policy(),
+                history_seconds=3600,
+                events="all",
+            )
+            mq.queue(GONE).create()
+
+    def _crash(self) -> str:
+        if self.dice.random() < 0.8:
+            return "none"
+        began = time.monotonic()
+        self.server.restart("immediate")
+        void = {"e": "void", "t": began, "gone": time.monotonic()}
+        with self.log.open("ab") as log:
+            log.write(json.dumps(void).encode() + b"\n")
+        return "crash"
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_busy_queue_is_changed(tmp_path, store):
+    if store == "postgres" and GIVEN is not None:
+        pytest.skip("a given server is not ours to crash")
+    with own_server(settings=SERVER) if store == "postgres" else nullcontext() as server:
+        url = f"sqlite:///{tmp_path}/app.db"
+        if server is not None:
+            server.create_database("app")
+            url = server.url("app")
+            migrate(url)
+        hammer = Changing(url, tmp_path, server)
+        run = hammer.run(2 * SECONDS)
+        with turnabout.connect(url) as mq:
+            queue = mq.queue(BUSY)
+            kept = set(kept_of(queue))
+            events = queue.events(after=hammer.since, idle_seconds=0.1)
+            told = {event.id for event in events if event.kind == "done"}
+        ask_the_doctor(url)
+    report = judge(run.events, run.left, kept, told)
+    missing = {
+        what: report.numbers[what] for what in AT_LEAST if report.numbers[what] < AT_LEAST[what]
+    }
+    errors = (tmp_path / "errors.txt").read_text(errors="replace")
+    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
+    assert run.drained
+    assert report.verdict == "valid", f"seed {SEED}\n{report}\n{errors[-3000:]}"
+    assert not missing, f"seed {SEED}: {missing}"
