@@ -8,8 +8,10 @@ http://host:8080              a server (`turnabout serve`), with a token if it w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import count
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -18,9 +20,10 @@ from turnabout._sync import Turnabout
 from turnabout.slices import Slice
 from turnabout.store import AsyncStore, Store
 from turnabout.words import limits
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.extras import install_hint
 from turnabout.words.findings import Finding
+from turnabout.words.verbs import QueueList
 
 if TYPE_CHECKING:
     from turnabout._async import AsyncTurnabout
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], int]
 """Milliseconds since 1970; given by tests. Unless given, time is the database's."""
+
+AWAY_SECONDS = 0.5
+"""Between two looks whether a database is back."""
 
 _DATABASES = "give it sqlite:///path/to/file.db or postgresql://user@host/db"
 
@@ -210,6 +216,24 @@ def _kind(
     raise UsageError(
         f"{what}: use sqlite:///path, sqlite:// (memory), postgresql://… or http://host:port"
     )
+
+
+def reach(url: str, *, migrate: bool, tell: Callable[[Unavailable], None]) -> None:
+    """Return when the database is there, with `migrate` brought to this version's schema first;
+    `tell` hears why it was not, once. Raises: as `connect` and `Installer.up`, but Unavailable.
+    """
+    for number in count():
+        try:
+            if migrate:
+                installer(url).up(url)
+            with connect(url) as turnabout:
+                turnabout._store.run(QueueList(limit=1))
+        except Unavailable as error:
+            if not number:
+                tell(error)
+            time.sleep(AWAY_SECONDS)
+        else:
+            return
 
 
 def _scheme(url: str) -> str:

@@ -266,7 +266,7 @@ class Life(ScheduleSteps, LooksBack):
         """Ack with another attempt and no number of a lease, or through the wrong queue."""
         if off == 0:
             name = self.grave if name == self.name else self.name
-        forged = [r._replace(attempt=r.attempt + off or 2, lease=0) for r in receipts]
+        forged = [r._replace(attempt=max(1, r.attempt + off), lease=0) for r in receipts]
         self.ack(name, forged if off else receipts, None)
 
     def defer(self, name: str, receipts: list[Receipt], how: tuple[int, bytes | None]) -> None:

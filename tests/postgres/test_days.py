@@ -54,11 +54,10 @@ def days(db: Connection) -> list[str]:
 def ended(db: Connection, at: int, queue: str = "q") -> str:
     """One message, done at that time; the partition that has it."""
     db.execute("select turnabout.send(%s, %s::bytea[], now_ms => %s)", [queue, [b"x"], at])
-    ((number, attempt, lease),) = db.execute(
-        "select id, attempt, lease from turnabout.receive(%s, 1, now_ms => %s)", [queue, at]
+    ((number, attempt),) = db.execute(
+        "select id, attempt from turnabout.receive(%s, 1, now_ms => %s)", [queue, at]
     )
-    done = "select turnabout.ack(%s, %s, %s, %s, leases => %s)"
-    db.execute(done, [queue, [number], [attempt], at, [lease]])
+    db.execute("select turnabout.ack(%s, %s, %s, %s)", [queue, [number], [attempt], at])
     ((name,),) = db.execute(
         "select tableoid::regclass::text from turnabout.history where id = %s", [number]
     )

@@ -92,31 +92,28 @@ class Operator(Actor):
         self.mq = turnabout.connect(plan["url"])
 
     def run(self) -> None:
-        busy, settings = self.mq.queue(BUSY), {}
+        busy = self.mq.queue(BUSY)
+        acts: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
+            "default": ([None, None, 3], lambda most: busy.update(policy=_most(most))),
+            "queue": ([None, 4, 9], lambda most: busy.update(queue_max_concurrency=most)),
+            "events": (["off", "all"], lambda value: busy.update(events=value)),
+            "history": ([0, 3600], lambda seconds: self._keep(busy, seconds)),
+        }
+        for name in CHANNELS:
+            limit = busy.channel(name).set_policy
+            acts[name] = ([None, 1, 2, 5], lambda most, limit=limit: limit(_most(most)))
         while not self.stopped:
-            what = self.dice.choice([*CHANNELS, "default", "queue", "history", "events", "paused"])
-            if what in CHANNELS:
-                value = self.dice.choice([None, 1, 2, 5])
-                self.set(what, value, partial(busy.channel(what).set_policy, _most(value)))
-            elif what == "default":
-                value = self.dice.choice([None, None, 3])
-                self.set(what, value, partial(busy.update, policy=_most(value)))
-            elif what == "queue":
-                value = self.dice.choice([None, 4, 9])
-                self.set(what, value, partial(busy.update, queue_max_concurrency=value))
-            elif what == "events":
-                value = self.dice.choice(["off", "all"])
-                self.set(what, value, partial(busy.update, events=value))
-            elif what == "history":
-                value = 0 if settings.get(what) else 3600
-                settings[what] = value
-                self.set(what, value, partial(self._keep, busy, value))
-            else:
+            what = self.dice.choice([*acts, "paused", "deleted"])
+            if what == "paused":
                 self.set(what, True, busy.pause)
                 time.sleep(self.dice.uniform(0, 0.05))
                 self.set(what, False, busy.resume)
-            if self.dice.random() < 0.3:
-                self.set("deleted", True, self._delete)
+            elif what == "deleted":
+                self.set(what, True, self._delete)
+            else:
+                values, act = acts[what]
+                value = self.dice.choice(values)
+                self.set(what, value, partial(act, value))
             time.sleep(self.dice.uniform(0, 0.04))
 
     def end(self) -> None:

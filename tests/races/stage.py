@@ -71,8 +71,8 @@ def sql_receive(connection: Cursor, queue: str, most: int = 1) -> list[tuple[int
 def sql_ack(connection: Cursor, queue: str, *receipts: Any) -> list[str | None]:
     """Per receipt None if it was acked, else what the message is now."""
     row = connection.execute(
-        "select turnabout.ack(%s, %s, %s, leases => %s)",
-        [queue, *map(list, zip(*receipts, strict=True))],
+        "select turnabout.ack(queue => %s, ids => %s, attempts => %s)",
+        [queue, [r.id for r in receipts], [r.attempt for r in receipts]],
     ).fetchone()
     assert row is not None
     return [None] * len(receipts) if row[0] is None else list(row[0])

@@ -16,7 +16,7 @@ LINES_MAX = {
     "slice pipeline": 10_425,
     "slice server": 9_429,
     "SQL": 13_126,
-    "tests": 59_500,
+    "tests": 59_688,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -177,8 +177,8 @@ using unnest(%(queue_id)s::int[], %(id)s::bigint[]) t (queue_id, id)
 where s.queue_id = t.queue_id and s.id = t.id;
 
 -- name: put_leases
--- Leases, one for all messages that were leased together. Their receipts in the file have no number,
--- so theirs are below zero (leases_of).
+-- Leases, one for all messages that were leased together. Their receipts in the file have no
+-- number, so theirs are below zero (leases_of).
 insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
 select -nextval('turnabout.lease_number'), o.at, o.leased_at, o.queue_id, o.ids, o.attempts
 from (

@@ -61,9 +61,10 @@ left join (
 order by q.name;
 
 -- name: no queue
--- Messages of no queue.
+-- Messages of no queue, but for those that are swept when transactions of before its end are over.
 select count(*) from turnabout.message m
-where not exists (select from turnabout.queue q where q.id = m.queue_id);
+where not exists (select from turnabout.queue q where q.id = m.queue_id)
+  and not exists (select from turnabout.recent_change c where c.queue_id = m.queue_id);
 
 -- name: no channel
 -- Ready messages on the limited side, whose channel has neither a row nor a wake that makes one.

@@ -21,7 +21,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from turnabout._connect import connect, connect_async, installer
+from turnabout._connect import connect_async, reach
 from turnabout.server.app import create_app
 from turnabout.server.auth.authenticator import first_token
 from turnabout.server.context import ServerContext
@@ -31,7 +31,7 @@ from turnabout.server.listening import BACKLOG, Certificate, Serving, listen, se
 from turnabout.server.options import ServerOptions
 from turnabout.server.shared_counts import SharedCounts
 from turnabout.server.verbs import TokenFind
-from turnabout.words.errors import Unavailable, UsageError
+from turnabout.words.errors import UsageError
 
 ECHO_SECONDS = 0.5
 """A signal that comes again so soon is the same one, by way of a terminal or a parent process."""
@@ -41,8 +41,6 @@ LOOK_SECONDS = 0.02
 """Between two looks whether all requests have ended."""
 GC_THRESHOLDS = (20_000, 20, 100)
 """Objects, and rounds, between two looks for cycles, of which there are hardly any."""
-AWAY_SECONDS = 0.5
-"""Between two looks whether the database is back."""
 FORCED_SECONDS = 2.0
 """For the database to be closed after a second signal."""
 
@@ -50,36 +48,20 @@ OPEN_TO = "anybody who reaches this port, even through a proxy or a tunnel, may 
 
 SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)}
 
-_KNOCK = TokenFind("a" * 12)
-"""Anything that asks the database."""
-
 log = logging.getLogger("turnabout.server")
 
 
 def prepare(url: str, *, migrate: bool) -> None:
     """Refuse what cannot be served, and bring a PostgreSQL database to this version's schema first
-    if that is wanted; an SQLite file always is. A database that is away is waited for, as one that
-    recovers from a crash is back soon. Raises: UsageError, and as `Installer.up`.
+    if that is wanted; an SQLite file always is. A database that is away is waited for: one that
+    recovers is back soon. Raises: UsageError, and as `Installer.up`.
     """
     if url.startswith(("http://", "https://")):
         raise UsageError(
             "a server stands before a database, not before another server: name it with --url, "
             "as sqlite:///path or postgresql://…"
         )
-    told = False
-    while True:
-        try:
-            if migrate:
-                installer(url).up(url)
-            with connect(url) as turnabout:
-                turnabout.store.run(_KNOCK)
-        except Unavailable as error:
-            if not told:
-                log.warning("waiting for the database: %s", error)
-            told = True
-            time.sleep(AWAY_SECONDS)
-        else:
-            return
+    reach(url, migrate=migrate, tell=lambda e: log.warning("waiting for the database: %s", e))
 
 
 def run(
@@ -114,7 +96,7 @@ async def serve(
     forced = False
     try:
         # Opens the file, or finds out that the database is away or of another version.
-        await turnabout.store.run(_KNOCK)
+        await turnabout.store.run(TokenFind("a" * 12))
         app = create_app(turnabout.store, options)
         context: ServerContext = app.state.context
         if counts is not None:

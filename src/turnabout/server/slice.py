@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="065698d707ee541a",
+    digest="721607b21a28201c",
 )

@@ -102,9 +102,10 @@ class AsyncPool:
                 await self._drop(self._idle.pop())
 
     async def check_again(self) -> None:
-        """The schema may be another one by now: the next connection asks."""
+        """Whether the schema is this library's still. Raises: WrongVersion, and as `take`."""
         self._checked = False
         await self.forget()
+        await self.put(await self.take())
 
     async def close(self) -> None:
         """Close what is idle now, and the others when they are put back."""

@@ -81,7 +81,8 @@ class AsyncPostgresStore(store.AsyncStore):
         except NotRebuilt:
             await self._rebuild()
         except WrongVersion:
-            await self._pool.check_again()  # which tells what has become of our functions
+            await self._pool.check_again()  # tells what has become of our functions, if that is it
+            raise
         except Busy as error:
             if call.nowait is None or not isinstance(error.__cause__, psycopg.Error):
                 raise  # or no connection was free: that was waited for already

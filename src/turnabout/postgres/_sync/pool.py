@@ -102,9 +102,10 @@ class Pool:
                 self._drop(self._idle.pop())
 
     def check_again(self) -> None:
-        """The schema may be another one by now: the next connection asks."""
+        """Whether the schema is this library's still. Raises: WrongVersion, and as `take`."""
         self._checked = False
         self.forget()
+        self.put(self.take())
 
     def close(self) -> None:
         """Close what is idle now, and the others when they are put back."""

@@ -1,5 +1,5 @@
--- What may have been written under other settings of this queue: leases count against its limits, and
--- their acks keep what is to be kept; delayed messages of limited channels are limited. False:
+-- What may have been written under other settings of this queue: leases count against its limits,
+-- and their acks keep what is to be kept; delayed messages of limited channels are limited. False:
 -- others hold a lease, so it has to be done again.
 create or replace function turnabout.apply_settings(queue turnabout.queue) returns boolean
 language plpgsql as $$

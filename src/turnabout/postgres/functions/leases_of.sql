@@ -1,6 +1,8 @@
 -- For each receipt the number of its lease, null where that is no more or not of this message.
--- `leases`: one for each, or one for all. A receipt that has none (null, or 0) is one of before a
--- move, and good for leases that came with it only: their numbers are below zero.
+-- `leases`: one for each, or one for all. A receipt that has none (null, or 0) is good where the
+-- same attempt can't have been given out twice: for what was sent since the last rebuild, and for
+-- leases that came with a move, whose numbers are below zero. The greatest bigint stands for
+-- whatever lease there is.
 --
 -- A nested loop over these lists would take their number squared, and the planner expects few.
 create or replace function turnabout.leases_of(
@@ -13,6 +15,7 @@ as $$
 declare
     v_one bigint := case when cardinality(leases) = 1 then leases[1] end;
     v_among bigint[] := leases;
+    v_any bigint := 9223372036854775807;
 begin
     -- 1. As nearly always, all are of one lease.
     if v_one > 0 and cardinality(attempts) = 1 and (
@@ -24,16 +27,18 @@ begin
     end if;
 
     -- 2. At most one lease is of a message with that attempt.
-    if leases is null or 0 = any (leases) or array_position(leases, null) is not null then
-        v_among := leases || array(
-            select l.id from turnabout.lease l
-            where l.id < 0 and l.queue_id + 0 = leases_of.queue_id
-        );
+    if leases is null or leases && array[0, v_any]
+        or array_position(leases, null) is not null then
+        v_among := array(select l.id from turnabout.lease l where l.queue_id = leases_of.queue_id);
     end if;
     return array(
-        select case when h.lease = coalesce(
-                nullif(v_one, 0), nullif(t.lease, 0), least(h.lease, -1))
-            then h.lease end
+        select case
+            when coalesce(v_one, t.lease, 0) in (v_any, h.lease) then h.lease
+            when coalesce(v_one, t.lease, 0) = 0 and (h.lease < 0 or exists (
+                select from turnabout.message m
+                where m.id = t.id and m.sent_at >= (select w.since from turnabout.whole w)
+            )) then h.lease
+        end
         from unnest(ids, attempts, leases) with ordinality t (id, attempt, lease, nr)
         left join (
             select l.id as lease, u.id, u.attempt

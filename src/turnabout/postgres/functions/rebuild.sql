@@ -107,8 +107,8 @@ begin
     ) w
     join turnabout.queue q on q.id = w.queue_id;
 
-    -- 3. Places for what has none, but for what a prepared transaction changes: that has one when it
-    -- ends (place_prepared). Inserted about in the order of the line's index, which takes
+    -- 3. Places for what has none, but for what a prepared transaction changes: place_prepared
+    -- gives it one when that ends. Inserted about in the order of the line's index, which takes
     -- half the time; to sort by all of its columns would take what that saves.
     insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
     select m.id, m.at, m.expires_at, m.queue_id, m.priority,

@@ -96,8 +96,12 @@ begin
         return query select * from turnabout.receive_one(
             v_queue_id, v_start, v_now, v_lease_ms, receive.bare, v_plain_queue);
     elsif v_plain then
-        return query select * from turnabout.receive_many(
-            v_queue_id, receive.max_messages, v_start, v_now, v_lease_ms, receive.bare);
+        return query select * from turnabout.lease_taken(
+            v_queue_id,
+            (turnabout.take_many(
+                v_queue_id, receive.max_messages, turnabout.quantum(receive.max_messages), v_start,
+                false, v_now)).ids,
+            v_now, v_lease_ms, receive.bare);
     end if;
     if not v_plain or not found then
         v_queue := turnabout.find_queue(receive.queue);

@@ -1,8 +1,8 @@
--- A change of a queue (its settings, a policy, its end) is over when all transactions have ended that
--- may not know it. Until then what they decide under the old settings may still come: leases that
--- no limit counts, or of which no history would be kept, and messages of a queue that is gone. So
--- acks leave the quick way, limits count leases and not slots (uncounted_leases), and this function
--- does over what they wrote. It is called after the change's commit, and by maintenance.
+-- A change of a queue (its settings, a policy, its end) is over when all transactions have ended
+-- that may not know it. Until then what they decide under the old settings may still come: leases
+-- that no limit counts, or of which no history would be kept, and messages of a queue that is gone.
+-- So acks leave the quick way, limits count leases and not slots (uncounted_leases), and this does
+-- over what they wrote. It is called after the change's commit, by receives and by maintenance.
 --
 -- Such a transaction has the lock on a table of ours before it takes the snapshot that it reads
 -- settings in, and keeps it to its end, so those that hold one after the change's commit are all
@@ -31,8 +31,17 @@ begin
         exit when cardinality(v_changes) = 0 or not pg_try_advisory_xact_lock(
             hashtextextended('turnabout.settle_changes', 0));
 
-        -- 1. Who was writing when a change was looked at first, and still is.
-        v_writers := turnabout.writers();
+        -- 1. Who was writing when a change was looked at first, and still is. (What is prepared had
+        --    another name before; it begins with `-1/`.)
+        v_writers := array(
+            select distinct l.virtualtransaction from pg_locks l
+            where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
+                and l.relation in ('turnabout.ready'::regclass, 'turnabout.tally'::regclass)
+                and l.database = (
+                    select d.oid from pg_database d where d.datname = current_database()
+                )
+                and l.pid is distinct from pg_backend_pid()
+        );
         update turnabout.recent_change c
         set began = array(
             select w.who from unnest(v_writers) w (who)

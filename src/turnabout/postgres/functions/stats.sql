@@ -1,6 +1,6 @@
 -- Counts of one queue, or of all by name, or of a namespace's. Messages are counted where they
--- stand; finished ones come from the tally, and what is unfinished and stands nowhere is leased, or,
--- while transactions of before a crash are prepared, ready once they end.
+-- stand; finished ones come from the tally, and what is unfinished and stands nowhere is leased; or
+-- ready, while transactions of before a crash are prepared that hold it.
 -- The plan depends on the queues, so it is made anew each time.
 -- plans: free
 create or replace function turnabout.stats(

@@ -1,5 +1,5 @@
--- What others have written for a queue that was deleted meanwhile. Messages, accepted as they were, go
--- to the queue that has its name now (`heir`), uncharged; with none they go as the others went.
+-- What others have written for a queue that was deleted meanwhile. Messages, as they were accepted,
+-- go to the queue that has its name now (`heir`), uncharged; with none they go as the others went.
 -- `is_over`: nothing more can come.
 create or replace function turnabout.sweep_deleted(
     queue_id int, heir turnabout.queue, is_over boolean, now_ms bigint

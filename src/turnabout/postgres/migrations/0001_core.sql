@@ -313,8 +313,8 @@ select b.since from turnabout.built b where b.xid = b.xmin and b.relation = b.ta
 
 -- Changes of queues that others may not know yet, since their calls began before: what these write
 -- is looked over again (functions/settle_changes.sql). `queue` is the queue's name, as acks ask for
--- it; `began`: the transactions that have to end first; null: nobody has looked yet. Without a queue:
--- a crash, and the transactions that were prepared before it (functions/place_prepared.sql).
+-- it; `began`: the transactions that have to end first; null: nobody has looked yet. Without a
+-- queue: a crash, and transactions that were prepared before it (functions/place_prepared.sql).
 create table turnabout.recent_change (
     id bigint generated always as identity primary key,
     queue_id int not null,

@@ -24,7 +24,7 @@ _NO_ATTEMPT = INTEGER_MAX
 
 
 class Unfenced:
-    """Finds the current lease of a message by its id.
+    """Finds the current lease of a message by its id; ID_MAX is no lease's number, and any of them.
 
     What this process has handed out lately it knows: then a verb is one round trip. Else the answer
     LeaseLost tells that there is a lease, and a look which; again, if that was over by then.
@@ -51,7 +51,7 @@ class Unfenced:
         """The outcome for each of `ids`, in order. Raises: QueueNotFound, and as its `run`."""
         outcomes: dict[int, A | LeaseLost] = dict.fromkeys(ids, LeaseLost("gone"))
         receipts = [
-            Receipt(id_, self._attempts.get(id_, _NO_ATTEMPT))
+            Receipt(id_, self._attempts.get(id_, _NO_ATTEMPT), ID_MAX)
             for id_ in outcomes
             if 1 <= id_ <= ID_MAX
         ]
@@ -72,7 +72,7 @@ class Unfenced:
         verb = Peek(queue, 1, after_id=id_ - 1)
         for found in await caller.insider().run(verb):
             if found.id == id_ and found.state == "leased":
-                return Receipt(id_, found.attempt)
+                return Receipt(id_, found.attempt, ID_MAX)
         return None
 
 
