@@ -23,16 +23,19 @@ declare
     v_gone record;
 begin
     lock table turnabout.ready in row exclusive mode;
-    for i in 0 .. 4 loop
-        v_changes := array(
-            select c.id from turnabout.recent_change c
-            where c.queue = settle_changes.queue and c.xid <> v_own
-        );
-        exit when cardinality(v_changes) = 0 or not pg_try_advisory_xact_lock(
-            hashtextextended('turnabout.settle_changes', 0));
+    v_changes := array(
+        select c.id from turnabout.recent_change c
+        where c.queue = settle_changes.queue and c.xid <> v_own
+    );
+    if cardinality(v_changes) = 0 or not pg_try_advisory_xact_lock(
+        hashtextextended('turnabout.settle_changes', 0))
+    then
+        return;
+    end if;
 
-        -- 1. Who was writing when a change was looked at first, and still is. (What is prepared had
-        --    another name before; it begins with `-1/`.)
+    -- 1. Who was writing when a change was looked at first, and still is. (What is prepared had
+    --    another name before; it begins with `-1/`.)
+    for i in 0 .. 4 loop
         v_writers := array(
             select distinct l.virtualtransaction from pg_locks l
             where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
@@ -41,32 +44,34 @@ begin
                     select d.oid from pg_database d where d.datname = current_database()
                 )
                 and l.pid is distinct from pg_backend_pid()
+                and (i = 0 or l.virtualtransaction = any (v_writers)
+                    or l.virtualtransaction like '-1/%')
         );
-        update turnabout.recent_change c
-        set began = array(
-            select w.who from unnest(v_writers) w (who)
-            where c.began is null or w.who = any (c.began) or w.who like '-1/%'
-        )
-        where c.id = any (v_changes);
-
-        -- 2. These statements see all that the others have written.
-        select q.* into v_queue from turnabout.queue q where q.name = settle_changes.queue;
-        v_clean := not found or turnabout.apply_settings(v_queue);
-        for v_gone in
-            select c.queue_id, bool_and(c.began = '{}') as is_over
-            from turnabout.recent_change c
-            where c.id = any (v_changes) and c.queue_id is distinct from v_queue.id
-            group by c.queue_id
-        loop
-            perform turnabout.sweep_deleted(
-                v_gone.queue_id, v_queue, v_gone.is_over,
-                coalesce(settle_changes.now_ms, turnabout.clock_ms()));
-        end loop;
-        delete from turnabout.recent_change c
-        where c.id = any (v_changes) and c.began = '{}'
-            and (v_clean or c.queue_id is distinct from v_queue.id);
-        exit when i = 4 or v_own <> '0' or not settle_changes.waits;
+        exit when cardinality(v_writers) = 0 or i = 4 or v_own <> '0' or not settle_changes.waits;
         perform pg_sleep(0.001 * (1 << (2 * i)));
     end loop;
+    update turnabout.recent_change c
+    set began = array(
+        select w.who from unnest(v_writers) w (who)
+        where c.began is null or w.who = any (c.began) or w.who like '-1/%'
+    )
+    where c.id = any (v_changes);
+
+    -- 2. These statements see all that the others have written.
+    select q.* into v_queue from turnabout.queue q where q.name = settle_changes.queue;
+    v_clean := not found or turnabout.apply_settings(v_queue);
+    for v_gone in
+        select c.queue_id, bool_and(c.began = '{}') as is_over
+        from turnabout.recent_change c
+        where c.id = any (v_changes) and c.queue_id is distinct from v_queue.id
+        group by c.queue_id
+    loop
+        perform turnabout.sweep_deleted(
+            v_gone.queue_id, v_queue, v_gone.is_over,
+            coalesce(settle_changes.now_ms, turnabout.clock_ms()));
+    end loop;
+    delete from turnabout.recent_change c
+    where c.id = any (v_changes) and c.began = '{}'
+        and (v_clean or c.queue_id is distinct from v_queue.id);
 end
 $$;

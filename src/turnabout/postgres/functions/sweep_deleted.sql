@@ -7,7 +7,6 @@ create or replace function turnabout.sweep_deleted(
 language plpgsql as $$
 declare
     v_ids bigint[];
-    v_count int;
     v_leased bigint[] := array(
         select l.id from turnabout.leased_messages(array[sweep_deleted.queue_id]) l
     );
@@ -40,14 +39,18 @@ begin
     ) g
     where g.id > 0;
     if heir.id is null then
-        delete from turnabout.message m where m.id = any (v_ids);
+        delete from turnabout.message m
+        where m.id = any (v_ids) and m.queue_id = sweep_deleted.queue_id;
     elsif v_ids is not null then
-        update turnabout.message m
-        set queue_id = heir.id, attempt = m.attempt + (m.id = any (v_leased))::int
-        where m.id = any (v_ids);
-        get diagnostics v_count = row_count;
+        with moved as (
+            update turnabout.message m
+            set queue_id = heir.id, attempt = m.attempt + (m.id = any (v_leased))::int
+            where m.id = any (v_ids) and m.queue_id = sweep_deleted.queue_id
+            returning m.id
+        )
+        select coalesce(array_agg(m.id), '{}') into v_ids from moved m;
         perform turnabout.line_up(heir, v_ids, now_ms);
-        insert into turnabout.tally (queue_id, sent) values (heir.id, v_count);
+        insert into turnabout.tally (queue_id, sent) values (heir.id, cardinality(v_ids));
     end if;
     if is_over then
         perform turnabout.drop_rows(sweep_deleted.queue_id);
