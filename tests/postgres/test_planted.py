@@ -351,6 +351,18 @@ INSIDE = bugs(
 @ test_changes::test_what_is_just_sent_to_a_deleted_queue
 - where e.queue_id = sweep_deleted.queue_id
 + where false
+# a head mark hides what is sent next
+@ test_snapshot::test_a_queue_that_is_drained_as_it_fills
+- v_taken.id - 32
++ v_taken.id + 32
+# nobody asks again for what lies below a head mark
+@ test_snapshot::test_a_late_commit_to_a_drained_queue_is_heard
+- when false then soon_ms else 1000 end
++ when false then soon_ms end
+# a head mark is taken for an empty line
+@ test_snapshot::test_a_late_commit_to_a_drained_queue_is_heard
+- when count(*) = 1 then true end
++ else true end
 # maintenance leaves slots that nobody has freed
 @ test_places::test_a_slot_that_nobody_freed_is_found_and_its_channel_looks_again
 - select from turnabout.message m where m.id = o.id and m.attempt = o.attempt - 1

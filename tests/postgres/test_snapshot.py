@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import turnabout
 from tests.postgres.probe import Connection, Touched, answered, touched
 from tests.support.doors import START
 from tests.support.postgres import migrated_url, only_newest
@@ -42,6 +43,7 @@ class Passing:
     """A session that sends and works off, and notes what its receives touch."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self.connection: Connection = psycopg.connect(url, autocommit=True)
         self.now = START
         self.turn: str | None = None
@@ -189,6 +191,43 @@ def test_many_senders_small_passes_and_an_empty_queue(passing, old):
     assert empty.entries_of("ready_line") <= 20_000
 
 
+@pytest.mark.parametrize(("channels", "most"), [(1, 1), (1, 10), (10, 10), (10, 100)])
+def test_a_queue_that_is_drained_as_it_fills(  # noqa: PLR0917  (parameters)
+    passing, old, channels, most
+):
+    """Each receive leaves nothing behind that a head mark could point at."""
+    noted, empty = [], []
+    for _ in range(3):
+        for _ in range(10):
+            passing.send(200, channels)
+            passing.work_off(200, 200, look=answered)
+        passing.send(most, channels)
+        noted += passing.work_off(most, most)
+        empty.append(passing.receive())
+    assert entries(noted) <= 2_000, str(noted[-1])
+    assert entries(empty) <= 8_000, str(empty[-1])
+
+
+def test_idle_channels_keep_nobody_from_the_others(passing, old):
+    """Each has its head mark, and its share of the batch goes to those that have something."""
+    passing.send(15_000, 150)
+    passing.work_off(15_000, look=answered)
+    assert passing.head_marks() > 100
+    sent = passing.send(10)
+    with turnabout.connect(passing.url) as mq:
+        got = mq.queue("q").receive(10)
+    assert sorted(message.id for message in got) == sent
+
+
+def test_head_marks_of_idle_channels_go(passing, old):
+    passing.send(70_000, 1_000)
+    passing.work_off(70_000, 1_000, look=answered)
+    before = passing.head_marks()
+    for _ in range(20):
+        passing.maintain()
+    assert passing.head_marks() < before / 2
+
+
 def test_an_open_receive_holds_nobody_up(passing, other):
     """It is an old snapshot and, at the head of its channel, a live row that nobody can take."""
     passing.send(PASSED + 500)
@@ -289,15 +328,30 @@ def test_a_producer_that_commits_late_is_heard(passing, other, old, channels, pr
     assert passing.ask("select count(*) from turnabout.message") == 0
 
 
+@pytest.mark.parametrize("channels", [1, 10])
+def test_a_late_commit_to_a_drained_queue_is_heard(passing, other, old, channels):
+    """It lies below the head marks, and nobody is told again: receivers have to ask again."""
+    with other.connection.transaction():
+        late = other.send(10, channels)
+        for _ in range(20):
+            passing.send(200, channels)
+            passing.work_off(200, 200, look=answered)
+        assert passing.head_marks() >= channels
+    again = "select at from turnabout.receive('q', 10, now_ms => %s) where id is null"
+    assert passing.ask(again, passing.now) == 1_000
+    passing.maintain()
+    assert set(late) <= set(passing.drained())
+
+
 def test_two_that_set_head_marks_hide_nothing_from_each_other(passing, other, old):
     """Each looks at the same head, which nobody leases, and holds nothing of it."""
     passing.send(100)
-    passing.work_off(100, look=answered)
+    taken = receipts(passing.receive())[0]
     sent = passing.send(3)
-    lay = "select turnabout.set_head_marks(id, '', 1) from turnabout.queue where name = 'q'"
+    lay = "select turnabout.set_head_marks(id, %s) from turnabout.queue where name = 'q'"
     with other.connection.transaction():
-        other.ask(lay)
-        passing.ask(lay)
+        other.ask(lay, taken)
+        passing.ask(lay, taken)
         assert passing.head_marks() > 0
         assert [row[0] for row in passing.receive(3).rows] == sent
 

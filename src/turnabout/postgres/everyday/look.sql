@@ -1,7 +1,7 @@
 -- Whether time has brought a queue nothing that a receive has to see first: no message that is due,
--- no lease that ran out, none that has expired, no change, no head of a line behind so
--- many dead entries that a head mark is worth its price. Else no row: then functions/receive.sql
--- looks, and does what there is to do. It asks the same, and says why.
+-- no lease that ran out, none that has expired, no change of the queue or a channel, no head of a
+-- line behind so many dead entries that a head mark is worth its price. Else no row: then
+-- functions/receive.sql looks, and does what there is to do. It asks the same, and says why.
 with before as materialized (
     select q.id, q.timers_since, coalesce($now::bigint, turnabout.clock_ms()) as now,
         turnabout.line_walked() as walked
@@ -29,21 +29,22 @@ where (
     ) is null and coalesce((
         select turnabout.line_walked() <= b.walked + 160
         from (
-            select coalesce(
-                (
-                    select e.id from turnabout.ready e
-                    where e.queue_id = b.id and not e.limited
-                        and e.channel > coalesce($channel::text, chr(1114111)) collate "C"
-                    order by e.channel, e.priority, e.id
-                    limit 1
-                ),
-                (
-                    select e.id from turnabout.ready e
-                    where e.queue_id = b.id and not e.limited
-                    order by e.channel, e.priority, e.id
-                    limit 1
-                )
-            ) as id
+            select first.*
+            from (values (coalesce($channel::text || chr(1), chr(1114111))), ('')) lap (place)
+            cross join lateral (
+                select e.channel, e.priority, case when e.id < 0 then e.at else e.id end as since
+                from turnabout.ready e
+                where e.queue_id = b.id and not e.limited and e.channel >= lap.place collate "C"
+                order by e.channel, e.priority, e.id
+                limit 1
+            ) first
+            limit 1
+        ) next
+        cross join lateral (
+            select e.id from turnabout.ready e
+            where e.queue_id = b.id and not e.limited and e.channel = next.channel
+                and (e.priority, e.id) >= (next.priority, next.since) and e.id + 0 > 0
+            order by e.priority, e.id
+            limit 1
         ) head
-        where head.id is not null
     ), true)

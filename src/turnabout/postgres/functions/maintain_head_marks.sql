@@ -1,11 +1,14 @@
 -- Lower the head marks that something live lies behind (a late commit, a receive that was rolled
--- back), and drop those that a newer one replaces, and now and then any: where one is still needed,
--- receive sets it again. Without this look a message could stay hidden: P1 rests on it.
+-- back), and drop those that a newer one replaces, and those that spare nobody a long way: vacuum
+-- has come. The more there are, the sooner they go: receives pass those of empty channels, too.
+-- Without this look a message could stay hidden: P1 rests on it.
 create or replace function turnabout.maintain_head_marks(queue_id int) returns void
 language plpgsql as $$
 declare
     v_mark record;
     v_hidden bigint;
+    v_before bigint;
+    v_nr int := 0;
 begin
     for v_mark in
         select r.ctid as place, r.id, r.channel, r.priority, r.at from turnabout.ready r
@@ -13,6 +16,8 @@ begin
         limit 2000
         for update skip locked
     loop
+        v_nr := v_nr + 1;
+        v_before := turnabout.line_walked();
         select x.id into v_hidden
         from (
             select r.id, r.priority from turnabout.ready r
@@ -27,12 +32,12 @@ begin
             perform turnabout.insert_head_mark(
                 maintain_head_marks.queue_id, v_mark.channel, v_mark.priority, v_hidden);
         end if;
-        if v_hidden is not null or random() < 0.03 or exists (
+        if v_hidden is not null or turnabout.line_walked() <= v_before + 64 or exists (
             select from turnabout.ready r
             where r.queue_id = maintain_head_marks.queue_id and not r.limited
                 and r.channel = v_mark.channel and r.priority = v_mark.priority
                 and r.id < v_mark.id
-        ) then
+        ) or random() < (v_nr / 2000.0) ^ 2 then
             delete from turnabout.ready r where r.ctid = v_mark.place;
         end if;
     end loop;

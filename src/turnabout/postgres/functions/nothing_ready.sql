@@ -25,10 +25,9 @@ begin
                 where r.queue_id = queue.id and r.expires_at > now_ms
                 order by r.expires_at limit 1
             ) end,
+            now_ms + case turnabout.line_is_empty(queue.id)
+                when true then null when false then soon_ms else 1000 end,
             case when exists (
-                select from turnabout.ready r
-                where r.queue_id = queue.id and not r.limited and r.id + 0 > 0
-            ) or exists (
                 select from turnabout.channel c
                 where c.queue_id = queue.id and c.awake_name is not null
             ) or exists (

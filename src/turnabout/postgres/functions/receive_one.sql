@@ -61,7 +61,9 @@ begin
     )
     select * from taken;
     if found and turnabout.line_walked() > v_walked + 160 then
-        perform turnabout.set_head_marks(queue_id, start, 1);
+        perform turnabout.set_head_marks(receive_one.queue_id, l.ids)
+        from turnabout.lease l
+        where l.id = currval('turnabout.lease_number');
     end if;
 end
 $$;

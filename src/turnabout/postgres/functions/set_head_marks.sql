@@ -1,5 +1,5 @@
 -- Mark the heads of channels that are hidden behind many dead entries, so that the next receive
--- jumps there.
+-- jumps there: of those channels from which these messages were just `taken`.
 --
 -- While an old snapshot is open (a backup, a forgotten transaction) vacuum can remove nothing, and
 -- the entries of finished messages pile up before the live ones of their channel: every receive
@@ -8,35 +8,31 @@
 -- nothing was live. What comes back below a mark (returned messages, late commits) is found again:
 -- lower_head_marks sets a lower one at once where it knows, and maintenance looks each second.
 --
+-- Where nothing live is left, the mark is what was taken: what is sent later lies behind it. It
+-- stays below by some numbers, so that senders that just commit need not wait for maintenance.
 -- This is the second look: entries that the first one found dead are passed over by now, and what
--- they still cost are their pages, until vacuum comes.
-create or replace function turnabout.set_head_marks(queue_id int, start text, visits int)
-returns void
+-- they still cost are their pages, until vacuum comes. A channel that comes and goes gets no mark.
+create or replace function turnabout.set_head_marks(queue_id int, taken bigint[]) returns void
 language plpgsql as $$
 declare
-    v_place text collate "C" := start;
-    v_lap int := 0;
+    v_taken record;
     v_before bigint;
     v_found record;
     v_live bigint;
+    v_mark bigint;
 begin
-    for i in 1 .. visits loop
+    for v_taken in
+        select distinct on (m.channel) m.channel, m.priority, m.id
+        from turnabout.message m
+        where m.id = any (taken)
+        order by m.channel, m.priority, m.id
+    loop
         v_before := turnabout.line_walked();
-        select r.channel, r.priority, r.id, r.at into v_found
+        select r.id, r.priority, case when r.id < 0 then r.at else r.id end as since into v_found
         from turnabout.ready r
-        where r.queue_id = set_head_marks.queue_id and not r.limited and r.channel > v_place
-        order by r.channel, r.priority, r.id
+        where r.queue_id = set_head_marks.queue_id and not r.limited and r.channel = v_taken.channel
+        order by r.priority, r.id
         limit 1;
-        if not found and v_lap = 0 then
-            v_lap := 1;
-            select r.channel, r.priority, r.id, r.at into v_found
-            from turnabout.ready r
-            where r.queue_id = set_head_marks.queue_id and not r.limited
-            order by r.channel, r.priority, r.id
-            limit 1;
-        end if;
-        exit when v_found.channel is null or v_lap = 1 and v_found.channel > start collate "C";
-        v_place := v_found.channel;
         if v_found.id < 0 then
             v_before := turnabout.line_walked();
         end if;
@@ -48,9 +44,8 @@ begin
             select r.id into v_live
             from turnabout.ready r
             where r.queue_id = set_head_marks.queue_id and not r.limited
-                and r.channel = v_found.channel and r.id + 0 > 0
-                and (r.priority, r.id) >= (
-                    v_found.priority, case when v_found.id < 0 then v_found.at else v_found.id end)
+                and r.channel = v_taken.channel and r.id + 0 > 0
+                and (r.priority, r.id) >= (v_found.priority, v_found.since)
             order by r.priority, r.id
             limit 1
             for share skip locked;
@@ -59,21 +54,24 @@ begin
             end if;
         exception when sqlstate 'TBM00' then
         end;
-        if v_live is not null and turnabout.line_walked() > v_before + 64 then
-            if v_found.id < 0 then
-                delete from turnabout.ready r
-                where r.ctid = (
-                    select b.ctid from turnabout.ready b
-                    where b.queue_id = set_head_marks.queue_id and not b.limited
-                        and b.channel = v_found.channel and b.priority = v_found.priority
-                        and b.id = v_found.id
-                    for update skip locked
-                );
-                continue when not found;
-            end if;
-            perform turnabout.insert_head_mark(
-                set_head_marks.queue_id, v_found.channel, v_found.priority, v_live);
+        v_mark := coalesce(v_live, v_taken.id - 32);
+        continue when turnabout.line_walked() <= v_before + 64 or v_mark <= 0
+            or v_live is null and v_found.priority <> v_taken.priority;
+        if v_found.id < 0 then
+            continue when v_mark <= v_found.since;
+            delete from turnabout.ready r
+            where r.ctid = (
+                select b.ctid from turnabout.ready b
+                where b.queue_id = set_head_marks.queue_id and not b.limited
+                    and b.channel = v_taken.channel and b.priority = v_found.priority
+                    and b.id = v_found.id
+                for update skip locked
+            );
+            continue when not found;
         end if;
+        perform turnabout.insert_head_mark(
+            set_head_marks.queue_id, v_taken.channel, coalesce(v_found.priority, v_taken.priority),
+            v_mark);
     end loop;
 end
 $$;

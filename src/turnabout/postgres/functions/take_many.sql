@@ -4,9 +4,9 @@
 -- for the first entry after a channel; at the end of the names it goes on at their start, and a
 -- name beyond `start` ends it (tested outside the probe, where it cannot become a filter that walks
 -- every entry). Heads are locked from where the probe landed on, and taken. A landing on a mark (an
--- id below zero, see set_head_marks) goes on at its mark. The scan runs only as far as its channels
--- are asked for; whether the whole turn is shorter than a batch, so that each channel has to give
--- more than the quantum, is seen from its first `v_visits`.
+-- id below zero, see set_head_marks) goes on at its mark, and counts little: there may be nothing.
+-- The scan runs only as far as its channels are asked for; whether the whole turn is shorter than a
+-- batch, so that each channel has to give more than the quantum, is seen from its first `v_visits`.
 --
 -- `is_dry`: there is nothing to find. Else, where fewer came than were asked for, others hold what
 -- there is.
@@ -29,22 +29,23 @@ begin
         with recursive hop (channel, priority, since, lap, nr) as (
             select v_start, 0::smallint, 0::bigint, 0, 0
             union all
-            select next.channel, next.priority, next.since, next.lap, hop.nr + 1
+            select next.channel, next.priority, next.since, next.lap, hop.nr + next.step
             from hop
             cross join lateral (
                 (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end as since,
-                    hop.lap
+                    hop.lap, case when r.id < 0 then 1 else 64 end as step
                 from turnabout.ready r
                 where r.queue_id = take_many.queue_id and not r.limited and r.channel > hop.channel
                 order by r.channel, r.priority, r.id limit 1)
                 union all
-                (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end, 1
+                (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end, 1,
+                    case when r.id < 0 then 1 else 64 end
                 from turnabout.ready r
                 where hop.lap = 0 and r.queue_id = take_many.queue_id and not r.limited
                 order by r.channel, r.priority, r.id limit 1)
                 limit 1
             ) next
-            where hop.nr < v_left and (next.lap = 0 or next.channel <= v_start)
+            where hop.nr < 64 * v_left and (next.lap = 0 or next.channel <= v_start)
         ),
         gone as (
             delete from turnabout.ready r
@@ -82,17 +83,15 @@ begin
         select array_agg(g.id) into v_some from gone g;
         ids := ids || v_some;
         v_left := most - cardinality(ids);
-        if turnabout.line_walked() > v_walked + 64 + 32 * v_visits then
-            perform turnabout.set_head_marks(take_many.queue_id, v_start, v_visits);
+        if v_some is not null and turnabout.line_walked() > v_walked + 64 + 32 * v_visits then
+            perform turnabout.set_head_marks(take_many.queue_id, v_some);
             v_walked := turnabout.line_walked();
         end if;
         -- Less than asked for: the queue is dry, few channels are left, or others work here. Go on
         -- elsewhere, so that receivers that have met part again.
         exit when v_left = 0 or v_met and v_some is null;
         v_met := v_some is null;
-        is_dry := v_met and not exists (
-            select from turnabout.ready r where r.queue_id = take_many.queue_id and not r.limited
-        );
+        is_dry := v_met and turnabout.line_is_empty(take_many.queue_id) is not false;
         exit when is_dry;
         v_start := coalesce(turnabout.random_channel(take_many.queue_id), v_start);
         v_visits := (v_left + quantum - 1) / quantum;

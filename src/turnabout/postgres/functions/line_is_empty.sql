@@ -1,0 +1,28 @@
+-- Whether nothing stands in the line without limits, not even what others hold; null: nothing but
+-- head marks, and perhaps what lies below one: maintenance finds that within a second.
+create or replace function turnabout.line_is_empty(queue_id int) returns boolean
+language plpgsql stable as $$
+begin
+    return (
+        with recursive hop (place, is_left) as (
+            select '' collate "C", false
+            union all
+            select next.channel || chr(1), next.id > 0 or (
+                    select 1 from turnabout.ready e
+                    where e.queue_id = line_is_empty.queue_id and not e.limited
+                        and e.channel = next.channel and e.id + 0 > 0
+                        and (e.priority, e.id) >= (next.priority, next.at) limit 1
+                ) is not null
+            from hop
+            cross join lateral (
+                select r.* from turnabout.ready r
+                where r.queue_id = line_is_empty.queue_id and not r.limited
+                    and r.channel >= hop.place
+                order by r.channel, r.priority, r.id limit 1
+            ) next
+            where not hop.is_left
+        )
+        select case when bool_or(h.is_left) then false when count(*) = 1 then true end from hop h
+    );
+end
+$$;
