@@ -321,11 +321,11 @@ INSIDE = bugs(
 + and false
 # a rebuild skips what is scheduled
 @ test_places::test_after_a_crash_each_message_has_its_place_again
-- where m.at > v_now and not q.fifo
+- where h.at > v_now and not h.fifo
 + where false
 # a rebuild hands out what is due later
 @ test_places::test_after_a_crash_each_message_has_its_place_again
-- case when m.at > v_now then m.at end
+- case when h.at > v_now then h.at end
 + null::bigint
 # a crash is not noticed
 @ test_places::test_after_a_crash_each_message_has_its_place_again

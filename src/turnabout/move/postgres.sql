@@ -197,8 +197,7 @@ select q.id from turnabout.queue q where q.id = any (%(ids)s) and q.queue_limite
 
 -- name: limit
 -- What is leased or due later counts where there are limits.
-select turnabout.limit_scheduled(q.id), turnabout.put_slots(q)
-from turnabout.queue q where q.id = any (%(ids)s);
+select turnabout.apply_settings(q) from turnabout.queue q where q.id = any (%(ids)s);
 
 -- name: missing_channels
 -- Every limited channel has a row, which is awake: the next receive looks at it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from threading import Condition
 from collections import deque
 from contextlib import suppress
@@ -68,11 +69,15 @@ class Pool:
 
     @property
     def has_lost_one(self) -> bool:
-        """Whether the server has hung up on the one that is next, as it does when it crashes."""
+        """Whether the server has hung up on the one that is next, as it does when it crashes.
+        Others may take it meanwhile, so this only peeks: what they read is still there.
+        """
         try:
-            return not self._idle[-1].is_fresh()
-        except IndexError:
+            with socket.socket(fileno=os.dup(self._idle[-1].raw.fileno())) as peeked:
+                peeked.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except (IndexError, OSError, psycopg.Error):
             return False
+        return True
 
     @property
     def has_any(self) -> bool:

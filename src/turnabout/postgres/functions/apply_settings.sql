@@ -1,6 +1,7 @@
 -- What may have been written under other settings of this queue: leases count against its limits,
 -- and their acks keep what is to be kept; delayed messages of limited channels are limited. False:
--- others hold a lease, so it has to be done again.
+-- others hold a lease, so it has to be done again. Not for two callers at once: they would give a
+-- lease two slots.
 create or replace function turnabout.apply_settings(queue turnabout.queue) returns boolean
 language plpgsql as $$
 declare
@@ -15,7 +16,19 @@ begin
         select o.ctid from turnabout.lease o where o.id = any (v_plain) for update skip locked
     ));
     perform turnabout.limit_scheduled(queue.id);
-    perform turnabout.put_slots(queue);
+    with put as (
+        insert into turnabout.slot (id, queue_id, attempt, channel)
+        select u.id, queue.id, u.attempt, u.channel
+        from turnabout.leases_without_slots(queue.id) u
+        where queue.limited or queue.queue_limited or exists (
+            select from turnabout.channel c where c.queue_id = queue.id and c.name = u.channel
+        )
+        returning id
+    )
+    insert into turnabout.slot_change (queue_id, freed)
+    select queue.id, -count(*) from put
+    where queue.queue_limited
+    having count(*) > 0;
     return not exists (
         select from turnabout.lease l where l.id = any (v_plain) and l.plain_queue is not null
     );

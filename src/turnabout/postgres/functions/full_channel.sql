@@ -9,26 +9,23 @@ begin
     return query
     select s.channel, s.max_size, s.size
     from (
-        select n.channel, coalesce(c.max_size, queue.max_size) as max_size, n.messages, (
+        select n.channel, l.max_size, n.messages, (
             select count(*) - case when put then n.messages else 0 end
                 + turnabout.uncounted_leases(queue, n.channel)
             from (
                 (select from turnabout.ready r
                 where r.queue_id = queue.id and r.limited = any ('{false,true}')
                     and r.channel = n.channel and r.id + 0 > 0
-                limit coalesce(c.max_size, queue.max_size)
-                    + case when put then n.messages else 0 end)
+                limit l.most)
                 union all
-                (select from turnabout.scheduled l
-                where l.queue_id = queue.id and l.limited and l.channel = n.channel
-                limit coalesce(c.max_size, queue.max_size)
-                    + case when put then n.messages else 0 end)
+                (select from turnabout.scheduled d
+                where d.queue_id = queue.id and d.limited and d.channel = n.channel
+                limit l.most)
                 union all
                 (select from turnabout.slot s
                 join turnabout.message m on m.id = s.id and m.attempt = s.attempt - 1
                 where s.queue_id = queue.id and s.channel = n.channel
-                limit coalesce(c.max_size, queue.max_size)
-                    + case when put then n.messages else 0 end)
+                limit l.most)
             ) held
         ) as size
         from (
@@ -43,7 +40,11 @@ begin
             where r.queue_id = queue.id and r.name = n.channel
             offset 0
         ) c on true
-        where coalesce(c.max_size, queue.max_size) is not null
+        cross join lateral (
+            select o.max_size, o.max_size + case when put then n.messages else 0 end as most
+            from (select coalesce(c.max_size, queue.max_size) as max_size) o
+            where o.max_size is not null
+        ) l
     ) s
     where s.size + s.messages > s.max_size
     order by s.channel

@@ -2,21 +2,22 @@
 -- It has noted them; once one has ended, give a place to what it left.
 create or replace function turnabout.place_prepared(now_ms bigint) returns void
 language plpgsql as $$
-declare
-    v_note turnabout.recent_change;
-    v_left text[];
 begin
-    for v_note in
-        select c.* from turnabout.recent_change c where c.queue = '' for update skip locked
-    loop
-        v_left := array(
+    if exists (select from turnabout.recent_change c where c.queue = '')
+        and pg_try_advisory_xact_lock(hashtextextended('turnabout.place_prepared', 0))
+    then
+        update turnabout.recent_change c
+        set began = array(
             select p.transaction::text from pg_prepared_xacts p
-            where p.transaction::text = any (v_note.began)
+            where p.transaction::text = any (c.began)
+        )
+        where c.queue = '' and not c.began <@ array(
+            select p.transaction::text from pg_prepared_xacts p
         );
-        continue when cardinality(v_left) = cardinality(v_note.began);
-        perform turnabout.rescue_orphans(now_ms, 0, 2147483647);
-        update turnabout.recent_change c set began = v_left where c.id = v_note.id;
-        delete from turnabout.recent_change c where c.id = v_note.id and v_left = '{}';
-    end loop;
+        if found then
+            perform turnabout.rescue_orphans(now_ms, 0, 2147483647);
+            delete from turnabout.recent_change c where c.queue = '' and c.began = '{}';
+        end if;
+    end if;
 end
 $$;

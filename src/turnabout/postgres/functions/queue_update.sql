@@ -60,7 +60,6 @@ begin
         or v_row.queue_limited and not v_old.queue_limited
     then
         insert into turnabout.recent_change (queue_id, queue) values (v_row.id, v_row.name);
-        perform turnabout.limit_scheduled(v_row.id);
     end if;
     if v_row.queue_limited and not v_old.queue_limited then
         insert into turnabout.slot_change (queue_id) values (v_row.id);

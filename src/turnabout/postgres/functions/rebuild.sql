@@ -110,37 +110,33 @@ begin
     -- 3. Places for what has none, but for what a prepared transaction changes: place_prepared
     -- gives it one when that ends. Inserted about in the order of the line's index, which takes
     -- half the time; to sort by all of its columns would take what that saves.
-    insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
-    select m.id, m.at, m.expires_at, m.queue_id, m.priority,
-        q.limited or c.name is not null, m.channel
-    from turnabout.message m
-    join turnabout.queue q on q.id = m.queue_id
-    left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
-    where m.at > v_now and not q.fifo
-        and m.xmax <> all (v_prepared)
-        and not exists (select from turnabout.ready r where r.id = m.id)
-        and not exists (select from turnabout.scheduled s where s.id = m.id)
-        and not exists (
-            select from turnabout.lease l
-            cross join unnest(l.ids, l.attempts) t (id, attempt)
-            where t.id = m.id and t.attempt = m.attempt + 1
-        );
+    with homeless as not materialized (
+        select m.id, m.at, m.expires_at, m.queue_id, m.priority, m.channel, q.fifo,
+            q.limited or c.name is not null as limited
+        from turnabout.message m
+        join turnabout.queue q on q.id = m.queue_id
+        left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
+        where m.xmax <> all (v_prepared)
+            and not exists (select from turnabout.ready r where r.id = m.id)
+            and not exists (select from turnabout.scheduled s where s.id = m.id)
+            and not exists (
+                select from turnabout.lease l
+                cross join unnest(l.ids, l.attempts) t (id, attempt)
+                where t.id = m.id and t.attempt = m.attempt + 1
+            )
+    ),
+    later as (
+        insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
+        select h.id, h.at, h.expires_at, h.queue_id, h.priority, h.limited, h.channel
+        from homeless h
+        where h.at > v_now and not h.fifo
+    )
     insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
-    select m.id, case when m.at > v_now then m.at end, m.expires_at, m.queue_id, m.priority,
-        q.limited or c.name is not null, m.channel
-    from turnabout.message m
-    join turnabout.queue q on q.id = m.queue_id
-    left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
-    where (m.at > v_now and not q.fifo) is not true
-        and m.xmax <> all (v_prepared)
-        and not exists (select from turnabout.ready r where r.id = m.id)
-        and not exists (select from turnabout.scheduled s where s.id = m.id)
-        and not exists (
-            select from turnabout.lease l
-            cross join unnest(l.ids, l.attempts) t (id, attempt)
-            where t.id = m.id and t.attempt = m.attempt + 1
-        )
-    order by m.channel, m.id;
+    select h.id, case when h.at > v_now then h.at end, h.expires_at, h.queue_id, h.priority,
+        h.limited, h.channel
+    from homeless h
+    where (h.at > v_now and not h.fifo) is not true
+    order by h.channel, h.id;
 
     insert into turnabout.recent_change (queue_id, queue, began)
     select 0, '', v_prepared::text[] where cardinality(v_prepared) > 0;
