@@ -23,12 +23,6 @@ Levels = dict[str, str]
 
 
 @pytest.fixture
-def door_url(tmp_path: Path) -> str:
-    """A file, whatever the other tests run on: PostgreSQL has checks, and tests, of its own."""
-    return f"sqlite:///{tmp_path}/queues.db"
-
-
-@pytest.fixture
 def levels(run: Runner) -> Callable[..., Levels]:
     """The level of each check, the worst one if it was said more than once."""
 

@@ -51,6 +51,7 @@ class Connected:
 
 
 Opener = Callable[[str], contextlib.AbstractContextManager[Connected]]
+Kind = Literal["connection", "session"]
 
 
 def file_of(url: str) -> Path:
@@ -106,39 +107,21 @@ def _sqlalchemy_url(url: str, driver: str) -> sqlalchemy.URL:
     return made.update_query_dict({"host": host} if host else {})
 
 
-def _alchemy(driver: str) -> Opener:
+def _alchemy(driver: str, kind: Kind = "connection") -> Opener:
     @contextlib.contextmanager
     def opened(url: str) -> Iterator[Connected]:
         engine = sqlalchemy.create_engine(
             _sqlalchemy_url(url, driver), poolclass=sqlalchemy.NullPool
         )
-        with turnabout.connect(url) as mq, engine.connect() as c:
-            yield Connected(
-                mq,
-                c,
-                lambda sql: _selected(c.exec_driver_sql(sql)),
-                c.commit,
-                c.rollback,
-            )
-        engine.dispose()
+        made = engine.connect() if kind == "connection" else sqlalchemy.orm.Session(engine)
+        with turnabout.connect(url) as mq, made as c:
 
-    return opened
+            def execute(sql: str) -> Any:
+                if isinstance(c, sqlalchemy.Connection):
+                    return _selected(c.exec_driver_sql(sql))
+                return _selected(c.execute(sqlalchemy.text(sql)))
 
-
-def _session(driver: str) -> Opener:
-    @contextlib.contextmanager
-    def opened(url: str) -> Iterator[Connected]:
-        engine = sqlalchemy.create_engine(
-            _sqlalchemy_url(url, driver), poolclass=sqlalchemy.NullPool
-        )
-        with turnabout.connect(url) as mq, sqlalchemy.orm.Session(engine) as session:
-            yield Connected(
-                mq,
-                session,
-                lambda sql: _selected(session.execute(sqlalchemy.text(sql))),
-                session.commit,
-                session.rollback,
-            )
+            yield Connected(mq, c, execute, c.commit, c.rollback)
         engine.dispose()
 
     return opened
@@ -227,6 +210,18 @@ def _running(url: str) -> Iterator[tuple[asyncio.Runner, Any]]:
             runner.run(mq.close())
 
 
+def _spoken_to(
+    runner: asyncio.Runner, mq: Any, connection: Any, execute: Callable[[str], Any]
+) -> Connected:
+    return Connected(
+        mq,
+        connection,
+        lambda sql: runner.run(execute(sql)),
+        lambda: runner.run(connection.commit()),
+        lambda: runner.run(connection.rollback()),
+    )
+
+
 @contextlib.contextmanager
 def _psycopg_async(url: str) -> Iterator[Connected]:
     with _running(url) as (runner, mq):
@@ -236,13 +231,7 @@ def _psycopg_async(url: str) -> Iterator[Connected]:
             cursor = await c.execute(sql)
             return await cursor.fetchall() if cursor.description else []
 
-        yield Connected(
-            mq,
-            c,
-            lambda sql: runner.run(execute(sql)),
-            lambda: runner.run(c.commit()),
-            lambda: runner.run(c.rollback()),
-        )
+        yield _spoken_to(runner, mq, c, execute)
         runner.run(c.close())
 
 
@@ -269,7 +258,7 @@ def _asyncpg(url: str) -> Iterator[Connected]:
         runner.run(c.close())
 
 
-def _alchemy_async(driver: str, kind: Literal["connection", "session"]) -> Opener:
+def _alchemy_async(driver: str, kind: Kind) -> Opener:
     @contextlib.contextmanager
     def opened(url: str) -> Iterator[Connected]:
         engine = create_async_engine(_sqlalchemy_url(url, driver), poolclass=sqlalchemy.NullPool)
@@ -282,13 +271,7 @@ def _alchemy_async(driver: str, kind: Literal["connection", "session"]) -> Opene
             async def execute(sql: str) -> Any:
                 return _selected(await c.execute(sqlalchemy.text(sql)))
 
-            yield Connected(
-                mq,
-                c,
-                lambda sql: runner.run(execute(sql)),
-                lambda: runner.run(c.commit()),
-                lambda: runner.run(c.rollback()),
-            )
+            yield _spoken_to(runner, mq, c, execute)
             runner.run(c.close())
             runner.run(engine.dispose())
 
@@ -307,13 +290,7 @@ def _aiosqlite(url: str) -> Iterator[Connected]:
         async def execute(sql: str) -> Any:
             return [tuple(row) for row in await (await c.execute(sql)).fetchall()]
 
-        yield Connected(
-            mq,
-            c,
-            lambda sql: runner.run(execute(sql)),
-            lambda: runner.run(c.commit()),
-            lambda: runner.run(c.rollback()),
-        )
+        yield _spoken_to(runner, mq, c, execute)
         runner.run(c.close())
 
 
@@ -322,8 +299,8 @@ ON_POSTGRES: Final[dict[str, Opener]] = {
     "psycopg2": _psycopg2,
     "sqlalchemy-psycopg": _alchemy("psycopg"),
     "sqlalchemy-psycopg2": _alchemy("psycopg2"),
-    "session-psycopg": _session("psycopg"),
-    "session-psycopg2": _session("psycopg2"),
+    "session-psycopg": _alchemy("psycopg", "session"),
+    "session-psycopg2": _alchemy("psycopg2", "session"),
     "django-postgresql": _django("postgresql"),
     "psycopg-async": _psycopg_async,
     "asyncpg": _asyncpg,
@@ -335,7 +312,7 @@ ON_POSTGRES: Final[dict[str, Opener]] = {
 ON_SQLITE: Final[dict[str, Opener]] = {
     "sqlite3": _sqlite3,
     "sqlalchemy-pysqlite": _alchemy("pysqlite"),
-    "session-pysqlite": _session("pysqlite"),
+    "session-pysqlite": _alchemy("pysqlite", "session"),
     "django-sqlite": _django("sqlite3"),
     "aiosqlite": _aiosqlite,
     "sqlalchemy-aiosqlite": _alchemy_async("aiosqlite", "connection"),

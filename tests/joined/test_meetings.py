@@ -16,6 +16,7 @@ import pytest
 
 import turnabout
 from tests.joined.conftest import postgres_place
+from tests.support.postgres import deadlocks
 from turnabout import Deferral, Failure, Policy, Receipt
 
 pytestmark = pytest.mark.slow
@@ -47,6 +48,9 @@ class Meeting:
         self._close.callback(connection.close)
         return connection, self.queue.within(connection)
 
+    def transactions(self) -> list[tuple[psycopg.Connection[Any], Any]]:
+        return [self.transaction(), self.transaction()]
+
     def leased(self, count: int) -> list[Receipt]:
         for _ in range(count):
             self.queue.send("x")
@@ -76,10 +80,7 @@ def test_the_same_messages_in_opposite_orders(url: str, one: str, other: str) ->
     first_does, second_does = ON_A_MESSAGE[one], ON_A_MESSAGE[other]
     with Meeting(url) as meeting:
         a, b = meeting.leased(2)
-        (one_connection, first), (other_connection, second) = (
-            meeting.transaction(),
-            meeting.transaction(),
-        )
+        (one_connection, first), (other_connection, second) = meeting.transactions()
         for outcomes in (first_does(first, a), second_does(second, b)):
             assert not isinstance(outcomes[0], turnabout.LeaseLost)
         for outcomes in (first_does(first, b), second_does(second, a)):
@@ -90,10 +91,7 @@ def test_the_same_messages_in_opposite_orders(url: str, one: str, other: str) ->
 
 def test_the_same_dedup_keys_in_opposite_orders(url: str) -> None:
     with Meeting(url) as meeting:
-        (one_connection, first), (other_connection, second) = (
-            meeting.transaction(),
-            meeting.transaction(),
-        )
+        (one_connection, first), (other_connection, second) = meeting.transactions()
         first.send("1a", dedup_key="a")
         second.send("2b", dedup_key="b")
         with pytest.raises(turnabout.Busy, match="roll your transaction back"):
@@ -111,10 +109,7 @@ def test_senders_and_receivers_do_not_meet(url: str) -> None:
     with Meeting(url, policy=Policy(max_concurrency=1)) as meeting:
         for channel in "ab":
             meeting.queue.send("x", channel=channel)
-        (one_connection, first), (other_connection, second) = (
-            meeting.transaction(),
-            meeting.transaction(),
-        )
+        (one_connection, first), (other_connection, second) = meeting.transactions()
         (message,) = first.receive()
         second.send("y", channel="a")
         second.send("y", channel="b")
@@ -170,16 +165,6 @@ def one_of_all(rng: random.Random, queue: Any, receipt: Receipt) -> None:
                 rng.choice((message.ack, message.release, message.defer))()
         case _:
             rng.choice(list(ON_A_MESSAGE.values()))(queue, receipt)
-
-
-def deadlocks(url: str) -> int:
-    with psycopg.connect(url) as connection:
-        connection.execute("select pg_stat_clear_snapshot()")
-        row = connection.execute(
-            "select deadlocks from pg_stat_database where datname = current_database()"
-        ).fetchone()
-    assert row is not None
-    return row[0]
 
 
 def test_fifo_after_a_crash_it_is_back_at_once(url: str) -> None:

@@ -1,7 +1,5 @@
 """A move while producers and workers run, are killed, and follow; the checker judges it all."""
 
-import contextlib
-import signal
 import threading
 import time
 from pathlib import Path
@@ -11,9 +9,8 @@ import pytest
 
 import turnabout
 from tests.move.endpoints import Endpoints, fresh_endpoints, one_version
-from tests.races.actors import FIFO, FREE, LIMITS
-from tests.races.checker import Report, check
-from tests.races.rig import RATE, SECONDS, SEED, Hammer, Run, _all, read
+from tests.races.checker import Report
+from tests.races.rig import SECONDS, Hammer, Run, judge, too_few_kills, until_enough_was_seen
 from tests.support.postgres import Server
 from turnabout.move import Moved
 
@@ -30,7 +27,6 @@ AT_LEAST = {
     "in order": 15,
     "delayed": 5,
 }
-TRIES = 4
 
 
 class MovingHammer(Hammer):
@@ -44,65 +40,35 @@ class MovingHammer(Hammer):
         self.more = {"next": endpoints.target}
         self.moved: Moved | None = None
 
-    def hammer(self, seconds: float) -> Run:
-        with contextlib.ExitStack() as stack:
-            with turnabout.connect(self.url) as mq:
-                self._make_queues(mq)
-            self.ends_at = time.monotonic() + seconds
-            stack.callback(self._end, signal.SIGKILL)
-            for slot in self.slots:
-                self._start(slot)
-            mover = threading.Thread(target=self._move, args=(seconds / 3,))
-            mover.start()
-            self._torment(None)
-            mover.join(60)
-            assert self.moved is not None, "the move has failed"
-            mq = stack.enter_context(turnabout.connect(self.endpoints.target))
-            drained = self._drain(mq)
-            self._end(signal.SIGTERM)
-            self.errors.close()
-            names = [FIFO, FREE, f"{FIFO}-dead", f"{FREE}-dead"]
-            left = {name: _all(mq.queue(name)) for name in names}
-            stats = {name: mq.queue(name).stats() for name in names}
-            return Run(read(self.log), left, stats, self.faults, drained)
+    def _torment(self, also: Any) -> None:
+        third = max(0.0, self.ends_at - time.monotonic()) / 3
+        mover = threading.Thread(target=self._move, args=(third,))
+        mover.start()
+        super()._torment(also)
+        mover.join(60)
+        assert self.moved is not None, "the move has failed"
+
+    def _left(self, mq: Any) -> Run:
+        with turnabout.connect(self.endpoints.target) as there:
+            return super()._left(there)
 
     def _move(self, after: float) -> None:
         time.sleep(after)
         self.moved = self.endpoints.move()
 
 
-def judge(hammer: MovingHammer, run: Run, folder: Path) -> Report:
-    report = check(
-        run.events,
-        run.left,
-        run.stats,
-        limits=LIMITS,
-        rates={"slow": RATE},
-        drained=run.drained,
-        at_least=AT_LEAST,
-    )
-    moved = hammer.moved
-    assert moved is not None
-    if not moved.messages or not any(queue.leased for queue in moved.queues):
-        report.missing.append("nothing was leased when it moved")
-    if run.faults["kill"] < 3:
-        report.missing.append(f"only {run.faults['kill']} kills")
-    told = (folder / "errors.txt").read_text(errors="replace")
-    print(f"seed {SEED}, faults {dict(run.faults)}, {moved}, {report}")  # noqa: T201
-    assert report.verdict != "invalid", f"seed {SEED}\n{report}\n{told[-3000:]}"
-    return report
-
-
 def test_nothing_is_lost_or_delivered_twice_without_a_reason(
     postgres_server: Server, tmp_path: Path
 ) -> None:
-    report: Any = None
-    for number in range(TRIES):
-        folder = tmp_path / str(number)
-        folder.mkdir()
+    def hammer(folder: Path, seconds: float) -> Report:
         with fresh_endpoints(postgres_server, folder) as endpoints:
-            hammer = MovingHammer(endpoints, folder)
-            report = judge(hammer, hammer.hammer(SECONDS * 2**number), folder)
-            if report.verdict == "valid":
-                return
-    pytest.fail(f"{TRIES} runs, and each gave too few chances: {report}")
+            moving = MovingHammer(endpoints, folder)
+            run, moved = moving.run(seconds), moving.moved
+            print(moved)  # noqa: T201
+            missing = too_few_kills(run)
+            assert moved is not None
+            if not moved.messages or not any(queue.leased for queue in moved.queues):
+                missing.append("nothing was leased when it moved")
+            return judge(run, folder, AT_LEAST, *missing)
+
+    until_enough_was_seen(hammer, tmp_path)

@@ -19,7 +19,8 @@ import turnabout
 from tests.conformance.steps import finished
 from tests.pipeline.actors import notes
 from tests.pipeline.steps import connection, log_rows
-from tests.support.postgres import migrated
+from tests.races.rig import everything
+from tests.support.postgres import deadlocks, migrated
 from turnabout import message
 from turnabout._connect import database
 from turnabout.pipeline import verbs as p
@@ -37,11 +38,7 @@ def url(request, tmp_path):
         return
     with migrated() as url:
         yield url
-        with psycopg.connect(url) as watch:
-            row = watch.execute(
-                "select deadlocks from pg_stat_database where datname = current_database()"
-            ).fetchone()
-        assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
+        assert deadlocks(url) == 0, "PostgreSQL has broken a deadlock (P13)"
 
 
 class Race:
@@ -177,10 +174,3 @@ def check(written: list[Any], out: Counter[bytes], queue: Any, sent: list[int]) 
     by_epoch = Counter(int(m.headers["epoch"]) for m in everything(queue))
     assert by_epoch == {n: len(next(iter(reads))) for n, reads in epochs.items()}
     assert len(epochs) > 5
-
-
-def everything(queue: Any) -> list[Any]:
-    got: list[Any] = []
-    while page := queue.peek(1000, after_id=got[-1].id if got else 0):
-        got += page
-    return got

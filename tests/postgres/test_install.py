@@ -10,9 +10,8 @@ import pytest
 
 import turnabout
 from tests.postgres.asking import ask, eventually
-from tests.support.doors import migrate
 from tests.support.each import each
-from tests.support.postgres import fresh_database, psql
+from tests.support.postgres import migrated_url, psql
 from tests.upgrade import catalog
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
 from turnabout.postgres import install
@@ -35,10 +34,7 @@ LATEST = set(CREATED.findall(latest()))
 SETS = tuple(map(install.set_name, parts()))
 
 
-@pytest.fixture
-def migrated(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+migrated = migrated_url
 
 
 # --- the files -----------------------------------------------------------------------------------

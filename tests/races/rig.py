@@ -19,8 +19,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
 import turnabout
 from tests.races.actors import FIFO, FREE, LIMITS
+from tests.races.checker import Report, check
 from turnabout import Policy, Rate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -29,6 +32,8 @@ SEED = int(os.environ.get("TURNABOUT_HAMMER_SEED", str(time.time_ns() % 1_000_00
 RATE = Rate(150, per_seconds=1, burst=4)
 QUEUE_LIMITS = {FREE: 6}
 QUEUE_RATES = {FREE: Rate(600, per_seconds=1, burst=6)}
+OF_QUEUES = {"queue_limits": QUEUE_LIMITS, "queue_rates": QUEUE_RATES}
+TRIES = 4
 
 
 @dataclass
@@ -71,13 +76,16 @@ class Hammer:
             for slot in self.slots:
                 self._start(slot)
             self._torment(also)
-            drained = self._drain(mq)
-            self._end(signal.SIGTERM)
-            self.errors.close()
-            names = [*self.queues, *(f"{name}-dead" for name in self.queues)]
-            left = {name: _all(mq.queue(name)) for name in names}
-            stats = {name: mq.queue(name).stats() for name in left}
-            return Run(read(self.log), left, stats, self.faults, drained)
+            return self._left(mq)
+
+    def _left(self, mq: Any) -> Run:
+        drained = self._drain(mq)
+        self._end(signal.SIGTERM)
+        self.errors.close()
+        names = [*self.queues, *(f"{name}-dead" for name in self.queues)]
+        left = {name: everything(mq.queue(name)) for name in names}
+        stats = {name: mq.queue(name).stats() for name in left}
+        return Run(read(self.log), left, stats, self.faults, drained)
 
     def _make_queues(self, mq: Any) -> None:
         mq.queue(FIFO).create(fifo=True, max_attempts=30)
@@ -175,7 +183,8 @@ class Hammer:
         self.processes.clear()
 
 
-def _all(queue: Any) -> list[Any]:
+def everything(queue: Any) -> list[Any]:
+    """All unfinished messages."""
     got: list[Any] = []
     while page := queue.peek(1000, after_id=got[-1].id if got else 0):
         got.extend(page)
@@ -189,3 +198,45 @@ def read(log: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
     return sorted(events, key=lambda event: event["t"])
+
+
+def judge(
+    run: Run,
+    folder: Path,
+    at_least: Mapping[str, int],
+    *missing: str,
+    good: Sequence[str] = ("valid", "unknown"),
+    **of_queues: Any,
+) -> Report:
+    """What the checker says; `missing` are other chances that the run didn't give."""
+    rates, told = {"slow": RATE}, (folder / "errors.txt").read_text(errors="replace")
+    report = check(
+        run.events,
+        run.left,
+        run.stats,
+        limits=LIMITS,
+        rates=rates,
+        drained=run.drained,
+        at_least=at_least,
+        **of_queues,
+    )
+    report.missing.extend(missing)
+    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
+    assert report.verdict in good, f"seed {SEED}\n{report}\n{told[-3000:]}"
+    return report
+
+
+def too_few_kills(run: Run) -> list[str]:
+    """For `judge`."""
+    return [f"only {run.faults['kill']} kills"] if run.faults["kill"] < 3 else []
+
+
+def until_enough_was_seen(hammer: Callable[[Path, float], Report], folder: Path) -> None:
+    """A run that gave too few chances for a fault proves nothing: another, longer one."""
+    for number in range(TRIES):
+        place = folder / str(number)
+        place.mkdir()
+        report = hammer(place, SECONDS * 2**number)
+        if report.verdict == "valid":
+            return
+    pytest.fail(f"{TRIES} runs, and each gave too few chances: {report}")

@@ -10,6 +10,7 @@ import pytest
 import turnabout
 from tests.conformance.steps import counts, grave_of, run
 from tests.races.crowd import torment
+from tests.races.rig import everything
 from tests.support import postgres
 from tests.support.doors import migrate
 from tests.support.seeds import share_of
@@ -37,19 +38,7 @@ def place(request, tmp_path) -> Iterator[tuple[str, Any]]:
                 )
 
         yield url, cut
-        with psycopg.connect(url) as connection:
-            row = connection.execute(
-                "select deadlocks from pg_stat_database where datname = current_database()"
-            ).fetchone()
-        assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
-
-
-def everything(queue: Any) -> list[Any]:
-    """All unfinished messages."""
-    got: list[Any] = []
-    while page := queue.peek(1000, after_id=got[-1].id if got else 0):
-        got += page
-    return got
+        assert postgres.deadlocks(url) == 0, "PostgreSQL has broken a deadlock (P13)"
 
 
 @pytest.mark.parametrize("mode", share_of(["window", "sliding", "until_finished"], 1, __name__))

@@ -4,7 +4,6 @@ About ten seconds a store here. `TURNABOUT_HAMMER_SECONDS=600` makes it a night'
 """
 
 import json
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,12 +11,19 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from tests.races.actors import LIMITS
-from tests.races.checker import Report, check
-from tests.races.rig import QUEUE_LIMITS, QUEUE_RATES, RATE, SECONDS, SEED, Hammer, Run
+from tests.races.checker import Report
+from tests.races.rig import (
+    OF_QUEUES,
+    SECONDS,
+    Hammer,
+    Run,
+    judge,
+    too_few_kills,
+    until_enough_was_seen,
+)
 from tests.support.doors import migrate
 from tests.support.pooler import pooled
-from tests.support.postgres import fresh_database
+from tests.support.postgres import deadlocks, fresh_database
 from turnabout.cli import main
 
 pytestmark = [
@@ -40,27 +46,8 @@ AT_LEAST = {
 }
 
 
-TRIES = 4
-
-
-def judge(run: Run, folder: Path) -> Report:
-    report = check(
-        run.events,
-        run.left,
-        run.stats,
-        limits=LIMITS,
-        rates={"slow": RATE},
-        queue_limits=QUEUE_LIMITS,
-        queue_rates=QUEUE_RATES,
-        drained=run.drained,
-        at_least=AT_LEAST,
-    )
-    if run.faults["kill"] < 3:
-        report.missing.append(f"only {run.faults['kill']} kills")
-    told = (folder / "errors.txt").read_text(errors="replace")
-    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
-    assert report.verdict != "invalid", f"seed {SEED}\n{report}\n{told[-3000:]}"
-    return report
+def judged(run: Run, folder: Path) -> Report:
+    return judge(run, folder, AT_LEAST, *too_few_kills(run), **OF_QUEUES)
 
 
 def ask_the_doctor(url: str) -> None:
@@ -72,23 +59,12 @@ def ask_the_doctor(url: str) -> None:
     assert {check["level"] for check in promises} == {"ok"}, promises
 
 
-def until_enough_was_seen(hammer: Callable[[Path, float], Report], folder: Path) -> None:
-    """A run that gave too few chances for a fault proves nothing: another, longer one."""
-    for number in range(TRIES):
-        place = folder / str(number)
-        place.mkdir()
-        report = hammer(place, SECONDS * 2**number)
-        if report.verdict == "valid":
-            return
-    pytest.fail(f"{TRIES} runs, and each gave too few chances: {report}")
-
-
 def test_sqlite(tmp_path):
     def hammer(folder: Path, seconds: float) -> Report:
         url = f"sqlite:///{folder}/app.db"
         run = Hammer(url, folder).run(seconds)
         ask_the_doctor(url)
-        return judge(run, folder)
+        return judged(run, folder)
 
     until_enough_was_seen(hammer, tmp_path)
 
@@ -115,12 +91,8 @@ def test_postgres(postgres_server, tmp_path, way):
                 return "cut"
 
             run = Hammer(through, folder).run(seconds, also=cut_connections)
-            with psycopg.connect(url) as connection:
-                row = connection.execute(
-                    "select deadlocks from pg_stat_database where datname = current_database()"
-                ).fetchone()
-            assert row == (0,), "PostgreSQL has broken a deadlock (P13)"
+            assert deadlocks(url) == 0, "PostgreSQL has broken a deadlock (P13)"
             ask_the_doctor(through)
-            return judge(run, folder)
+            return judged(run, folder)
 
     until_enough_was_seen(hammer, tmp_path)

@@ -14,9 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.races.actors import LIMITS
-from tests.races.checker import Report, check
-from tests.races.rig import QUEUE_LIMITS, QUEUE_RATES, RATE, SEED, Hammer, Run
+from tests.races.rig import OF_QUEUES, Hammer, Run, judge
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server
 
@@ -114,28 +112,15 @@ class Storm(Hammer):
                 self.faults[name] += count
 
 
-def stormed(folder: Path, kills: int) -> tuple[Run, Report]:
+def stormed(folder: Path, kills: int) -> Run:
     with own_server(settings=SETTINGS) as server:
         server.create_database("app")
         migrate(server.url("app"))
-        storm = Storm(server, folder, kills)
-        run = storm.run(3600)
-        report = check(
-            run.events,
-            run.left,
-            run.stats,
-            limits=LIMITS,
-            rates={"slow": RATE},
-            queue_limits=QUEUE_LIMITS,
-            queue_rates=QUEUE_RATES,
-            drained=run.drained,
-            at_least={"accepted": ACCEPTED * kills, "stale receipts": kills // 10},
-        )
-    told = (folder / "errors.txt").read_text(errors="replace")
-    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
-    assert report.verdict == "valid", f"seed {SEED}\n{report}\n{told[-3000:]}"
+        run = Storm(server, folder, kills).run(3600)
+    at_least = {"accepted": ACCEPTED * kills, "stale receipts": kills // 10}
+    judge(run, folder, at_least, good=["valid"], **OF_QUEUES)
     assert run.faults["orphans"] == run.faults["twice"] == 0
-    return run, report
+    return run
 
 
 @pytest.mark.timeout(300)
@@ -146,5 +131,5 @@ def test_a_few_kills(tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(60 + KILLS * 10)
 def test_a_hundred_kills(tmp_path):
-    run, _ = stormed(tmp_path, KILLS)
+    run = stormed(tmp_path, KILLS)
     assert run.faults["killed"] + run.faults["stopped"] == KILLS

@@ -146,7 +146,7 @@ def test_two_that_send_keys_in_opposite_orders_both_end(url, queue):
 
     opposite(url, send("a"), send("b"))
     assert queue.stats().sent <= 2
-    assert no_deadlocks(url)
+    assert postgres.deadlocks(url) == 0
     assert isinstance(keyed(queue, "a", "b"), Sent)
     assert queue.stats().sent == 2
 
@@ -173,15 +173,7 @@ def test_many_with_the_same_keys_in_all_orders_all_end(url, queue):
     assert {frozenset(zip(mine, ids, strict=True)) for mine, ids in answers} == {
         frozenset(zip(*answers[0], strict=True))
     }
-    assert no_deadlocks(url)
-
-
-def no_deadlocks(url: str) -> bool:
-    with psycopg.connect(url) as connection:
-        row = connection.execute(
-            "select deadlocks from pg_stat_database where datname = current_database()"
-        ).fetchone()
-    return row == (0,)
+    assert postgres.deadlocks(url) == 0
 
 
 def test_a_huge_send_of_keys_has_them_all_and_nothing_else(url, queue):

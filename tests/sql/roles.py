@@ -9,17 +9,13 @@ import pytest
 from psycopg import sql
 
 from tests.postgres.asking import ask
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database
+from tests.support.postgres import migrated_url
 from turnabout.postgres import install
 
 _number = itertools.count(1)
 
 
-@pytest.fixture
-def owner(postgres_server) -> Iterator[str]:
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+owner = migrated_url
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -25,7 +25,6 @@ from django.db.migrations.state import ProjectState
 
 import turnabout
 from tests.joined.libraries import file_of  # and there Django is set up
-from tests.support.postgres import Server, fresh_database
 from turnabout import Acked, Sent
 from turnabout._connect import installer
 from turnabout.cli import main
@@ -134,15 +133,9 @@ def test_a_file(tmp_path: Path, tool: str) -> None:
     applied_and_used(f"sqlite:///{path}", TOOLS["sqlite"][tool])
 
 
-@pytest.fixture
-def database(postgres_server: Server) -> Iterator[str]:
-    with fresh_database(postgres_server) as url:
-        yield url
-
-
 @pytest.mark.parametrize("tool", TOOLS["postgresql"])
-def test_a_database(database: str, tool: str) -> None:
-    applied_and_used(database, TOOLS["postgresql"][tool])
+def test_a_database(postgres_url: str, tool: str) -> None:
+    applied_and_used(postgres_url, TOOLS["postgresql"][tool])
 
 
 @pytest.mark.parametrize("dialect", TOOLS)

@@ -177,6 +177,16 @@ def psql(server: Any, url: str, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def deadlocks(url: str) -> int:
+    """How many PostgreSQL has broken in that database."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select deadlocks from pg_stat_database where datname = current_database()"
+        ).fetchone()
+    assert row is not None
+    return row[0]
+
+
 _servers: Final = Servers()
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import turnabout
-from tests.support.doors import migrate
-from tests.support.postgres import fresh_database, psql
+from tests.support.postgres import fresh_database, migrated_url, psql
 from tests.upgrade import catalog
 from tests.upgrade.newer import Version, write_newer
 from turnabout import Acked, Policy, Receipt, Sent
@@ -37,10 +36,7 @@ def newer(tmp_path: Path) -> Version:
     return Version(write_newer(tmp_path / "newer", leaves_behind=True))
 
 
-@pytest.fixture
-def ours(postgres_server):
-    with fresh_database(postgres_server, fill=migrate) as url:
-        yield url
+ours = migrated_url
 
 
 @pytest.fixture

@@ -9,13 +9,21 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import migrated
-from tests.worker.yard import Yard
+from tests.worker.yard import SOURCE, Yard
 
 
 @pytest.fixture
 def yard(tmp_path: Path) -> Iterator[Yard]:
     with contextlib.closing(Yard(tmp_path)) as made:
         yield made
+
+
+@pytest.fixture
+def here(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Yard:
+    """A yard that this process is in, and those that it starts."""
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    return yard
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

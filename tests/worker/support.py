@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from tests.support.loops import inside
 from turnabout import aio
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.verbs import Verb
-from turnabout.worker import AsyncMessage, Message, Worker
+from turnabout.worker import AsyncMessage, Message, Worker, WorkerStats
 from turnabout.worker.consumer import Consumer
 from turnabout.worker.loop import Lease
 
@@ -79,6 +79,21 @@ class Place:
         for payload in payloads:
             await self.turnabout.queue(queue).send(payload, channel=channel)
 
+    async def worked_off(self, worker: Worker, *payloads: Any, queue: str = "work") -> WorkerStats:
+        """What is counted when the worker has done them, and all that was there."""
+        await self.send(*payloads, queue=queue)
+        return await worker.run_async(until_empty=True)
+
+    @contextlib.asynccontextmanager
+    async def begun(
+        self, worker: Worker, begun: asyncio.Event, *payloads: Any
+    ) -> AsyncIterator[asyncio.Task[Any]]:
+        """The worker at work, and its handler has begun with them."""
+        await self.send(*payloads)
+        async with running(worker) as task:
+            await begun.wait()
+            yield task
+
 
 @contextlib.asynccontextmanager
 async def place() -> AsyncIterator[Place]:
@@ -119,3 +134,15 @@ async def running(worker: Worker) -> AsyncIterator[asyncio.Task[Any]]:
         worker.stop()
         async with asyncio.timeout(SECONDS):
             await task
+
+
+def waiting(
+    begun: asyncio.Event, go: asyncio.Event | None = None
+) -> Callable[[AsyncMessage], Awaitable[None]]:
+    """A handler that says that it has begun, and waits: for ever, if for nothing."""
+
+    async def handle(_message: AsyncMessage) -> None:
+        begun.set()
+        await (go or asyncio.Event()).wait()
+
+    return handle

@@ -36,9 +36,7 @@ async def test_a_cancellable_handler_is_cancelled(place: Place) -> None:
         finally:
             seen.append(message.cancel_requested)
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         assert await place.queue.cancel([1]) == (CancelRequested(),)
         assert await outcome(place) == "cancelled"
         await place.store.until(Release)
@@ -58,9 +56,7 @@ async def test_a_handler_that_ends_well_nevertheless_is_done(place: Place) -> No
             await asyncio.Event().wait()
         return "as far as it came"
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         await place.queue.cancel([1])
         assert await outcome(place) == "done"
     assert (worker.stats.handled, worker.stats.cancelled) == (1, 0)
@@ -81,9 +77,7 @@ async def test_whatever_it_raises_the_message_ends_as_cancelled(
         except asyncio.CancelledError:
             raise error from None
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         await place.queue.cancel([1])
         assert await outcome(place) == "cancelled"
     assert worker.stats.cancelled == 1
@@ -102,9 +96,7 @@ async def test_one_that_did_not_ask_for_it_is_only_told(place: Place) -> None:
         told.set()
         return "ready anyway"
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         await place.queue.cancel([1])
         await asyncio.wait_for(told.wait(), SECONDS)
         assert await outcome(place) == "done"
@@ -142,9 +134,7 @@ async def test_the_handler_s_own_extend_brings_the_news_too(place: Place) -> Non
         seen.append(True)
         raise GiveUp("as asked")
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         await place.queue.cancel([1])
         assert await outcome(place) == "cancelled"
     assert seen == [True]

@@ -33,8 +33,7 @@ def test_a_failure_tells_which_attempt_of_how_many_what_comes_next_and_why(
             async def handle_async(_message: AsyncMessage) -> None:
                 raise ValueError("the carrier said no")
 
-        await place.send("secret payload")
-        await worker.run_async(until_empty=True)
+        await place.worked_off(worker, "secret payload")
         place.clock.advance(3600)
         await worker.run_async(until_empty=True)
 
@@ -77,8 +76,7 @@ def test_deaths_that_a_handler_asks_for_are_errors_deferrals_are_not(
                 case _:
                     await message.defer(delay_seconds=3600)
 
-        await place.send("give up", "own", "late", "defer")
-        await worker.run_async(until_empty=True)
+        await place.worked_off(worker, "give up", "own", "late", "defer")
 
     check()
     said = [record.getMessage() for record in errors(caplog)]
@@ -105,8 +103,7 @@ def test_a_failure_that_the_database_does_not_count_says_so(
             assert len(await place.queue.receive()) == 1  # another worker has it now
             raise ValueError("too late")
 
-        await place.send("x")
-        await worker.run_async(until_empty=True)
+        await place.worked_off(worker, "x")
 
     check()
     (record,) = errors(caplog)

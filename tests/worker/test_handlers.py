@@ -25,8 +25,7 @@ async def test_a_sync_handler_runs_in_a_thread_and_its_return_acks(place: Place)
     def handle(message: Message) -> None:
         seen.append((message.json(), threading.current_thread() is threading.main_thread()))
 
-    await place.send(1, 2, 3)
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, 1, 2, 3)
     assert sorted(seen) == [(1, False), (2, False), (3, False)]
     assert stats.handled == 3
     assert (await place.queue.stats()).done == 3
@@ -41,8 +40,7 @@ async def test_an_async_handler_runs_on_the_loop(place: Place) -> None:
         assert threading.current_thread() is threading.main_thread()
         seen.append(message.json())
 
-    await place.send(1, 2, 3)
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, 1, 2, 3)
     assert seen == [1, 2, 3]
     assert (await place.queue.stats()).done == 3
 
@@ -57,8 +55,7 @@ async def test_an_object_with_an_async_call_is_an_async_handler(place: Place) ->
 
     worker, handler = place.worker(), Handler()
     worker.handler("work")(handler)
-    await place.send("x")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "x")
     assert handler.calls == 1
 
 
@@ -71,8 +68,7 @@ async def test_a_raise_fails_the_message_and_keeps_the_traceback(place: Place) -
         raise ValueError(f"no {message.text()}")
 
     await place.queue.create(backoff_seconds=3600)
-    await place.send("bread")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "bread")
     assert (stats.handled, stats.failed) == (0, 1)
     (left,) = await place.queue.peek()
     assert (left.state, left.failures, left.crashes) == ("scheduled", 1, 0)
@@ -93,8 +89,7 @@ async def test_defer_brings_it_back_uncharged_with_its_state(place: Place) -> No
         if message.state is None:
             raise PutOff(delay_seconds=0, state=b"half")
 
-    await place.send("x")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "x")
     assert states == [None, b"half"]
     assert (stats.deferred, stats.handled, stats.failed) == (1, 1, 0)
 
@@ -107,8 +102,7 @@ async def test_defer_with_a_delay_is_not_waited_for(place: Place) -> None:
     def handle(_message: Message) -> None:
         raise PutOff(delay_seconds=60)
 
-    await place.send("x")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "x")
     (left,) = await place.queue.peek()
     assert (left.state, left.failures, left.crashes) == ("scheduled", 0, 0)
     assert left.due_at == place.clock.now + 60_000
@@ -122,8 +116,7 @@ async def test_give_up_makes_it_dead_at_once_with_the_reason(place: Place) -> No
     def handle(_message: Message) -> None:
         raise GiveUp("there is no such user")
 
-    await place.send("x")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "x")
     assert (await place.queue.stats()).dead == 1
     (dead,) = await place.turnabout.queue("work-dead").peek()
     assert dead.origin is not None
@@ -159,8 +152,7 @@ async def test_what_a_handler_settles_itself_is_not_settled_again(
             if not again():
                 await getattr(message, verb)()
 
-    await place.send("x")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "x")
     settled = [v for k in (Ack, Defer, Fail, Release) for v in place.store.of(k)]
     came_back_at_once = verb in ("defer", "release")
     assert len(settled) == (2 if came_back_at_once else 1)
@@ -176,8 +168,7 @@ async def test_settling_by_receipts_counts_too(place: Place) -> None:
     async def handle(message: AsyncMessage) -> None:
         await message.queue.ack([message.receipt])
 
-    await place.send("x")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "x")
     assert len(place.store.of(Ack)) == 1
     assert (stats.handled, stats.lost) == (1, 0)
 
@@ -191,8 +182,7 @@ async def test_settled_elsewhere_can_be_said(place: Place) -> None:
         await place.queue.ack([message.receipt])  # as in a transaction of the caller's
         message.mark_settled()
 
-    await place.send("x")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "x")
     assert place.store.of(Ack) == []
     assert (stats.handled, stats.lost) == (1, 0)
 
@@ -208,8 +198,7 @@ async def test_a_threaded_handler_can_use_the_queue(place: Place) -> None:
             message.queue.send("second")
         seen.append(message.text())
 
-    await place.send("first")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "first")
     assert seen == ["first", "second"]
 
 
@@ -225,8 +214,7 @@ async def test_a_handler_that_forgot_async_def_is_told(place: Place) -> None:
         return inner()
 
     await place.queue.create(backoff_seconds=3600)
-    await place.send("x")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "x")
     (left,) = await place.queue.peek()
     assert left.error is not None
     assert "async def" in left.error
@@ -285,8 +273,7 @@ async def test_never_more_leases_than_concurrency_and_prefetch(place: Place) -> 
         await all_there.wait()
         leased.append((await place.queue.stats()).leased)
 
-    await place.send(*range(21))
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, *range(21))
     assert len(leased) == 21
     assert max(leased) <= 5
 
@@ -305,8 +292,7 @@ async def test_several_queues_and_one_that_feeds_another(place: Place) -> None:
         asyncio.run_coroutine_threadsafe(place.send("b", queue="second"), loop).result()
 
     loop = asyncio.get_running_loop()
-    await place.send("a", queue="first")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "a", queue="first")
     assert seen == ["a", "b"]
     assert worker.queues == ("second", "first")
 

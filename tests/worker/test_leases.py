@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.worker.support import SECONDS, Place, alive, running
+from tests.worker.support import SECONDS, Place, alive, running, waiting
 from turnabout.words.errors import Disconnected, Uncertain
 from turnabout.words.verbs import Ack, Extend, Fail, Receive, Verb
 from turnabout.worker import AsyncMessage, Message
@@ -52,9 +52,7 @@ async def test_a_refused_extend_cancels_an_async_handler(place: Place) -> None:
         finally:
             ended.set()
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         await steal(place)
         await asyncio.wait_for(ended.wait(), SECONDS)
         assert messages[0].lost
@@ -80,9 +78,7 @@ async def test_a_refused_extend_tells_a_threaded_handler_and_its_ack_is_not_sent
             pause.wait(0.01)
         over.append(message.lost)
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
         await steal(place)
         await place.store.until(Extend)
     assert over == [True]
@@ -95,14 +91,9 @@ def test_a_late_ack_is_refused_logged_and_not_repeated(caplog: pytest.LogCapture
     async def check(place: Place) -> None:
         worker, begun, go = place.worker(), asyncio.Event(), asyncio.Event()
 
-        @worker.handler("work", heartbeat=False)
-        async def handle(_message: AsyncMessage) -> None:
-            begun.set()
-            await go.wait()
+        worker.handler("work", heartbeat=False)(waiting(begun, go))
 
-        await place.send("secret payload")
-        async with running(worker):
-            await begun.wait()
+        async with place.begun(worker, begun, "secret payload"):
             await steal(place)
             go.set()
             await place.store.until(Ack)
@@ -154,8 +145,7 @@ async def test_the_handlers_own_ack_and_a_beat_do_not_disturb_one_another(place:
         await asyncio.sleep(LEASE * 5 / 3)
         assert not message.lost
 
-    await place.send(*range(5))
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, *range(5))
     assert (stats.handled, stats.lost, stats.failed) == (5, 0, 0)
 
 
@@ -168,10 +158,7 @@ async def test_a_worker_with_busy_handlers_ends_what_has_died_of_crashes(
     await place.queue.create(max_attempts=1)
     worker, begun, go = place.worker(), asyncio.Event(), asyncio.Event()
 
-    @worker.handler("work", lease_seconds=3600)
-    async def handle(_message: AsyncMessage) -> None:
-        begun.set()
-        await go.wait()
+    worker.handler("work", lease_seconds=3600)(waiting(begun, go))
 
     await place.send("crashed", "busy")
     await place.queue.receive(lease_seconds=1)
@@ -226,8 +213,7 @@ async def test_an_uncertain_ack_is_repeated(place: Place, when: str) -> None:
                 raise Uncertain("no answer")
 
     setattr(place.store, when, fail)
-    await place.send("x")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "x")
     assert tries == 2
     assert (stats.handled, stats.lost) == (1, 0)
     assert (await place.queue.stats()).done == 1

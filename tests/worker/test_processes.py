@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.worker.yard import SECONDS, SOURCE, Yard
+from tests.worker.yard import SECONDS, Yard
 from turnabout.words.errors import UsageError
 from turnabout.worker import load, run_processes
 from turnabout.worker.processes import HUNG
@@ -29,11 +29,17 @@ SLOW = """
 """
 
 
-def test_sigterm_lets_the_handler_finish(yard: Yard) -> None:
+def at_work(yard: Yard) -> tuple[str, subprocess.Popen[bytes]]:
+    """A process whose handler has begun, and its target."""
     yard.queue.send("x")
     target = yard.module("slow", SLOW)
     child = yard.start(target)
     yard.until(lambda: yard.lines("begun") == ["x"])
+    return target, child
+
+
+def test_sigterm_lets_the_handler_finish(yard: Yard) -> None:
+    _, child = at_work(yard)
     (yard.folder / "go").touch()
     child.send_signal(signal.SIGTERM)
     assert child.wait(SECONDS) == 0
@@ -45,10 +51,7 @@ def test_sigterm_lets_the_handler_finish(yard: Yard) -> None:
 def test_a_handler_that_hangs_does_not_keep_the_process(
     yard: Yard, signals: list[signal.Signals]
 ) -> None:
-    yard.queue.send("x")
-    target = yard.module("slow", SLOW)
-    child = yard.start(target)
-    yard.until(lambda: yard.lines("begun") == ["x"])
+    _, child = at_work(yard)
     for number in signals:
         child.send_signal(number)
         yard.until(lambda: "finishing" in "".join(yard.lines("log.txt")))  # two at once are one
@@ -58,10 +61,7 @@ def test_a_handler_that_hangs_does_not_keep_the_process(
 
 
 def test_after_sigkill_the_message_comes_back_charged_as_a_crash(yard: Yard) -> None:
-    yard.queue.send("x")
-    target = yard.module("slow", SLOW)
-    child = yard.start(target)
-    yard.until(lambda: yard.lines("begun") == ["x"])
+    target, child = at_work(yard)
     child.kill()
     child.wait()
     (yard.folder / "go").touch()
@@ -71,11 +71,9 @@ def test_after_sigkill_the_message_comes_back_charged_as_a_crash(yard: Yard) -> 
     assert yard.lines("begun") == ["x", "x"]
 
 
-def test_many_processes_on_one_file_do_each_message_once(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    yard.queue.send_many([turnabout.message(str(n), channel=str(n % 7)) for n in range(300)])
-    target = yard.module(
+def test_many_processes_on_one_file_do_each_message_once(here: Yard) -> None:
+    here.queue.send_many([turnabout.message(str(n), channel=str(n % 7)) for n in range(300)])
+    target = here.module(
         "quick",
         """
         @worker.handler("work", concurrency=4, prefetch=8, lease_seconds=60)
@@ -83,21 +81,17 @@ def test_many_processes_on_one_file_do_each_message_once(
             note(str(os.getpid()), message.text())
         """,
     )
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     assert run_processes(target, 3, until_empty=True) == 0
-    stats = yard.queue.stats()
+    stats = here.queue.stats()
     assert (stats.done, stats.ready, stats.leased) == (300, 0, 0)
-    pids = [file.name for file in yard.folder.iterdir() if file.name.isdigit()]
-    done = [line for pid in pids for line in yard.lines(pid)]
+    pids = [file.name for file in here.folder.iterdir() if file.name.isdigit()]
+    done = [line for pid in pids for line in here.lines(pid)]
     assert sorted(done, key=int) == [str(n) for n in range(300)]
 
 
-def test_another_url_reaches_the_children(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = yard.module("quick", 'worker.handler("work")(lambda message: None)')
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
-    url = f"sqlite:///{yard.folder / 'other.db'}"
+def test_another_url_reaches_the_children(here: Yard) -> None:
+    target = here.module("quick", 'worker.handler("work")(lambda message: None)')
+    url = f"sqlite:///{here.folder / 'other.db'}"
     with turnabout.connect(url) as other:
         other.queue("work").send("x")
         assert run_processes(target, 2, until_empty=True, url=url) == 0
@@ -121,11 +115,9 @@ def test_processes_are_stopped_by_a_signal_to_their_parent(yard: Yard) -> None:
 
 
 def test_a_signal_while_they_start_reaches_them_all(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    here: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = yard.module("quick", 'worker.handler("work")(lambda message: None)')
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    target = here.module("quick", 'worker.handler("work")(lambda message: None)')
     popen, started = subprocess.Popen, list[subprocess.Popen[bytes]]()
 
     def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
@@ -158,11 +150,9 @@ def test_processes_stop_when_their_parent_is_killed(yard: Yard) -> None:
     yard.until(lambda: not any(_runs(pid) for pid in children))
 
 
-def test_a_child_that_crashes_once_is_started_again(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    yard.queue.send("x")
-    target = yard.module(
+def test_a_child_that_crashes_once_is_started_again(here: Yard) -> None:
+    here.queue.send("x")
+    target = here.module(
         "fragile",
         """
         @worker.handler("work")
@@ -173,16 +163,14 @@ def test_a_child_that_crashes_once_is_started_again(
             worker.stop()
         """,
     )
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     assert run_processes(target, 1) == 0
-    assert yard.lines("done") == ["1"]
+    assert here.lines("done") == ["1"]
 
 
 def test_children_that_keep_crashing_end_it_with_an_error(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    here: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = yard.module(
+    target = here.module(
         "broken",
         """
         worker.handler("work")(lambda message: None)
@@ -190,17 +178,13 @@ def test_children_that_keep_crashing_end_it_with_an_error(
             os._exit(7)
         """,
     )
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     monkeypatch.setattr("turnabout.worker.processes.RESTART_SECONDS", 0.01)
     assert run_processes(target, 2) == 1
 
 
-def test_a_child_that_has_handled_enough_is_replaced(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    yard.queue.send_many([turnabout.message("x"), turnabout.message("y")])
-    target = yard.module(
+def test_a_child_that_has_handled_enough_is_replaced(here: Yard) -> None:
+    here.queue.send_many([turnabout.message("x"), turnabout.message("y")])
+    target = here.module(
         "forgetful",
         """
         @worker.handler("work")
@@ -208,10 +192,8 @@ def test_a_child_that_has_handled_enough_is_replaced(
             note("pids", os.getpid())
         """,
     )
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     assert run_processes(target, 1, until_empty=True, max_handled=1) == 0
-    assert len(set(yard.lines("pids"))) == yard.queue.stats().done == 2
+    assert len(set(here.lines("pids"))) == here.queue.stats().done == 2
 
 
 def test_a_worker_whose_handlers_hang_ends_with_a_code_of_its_own(yard: Yard) -> None:
@@ -236,11 +218,9 @@ def test_a_worker_whose_handlers_hang_ends_with_a_code_of_its_own(yard: Yard) ->
 
 
 def test_a_child_that_no_repetition_helps_is_not_started_again(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    here: Yard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    target = yard.module("lost", 'worker.handler("work")(lambda message: None)')
-    monkeypatch.chdir(yard.folder)
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    target = here.module("lost", 'worker.handler("work")(lambda message: None)')
     assert run_processes(target, 1, url="sqlite:///no/such/folder/app.db") == 1
     ended = [r.getMessage() for r in caplog.records if "ended with code 2" in r.getMessage()]
     assert len(ended) == 1

@@ -41,8 +41,7 @@ async def test_the_value_returned_is_kept(place: Place, kind: str) -> None:
         async def handle_async(message: AsyncMessage) -> object:
             return values[message.json()]
 
-    await place.send(*range(len(values)))
-    assert (await worker.run_async(until_empty=True)).handled == len(values)
+    assert (await place.worked_off(worker, *range(len(values)))).handled == len(values)
     kept = [value_of(ending) for ending in await endings(place, len(values))]
     assert kept == [None, 0, False, b"", [], {"pages": 12}, b"\x00", b"text"]
 
@@ -81,8 +80,7 @@ async def test_defer_and_give_up_may_be_returned_as_well_as_raised(place: Place)
             return Defer(state=b"seen")
         return GiveUp("enough")
 
-    await place.send("x")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "x")
     assert (stats.deferred, stats.failed) == (1, 1)
     (ending,) = await endings(place, 1)
     assert (ending.outcome, ending.error) == ("dead", "enough")
@@ -97,8 +95,7 @@ async def test_what_a_handler_settled_itself_stays_so(place: Place) -> None:
         await message.ack(result="mine")
         return "not this"
 
-    await place.send("x")
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, "x")
     (ending,) = await endings(place, 1)
     assert ending.result.text() == "mine"
     assert len(place.store.of(Ack)) == 1
@@ -113,8 +110,7 @@ async def test_large_results_go_in_several_calls(place: Place) -> None:
         await all_there.wait()
         return bytes(1024 * 1024)
 
-    await place.send(*range(12))
-    await worker.run_async(until_empty=True)
+    await place.worked_off(worker, *range(12))
     sizes = [len(ack.receipts) for ack in place.store.of(Ack)]
     assert sum(sizes) == 12
     assert max(sizes) == 4

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 import turnabout
-from tests.worker.support import SECONDS, Place, alive, place, running
+from tests.worker.support import SECONDS, Place, alive, place, running, waiting
 from turnabout.words.entities import Outgoing
 from turnabout.words.verbs import Ack, Receive, Release, Send, Verb
 from turnabout.worker import AsyncMessage, Message
@@ -19,10 +19,7 @@ from turnabout.worker.message import BridgeStore
 async def test_handlers_that_run_may_finish_and_no_more_is_taken(place: Place) -> None:
     worker, begun, go = place.worker(), asyncio.Event(), asyncio.Event()
 
-    @worker.handler("work")
-    async def handle(_message: AsyncMessage) -> None:
-        begun.set()
-        await go.wait()
+    worker.handler("work")(waiting(begun, go))
 
     await place.send("x", "y")
     task = asyncio.create_task(worker.run_async())
@@ -42,14 +39,10 @@ async def test_after_the_grace_an_async_handler_is_cancelled_and_its_message_goe
 ) -> None:
     worker, begun = place.worker(grace_seconds=0.01), asyncio.Event()
 
-    @worker.handler("work")
-    async def handle(_message: AsyncMessage) -> None:
-        begun.set()
-        await asyncio.Event().wait()
+    worker.handler("work")(waiting(begun))
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
+        pass
     assert worker.stats.released == 1
     (left,) = await place.queue.peek()
     assert (left.state, left.failures, left.crashes) == ("ready", 0, 0)
@@ -68,9 +61,8 @@ async def test_after_the_grace_a_thread_is_left_behind_and_its_late_verbs_are_re
         loop.call_soon_threadsafe(begun.set)
         go.wait(SECONDS)
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
+        pass
     assert messages[0].lost
     assert worker.stats.released == 1
     (left,) = await place.queue.peek()
@@ -84,14 +76,9 @@ async def test_after_the_grace_a_thread_is_left_behind_and_its_late_verbs_are_re
 async def test_what_was_fetched_ahead_goes_back_at_once(place: Place) -> None:
     worker, begun, go = place.worker(), asyncio.Event(), asyncio.Event()
 
-    @worker.handler("work", prefetch=3)
-    async def handle(_message: AsyncMessage) -> None:
-        begun.set()
-        await go.wait()
+    worker.handler("work", prefetch=3)(waiting(begun, go))
 
-    await place.send(*range(4))
-    async with running(worker) as task:
-        await begun.wait()
+    async with place.begun(worker, begun, *range(4)) as task:
         worker.stop()
         await place.store.until(Release)
         assert (await place.queue.stats()).ready == 3
@@ -175,9 +162,8 @@ async def test_an_async_handler_that_will_not_end_loses_its_message(
             with contextlib.suppress(asyncio.CancelledError):
                 await go.wait()
 
-    await place.send("x")
-    async with running(worker):
-        await begun.wait()
+    async with place.begun(worker, begun, "x"):
+        pass
     assert worker.stats.released == 1
     (left,) = await place.queue.peek()
     assert (left.state, left.failures, left.crashes) == ("ready", 0, 0)

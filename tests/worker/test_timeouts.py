@@ -33,8 +33,7 @@ async def test_an_async_handler_is_cancelled_and_its_message_fails(place: Place)
             await asyncio.Event().wait()
         seen.append(message.text())
 
-    await place.send("hangs", "works")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "hangs", "works")
     assert (stats.failed, stats.handled, seen) == (1, 1, ["works"])
     left = await failed(place)
     assert (left.state, left.failures, left.crashes) == ("scheduled", 1, 0)
@@ -105,8 +104,7 @@ async def test_one_that_has_acked_and_hangs_then_only_loses_its_place(
             timers.pass_by(message)
             message.stop_event.wait(SECONDS)
 
-    await place.send("hangs", "next")
-    stats = await worker.run_async(until_empty=True)
+    stats = await place.worked_off(worker, "hangs", "next")
     assert (stats.handled, stats.failed, stats.lost) == (2, 0, 0)
     assert (await place.queue.stats()).done == 2
 
@@ -162,8 +160,7 @@ async def test_a_handler_may_be_without_the_limit_of_its_worker(place: Place) ->
     async def handle(_message: AsyncMessage) -> None:
         await asyncio.sleep(LIMIT)
 
-    await place.send("x")
-    assert (await worker.run_async(until_empty=True)).handled == 1
+    assert (await place.worked_off(worker, "x")).handled == 1
 
 
 @pytest.mark.parametrize("limit", [-1, float("nan"), 10**9, "1"])
