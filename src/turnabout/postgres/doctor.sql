@@ -313,29 +313,14 @@ from (
     having count(*) > 1
 ) twice;
 
--- name: cancelled
--- Messages that wait although they were cancelled while leased.
+-- name: cancelled, expiry
+-- Messages that wait although they were cancelled while leased, or beyond their time to live.
 select count(*)
 from turnabout.message m
-where m.cancel_requested and m.id in (
-    select r.id
-    from turnabout.ready r
-    union all
-    select s.id
-    from turnabout.scheduled s
-);
-
--- name: expiry
--- Messages that wait beyond their time to live.
-select count(*)
-from turnabout.message m
-where m.expires_at < %(now)s - 60000 and m.id in (
-    select r.id
-    from turnabout.ready r
-    union all
-    select s.id
-    from turnabout.scheduled s
-);
+where m.id in (select r.id from turnabout.ready r union all select s.id from turnabout.scheduled s)
+  and m.cancel_requested  -- only: cancelled
+  and m.expires_at < %(now)s - 60000  -- only: expiry
+;
 
 -- name: exhausted
 -- Messages without attempts left that hold their FIFO channel.

@@ -1,8 +1,7 @@
 -- For each receipt the number of its lease, null where that is no more or not of this message.
 -- `leases`: one for each, or one for all. A receipt that has none (null, or 0) is good where the
 -- same attempt can't have been given out twice: for what was sent since the last rebuild, and for
--- leases that came with a move, whose numbers are below zero. The greatest bigint stands for
--- whatever lease there is.
+-- leases of a move, whose numbers are below zero. The greatest bigint stands for any lease.
 --
 -- A nested loop over these lists would take their number squared, and the planner expects few.
 create or replace function turnabout.leases_of(

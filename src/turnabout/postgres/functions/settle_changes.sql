@@ -4,9 +4,9 @@
 -- So acks leave the quick way, limits count leases and not slots (uncounted_leases), and this does
 -- over what they wrote. It is called after the change's commit, by receives and by maintenance.
 --
--- Such a transaction has the lock on a table of ours before it takes the snapshot that it reads
--- settings in, and keeps it to its end, so those that hold one after the change's commit are all
--- that there can be. (Above `read committed` the snapshot is older: see receive and send.)
+-- Such a transaction has the lock on a table of ours before it reads the settings, and keeps it to
+-- its end, so those that hold one after the change's commit are all that there can be. (Above `read
+-- committed` the snapshot is older: see receive and send.)
 --
 -- With `waits` it stays a moment, unless it holds something: nearly all of them are gone by then.
 -- plans: pinned
