@@ -95,6 +95,26 @@ def test_leases_that_are_just_made_count_against_a_new_limit(queue, url, change,
     assert is_empty(queue)
 
 
+def test_slots_that_were_just_put_count_against_a_new_limit_of_the_queue(queue, url):
+    """Those of a limited channel, where the queue had no limit of its own: nobody notes them."""
+    queue.channel("c").set_policy(Policy(max_concurrency=9))
+    sent(queue, *map(str, range(10)), channel="c")
+    counted = []
+
+    def change(queue: Any) -> None:
+        queue.update(queue_max_concurrency=1)
+        sent(queue, "x", channel="d")
+        counted.extend(queue.receive(10))
+
+    held = overtaken(url, "read committed", queue, lambda joined: joined.receive(5), change)
+    (one,) = counted
+    with settled_by_nobody(url):
+        assert one.ack() == Acked()
+        assert is_empty(queue)
+    queue.ack([m.receipt for m in held])
+    assert len(queue.receive(10)) == 1
+
+
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("change", KEPT)
 def test_what_is_acked_after_the_change_is_kept(queue, url, change, isolation):

@@ -16,19 +16,14 @@ begin
         select o.ctid from turnabout.lease o where o.id = any (v_plain) for update skip locked
     ));
     perform turnabout.limit_scheduled(queue.id);
-    with put as (
-        insert into turnabout.slot (id, queue_id, attempt, channel)
-        select u.id, queue.id, u.attempt, u.channel
-        from turnabout.leases_without_slots(queue.id) u
-        where queue.limited or queue.queue_limited or exists (
-            select from turnabout.channel c where c.queue_id = queue.id and c.name = u.channel
-        )
-        returning id
-    )
-    insert into turnabout.slot_change (queue_id, freed)
-    select queue.id, -count(*) from put
-    where queue.queue_limited
-    having count(*) > 0;
+    insert into turnabout.slot (id, queue_id, attempt, channel)
+    select u.id, queue.id, u.attempt, u.channel
+    from turnabout.leases_without_slots(queue.id) u
+    where queue.limited or queue.queue_limited or exists (
+        select from turnabout.channel c where c.queue_id = queue.id and c.name = u.channel
+    );
+    -- Also others have put slots, without a note where they knew of no limit of the queue's own.
+    insert into turnabout.slot_change (queue_id) select queue.id where queue.queue_limited;
     return not exists (
         select from turnabout.lease l where l.id = any (v_plain) and l.plain_queue is not null
     );

@@ -50,7 +50,9 @@ begin
         returning c.freed
     )
     select sum(g.freed)::int as freed,
-        case when bool_or(g.freed is null) then (
+        case when bool_or(g.freed is null) or exists (
+            select from turnabout.recent_change c where c.queue = lock_queue_limit.queue.name
+        ) then (
             select count(*)::int from turnabout.slot s where s.queue_id = queue.id
         ) end as slots,
         pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xmin

@@ -1,7 +1,7 @@
 -- Refuse (SQLSTATE PQ503) while a crash of the server has left it open where messages stand. The
 -- library then calls turnabout.rebuild(), in a transaction of its own, and repeats the call.
 --
--- Nothing rebuilds on its way: others would wait for a caller's transaction, and leases begin early.
+-- Nothing rebuilds on its way: others would wait for a caller's transaction, leases begin early.
 create or replace function turnabout.require_places() returns void
 language plpgsql as $$
 begin
