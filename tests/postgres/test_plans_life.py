@@ -193,7 +193,7 @@ def test_a_look_for_strays_reads_each_lease_once(life):
         START,
     )
     assert seen.rows == [(0,)]
-    assert seen.entries <= 2 * LOADED + 100, str(seen)
+    assert seen.entries <= 2.1 * LOADED, str(seen)
 
 
 def test_expired_ones_are_found_without_a_search(life):
