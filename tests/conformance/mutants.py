@@ -152,7 +152,7 @@ OF_ROWS = [
     # What dies is not in history.
     of_rows("DeadLeaveNoRow", "fail", after="delete from turnabout_history where outcome = 'dead'"),
 ]  # fmt: skip
-"""Kept here: a class that nobody holds is no subclass for long."""
+"""Kept here, or the classes would be collected, and `__subclasses__` would not list them."""
 
 
 class NoFenceOnAck(Mutant):

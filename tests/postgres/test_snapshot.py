@@ -192,9 +192,7 @@ def test_many_senders_small_passes_and_an_empty_queue(passing, old):
 
 
 @pytest.mark.parametrize(("channels", "most"), [(1, 1), (1, 10), (10, 10), (10, 100)])
-def test_a_queue_that_is_drained_as_it_fills(
-    passing, old, channels, most
-):
+def test_a_queue_that_is_drained_as_it_fills(passing, old, channels, most):
     """Each receive leaves nothing behind that a head mark could point at."""
     noted, empty = [], []
     for _ in range(3):

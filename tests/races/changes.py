@@ -3,7 +3,7 @@
 The operator is a thread of the test, and is not killed: it writes down what it sets, as the others
 do what they do. A value is *certain* from the end of the call that set it to the begin of the next
 one. What is asked for and answered while a limit is certain has to keep to it, and counts each
-lease that was answered before and was held until after it, whoever decided on that, and when.
+lease that was answered before and held until after it, also those decided under older settings.
 """
 
 import random

@@ -74,7 +74,7 @@ class AsyncPool:
         """
         try:
             with socket.socket(fileno=os.dup(self._idle[-1].raw.fileno())) as peeked:
-                peeked.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                peeked.recv(1, socket.MSG_PEEK)  # libpq has made it non-blocking
         except (IndexError, OSError, psycopg.Error):
             return False
         return True

@@ -90,8 +90,8 @@ class AsyncPostgresStore(store.AsyncStore):
         return await self._execute(call, call.sql, verb, self._now())
 
     async def _rebuild(self) -> None:
-        """A crash of the server has left it open where messages stand: rebuild that, or wait for
-        whoever does.
+        """A crash of the server has emptied where messages stand: rebuild it, or wait until another
+        process has.
 
         Raises: Busy, if that takes longer than `busy_seconds`.
         """
