@@ -16,7 +16,7 @@ from turnabout import slices
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "f205aabd070ab9b0"
+DIGEST = "dee8b63f9e6b3b29"
 """Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"

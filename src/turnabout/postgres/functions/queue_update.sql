@@ -52,17 +52,14 @@ begin
     where q.id = v_old.id
     returning * into v_row;
 
-    -- 3. Where more is to be kept, or counted, that holds for what is leased or delayed already. A
-    -- queue's own slots are counted anew, and all channels look again.
+    -- 3. Where more is to be kept, or counted, that holds for what is leased or delayed already. All
+    -- channels look again.
     if v_row.history_ms > 0 and v_old.history_ms = 0
         or v_row.events = 'all' and v_old.events <> 'all'
         or v_row.limited and not v_old.limited
         or v_row.queue_limited and not v_old.queue_limited
     then
         insert into turnabout.recent_change (queue_id, queue) values (v_row.id, v_row.name);
-    end if;
-    if v_row.queue_limited and not v_old.queue_limited then
-        insert into turnabout.slot_change (queue_id) values (v_row.id);
     end if;
     insert into turnabout.wake (queue_id, channel)
     select v_row.id, c.name from turnabout.channel c where c.queue_id = v_row.id;
