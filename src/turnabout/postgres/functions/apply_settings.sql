@@ -1,7 +1,7 @@
--- What may have been written under other settings of this queue: leases count against its limits,
--- and their acks keep what is to be kept; delayed messages of limited channels are limited. False:
--- others hold a lease, so it has to be done again. Not for two callers at once: they would give a
--- lease two slots.
+-- Apply a queue's settings to what was written under older ones: leases count against its limits,
+-- their acks keep history and events, delayed messages of limited channels are marked. False: a
+-- lease is locked by another transaction, so call it again. Two callers at once would give a lease
+-- two slots.
 create or replace function turnabout.apply_settings(queue turnabout.queue) returns boolean
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- What is due later in channels that are limited now is limited, too. (What is ready moves over bit
--- by bit, see move_over.)
+-- Mark delayed messages of channels that are limited now. (Ready ones move over bit by bit, see
+-- move_over.)
 create or replace function turnabout.limit_scheduled(queue_id int) returns void
 language sql as $$
     update turnabout.scheduled s

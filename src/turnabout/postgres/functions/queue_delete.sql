@@ -1,7 +1,7 @@
 -- Remove a queue with its unfinished messages, policies, history and counts. Refused (SQLSTATE
 -- PQ409) while another queue's messages go to it when they die. Answers with the number of
--- messages. What others are just sending goes to the next queue of that name, or with this one
--- (sweep_deleted).
+-- messages. A message whose send is still under way goes to the queue that has the name by then, or
+-- is deleted, too (sweep_deleted).
 -- plans: free
 create or replace function turnabout.queue_delete(queue text) returns bigint
 language plpgsql as $$

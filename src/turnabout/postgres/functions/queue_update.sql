@@ -52,8 +52,8 @@ begin
     where q.id = v_old.id
     returning * into v_row;
 
-    -- 3. Where more is to be kept, or counted, that holds for what is leased or delayed already. All
-    -- channels look again.
+    -- 3. Where more is to be kept, or counted, that holds for what is leased or delayed already.
+    -- All channels look again.
     if v_row.history_ms > 0 and v_old.history_ms = 0
         or v_row.events = 'all' and v_old.events <> 'all'
         or v_row.limited and not v_old.limited

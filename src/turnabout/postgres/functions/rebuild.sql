@@ -4,9 +4,9 @@
 -- `restore_leases` brings back.
 --
 -- Senders are not kept waiting: a send puts in a message with its place, so a snapshot has both or
--- neither. Nobody receives until it is done. So it is for a transaction of its own, which ends with
--- it, and refused in one that has written; and who meets another that rebuilds waits for a second,
--- then hears SQLSTATE 55P03 and may ask again, so that no session outlives its client by more.
+-- neither. Nobody receives until it is done. So it runs in a transaction of its own, and is refused
+-- in one that has written. A caller that meets another rebuild waits for a second, then gets
+-- SQLSTATE 55P03 and may ask again: no session outlives its client by more than that.
 create or replace function turnabout.rebuild() returns void
 language plpgsql
 set enable_nestloop = off

@@ -1,7 +1,6 @@
--- Refuse (SQLSTATE PQ503) while a crash of the server has left it open where messages stand. The
--- library then calls turnabout.rebuild(), in a transaction of its own, and repeats the call.
---
--- Nothing rebuilds on its way: others would wait for a caller's transaction, leases begin early.
+-- Refuse (SQLSTATE PQ503) while the places of messages are not rebuilt after a crash of the server.
+-- The library then calls turnabout.rebuild(), in a transaction of its own, and repeats the call. No
+-- function rebuilds by itself: inside a caller's transaction everybody would wait for its end.
 create or replace function turnabout.require_places() returns void
 language plpgsql as $$
 begin

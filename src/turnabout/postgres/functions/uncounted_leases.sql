@@ -1,4 +1,4 @@
--- How many leases of a channel (null: of the queue) have no slot yet, while the queue is changing.
+-- While the queue is changing: how many leases of a channel (null: of the queue) have no slot yet.
 create or replace function turnabout.uncounted_leases(queue turnabout.queue, channel text)
 returns int
 language plpgsql stable as $$
