@@ -115,6 +115,18 @@ def test_slots_that_were_just_put_count_against_a_new_limit_of_the_queue(queue, 
     assert len(queue.receive(10)) == 1
 
 
+def test_a_policy_holds_before_its_row_has_it(queue, url):
+    """Whoever holds the channel's row keeps the change waiting; nobody goes by the old one."""
+    queue.channel("c").set_policy(Policy(weight=2))
+    sent(queue, "a", channel="c")
+    with psycopg.connect(url) as connection:
+        assert len(queue.within(connection).receive(3)) == 1, "and it puts the row to sleep"
+        queue.channel("c").set_policy(Policy(max_concurrency=1))
+        sent(queue, "b", "d", channel="c")
+        assert is_empty(queue)
+    assert is_empty(queue)
+
+
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("change", KEPT)
 def test_what_is_acked_after_the_change_is_kept(queue, url, change, isolation):

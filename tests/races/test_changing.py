@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.races.changes import BUSY, GONE, Operator, judge, kept_of
+from tests.races.changes import BUSY, GONE, PLAIN, Operator, judge, kept_of
 from tests.races.checker import Report
 from tests.races.rig import SECONDS, SEED, Hammer
 from tests.races.test_hammer import ask_the_doctor, until_enough_was_seen
@@ -37,7 +37,7 @@ AT_LEAST = {
 class Changing(Hammer):
     """A hammer on queues that somebody changes; with a server of its own, that crashes."""
 
-    queues = (BUSY, GONE)
+    queues = (BUSY, GONE, PLAIN)
     program = "tests.races.changes"
 
     def __init__(self, url: str, folder: Path, server: Any = None) -> None:
@@ -49,6 +49,7 @@ class Changing(Hammer):
         self.since = mq.queue(BUSY).events_cursor()
         mq.queue(BUSY).update(events="off")
         mq.queue(GONE).create(max_attempts=None)
+        mq.queue(PLAIN).create(max_attempts=None, history_seconds=0)
 
     def _torment(self, also: object) -> None:
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -80,6 +81,9 @@ class Changing(Hammer):
                 events="all",
             )
             mq.queue(GONE).create()
+
+    def _drain(self, mq: Any, most_seconds: float = 25) -> bool:
+        return super()._drain(mq, most_seconds + 8 * SECONDS)
 
     def _crash(self) -> str:
         if self.dice.random() < 0.8:

@@ -18,7 +18,10 @@ begin
         where o.queue_id = queue.id and o.name = t.name
         offset 0
     ) c
-    where not turnabout.has_limits(queue, c);
+    where not turnabout.has_limits(queue, c) and not exists (
+        select from turnabout.wake w
+        where w.queue_id = queue.id and w.channel = c.name and w.policy is not null
+    );
     perform turnabout.move_leftovers(queue.id, channels, 100 + most);
 
     -- 2. Take.

@@ -23,7 +23,10 @@ begin
             select head.ctid
             from (
                 select c.name,
-                    case when coalesce(c.paused, false) then 0 else least(
+                    case when coalesce(c.paused, false) or exists (
+                        select from turnabout.wake w  -- its policy is another one by now
+                        where w.queue_id = queue.id and w.channel = c.name and w.policy is not null
+                    ) then 0 else least(
                         t.take,
                         turnabout.free_slots(queue, c.name, c.max_concurrency),
                         turnabout.free_tokens(
