@@ -67,17 +67,12 @@ def queue(url) -> Iterator[Any]:
         yield queue
 
 
-def rows_of_no_queue(url: str) -> dict[str, int]:
+def rows_of_no_queue(url: str) -> list[tuple[str, int]]:
     tables = ("message", "ready", "scheduled", "lease", "slot", "tally", "wake", "channel")
+    count = "select '{0}', count(*) from turnabout.{0} where queue_id not in"
+    count += " (select id from turnabout.queue)"
     with psycopg.connect(url) as connection:
-        found = {
-            table: connection.execute(
-                f"select count(*) from turnabout.{table}"
-                " where queue_id not in (select id from turnabout.queue)".encode()
-            ).fetchone()
-            for table in tables
-        }
-    return {table: row[0] for table, row in found.items() if row and row[0]}
+        return connection.execute(" union all ".join(map(count.format, tables)).encode()).fetchall()
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)

@@ -20,7 +20,7 @@ import psycopg
 
 import turnabout
 from tests.races.actors import Actor, Producer, Worker
-from tests.races.checker import History, Lease, Report, check
+from tests.races.checker import History, Lease, Report, check, overlaps
 from turnabout import Policy, QueueNotFound, Unavailable, Uncertain
 
 BUSY, GONE, PLAIN = "busy", "gone", "plain"
@@ -64,7 +64,6 @@ class ProducerHere(Producer):
 class WorkerHere(Worker):
     queues = (BUSY, BUSY, GONE, PLAIN, PLAIN)
     pardons = (*Worker.pardons, QueueNotFound)
-
     lease_seconds = LEASE_SECONDS
 
     def receive(self, queue: Any, most: int) -> Any:
@@ -96,14 +95,20 @@ class Operator(Actor):
     def run(self) -> None:
         busy = self.mq.queue(BUSY)
         acts: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
-            "default": ([None, None, 3], lambda most: busy.update(policy=_most(most))),
+            "default": (
+                [None, None, 3],
+                lambda most: busy.update(policy=Policy(max_concurrency=most)),
+            ),
             "queue": ([None, 4, 9], lambda most: busy.update(queue_max_concurrency=most)),
             "events": (["off", "all"], lambda value: busy.update(events=value)),
             "history": ([0, 3600], lambda seconds: self._keep(busy, seconds)),
         }
         for name in CHANNELS:
             limit = busy.channel(name).set_policy
-            acts[name] = ([None, 1, 2, 5], lambda most, limit=limit: limit(_most(most)))
+            acts[name] = (
+                [None, 1, 2, 5],
+                lambda most, limit=limit: limit(Policy(max_concurrency=most)),
+            )
         while not self.stopped:
             what = self.dice.choice([*acts, "paused", "deleted"])
             if what == "paused":
@@ -149,17 +154,11 @@ class Operator(Actor):
             self.mq.queue(GONE).delete()
 
 
-def _most(value: int | None) -> Policy:
-    return Policy(max_concurrency=value)
-
-
 def kept_of(queue: Any) -> list[int]:
     return [entry.id for entry in queue.history_entries(outcome="done")]
 
 
 # --- the judge -----------------------------------------------------------------------------------
-
-Span = tuple[float, float, Any]
 
 
 class Settings:
@@ -167,7 +166,9 @@ class Settings:
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
         begins: dict[int, dict[str, Any]] = {}
-        self.spans: dict[str, list[Span]] = defaultdict(lambda: [(0.0, 0.0, None)])
+        self.spans: dict[str, list[tuple[float, float, Any]]] = defaultdict(
+            lambda: [(0.0, 0.0, None)]
+        )
         self.kept: set[int] = set()
         for event in events:
             if not event["end"]:
@@ -209,8 +210,15 @@ def judge(
 
 
 def _gone_with_their_queue(history: History, settings: Settings) -> Iterator[str]:
-    """What the checker may say of messages whose queue was deleted after they were sent."""
+    """What the checker may say of messages whose queue was deleted after they were sent, or of
+    leases there: their messages go to the next queue of that name, and are leased anew.
+    """
     _, last, _ = settings.spans["deleted"][-1]
+    leases = [lease for lease in history.leases if lease.queue == GONE]
+    for number in {lease.id for lease in leases if lease.asked < last}:
+        for before, after in overlaps([lease for lease in leases if lease.id == number]):
+            if settings.certain("deleted", before.asked - 1, after.got) == "?":
+                yield f"P5: two live leases: {before} and {after}"
     for call in history.sends:
         if call.queue == GONE and call.began < last:
             for number in call.out or ():

@@ -238,11 +238,11 @@ def _one_lease_each(history: History, report: Report) -> None:
         seen.add(key)
         by_message[lease.id].append(lease)
     for leases in by_message.values():
-        for before, after in _overlaps(leases):
+        for before, after in overlaps(leases):
             report.wrong("P5", f"two live leases: {before} and {after}")
 
 
-def _overlaps(leases: list[Lease]) -> list[tuple[Lease, Lease]]:
+def overlaps(leases: list[Lease]) -> list[tuple[Lease, Lease]]:
     found, last = [], None
     for lease in sorted(leases, key=lambda lease: lease.got):
         if lease.until <= lease.got:
@@ -294,7 +294,7 @@ def _fifo(history: History, report: Report) -> None:
         if lease.queue == FIFO:
             channels[lease.channel].append(lease)
     for leases in channels.values():
-        for before, after in _overlaps(leases):
+        for before, after in overlaps(leases):
             report.wrong("P9", f"two at a time in a FIFO channel: {before} and {after}")
         # Only what is certain: a lease that had ended its call when the other's call began. The
         # store's time will not do, since it is taken when a call begins.

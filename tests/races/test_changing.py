@@ -1,7 +1,5 @@
 """Settings, limits, pauses, policies, history, events and names change at random while many
 processes work and are killed, and the server crashes; `changes.py` judges it.
-
-`TURNABOUT_HAMMER_SECONDS=600` makes it longer.
 """
 
 import json
@@ -69,7 +67,6 @@ class Changing(Hammer):
         self._put_back()
 
     def _put_back(self) -> None:
-        """So that all can be drained; and what is kept by then is read."""
         with turnabout.connect(self.url) as mq:
             queue = mq.queue(BUSY)
             for channel in queue.channels():
