@@ -111,11 +111,18 @@ class Client:
         """Read one answer."""
         head = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-        length = int(headers.get("content-length", 0))
+        body = self._take(int(headers.get("content-length", 0)))
+        if headers.get("transfer-encoding") == "chunked":
+            while size := int(self._until(b"\r\n"), 16):
+                body += self._take(size + 2)[:-2]
+            self._until(b"\r\n")
+        return Answer(int(head[0].split()[1]), headers, body)
+
+    def _take(self, length: int) -> bytes:
         while len(self._rest) < length:
             self._more()
-        body, self._rest = self._rest[:length], self._rest[length:]
-        return Answer(int(head[0].split()[1]), headers, body)
+        taken, self._rest = self._rest[:length], self._rest[length:]
+        return taken
 
     def finish(self) -> None:
         """Read whatever comes until the server hangs up."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.tenants import Yard, there, ticking
-from turnabout.server.http import request_guard as shield
+from turnabout.server import admission
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.words import verbs as v
 from turnabout.words.policy import QueueSettings
@@ -21,7 +21,7 @@ def chunked(token: bytes) -> Any:
 
 async def test_bodies_at_once_are_bounded_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A greedy sender, and however many there are, leave room for others."""
-    monkeypatch.setattr(shield, "BODIES_MAX", 4)
+    monkeypatch.setattr(admission, "BODIES_MAX", 4)
     async with ticking(max_body_bytes=1_000) as one:
         goes_on = asyncio.Event()
 

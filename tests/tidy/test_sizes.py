@@ -14,9 +14,9 @@ LINES_MAX = {
     "slice dev": 2_426,
     "slice move": 1_556,
     "slice pipeline": 10_425,
-    "slice server": 9_429,
+    "slice server": 9_693,
     "SQL": 13_126,
-    "tests": 59_688,
+    "tests": 59_818,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

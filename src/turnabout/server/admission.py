@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from turnabout.server.answer_room import MESSAGES_MIN, AnswerRoom
 from turnabout.server.options import ServerOptions
 from turnabout.server.shares import Shares
 from turnabout.server.turns import Turns
@@ -19,6 +20,11 @@ from turnabout.words.errors import Busy, QuotaExceeded
 FEW, MANY = 4, 256
 """Requests that have the store at once, where several namespaces are busy, and where one is alone:
 what is carried out together delays the others, and saves commits.
+"""
+
+BODIES_MAX = 64
+"""As many bodies of the largest size may be in memory at once, or more that are smaller; half as
+many of one sender. Answers have as much.
 """
 
 
@@ -36,6 +42,11 @@ class Admission:
         lines = Shares(max(1, options.max_pending - many), partial(refused, "max_pending"))
         self.turns = Turns(min(FEW, many), many, lines, weight_of)
         self.polls = Shares(options.max_polls, partial(refused, "max_polls"))
+        self.memory = BODIES_MAX * options.max_body_bytes
+        """For large bodies; and as much for answers."""
+        self.answers = AnswerRoom(
+            max(self.memory, MESSAGES_MIN * options.max_payload_bytes), options.write_seconds
+        )
         self.requests = 0
         """All that are under way, as the request guard counts them."""
         self.body_bytes = 0

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.batching.batching_store import BatchingStore
-from turnabout.server.batching.bounded_receive import BoundedReceive
+from turnabout.server.batching.bounded_answers import BoundedAnswers
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.context import ServerContext
 from turnabout.server.counts import CountingStore, ServerCounts
@@ -80,7 +80,8 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     counts, lifecycle = ServerCounts(), Lifecycle()
     authenticator = Authenticator(store, options)
     admission = Admission(options, authenticator.quotas.weight, counts.refused)
-    merged = CountingStore(BatchingStore(BoundedReceive(store, options.max_payload_bytes)), counts)
+    bounded = BoundedAnswers(store, admission.answers, options.max_payload_bytes)
+    merged = CountingStore(BatchingStore(bounded), counts)
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)
     long_poll.maintenance.usage_of = authenticator.quotas.usage_now

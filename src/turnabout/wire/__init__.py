@@ -3,22 +3,26 @@
 Knows the words and nothing of HTTP libraries: the server and the client speak through it.
 """
 
+from turnabout.wire.answers import (
+    answer_pieces,
+    dump_answer,
+    dump_value,
+    listed,
+    load_answer,
+    load_part,
+    load_transaction_answer,
+    transaction_pieces,
+)
 from turnabout.wire.codec import (
     TRANSACTION_VERBS_MAX,
     Request,
     VerbItem,
-    dump_answer,
     dump_transaction,
-    dump_transaction_answer,
-    dump_value,
     dump_verb,
-    load_answer,
     load_call,
     load_fields,
-    load_part,
     load_query,
     load_transaction,
-    load_transaction_answer,
     load_verb,
     request_of,
 )
@@ -32,12 +36,13 @@ __all__ = [
     "Request",
     "Route",
     "VerbItem",
+    "answer_pieces",
     "dump_answer",
     "dump_transaction",
-    "dump_transaction_answer",
     "dump_value",
     "dump_verb",
     "error_body",
+    "listed",
     "load_answer",
     "load_call",
     "load_error",
@@ -51,4 +56,5 @@ __all__ = [
     "request_of",
     "retry_after",
     "status_of",
+    "transaction_pieces",
 ]

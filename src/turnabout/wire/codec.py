@@ -1,4 +1,4 @@
-"""Verbs and answers as JSON, and back. What is worked out for a class is kept, so that the second
+"""Verbs as JSON, and back. What is worked out for a class is kept, so that the second
 time costs little more than what msgspec costs.
 """
 
@@ -16,12 +16,12 @@ from urllib.parse import parse_qsl, quote, urlencode
 import msgspec
 from msgspec import UNSET, Raw
 
-from turnabout.wire.plans import Kind, RoutePlan, answer_of, plan_of
+from turnabout.wire.plans import Kind, RoutePlan, plan_of
 from turnabout.wire.routes import Method
-from turnabout.wire.shapes import FieldPart, Misplaced, parts_of, shape_of
+from turnabout.wire.shapes import FieldPart, Misplaced, parts_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
-from turnabout.words.errors import Uncertain, UsageError
+from turnabout.words.errors import UsageError
 from turnabout.words.value import value
 
 A = TypeVar("A")
@@ -333,49 +333,6 @@ def _find_twice(said: Any, place: str) -> str | None:
     return None
 
 
-# --- answers -------------------------------------------------------------------------------------
-
-
-def dump_value(one: Any, *, tagged: bool = False) -> bytes:
-    """A value by itself as answers hold it, or any other dataclass of such types; `tagged`: with
-    its name, as the outcomes of a many-form have it.
-    """
-    dump = shape_of(cast("type[Any]", type(one)), tagged=tagged).dump
-    assert dump is not None
-    return _encode(dump(one))
-
-
-def dump_answer(kind: type[v.Verb[A]], answer: A, place: Any = None) -> bytes:
-    """The body of the answer to a verb; of a part of a list, with the `place` where it goes on."""
-    dump = answer_of(kind).dump
-    assert dump is not None
-    said = dump(answer)
-    return _encode(said if place is None else msgspec.structs.replace(said, next=place))
-
-
-def load_answer(kind: type[v.Verb[A]], body: bytes) -> A:
-    """The answer in a body. Raises: Uncertain if it is not an answer to that verb."""
-    return load_part(kind, body)[0]
-
-
-def load_part(kind: type[v.Verb[A]], body: bytes) -> tuple[A, Any]:
-    """The answer in a body, and where the list goes on; None: that was all of it."""
-    load = answer_of(kind).load
-    assert load is not None
-    try:
-        said = _answer_decoder(kind)(body)
-        return load(said), None if kind.pages is None else said.next
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Uncertain(
-            f"the response is not an answer to {kind.name} ({error}): the call may have happened"
-        ) from error
-
-
-@cache
-def _answer_decoder(kind: Kind) -> Any:
-    return msgspec.json.Decoder(answer_of(kind).type).decode
-
-
 # --- several verbs in one request ----------------------------------------------------------------
 
 
@@ -386,12 +343,6 @@ class TransactionBody(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     verbs: Annotated[tuple[dict[str, Raw], ...], msgspec.Meta(max_length=TRANSACTION_VERBS_MAX)]
-
-
-class TransactionAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """The answers, each as it would come alone."""
-
-    items: tuple[Raw, ...]
 
 
 def dump_transaction(verbs: Sequence[v.Verb[Any]]) -> bytes:
@@ -417,22 +368,6 @@ def load_transaction(body: bytes) -> tuple[v.Verb[Any], ...]:
         except UsageError as error:
             raise UsageError(f"$.verbs[{i}]: {str(error).removeprefix('$: ')}") from error
     return tuple(verbs)
-
-
-def dump_transaction_answer(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -> bytes:
-    """The body of their answers."""
-    items = [Raw(dump_answer(type(v), a)) for v, a in zip(verbs, answers, strict=True)]
-    return _encode(TransactionAnswer(tuple(items)))
-
-
-def load_transaction_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
-    """Their answers. Raises: Uncertain if it holds anything else."""
-    try:
-        items = _decode_transaction_answer(body).items
-        pairs = list(zip(verbs, items, strict=True))
-    except (msgspec.DecodeError, ValueError) as error:
-        raise Uncertain(f"the response does not hold the answers ({error})") from error
-    return [load_answer(type(verb), bytes(item)) for verb, item in pairs]
 
 
 _KINDS: Mapping[str, Kind] = {kind.name: kind for kind in v.VOCABULARY}
@@ -482,4 +417,3 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
 _encode = msgspec.json.Encoder().encode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_transaction = msgspec.json.Decoder(TransactionBody).decode
-_decode_transaction_answer = msgspec.json.Decoder(TransactionAnswer).decode

@@ -64,6 +64,11 @@ class Received:
     turn: Turn | None = None
     """Where the round robin goes on, where weights make that more than the last channel served."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of the payloads and saved states."""
+        return sum([len(one.payload) + len(one.state or b"") for one in self.deliveries])
+
 
 @value
 class Acked:

@@ -27,12 +27,19 @@ from turnabout.server.api.streams import stream_endings, stream_events
 from turnabout.server.api.waiting import Asked, Waiting
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
-from turnabout.server.http.delivery_response import answer, deliver, has_gone
+from turnabout.server.http.delivery_response import (
+    LARGE_BYTES,
+    answer,
+    answer_in_pieces,
+    deliver,
+    has_gone,
+)
 from turnabout.server.options import ServerOptions
 from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
+from turnabout.words.outcomes import Received
 from turnabout.words.payload import BYTES
 
 A = TypeVar("A")
@@ -151,8 +158,8 @@ class Native:
             received = await caller.receive(verb, wait_seconds, partial(has_gone, request))
         else:
             received = await caller.run(verb)
-        body = wire.dump_answer(v.Receive, received)
-        await deliver(request, caller, verb.queue, received, body)
+        pieces = wire.answer_pieces(v.Receive, received)
+        await deliver(request, caller, verb.queue, received, pieces)
 
     async def endings(self, request: Request) -> None:
         """`endings`, which may wait until all have ended."""
@@ -196,7 +203,12 @@ class Native:
             check_limits(verb, self.context.options)
         check_sum(verbs, self.context.options)
         answers = await caller.run_transaction(verbs) if verbs else []
-        await answer(request, wire.dump_transaction_answer(verbs, answers))
+        pieces = wire.transaction_pieces(verbs, answers)
+        size = sum(one.size for one in answers if isinstance(one, Received))
+        if size > LARGE_BYTES:
+            await answer_in_pieces(request, caller, size, pieces)
+        else:
+            await answer(request, b"".join(pieces))
 
     async def signal(self, request: Request) -> None:
         """The queue's version, which changes with it, as soon as it differs from `seen`."""

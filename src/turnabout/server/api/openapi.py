@@ -17,7 +17,8 @@ from msgspec import UNSET
 from turnabout import wire
 from turnabout.server.api.examples import EXAMPLES
 from turnabout.server.api.waiting import Asked
-from turnabout.wire.codec import TransactionAnswer, TransactionBody
+from turnabout.wire.answers import TransactionAnswer
+from turnabout.wire.codec import TransactionBody
 from turnabout.wire.errors import ErrorBody
 from turnabout.wire.plans import Kind, answer_of, hint_of_answer, plan_of
 from turnabout.wire.routes import REFUSALS, Route

@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
@@ -148,17 +149,13 @@ class _Hq:
             return json(None)
         (message,) = received.deliveries
         self._unfenced.saw(received.deliveries)
-        return DeliveryResponse(
-            caller,
-            name,
-            received,
-            {
-                "id": self._names.uuid(caller, name, message.id),
-                "args": answers.json_of(message.payload, message.content_type),
-                "queue": name,
-                "attempts": message.attempt,
-            },
-        )
+        told = {
+            "id": self._names.uuid(caller, name, message.id),
+            "args": answers.json_of(message.payload, message.content_type),
+            "queue": name,
+            "attempts": message.attempt,
+        }
+        return DeliveryResponse(caller, name, received, [msgspec.json.encode(told)])
 
     async def complete(self, request: Request, caller: AuthorizedStore) -> Response:
         """PUT /messages/{id}/complete."""

@@ -23,6 +23,7 @@ from turnabout.server.compat.answers import FENCE, Refused, json, text
 from turnabout.server.compat.unfenced import Unfenced, fence
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
+from turnabout.wire import listed
 from turnabout.words import limits
 from turnabout.words.entities import Delivery, Outgoing, Peeked
 from turnabout.words.errors import QueueNotFound, UsageError
@@ -94,7 +95,7 @@ class _ToxMq:
         found = await self._pop(request, caller, 1)
         if not found.deliveries:
             return Response(status_code=204)
-        return DeliveryResponse(caller, _queue(request), found, _popped(found.deliveries[0]))
+        return DeliveryResponse(caller, _queue(request), found, map(_popped, found.deliveries))
 
     async def pop_many(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST pop/{amount}?expiresIn: a list of messages, or 204."""
@@ -104,9 +105,8 @@ class _ToxMq:
         found = await self._pop(request, caller, amount) if amount else Received(())
         if not found.deliveries:
             return Response(status_code=204)
-        return DeliveryResponse(
-            caller, _queue(request), found, [_popped(one) for one in found.deliveries]
-        )
+        pieces = listed(map(_popped, found.deliveries))
+        return DeliveryResponse(caller, _queue(request), found, pieces)
 
     async def ack(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST ack, a list of ids: 204, and the header says whether they were anybody's."""
@@ -281,13 +281,15 @@ def _date(ms: int) -> str:
     return answers.moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _popped(message: Delivery) -> dict[str, Any]:
-    return {
-        "_id": _id(message.id, message.sent_at),
-        "payload": answers.json_of(message.payload, message.content_type),
-        "attempts": message.attempt,
-        "expiryDate": _date(message.lease_until),
-    }
+def _popped(message: Delivery) -> bytes:
+    return msgspec.json.encode(
+        {
+            "_id": _id(message.id, message.sent_at),
+            "payload": answers.json_of(message.payload, message.content_type),
+            "attempts": message.attempt,
+            "expiryDate": _date(message.lease_until),
+        }
+    )
 
 
 def _peeked(message: Peeked) -> dict[str, Any]:

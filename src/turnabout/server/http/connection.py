@@ -161,7 +161,7 @@ class ClientConnection(asyncio.Protocol):
         """Leave, so that others can come; False: there is a request, which is answered first."""
         if self._exchanges or self.phase not in {ConnectionPhase.IDLE, ConnectionPhase.HEAD}:
             return False
-        self._cut("max_connections")
+        self.cut("max_connections")
         return True
 
     def shutdown(self) -> None:
@@ -305,10 +305,10 @@ class ClientConnection(asyncio.Protocol):
         if self.phase is ConnectionPhase.LEAVING or self.transport.is_closing():
             self.transport.abort()
         elif now >= self.write_deadline:
-            self._cut("write_seconds")
+            self.cut("write_seconds")
         elif self.phase is ConnectionPhase.IDLE:
             if self.transport.get_write_buffer_size():
-                self._cut("write_seconds")
+                self.cut("write_seconds")
             else:
                 self.transport.close()
         elif self.phase is ConnectionPhase.BODY and self._is_paused:
@@ -385,9 +385,11 @@ class ClientConnection(asyncio.Protocol):
         else:  # TLS has no half of a close
             self.transport.close()
 
-    def _cut(self, limit: str) -> None:
-        self.reaper.counts.refused(limit)
-        self.transport.abort()
+    def cut(self, limit: str) -> None:
+        """End it at once, for that limit."""
+        if not self.transport.is_closing():
+            self.reaper.counts.refused(limit)
+            self.transport.abort()
 
 
 def _address(given: Any) -> tuple[str, int] | None:

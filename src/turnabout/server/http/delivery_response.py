@@ -6,33 +6,37 @@ of the system, here or there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnabout.server.auth.authorized_store import AuthorizedStore
-from turnabout.server.http.exchange import GONE
+from turnabout.server.http.exchange import CUT, GONE
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.outcomes import Received
 from turnabout.words.verbs import Release
 
 LARGE_BYTES = 64 * 1024
-"""The last part of such an answer is written when the system has taken the rest of it."""
+"""A larger answer is written piece by piece, its end when the system has taken the rest of it."""
+_JSON = (b"content-type", b"application/json")
 
 
 async def deliver(
-    request: Request, caller: AuthorizedStore, queue: str, received: Received, body: bytes
+    request: Request,
+    caller: AuthorizedStore,
+    queue: str,
+    received: Received,
+    pieces: Iterable[bytes],
 ) -> None:
     """Answer with these messages; if the client has gone, as far as can be seen here, release them.
 
-    Uncharged: nobody has seen them.
+    Uncharged: nobody has seen them. `pieces`: of the body.
     """
     if not received.deliveries:
-        await answer(request, body)
-    elif not await _answer_if_there(request, body):
+        await answer(request, b"".join(pieces))
+    elif not await _answer_if_there(request, caller, received.size, pieces):
         await _give_back(caller, queue, received)
 
 
@@ -40,15 +44,14 @@ class DeliveryResponse(Response):
     """The same as a response, of an API that answers with such."""
 
     def __init__(
-        self, caller: AuthorizedStore, queue: str, received: Received, value: object
+        self, caller: AuthorizedStore, queue: str, received: Received, pieces: Iterable[bytes]
     ) -> None:
-        """`value`: the body, in JSON."""
-        super().__init__(msgspec.json.encode(value), 200, media_type="application/json")
-        self._what = caller, queue, received
+        super().__init__()
+        self._what = caller, queue, received, pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
-        await deliver(Request(scope, receive, send), *self._what, bytes(self.body))
+        await deliver(Request(scope, receive, send), *self._what)
 
 
 async def answer(request: Request, body: bytes, status: int = 200) -> None:
@@ -63,27 +66,42 @@ async def has_gone(request: Request) -> bool:
     return await request.is_disconnected() if says is None else says()
 
 
+async def answer_in_pieces(
+    request: Request, caller: AuthorizedStore, size: int, pieces: Iterable[bytes]
+) -> bool:
+    """Answer with JSON of more than a piece; False: the client has gone meanwhile. `size`: of what
+    the pieces are made of, which is in memory until the last of them is written.
+    """
+    send = request._send
+    cut = request.scope.get("extensions", {}).get(CUT)
+    with caller.services.admission.answers.writing(caller.namespace, size, cut):
+        await send({"type": "http.response.start", "status": 200, "headers": [_JSON]})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            if await has_gone(request):
+                return False
+        # This one waits until most of it is on its way.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        if await has_gone(request):
+            return False
+        await send({"type": "http.response.body", "body": b""})
+        return True
+
+
 async def _start(request: Request, body: bytes, status: int = 200) -> None:
-    length = str(len(body)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+    headers = [_JSON, (b"content-length", str(len(body)).encode())]
     await request._send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def _answer_if_there(request: Request, body: bytes) -> bool:
+async def _answer_if_there(
+    request: Request, caller: AuthorizedStore, size: int, pieces: Iterable[bytes]
+) -> bool:
     """Answer, unless the client has gone; False if so."""
     if await has_gone(request):
         return False
-    if len(body) <= LARGE_BYTES:
-        await answer(request, body)
-        return True
-    send = request._send
-    await _start(request, body)
-    await send({"type": "http.response.body", "body": body[:-1], "more_body": True})
-    # This one waits until most of it is on its way.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    if await has_gone(request):
-        return False
-    await send({"type": "http.response.body", "body": body[-1:]})
+    if size > LARGE_BYTES:
+        return await answer_in_pieces(request, caller, size, pieces)
+    await answer(request, b"".join(pieces))
     return True
 
 

@@ -18,6 +18,10 @@ GONE = "turnabout.gone"
 """In `scope["extensions"]`: a function that says at once whether the client has gone."""
 BELONGS = "turnabout.belongs"
 """The same: a function that is told in which namespace the request is."""
+CUT = "turnabout.cut"
+"""The same: a function that ends the connection, and counts that for the limit it is told."""
+PIECE_BYTES = 64 * 1024
+"""As much of an answer is given to the system at once, so that what waits is not copied."""
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
@@ -44,6 +48,9 @@ class ExchangeConnection(Protocol):
 
     def close_when_read(self) -> None:
         """The last answer is written: close, unless the client still sends."""
+
+    def cut(self, limit: str) -> None:
+        """End it at once."""
 
     def answered(self, exchange: HttpExchange) -> None:
         """The answer is written."""
@@ -75,7 +82,11 @@ class HttpExchange:
         self._chunked = False
         self._left: int | None = None
         """Bytes of the answer that its Content-Length has promised and that are still to come."""
-        scope["extensions"] = {GONE: self._has_gone, BELONGS: connection.belongs_to}
+        scope["extensions"] = {
+            GONE: self._has_gone,
+            BELONGS: connection.belongs_to,
+            CUT: connection.cut,
+        }
 
     async def run(self) -> None:
         """Have the app answer."""
@@ -128,6 +139,14 @@ class HttpExchange:
 
     async def send(self, message: Message) -> None:
         """Write a part of the answer; waits while the client takes less than it is given."""
+        body = message.get("body")
+        while body and len(body) > PIECE_BYTES and self.is_started and not self.disconnected:
+            body = memoryview(body)
+            piece, body = body[:PIECE_BYTES], body[PIECE_BYTES:]
+            await self._send({**message, "body": piece, "more_body": True})
+        await self._send(message if body is message.get("body") else {**message, "body": body})
+
+    async def _send(self, message: Message) -> None:
         connection = self._connection
         if connection.writable is not None:
             await connection.writable.wait()

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from turnabout.server.admission import Admission
 from turnabout.server.counts import ServerCounts
 from turnabout.server.http.compression import compressed, takes_gzip
+from turnabout.server.http.exchange import CUT
 from turnabout.server.http.refusals import Headers, Refusal
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions, is_loopback
@@ -31,9 +32,6 @@ HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 """Unless an API gives its own."""
-BODIES_MAX = 64
-"""As many bodies of the largest size may be in memory at once, or more that are smaller; half as
-many of one sender."""
 SMALL_BYTES = 64 * 1024
 """Of such a body nobody keeps account."""
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]*))(?::\d*)?")
@@ -89,7 +87,11 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 started = True
                 message["headers"] = _with_ours(message.get("headers", ()), self._headers, origin)
-            await send(message)
+                await send(message)
+                return
+            size, cut = len(message.get("body", b"")), scope.get("extensions", {}).get(CUT)
+            with admission.answers.writing(_namespace(scope), size, cut):
+                await send(message)
 
         try:
             host, page, length, is_chunked, site, accepted = _read(scope)
@@ -200,7 +202,7 @@ class RequestGuard:
         """Count bytes of a body that is kept until its request ends. Raises: Refusal."""
         most = self._options.max_body_bytes
         body.taken += more
-        has_room = self._admission.take_body(body.sender, more, BODIES_MAX * most)
+        has_room = self._admission.take_body(body.sender, more, self._admission.memory)
         if body.taken > most:
             raise self._too_large()
         if not has_room:
@@ -261,6 +263,12 @@ def _read(
             case _:
                 pass
     return host, origin, length, is_chunked, (where, mode), accepted
+
+
+def _namespace(scope: Scope) -> str:
+    """Whose answer it is."""
+    caller = scope.get("state", {}).get("caller")
+    return "" if caller is None else caller.namespace
 
 
 def _sender(scope: Scope) -> bytes | str:

@@ -13,8 +13,9 @@ from tests.server.tenants import Yard
 from tests.support.doors import Clock
 from tests.support.each import each
 from tests.support.loops import inside
+from turnabout.server.answer_room import AnswerRoom
 from turnabout.server.app import create_app
-from turnabout.server.batching.bounded_receive import BoundedReceive
+from turnabout.server.batching.bounded_answers import BoundedAnswers
 from turnabout.server.options import ServerOptions
 from turnabout.words import verbs as v
 from turnabout.words.entities import Deferral, Outgoing, Turn
@@ -26,10 +27,10 @@ ROOM, LARGEST = 10_000, 1_000  # ten messages of the largest kind
 
 
 @asynccontextmanager
-async def in_portions() -> AsyncIterator[tuple[Watched, BoundedReceive]]:
+async def in_portions() -> AsyncIterator[tuple[Watched, BoundedAnswers]]:
     """A store behind portions of ten."""
     async with watched() as store:
-        yield store, BoundedReceive(store, LARGEST, ROOM)
+        yield store, BoundedAnswers(store, AnswerRoom(10 * ROOM, 30.0), LARGEST, ROOM)
 
 
 behind = inside(in_portions, 2)
@@ -145,7 +146,7 @@ async def test_receives_of_one_transaction_share_a_portion(store, bounded):
 @behind
 async def test_ten_of_the_largest_have_room_whatever_they_are(store, bounded):
     await filled(store, 30)
-    bounded = BoundedReceive(store, 10 * ROOM, ROOM)
+    bounded = BoundedAnswers(store, AnswerRoom(100 * ROOM, 30.0), 10 * ROOM, ROOM)
     assert len(ids(await bounded.run(v.Receive("q", 20)))) == 20
     assert asked(store) == [10, 9, 1]
 

@@ -1,0 +1,123 @@
+"""Large answers in portions, so that none is larger than the server has room for.
+
+How large messages are is known when they are here, and then they are leased. So the store is asked
+for no more than there is room for if all are as large as they may be; while those that came are
+small, it is asked again. A client that wants many large messages gets fewer of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from turnabout.server.answer_room import MESSAGES_MIN, AnswerRoom
+from turnabout.store import AsyncForwardingStore, AsyncStore
+from turnabout.words.errors import TurnaboutError
+from turnabout.words.namespaces import namespace_of
+from turnabout.words.outcomes import Received
+from turnabout.words.turns import in_turn
+from turnabout.words.verbs import Receive, Verb
+
+A = TypeVar("A")
+
+ANSWER_BYTES = 100 * 1024 * 1024
+"""Of payloads and states in one answer: a hundred messages of the usual limit."""
+
+
+class BoundedAnswers(AsyncForwardingStore):
+    """A store in front of a store. `message_bytes`: how large a payload may be."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        room: AnswerRoom,
+        message_bytes: int,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
+        super().__init__(store)
+        self._answers = room
+        self._message_bytes = message_bytes
+        self._room = min(room.most, max(answer_bytes, MESSAGES_MIN * message_bytes))
+        self._portion_max = self._room // message_bytes
+
+    async def run(self, verb: Verb[A]) -> A:
+        """As the store's. Raises: Busy where there is no room for its answer."""
+        told: Verb[Any] = verb
+        if isinstance(told, Receive):
+            return cast("A", await self._receive(told))
+        room = _room_of(told)
+        if not room:
+            return await self._store.run(verb)
+        async with self._answers.asking(_namespace_of(told), room, room):
+            return await self._store.run(verb)
+
+    async def _receive(self, verb: Receive) -> Received:
+        """Portion after portion, as long as there is room for another one of the largest kind."""
+        part, most = await self._portion(verb, self._portion_max)
+        if len(part.deliveries) < most or most == verb.max_messages:
+            return part
+        taken, room, turn = (), self._room, verb.turn
+        while True:
+            taken += part.deliveries
+            _, guess = in_turn(part.deliveries, turn)
+            turn = part.turn or guess
+            room -= part.size
+            left = min(verb.max_messages - len(taken), room // self._message_bytes)
+            if len(part.deliveries) < most or left < 1:
+                break
+            try:
+                rest = replace(verb, max_messages=left, turn=turn)
+                part, most = await self._portion(rest, left)
+            except TurnaboutError:
+                break  # what there is must not wait for its lease to run out
+        return Received(taken, turn=turn)
+
+    async def _portion(self, verb: Receive, most: int) -> tuple[Received, int]:
+        """As many as are asked for, or as there is room for, and how many that was."""
+        size = self._message_bytes
+        namespace = namespace_of(verb.queue)
+        async with self._answers.asking(
+            namespace, min(verb.max_messages, most) * size, size
+        ) as asked:
+            most = asked.size // size
+            told = verb if most == verb.max_messages else replace(verb, max_messages=most)
+            received = await self._store.run(told)
+            asked.brought(received.size)
+        return received, most
+
+    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """As the store's; receives share one portion, as their transaction cannot go on later."""
+        wanted = sum(verb.max_messages for verb in verbs if isinstance(verb, Receive))
+        wanted = min(wanted, self._portion_max) * self._message_bytes
+        lists = min(sum(map(_room_of, verbs)), self._answers.most)
+        if not wanted + lists:
+            return await self._store.run_transaction(verbs)
+        least = lists + (self._message_bytes if wanted else 0)
+        namespace = _namespace_of(*verbs)
+        async with self._answers.asking(namespace, wanted + lists, least) as asked:
+            left = (asked.size - lists) // self._message_bytes
+            told: list[Verb[Any]] = []
+            for verb in verbs:
+                one = verb
+                if isinstance(verb, Receive):
+                    one = replace(verb, max_messages=min(verb.max_messages, max(1, left)))
+                    left -= one.max_messages
+                told.append(one)
+            answers = await self._store.run_transaction(told)
+            asked.brought(sum(one.size for one in answers if isinstance(one, Received)))
+            return answers
+
+
+def _room_of(verb: Verb[Any]) -> int:
+    """The bytes that a list may bring."""
+    return getattr(verb, "room_bytes", None) or 0
+
+
+def _namespace_of(*verbs: Verb[Any]) -> str:
+    """In which these verbs are, which are all of one namespace."""
+    for verb in verbs:
+        queue: str | None = getattr(verb, "queue", None)
+        if queue is not None:
+            return namespace_of(queue)
+    return next(filter(None, (getattr(verb, "namespace", None) for verb in verbs)), "")
