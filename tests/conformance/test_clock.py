@@ -62,6 +62,28 @@ def test_no_delay_is_longer_than_one_may_be(queue, clock):
 
 
 @BACK
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_delay_goes_on_whatever_it_was_for(door, clock, back, fifo):
+    """Of a send, a retry and a defer; hidden behind others that are due sooner."""
+    queue = door.fresh(fifo=fifo, backoff_seconds=40, backoff_jitter=0.0)
+    for name in ("sent", "failed", "deferred"):
+        delay = 40 if name == "sent" else None
+        sent(queue, name, channel=name, delay_seconds=delay)
+    for message in queue.receive(2):
+        message.fail() if message.text() == "failed" else message.defer(delay_seconds=40)
+    clock.advance(-back)
+    maintained(queue)
+    sent(queue, *"later", channel="later", delay_seconds=500)
+    for _ in range(4):
+        clock.advance(5)
+        maintained(queue)
+        assert not queue.receive(10)
+    clock.advance(65)
+    maintained(queue)
+    assert sorted(texts(queue.receive(10))) == ["deferred", "failed", "sent"]
+
+
+@BACK
 def test_a_redrive_goes_on(queue, clock, back):
     sent(queue, *"abc")
     for message in queue.receive(3):

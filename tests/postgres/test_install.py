@@ -16,7 +16,7 @@ from tests.upgrade import catalog
 from turnabout import Busy, Disconnected, Sent, UsageError, WrongVersion
 from turnabout.postgres import install
 from turnabout.postgres.calls import CALLS
-from turnabout.postgres.notices import STATEMENTS
+from turnabout.postgres.notices import STATEMENTS, WAITING
 from turnabout.postgres.parts import core, latest, parts
 from turnabout.postgres.permissions import MAY_SEND
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
@@ -81,7 +81,7 @@ def test_a_set_calls_itself_and_nothing_but_itself():
 def test_what_nobody_calls_is_not_there():
     """Each function is called by another, or is a verb's, or is for those who wait."""
     called = [(call.text, (call.nowait or b"").decode()) for call in CALLS.values()]
-    called += [(text.decode(), "") for text in STATEMENTS]
+    called += [(text.decode(), "") for text in (*STATEMENTS, *WAITING)]
     texts = "\n".join([*FILES.values(), *(text for both in called for text in both)])
     calls = re.findall(r"turnabout\w*\.(\w+)\(", texts)
     assert {name for name in FILES if calls.count(name) < 2} == set()

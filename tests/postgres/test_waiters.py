@@ -26,7 +26,6 @@ from turnabout.postgres.notices import (
     Notices,
 )
 from turnabout.postgres.notifier import ListeningNotifier
-from turnabout.postgres.url import PostgresOptions
 from turnabout.words.verb import Change
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
@@ -281,7 +280,7 @@ def test_notices_of_a_moment_are_told_together() -> None:
 
 
 def test_a_row_is_written_again_once_it_was_taken() -> None:
-    notifier = ListeningNotifier(PostgresOptions("", ""))
+    notifier = ListeningNotifier()
     place = ("q", Change.READY)
     assert notifier.want(place)
     places = notifier.to_write()

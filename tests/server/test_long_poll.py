@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.batching_support import Watched, message, settle, watched
+from tests.server.tenants import there
 from tests.support.doors import START, Clock
 from tests.support.loops import inside
 from turnabout.pacing import MAINTAIN_SECONDS
@@ -18,7 +19,7 @@ from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.batching.maintenance import ROUND_SECONDS, Maintenance
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
-from turnabout.words.entities import Outgoing, Shard
+from turnabout.words.entities import Failure, Outgoing, Shard
 from turnabout.words.errors import Busy, QueueNotFound
 from turnabout.words.policy import QueueSettings
 
@@ -300,3 +301,30 @@ async def test_a_schedule_is_fired_though_nobody_receives(yard: Yard) -> None:
     keeper._shared.watch.found(any_there=True, more_due=True)
     await keeper.step()
     assert await yard.counts() == (1, 0)
+
+
+@pytest.mark.parametrize("left_by", ["this server", "another"])
+@there(auth="none")
+async def test_a_redrive_is_taken_to_its_end_though_nobody_receives(one, left_by) -> None:
+    """By the server that was asked for it; or that comes after one that has gone."""
+    dead = QueueSettings(max_attempts=1)
+    await one.store.run(v.QueueCreate("q", dead))
+    for _ in range(3):
+        await one.store.run(v.Send("q", tuple(Outgoing(b"x") for _ in range(500))))
+        got = (await one.store.run(v.Receive("q", 500))).deliveries
+        await one.store.run(v.Fail("q", tuple(Failure(m.receipt, "no") for m in got)))
+    keeper = one.context.long_poll.maintenance
+    task = asyncio.ensure_future(keeper.run_redrives())
+    if left_by == "another":
+        await one.store.run(v.RedriveStart("q-dead"))
+        await keeper.step()
+    else:
+        answer = await one.ask("POST", "/v1/queues/q-dead/redrives", b"{}")
+        assert answer.status == 200
+    async with asyncio.timeout(20):
+        while (await one.store.run(v.RedriveList()))[0].state == "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    (redrive,) = await one.store.run(v.RedriveList())
+    assert (redrive.state, redrive.moved) == ("done", 1_500)
+    assert not keeper._redrives
+    task.cancel()

@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,12 +24,12 @@ def role(owner: str) -> Iterator[Callable[..., str]]:
     """Makes a role with these permissions: answers with its URL. All are dropped at the end."""
     made: list[str] = []
 
-    def make(*kinds: str) -> str:
+    def make(*kinds: str, **more: Any) -> str:
         name = f"turnabout_{os.getpid()}_{next(_number)}"
         ask(owner, sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
         made.append(name)
         for kind in kinds:
-            install.allow(owner, name, kind)
+            install.allow(owner, name, kind, **more)
         return as_role(owner, name)
 
     yield make

@@ -245,16 +245,6 @@ def test_schedules_are_checked_whoever_sets_them(owner, operator, wrong):
     assert ask(owner, "select count(*) from turnabout.schedule") == [(0,)]
 
 
-def test_who_waits_is_notified_whatever_others_say(owner, producer):
-    """The name of a process becomes that of a channel of PostgreSQL's, which has 63 bytes: one that
-    is longer would fail every call that notifies in its queue.
-    """
-    with pytest.raises(REFUSED):
-        ask(producer, "select turnabout.add_waiters(%s, '{q}', '{3}', 60000)", "x" * 54)
-    ask(producer, "select turnabout.add_waiters(%s, '{q}', '{3}', 60000)", "x" * 53)
-    ask(owner, "select turnabout.notify_waiters('q')")
-
-
 # --- every function ------------------------------------------------------------------------------
 
 

@@ -15,13 +15,14 @@ from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
     PAUSE_SECONDS,
+    QUEUES_MAX,
     QUEUES_TO_LOOK,
     REMOVE_WAITERS,
     Notice,
     Notices,
     change_of,
 )
-from turnabout.postgres.notifier import ListeningNotifier, Place
+from turnabout.postgres.notifier import RENEW_SECONDS, ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions, address
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
@@ -44,7 +45,7 @@ class AsyncListener:
         self._options = options
         self._run = run
         self._send_notices = send_notices
-        self._notifier = ListeningNotifier(options)
+        self._notifier = ListeningNotifier()
         self.notices = Notices(self._notifier.process)
         self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
         self._is_listening = False
@@ -97,10 +98,11 @@ class AsyncListener:
 
     async def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""
-        if places:
-            with contextlib.suppress(psycopg.Error, TurnaboutError):
-                await self._run(ADD_WAITERS, self._notifier.parameters(places, sweep=sweep))
-                self._notifier.were_written(places)
+        with contextlib.suppress(psycopg.Error, TurnaboutError):
+            for start in range(0, len(places), QUEUES_MAX):
+                some = places[start : start + QUEUES_MAX]
+                await self._run(ADD_WAITERS, self._notifier.parameters(some, sweep=sweep))
+                self._notifier.were_written(some)
 
     async def _keep_listening(self) -> None:
         while True:
@@ -129,8 +131,9 @@ class AsyncListener:
             while True:
                 poll_at = time.monotonic() + self._options.poll_seconds
                 while (left := poll_at - time.monotonic()) > 0:
-                    async for note in connection.notifies(timeout=left):
+                    async for note in connection.notifies(timeout=min(left, RENEW_SECONDS)):
                         self._notified(note.payload)
+                    await self._renew()
                 await self._poll()
 
     def _notified(self, payload: str) -> None:
@@ -153,10 +156,11 @@ class AsyncListener:
                 return
             for (queue,) in found:
                 self._notifier.notify(queue, change=Change.READY)
-        if self._is_listening:
-            async with self._writing:
-                places = self._notifier.to_renew(time.monotonic())
-                await self._write(places, sweep=True)
+
+    async def _renew(self) -> None:
+        """The rows of those who wait still, from time to time."""
+        async with self._writing:
+            await self._write(self._notifier.to_renew(time.monotonic()), sweep=True)
 
     async def stop(self) -> None:
         """Listen no longer; all who wait return."""

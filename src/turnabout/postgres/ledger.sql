@@ -37,8 +37,9 @@ create table if not exists turnabout.permission (
     primary key (role_name, kind)
 );
 
--- Whether a role has a permission to send to a queue (null: to any) a payload of so many bytes. Two
--- domains ask, which what roles say meets before anything acts with the owner's rights.
+-- Whether a role has a permission to send to a queue (null: to any) a payload of so many bytes;
+-- below 0: to send there, or to receive. Domains ask, which what roles say meets before anything
+-- acts with the owner's rights.
 create or replace function turnabout.may_send(role_name text, queue text, bytes int) returns boolean
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -47,7 +48,7 @@ begin
         select from turnabout.permission p
         left join pg_roles r on r.rolname = p.role_name
         left join pg_roles m on m.rolname = may_send.role_name
-        where p.kind <> 'consume' and bytes <= p.max_payload_bytes
+        where (p.kind <> 'consume' or bytes < 0) and bytes <= p.max_payload_bytes
             and (p.role_name = 'public' or pg_has_role(m.oid, r.oid, 'usage'))
             and (
                 may_send.queue is null or p.queues is null or exists (

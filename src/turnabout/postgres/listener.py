@@ -17,6 +17,7 @@ from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
     PAUSE_SECONDS,
+    QUEUES_MAX,
     QUEUES_TO_LOOK,
     REMOVE_WAITERS,
     Notice,
@@ -52,7 +53,7 @@ class Listener:
     def _begin(self) -> None:
         """What belongs to this process."""
         self._pid = os.getpid()
-        self._notifier = ListeningNotifier(self._options)
+        self._notifier = ListeningNotifier()
         self._notices = Notices(self._notifier.process)
         self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
         self._is_listening = False
@@ -136,10 +137,11 @@ class Listener:
 
     def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""
-        if places:
-            with contextlib.suppress(psycopg.Error, TurnaboutError):
-                self._run(ADD_WAITERS, self._notifier.parameters(places, sweep=sweep))
-                self._notifier.were_written(places)
+        with contextlib.suppress(psycopg.Error, TurnaboutError):
+            for start in range(0, len(places), QUEUES_MAX):
+                some = places[start : start + QUEUES_MAX]
+                self._run(ADD_WAITERS, self._notifier.parameters(some, sweep=sweep))
+                self._notifier.were_written(some)
 
     def _keep_listening(self) -> None:
         while not self._closed.is_set():
@@ -170,6 +172,7 @@ class Listener:
                 while (left := poll_at - time.monotonic()) > 0:
                     for note in connection.notifies(timeout=min(left, CLOSE_SECONDS)):
                         self._notified(note.payload)
+                    self._renew()
                     if self._closed.is_set():
                         process = (self._notifier.process,)
                         psycopg.RawCursor(connection).execute(REMOVE_WAITERS, process)
@@ -196,10 +199,11 @@ class Listener:
                 return
             for (queue,) in found:
                 self._notifier.notify(queue, change=Change.READY)
-        if self._is_listening:
-            with self._writing:
-                places = self._notifier.to_renew(time.monotonic())
-                self._write(places, sweep=True)
+
+    def _renew(self) -> None:
+        """The rows of those who wait still, from time to time."""
+        with self._writing:
+            self._write(self._notifier.to_renew(time.monotonic()), sweep=True)
 
     def stop(self) -> None:
         """Listen no longer; all who wait return."""

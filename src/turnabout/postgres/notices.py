@@ -36,10 +36,14 @@ ADD_WAITERS = rendered(
 REMOVE_WAITERS = rendered("select turnabout.remove_waiters($1::text)").encode()
 QUEUES_TO_LOOK = rendered("select * from turnabout.queues_to_look($1::text[], $2::int)").encode()
 REBUILD = rendered("select turnabout.rebuild()").encode()
-STATEMENTS = (NOTIFY_WAITERS, ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK, REBUILD)
-"""For every role: all wait for something, notify others that do, and may be the first to come after
-a crash of the server.
+STATEMENTS = (NOTIFY_WAITERS, REBUILD)
+"""For every role: all notify others that wait, and may be the first to come after a crash of the
+server.
 """
+WAITING = (ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK)
+"""For roles that may receive, or see how messages end."""
+QUEUES_MAX = 1_000
+"""In one call (functions/only_some.sql)."""
 
 
 class Notice(NamedTuple):
@@ -95,10 +99,11 @@ class Notices:
         with self._lock:
             if not self._pending or now < self.due_at:
                 return None
-            pending, self._pending = self._pending, {}
+            # All of the calls of all processes in the same order, as they lock rows.
+            taken = sorted(self._pending.items())[:QUEUES_MAX]
+            for key, _ in taken:
+                del self._pending[key]
             self._called_at = now
-        # All of the calls of all processes in the same order, as they lock rows.
-        taken = sorted(pending.items())
         return (
             [queue for (queue, _, _), _ in taken],
             [int(change) for (_, change, _), _ in taken],

@@ -12,23 +12,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnabout.notifier import Notifier
-from turnabout.postgres.url import PostgresOptions
 from turnabout.words.verb import Change
 
 Place = tuple[str, Change]
 
-VALID_SECONDS_MIN = 10.0
-POLLS_VALID = 3
-"""A row outlasts this many polls, unless they are shorter than that."""
+VALID_SECONDS = 10.0
+RENEW_SECONDS = VALID_SECONDS / 2
 
 
 class ListeningNotifier(Notifier):
     """See the module. Of one store in one process, whose name for others is `process`."""
 
-    def __init__(self, options: PostgresOptions) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.process = secrets.token_hex(8)
-        self._valid = max(VALID_SECONDS_MIN, POLLS_VALID * options.poll_seconds)
         self._renew_at = 0.0
         self._written: set[Place] = set()
         self._wanted: set[Place] = set()
@@ -67,7 +64,7 @@ class ListeningNotifier(Notifier):
         """The rows that are to be written again, from time to time: all that are of use."""
         if now < self._renew_at:
             return []
-        self._renew_at = now + self._valid / 2
+        self._renew_at = now + RENEW_SECONDS
         places = self.waited_for()
         self._written.intersection_update(places)
         self._taken.clear()
@@ -79,7 +76,7 @@ class ListeningNotifier(Notifier):
             self.process,
             [queue for queue, _ in places],
             [int(change) for _, change in places],
-            round(self._valid * 1000),
+            round(VALID_SECONDS * 1000),
             sweep,
         )
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from turnabout.postgres.call import SETTLE, Call
 from turnabout.postgres.calls import CALLS
-from turnabout.postgres.notices import STATEMENTS
+from turnabout.postgres.notices import STATEMENTS, WAITING
 from turnabout.words import verbs as v
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import KINDS
 
 MAY_SEND = "may_send"
-"""It stands beside the ledger: the types of what is sent ask it."""
+"""It stands beside the ledger: the types of arguments ask it."""
 
 _CALLED = re.compile(r"\bturnabout_r\d+\.(\w+)\(")
 
@@ -40,9 +40,9 @@ def functions_of_slice(name: str, calls: Mapping[type[v.Verb[Any]], Call]) -> li
 
 
 def _names(verbs: tuple[type[v.Verb[Any]], ...]) -> set[str]:
-    asked = {MAY_SEND} if v.Send in verbs else set[str]()
     calls = [CALLS[verb] for verb in verbs]
     texts = [text for call in calls for text in (call.text, (call.nowait or b"").decode())]
     texts += [SETTLE.decode() for call in calls if call.settles]
-    texts += [statement.decode() for statement in STATEMENTS]
-    return asked | {name for text in texts for name in _CALLED.findall(text)}
+    waiting = WAITING if v.Receive in verbs else ()
+    texts += [statement.decode() for statement in (*STATEMENTS, *waiting)]
+    return {MAY_SEND} | {name for text in texts for name in _CALLED.findall(text)}

@@ -85,7 +85,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     long_poll = LongPoll(merged, admission)
     lifecycle.on_close.append(long_poll.close)
     long_poll.maintenance.usage_of = authenticator.quotas.usage_now
-    lifecycle.background.append(long_poll.maintenance.run)
+    lifecycle.background += [long_poll.maintenance.run, long_poll.maintenance.run_redrives]
     context = ServerContext(
         store,
         _traced(merged) if options.tracing else merged,

@@ -18,9 +18,9 @@ begin
     ),
     scheduled as (
         insert into turnabout.scheduled (
-            id, at, expires_at, queue_id, priority, limited, channel
+            id, at, since, expires_at, queue_id, priority, limited, channel
         )
-        select p.id, p.at, p.expires_at, queue.id, p.priority, p.limited, p.channel
+        select p.id, p.at, now_ms, p.expires_at, queue.id, p.priority, p.limited, p.channel
         from placed p
         where p.at > now_ms and not queue.fifo
     ),

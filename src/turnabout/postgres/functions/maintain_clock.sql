@@ -1,12 +1,11 @@
 -- Instants that lie further ahead than they can be, since the server's clock was set back: a lease
--- runs as long as it did before, and a bucket owes no more than it holds; a delay has at most 366
--- days. (Others' readings of the clock may be somewhat newer than this one.)
+-- runs as long as it did before, a bucket owes no more than it holds, and a delay lasts as long as
+-- was said. (Others' readings of the clock may be somewhat newer than this one.)
 create or replace function turnabout.maintain_clock(queue turnabout.queue, now_ms bigint)
 returns void
 language plpgsql as $$
 declare
     v_latest bigint := now_ms + 10000;
-    v_longest bigint := 31622400000;
 begin
     -- 1. Leases, if one of those that end last was made later than now.
     if now_ms + 10000 < (
@@ -62,25 +61,44 @@ begin
         for update skip locked
     );
 
-    -- 3. Delays.
+    -- 3. Delays: of a FIFO channel that sleeps, the head's.
     with late as (
-        delete from turnabout.scheduled s
+        update turnabout.scheduled s
+        set at = now_ms + s.at - s.since, since = now_ms
         where s.ctid = any (array(
             select o.ctid from turnabout.scheduled o
-            where o.queue_id = queue.id and o.at > v_latest + v_longest
+            where o.queue_id = queue.id and o.since > v_latest
             limit 1000
             for update skip locked
         ))
-        returning s.*
+        returning s.id, s.at
     ),
-    messages as (
-        update turnabout.message m
-        set at = now_ms + v_longest
-        from late
-        where m.id = late.id
+    heads as (
+        update turnabout.ready r
+        set at = now_ms + r.at - held.since
+        from (
+            select o.id, greatest(m.sent_at, m.leased_at) as since
+            from (
+                select s.name from turnabout.channel s
+                where queue.fifo and s.queue_id = queue.id and s.wake_at > v_latest
+                order by s.wake_at desc
+                limit 100
+            ) last
+            join turnabout.ready o
+                on o.queue_id = queue.id and o.limited and o.channel = last.name
+            join turnabout.message m on m.id = o.id
+            where o.at > v_latest and greatest(m.sent_at, m.leased_at) > v_latest
+            for update of o skip locked
+        ) held
+        where r.id = held.id and r.queue_id = queue.id and r.limited
+        returning r.id, r.at, r.channel
+    ),
+    awake as (
+        insert into turnabout.wake (queue_id, channel) select queue.id, h.channel from heads h
     )
-    insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
-    select l.id, now_ms + v_longest, l.expires_at, l.queue_id, l.priority, l.limited, l.channel
-    from late l;
+    update turnabout.message m
+    set at = l.at, sent_at = least(m.sent_at, now_ms), leased_at = least(m.leased_at, now_ms)
+    from (select l.id, l.at from late l union all select h.id, h.at from heads h) l
+    where m.id = l.id;
 end
 $$;

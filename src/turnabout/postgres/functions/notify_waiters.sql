@@ -11,7 +11,7 @@
 -- and their row stays; an end that is for them is answered with the queue.
 -- plans: pinned
 create or replace function turnabout.notify_waiters(
-    queues text[], changes smallint[], counts int[], own text[]
+    queues turnabout.known_queue[], changes smallint[], counts int[], own text[]
 ) returns setof text
 language plpgsql as $$
 declare
@@ -20,6 +20,7 @@ declare
     v_wanted record;
     v_taken text[];
 begin
+    perform turnabout.only_some(notify_waiters.queues::text[]);
     for v_wanted in
         select c.queue, c.change, c.count, c.own
         from unnest(

@@ -111,7 +111,8 @@ begin
     -- gives it one when that ends. Inserted about in the order of the line's index, which takes
     -- half the time; to sort by all of its columns would take what that saves.
     with homeless as not materialized (
-        select m.id, m.at, m.expires_at, m.queue_id, m.priority, m.channel, q.fifo,
+        select m.id, m.at, greatest(m.sent_at, m.leased_at) as since, m.expires_at, m.queue_id,
+            m.priority, m.channel, q.fifo,
             q.limited or c.name is not null as limited
         from turnabout.message m
         join turnabout.queue q on q.id = m.queue_id
@@ -126,8 +127,10 @@ begin
             )
     ),
     later as (
-        insert into turnabout.scheduled (id, at, expires_at, queue_id, priority, limited, channel)
-        select h.id, h.at, h.expires_at, h.queue_id, h.priority, h.limited, h.channel
+        insert into turnabout.scheduled (
+            id, at, since, expires_at, queue_id, priority, limited, channel
+        )
+        select h.id, h.at, h.since, h.expires_at, h.queue_id, h.priority, h.limited, h.channel
         from homeless h
         where h.at > v_now and not h.fifo
     )

@@ -3,6 +3,7 @@
 create or replace function turnabout.remove_waiters(process text) returns void
 language plpgsql as $$
 begin
-    delete from turnabout.waiter w where w.process = remove_waiters.process;
+    delete from turnabout.waiter w
+    where w.process = remove_waiters.process and w.role = session_user::regrole;
 end
 $$;

@@ -129,9 +129,9 @@ begin
         ),
         scheduled as (
             insert into turnabout.scheduled (
-                id, at, expires_at, queue_id, priority, limited, channel
+                id, at, since, expires_at, queue_id, priority, limited, channel
             )
-            select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited,
+            select put.id, put.at, v_now, put.expires_at, v_queue_id, put.priority, put.limited,
                 put.channel
             from put
             where put.at is not null and not v_fifo

@@ -18,6 +18,11 @@ create domain turnabout.target as text constraint the_role_may_send_to_that_queu
     has_schema_privilege('turnabout', 'create') or turnabout.may_send(current_user::text, value, 0)
 );
 
+-- A queue that others are told of: by who may send there, or may receive.
+create domain turnabout.known_queue as text constraint the_role_may_use_that_queue check (
+    has_schema_privilege('turnabout', 'create') or turnabout.may_send(current_user::text, value, -1)
+);
+
 create domain turnabout.payload as bytea constraint a_payload_has_1_mib_or_what_was_granted check (
     octet_length(value) <= 1048576 or octet_length(value) <= 268435456 and (
         has_schema_privilege('turnabout', 'create')
@@ -232,6 +237,7 @@ create sequence turnabout.head_mark_number;
 create unlogged table turnabout.scheduled (
     id bigint not null,
     at bigint not null,
+    since bigint not null default 0, -- when that was said, or a little before
     expires_at bigint,
     queue_id int not null,
     priority smallint not null,
@@ -239,6 +245,8 @@ create unlogged table turnabout.scheduled (
     channel text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
+-- Behind the clock is nothing, unless that was set back.
+create index scheduled_since on turnabout.scheduled (queue_id, since);
 create index scheduled_due on turnabout.scheduled (queue_id, at, id);
 create index scheduled_limited on turnabout.scheduled (queue_id, channel) where limited;
 create index scheduled_expiry on turnabout.scheduled (queue_id, expires_at)

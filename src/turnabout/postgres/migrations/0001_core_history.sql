@@ -163,7 +163,8 @@ create unlogged table turnabout.waiter (
     changes smallint not null,
     queue text collate "C" not null check (octet_length(queue) <= 160),
     -- what others notify by 'turnabout_' and this name: an identifier has at most 63 bytes
-    process text collate "C" not null check (octet_length(process) <= 53)
+    process text collate "C" not null check (octet_length(process) <= 53),
+    role oid not null default 0 -- whose session it is: none but it removes the rows of that process
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So

@@ -26,6 +26,7 @@ from turnabout.words import verbs as v
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.namespaces import stored
 from turnabout.words.outcomes import NotDue, Received
+from turnabout.words.records import Redrive
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
 
@@ -121,6 +122,7 @@ class AuthorizedStore(AsyncStore):
                     outcomes.append(answer)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
+        self._saw(answer)
         if kind in ANSWERS_NAME:
             answer = outside(answer, rights.namespace)
         if kind.pages is None:
@@ -151,6 +153,7 @@ class AuthorizedStore(AsyncStore):
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         for place, answer in zip(rest, done, strict=True):
+            self._saw(answer)
             verb = verbs[place]
             answers[place] = self._shown(verb, outside(answer, rights.namespace))
         return [answers[place] for place in range(len(verbs))]
@@ -282,6 +285,11 @@ class AuthorizedStore(AsyncStore):
             pairs = zip(told, answers, strict=True)
             outcomes.extend(answer for verb, answer in pairs if verb in bounded)
             return answers
+
+    def _saw(self, answer: Any) -> None:
+        """A redrive that runs from now on: the server takes it to its end."""
+        if isinstance(answer, Redrive):
+            self.services.long_poll.maintenance.saw(answer)
 
     def _shown(self, verb: Verb[Any], answer: Any) -> Any:
         """Of a list: what the caller may see."""

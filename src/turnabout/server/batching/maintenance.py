@@ -1,4 +1,5 @@
-"""What a server does by itself: it maintains queues, and fires schedules that are due.
+"""What a server does by itself: it maintains queues, fires schedules that are due, and takes the
+steps of redrives.
 
 A receive over a library's connection does this on the way. A server does it beside, so that no
 client waits for it, and even while nobody receives: a schedule is looked for once a second, as are
@@ -20,8 +21,17 @@ from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.words.errors import Forbidden, QuotaExceeded, Unavailable, Uncertain, UsageError
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Sent
+from turnabout.words.records import Redrive
 from turnabout.words.schedules import ScheduleEntry
-from turnabout.words.verbs import Maintain, QueueList, ScheduleList, Send, Verb
+from turnabout.words.verbs import (
+    Maintain,
+    QueueList,
+    RedriveList,
+    RedriveStep,
+    ScheduleList,
+    Send,
+    Verb,
+)
 
 ROUND_SECONDS = 30.0
 """In which every queue is maintained once, if nobody receives from it."""
@@ -35,6 +45,8 @@ FIRES_MAX = 100
 """Schedules in one look."""
 FIRES_BYTES = 8 * 1024 * 1024
 """Of their payloads."""
+REDRIVES_MAX = 100
+"""At once; the others take a step with each maintenance of their queue."""
 MAINTAINS_MAX = 20
 """A second, in the round over all queues: where there are many, the round takes longer."""
 
@@ -66,10 +78,44 @@ class Maintenance:
         self._left: list[str] = []
         self._share = 0
         self._received: dict[str, None] = {}
+        self._redrives: dict[int, Redrive] = {}
+        self._has_redrives = asyncio.Event()
 
     def received_from(self, queue: str) -> None:
         """Somebody has looked for messages there, so maintenance may have something to do soon."""
         self._received[queue] = None
+
+    def saw(self, redrive: Redrive) -> None:
+        """It is taken to its end here, if it runs."""
+        if redrive.state == "running" and len(self._redrives) < REDRIVES_MAX:
+            self._redrives[redrive.id] = redrive
+            self._has_redrives.set()
+
+    async def run_redrives(self) -> None:
+        """A step of each in turn, for half of the time at most: the other half is the requests'."""
+        while True:
+            await self._has_redrives.wait()
+            began = time.monotonic()
+            moved = 0
+            for before in list(self._redrives.values()):
+                try:
+                    moved += await self._redrive(before)
+                except (Unavailable, Uncertain):
+                    pass  # the next round will do
+                except (Forbidden, UsageError):  # it is gone, or none of ours
+                    del self._redrives[before.id]
+            if not self._redrives:
+                self._has_redrives.clear()
+            took = time.monotonic() - began
+            await asyncio.sleep(max(PAUSE_SECONDS, took) if moved else MAINTAIN_SECONDS)
+
+    async def _redrive(self, before: Redrive) -> int:
+        """A step; how many messages it has moved."""
+        after = await self._shared.store.run(RedriveStep(before.id))
+        self._redrives[before.id] = after
+        if after.state != "running":
+            del self._redrives[before.id]
+        return after.moved - before.moved
 
     async def run(self) -> None:
         """From the start of the server to its end."""
@@ -142,3 +188,5 @@ class Maintenance:
         self._left = names[::-1]
         self._share = min(ceil(len(names) / ROUND_SECONDS), MAINTAINS_MAX)
         self._shared.rounds.keep(set(names))
+        for redrive in await self._shared.store.run(RedriveList(limit=REDRIVES_MAX)):
+            self.saw(redrive)  # begun by somebody who has gone

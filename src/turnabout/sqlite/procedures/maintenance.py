@@ -53,7 +53,12 @@ def _clamp(connection: Connection, queue: Queue, parameters: dict[str, Any]) -> 
     connection.execute(_SQL["debts_back"], parameters)
     if queue["has_own_limits"]:
         connection.execute(_SQL["debt_back"], parameters)
-    connection.execute(_SQL["delays_back"], parameters)
+    waits = 0 if queue["fifo"] else 1
+    if (
+        connection.execute(_SQL["delays_back"], {**parameters, "waits": waits}).rowcount
+        and not waits
+    ):
+        connection.execute(_SQL["heads_back"], parameters)
 
 
 def _sweep_history(

@@ -31,9 +31,21 @@ set queue_tat_us = :now * 1000 + queue_rate_burst * queue_rate_interval_us
 where id = :queue and queue_tat_us > :latest * 1000 + queue_rate_burst * queue_rate_interval_us;
 
 -- name: delays_back
--- Delays of more than 366 days.
-update turnabout_message set at = :now + 31622400000
-where queue_id = :queue and status = 1 and at > :latest + 31622400000;
+-- Delays last as long as was said; in a FIFO queue those of heads.
+update turnabout_message
+set at = :now + at - max(sent_at, coalesce(leased_at, 0)), sent_at = min(sent_at, :now),
+  leased_at = min(leased_at, :now)
+where max(sent_at, coalesce(leased_at, 0)) > :latest and id in (
+  select id from turnabout_message
+  where queue_id = :queue and status = :waits and at > 0 and at > :latest
+  order by at desc
+  limit 100
+);
+
+-- name: heads_back
+-- Channels whose heads these are look again.
+update turnabout_channel set wake_at = 0
+where queue_id = :queue and wake_at > 0 and wake_at > :latest;
 
 -- name: done_to
 -- Up to where the history of done messages is too old: before the first one that is not, among the
