@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Set as AbstractSet
 
 from turnabout.words.entities import FIRST_TURN, Shard, Turn
+from turnabout.words.errors import TurnaboutError
 
 MAINTAIN_SECONDS = 1.0
 HINT_SECONDS_MIN, HINT_SECONDS_MAX = 0.1, 5.0
@@ -27,6 +28,8 @@ LOOK_SECONDS_IDLE = 10.0
 """Where there was no schedule: one that another process sets is noticed this late."""
 TURNS_MAX = 10_000
 """Queues and shards whose places in the round robin are remembered."""
+FAILURES_TOLD = 10
+"""In a row, of maintenance that is only hindered."""
 AGAIN_SECONDS = 60.0
 """After a refusal, and between complaints about the same matter."""
 
@@ -137,6 +140,8 @@ class Rounds:
         self._turns: OrderedDict[tuple[str, Shard | None], deque[Turn]] = OrderedDict()
         self._maintained: dict[str, float] = {}
         self._maintains = True
+        self.failing: dict[str, int] = {}
+        """Queues whose maintenance fails, and how often in a row."""
 
     def take(self, queue: str, shard: Shard | None = None) -> Turn:
         """A place in the round robin; nobody else has it until it is put back."""
@@ -168,6 +173,18 @@ class Rounds:
         with self._lock:
             self._maintained[queue] = time.monotonic() + AGAIN_SECONDS
 
+    def was_maintained(self, queue: str, error: TurnaboutError | None = None) -> None:
+        """Note how it went. What fails is told once; what may be over soon, when it lasts."""
+        if error is None:
+            self.failing.pop(queue, None)
+            return
+        self.failing[queue] = times = self.failing.get(queue, 0) + 1
+        if times == (FAILURES_TOLD if error.retryable else 1):
+            import logging
+
+            log = logging.getLogger("turnabout.maintenance")
+            log.warning("the queue %s cannot be maintained, so what is old stays: %s", queue, error)
+
     def stop_maintaining(self) -> None:
         """The store does it by itself."""
         self._maintains = False
@@ -177,3 +194,4 @@ class Rounds:
         with self._lock:
             for gone in self._maintained.keys() - queues:
                 del self._maintained[gone]
+                self.failing.pop(gone, None)

@@ -22,7 +22,7 @@ async def test_all_is_well(sight: Sight) -> None:
     assert (await sight.get("/readyz")).text == "ok\n"
     document = (await sight.get("/healthz")).json()
     assert document["status"] == "ok"
-    assert set(document["checks"]) == {"closing", "store", "disk"}
+    assert set(document["checks"]) == {"closing", "store", "disk", "maintenance"}
 
 
 @each("error", [AWAY, WrongVersion("canary"), RuntimeError("canary"), OSError()])

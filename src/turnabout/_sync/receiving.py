@@ -12,7 +12,7 @@ from turnabout._sync.shared import Place, Shared
 from turnabout._sync.waiters import ReceiveGroup
 from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.words.entities import Delivery
-from turnabout.words.errors import Forbidden, TurnaboutError, Unavailable, Uncertain
+from turnabout.words.errors import Forbidden, TurnaboutError
 from turnabout.words.turns import in_turn
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Maintain, Receive, Release
@@ -112,10 +112,12 @@ def maintain_when_due(shared: Shared, queue: str, seconds: float = MAINTAIN_SECO
     if shared.rounds.must_maintain(queue, seconds):
         try:
             shared.store.run(Maintain(queue))
-        except (Unavailable, Uncertain):
-            return  # the next one will do
         except Forbidden:
             shared.rounds.may_not_maintain(queue)
+        except TurnaboutError as error:  # the next one will do
+            shared.rounds.was_maintained(queue, error)
+        else:
+            shared.rounds.was_maintained(queue)
 
 
 def receive_once(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:

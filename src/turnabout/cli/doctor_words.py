@@ -263,6 +263,11 @@ OF_POSTGRES: Mapping[str, Words] = {
         " Busy",
         "give the role read committed and longer timeouts: alter role … set …",
     ),
+    "maintenance": Words("what is old is removed"),
+    "maintenance.fails": Words(
+        bad="{queue:clean}: {error:clean}",
+        todo="what is old stays, and receives get slow: mend what the database says",
+    ),
     "transactions": Words(
         "none has been open for long",
         "process {pid} ({user:clean}, {program:clean}, {state}) has had one open for"
@@ -311,6 +316,7 @@ OF_POSTGRES: Mapping[str, Words] = {
             "pooler",
             "LISTEN",
             "queues",
+            "maintenance",
         )
     },
 }

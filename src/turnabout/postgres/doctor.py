@@ -13,6 +13,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from turnabout.postgres.errors import BUSY
 from turnabout.postgres.revision import rendered
 from turnabout.postgres.url import address, parse
 from turnabout.slices import Slice
@@ -33,6 +34,7 @@ SQL = {
     name: rendered(text)
     for name, text in statements_in(Path(__file__).with_name("doctor.sql")).items()
 }
+MAINTAIN = rendered("select turnabout.maintain(%s)").encode()
 VERSION_MIN: Final = 140_000
 CONNECT_SECONDS: Final = 5
 NOTIFY_SECONDS = 2.0
@@ -69,6 +71,7 @@ def findings(url: str) -> Iterator[Finding]:
                 yield from _guarded("pooler", lambda: of_pooler(first, second, prepares=prepares))
                 yield from _guarded("LISTEN", lambda: of_listen(first, second))
         yield from _guarded("queues", lambda: _of_database(first))
+        yield from _guarded("maintenance", lambda: of_maintenance(first))
 
 
 def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
@@ -197,6 +200,22 @@ def _of_database(db: Db) -> Iterator[Finding]:
     with db.transaction():
         db.execute("set transaction isolation level repeatable read, read only")
         yield from of_queues(db, _one(db, SQL["now"]))
+
+
+def of_maintenance(db: Db) -> Iterator[Finding]:
+    """Each of some queues is maintained, and that is undone."""
+    if _one(db, "select to_regclass('turnabout.message') is null"):
+        return
+    for (queue,) in db.execute(SQL["to maintain"].encode()).fetchall():
+        try:
+            with db.transaction(force_rollback=True):
+                db.execute("set local lock_timeout = '1s'")
+                db.execute(MAINTAIN, (queue,))
+        except psycopg.Error as error:
+            if error.sqlstate not in BUSY:
+                yield fail("maintenance.fails", queue=queue, error=error.diag.message_primary)
+                return
+    yield ok("maintenance")
 
 
 def of_queues(db: Db, now: int) -> Iterator[Finding]:

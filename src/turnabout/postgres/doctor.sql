@@ -403,3 +403,7 @@ where m.sent_at < %(now)s - 60000;
 select count(*)
 from turnabout.history_default h
 where h.finished_at > %(now)s - 86400000;
+
+-- name: to maintain
+-- Queues, of those that there have been for long.
+select q.name from turnabout.queue q order by q.id limit 20;

@@ -36,7 +36,22 @@ NOT_REBUILT = "PQ503"
 BUSY = frozenset({"40001", "40P01", LOCKED, "57014", NOT_REBUILT})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
+PASSES = ("40", "53", "55P0", "58")
+"""So begin the codes of what the server may take later: others were before, it lacks memory or
+connections, or its system failed it.
+"""
+
+LOST = ("08", "57")
+"""So begin those of a connection that broke, or of a server that goes or comes: only then is it
+unknown what happened. Whatever else has a code, the server has undone.
+"""
+
 NOT_ALLOWED = "42501"
+
+TOO_MANY = "53300"
+"""Connections: the server cannot be reached, for now."""
+
+_OF_THE_CLIENT = (psycopg.OperationalError, psycopg.InterfaceError)
 
 LEFT_TO_FUNCTION = BUSY | {"22012", NOT_ALLOWED}
 """Errors of an everyday statement after which its function is called. Rows that others hold: the
@@ -109,8 +124,6 @@ def translate(
             f"the database {without_secrets(url)} is not migrated to this library ({text}): "
             f"run `turnabout migrate up --url '{without_secrets(url)}'`"
         )
-    if code in BUSY:
-        return busy(code)(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if code in ("26000", "42P05"):
         return UsageError(
             f"a pooler forgets prepared statements ({text}): add prepare=off to the URL"
@@ -120,18 +133,31 @@ def translate(
     refused = _refused(error, code, text, url)
     if refused is not None:
         return refused
-    if code[:2] in ("22", "23"):
-        return UsageError(f"PostgreSQL refused a value: {text}")
+    if code in BUSY or (code.startswith(PASSES) and code != TOO_MANY):
+        return busy(code)(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
         return UsageError(f"PostgreSQL's client refused the URL: {text}")
-    if code == "" or code[:2] in ("08", "57", "53") or isinstance(error, psycopg.OperationalError):
+    is_lost = code.startswith(LOST) or code == TOO_MANY
+    if is_lost or (not code and isinstance(error, _OF_THE_CLIENT)):
         if sent and not NOT_LOGGED_IN.search(text):
             return Uncertain(
                 f"the connection to {without_secrets(url)} broke before the answer came ({text}): "
                 "the call may have happened"
             )
         return Disconnected(f"cannot reach {without_secrets(url)}: {text}")
-    return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
+    return _not_taken(code, text)
+
+
+def _not_taken(code: str, text: str) -> TurnaboutError:
+    """The server has spoken: it will say the same again."""
+    if code[:2] in ("22", "23"):
+        return UsageError(f"PostgreSQL refused a value: {text}")
+    if code[:2] in ("", "42", "P0", "XX"):
+        return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
+    return UsageError(
+        f"PostgreSQL refuses such calls here: {text} (SQLSTATE {code}). Nothing happened, and a "
+        "repeat does not help: see what an administrator has set for this database or role"
+    )
 
 
 def _refused(error: psycopg.Error, code: str, text: str, url: str) -> TurnaboutError | None:

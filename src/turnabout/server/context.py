@@ -40,6 +40,7 @@ class ServerContext(Services):
             "connections": self.connections(),
             "requests_pending": self.admission.pending,
             "polls": self.admission.waiting,
+            "queues_unmaintained": self.long_poll.maintenance.failing,
             **{k: v for k, v in self.store.measures().items() if k not in OF_THE_DATABASE},
         }
 

@@ -14,6 +14,7 @@ begin
     execute format(
         'create table %s (like turnabout.history including defaults) with ('
         'autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0)', v_name);
+    execute format('alter table %s replica identity full', v_name);
     execute format(
         'alter table turnabout.history attach partition %s for values from (%s) to (%s)',
         v_name, from_ms, from_ms + 86400000);

@@ -45,6 +45,18 @@ begin
 end
 $$;
 
+-- Where a publication is for all tables, nothing could be removed from one without an identity: a
+-- key, or else the whole row. (It costs nothing where nobody replicates.)
+do $$
+declare
+    v_table regclass;
+begin
+    for v_table in select t.relid from pg_partition_tree('turnabout.history') t loop
+        execute format('alter table %s replica identity full', v_table);
+    end loop;
+end
+$$;
+
 -- Positions in the order of commits up to which something was removed from history: the highest one
 -- counts. Only inserted and deleted, so nobody waits for anybody.
 create table turnabout.history_floor (
@@ -52,6 +64,7 @@ create table turnabout.history_floor (
     id bigint not null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
+alter table turnabout.history_floor replica identity full;
 create index history_floor_log on turnabout.history_floor (xid, id);
 
 -- Counts, in parts that are only inserted; maintenance folds a queue's parts into one. Null is
@@ -65,6 +78,7 @@ create table turnabout.tally (
     queue_id int not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
+alter table turnabout.tally replica identity full;
 -- A queue's counts must not cost what all others have sent.
 create index tally_queue on turnabout.tally (queue_id);
 
@@ -81,6 +95,7 @@ create table turnabout.event (
     channel text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
+alter table turnabout.event replica identity full;
 create index event_order on turnabout.event (queue_id, xid, seq);
 
 -- Redrives, running and ended. phase: 1 looks at messages that died, 2 at all others. last_id: the

@@ -46,6 +46,8 @@ class HealthCheck:
     name: str
     problem: str | None = None
     seconds: float | None = None
+    stops: bool = True
+    """Nobody should come while it is so."""
 
 
 class Health:
@@ -62,7 +64,9 @@ class Health:
         if self._context.lifecycle.leaving:
             return (HealthCheck("closing", "closing"),)
         await self._ask()
-        return HealthCheck("closing"), self._ping, self._disk()
+        failing = self._context.long_poll.maintenance.failing
+        kept = HealthCheck("maintenance", "maintenance" if failing else None, stops=False)
+        return HealthCheck("closing"), self._ping, self._disk(), kept
 
     def close(self) -> None:
         """Ask nothing more."""
@@ -103,8 +107,8 @@ class Health:
 
 
 def problems(checks: Sequence[HealthCheck]) -> list[str]:
-    """Their codes; none if all is well."""
-    return [check.problem for check in checks if check.problem is not None]
+    """Their codes; none if all that is needed is well."""
+    return [check.problem for check in checks if check.stops and check.problem is not None]
 
 
 def routes(context: ServerContext) -> Sequence[BaseRoute]:
@@ -123,11 +127,13 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        found = problems(await health.checks())
+        checks = await health.checks()
+        found = problems(checks)
         if found:
             headers = {"Retry-After": "1"}
             return PlainTextResponse(f"not ready: {', '.join(found)}\n", 503, headers=headers)
-        return PlainTextResponse("ok\n")
+        failing = any(check.problem for check in checks)
+        return PlainTextResponse("ok, but maintenance fails: see the log\n" if failing else "ok\n")
 
     async def healthz(request: Request) -> Response:
         checks = await health.checks()

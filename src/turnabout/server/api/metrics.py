@@ -78,6 +78,7 @@ NOW: Final[Mapping[str, str]] = {
     "connections": "Open connections of clients.",
     "requests_pending": "Requests that want the store.",
     "polls": "Requests that wait for messages or events.",
+    "queues_unmaintained": "Queues whose last maintenance has failed.",
 }
 STORE: Final[Mapping[str, str]] = {
     "connections_open": "Connections to the database that are open.",

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from math import ceil
 from typing import Any, Protocol
 
+from turnabout._async.receiving import maintain_when_due
 from turnabout._async.schedules import complain, fire
 from turnabout._async.shared import Shared
 from turnabout.pacing import MAINTAIN_SECONDS
@@ -24,7 +25,6 @@ from turnabout.words.outcomes import Sent
 from turnabout.words.records import Redrive
 from turnabout.words.schedules import ScheduleEntry
 from turnabout.words.verbs import (
-    Maintain,
     QueueList,
     RedriveList,
     RedriveStep,
@@ -84,6 +84,11 @@ class Maintenance:
     def received_from(self, queue: str) -> None:
         """Somebody has looked for messages there, so maintenance may have something to do soon."""
         self._received[queue] = None
+
+    @property
+    def failing(self) -> int:
+        """How many queues cannot be maintained."""
+        return len(self._shared.rounds.failing)
 
     def saw(self, redrive: Redrive) -> None:
         """It is taken to its end here, if it runs."""
@@ -178,10 +183,7 @@ class Maintenance:
 
     async def _maintain(self, queue: str, seconds: float) -> None:
         """Unless it was in the last `seconds`."""
-        if self._shared.rounds.must_maintain(queue, seconds):
-            # Deleted meanwhile, busy, or out of reach: it waits for another time.
-            with suppress(Unavailable, Uncertain, UsageError):
-                await self._shared.store.run(Maintain(queue))
+        await maintain_when_due(self._shared, queue, seconds)
 
     async def _begin_round(self) -> None:
         names = [entry.name for entry in await self._shared.store.run(QueueList())]

@@ -1,0 +1,85 @@
+"""What the server says is told as what it is: after an answer nobody has to guess."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+import turnabout
+from tests.postgres.asking import ask
+from turnabout.postgres.errors import NoAnswer, translate
+from turnabout.words.errors import (
+    BrokenInvariant,
+    Busy,
+    Disconnected,
+    TurnaboutError,
+    Uncertain,
+    UsageError,
+)
+
+URL = "postgresql://app@localhost/app"
+CODES = sorted(
+    {
+        code
+        for one in vars(errors).values()
+        if isinstance(code := getattr(one, "sqlstate", None), str)
+    }
+)
+
+
+def told(code: str, *, sent: bool = True) -> TurnaboutError:
+    return translate(errors.lookup(code)("in the server's words"), URL, sent=sent)
+
+
+def test_only_a_lost_connection_leaves_it_open_what_happened() -> None:
+    """Every code that psycopg knows."""
+    assert len(CODES) > 200
+    for code in CODES:
+        error = told(code)
+        is_lost = (code[:2] in ("08", "57") and code != "57014") or code == "53300"
+        assert isinstance(error, Uncertain) is is_lost, code
+        assert isinstance(told(code, sent=False), Disconnected) is is_lost or code == "25006", code
+        passes = code.startswith(("40", "53", "55P0", "57014", "58", "25006"))
+        assert error.retryable is (passes and not is_lost), code
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("55000", UsageError),  # as of a publication's table without an identity
+        ("54000", UsageError),  # as of a character that LATIN1 does not have
+        ("F0000", UsageError),
+        ("HV000", UsageError),
+        ("53200", Busy),
+        ("58030", Busy),
+        ("XX000", BrokenInvariant),
+    ],
+)
+def test_what_the_server_refuses_has_not_happened(code: str, kind: type[Any]) -> None:
+    assert type(told(code)) is kind
+
+
+def test_without_a_code_it_is_the_client_s() -> None:
+    lost = psycopg.OperationalError("server closed the connection unexpectedly")
+    assert isinstance(translate(lost, URL, sent=True), Uncertain)
+    assert isinstance(translate(NoAnswer("nothing"), URL), Disconnected)
+    assert isinstance(translate(psycopg.DataError("cannot contain NUL"), URL), BrokenInvariant)
+
+
+@pytest.mark.slow
+def test_a_setting_that_refuses_our_calls_is_told(migrated_url: str) -> None:
+    name = "turnabout_narrow"
+    ask(migrated_url, f"drop role if exists {name}".encode())
+    ask(migrated_url, f"create role {name} login superuser".encode())
+    try:
+        setting = f"alter role {name} set restrict_nonsystem_relation_kind = 'view'"
+        ask(migrated_url, setting.encode())
+        with turnabout.connect(migrated_url.replace("postgres@", f"{name}@")) as mq:
+            queue = mq.queue("q")
+            queue.create()
+            with pytest.raises(UsageError, match="administrator has set") as refused:
+                queue.stats()
+            assert not refused.value.retryable
+    finally:
+        ask(migrated_url, f"drop role {name}".encode())
